@@ -1,0 +1,53 @@
+# Everything one does here. It needs Python 3.11 or newer and make; the rest goes into .venv.
+
+PYTHON ?= python3
+ARGS   ?=
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help serve check demo test format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+serve: $(VENV)/runtime ## run the proxy; settings in ARGS="--store-url ..." or REPLAY_* variables
+	@exec $(BIN)/reasoning-replay serve $(ARGS)
+
+check: $(VENV)/runtime ## tell whether settings, upstream and store are fit to serve
+	@$(BIN)/reasoning-replay check $(ARGS)
+
+demo: $(VENV)/runtime ## show reasoning dropped and given back, without a key or a network
+	@$(BIN)/reasoning-replay demo
+
+# One recipe, so that -j cannot run the checks beside tests that measure time.
+test: $(VENV)/dev ## all that CI asks: format, lint, types, import floors, tests, core coverage
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -n 2 --cov --cov-report=term-missing
+
+format: $(VENV)/dev ## format the code and mend what the linter can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove .venv, caches and builds
+	rm -rf $(VENV) dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find proxy tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps: made anew when pyproject.toml has changed, and then from an empty folder.
+$(VENV)/runtime: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "$(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.13" >&2; exit 1; }
+	@echo "installing into $(VENV) ..."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/runtime
+	@echo "installing the development tools ..."
+	@$(PIP) install --editable '.[dev]'
+	@touch $@
