@@ -1,0 +1,6 @@
+"""
+Floor 0: what the product is about, as pure functions.
+
+No I/O, no event loop, no clock, no environment, no logging.
+Read in this order: spans, items, turns, request, sse, capture, identity, inject.
+"""

@@ -1,0 +1,227 @@
+"""
+Learn from an answer what may have to go back: reasoning, and the items it led to.
+
+One `Capture` follows one answer, plain or streamed. It is fed what the client is fed, and never
+holds the client up: whatever it cannot follow it gives up on, and says why.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from proxy.core import spans
+from proxy.core.items import Item, Role, read_item
+from proxy.core.models import family
+from proxy.core.spans import Unspliceable
+from proxy.core.sse import Events
+from proxy.core.turns import (
+    Context,
+    Emitted,
+    Reasoning,
+    Turn,
+    blob_digest,
+    emitted_of,
+    reasoning_of,
+    turn_id,
+)
+
+__all__ = ["Capture", "Origin", "Snapshot"]
+
+_DONE = "response.output_item.done"
+_ADDED = "response.output_item.added"
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_PENDING = frozenset({"queued", "in_progress"})
+_STARTS = frozenset({"response.created", "response.queued", "response.in_progress"})
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """
+    What the request was, as far as its answer's turn remembers it.
+
+    Attributes:
+        conversation: The one it continues; b"" starts a new one.
+        parent: The newest turn recognised in its history; b"" when none was.
+        model: As the client asked for it; "" when unknown (a GET).
+        stores: Whether upstream keeps the items, as far as the request says.
+    """
+
+    context: Context
+    model: str
+    conversation: bytes = b""
+    parent: bytes = b""
+    stores: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """
+    The answer as far as it is known.
+
+    Attributes:
+        response_id: As upstream gave it.
+        status: `completed`, `incomplete`, `failed`, `queued`, `in_progress`, `cancelled` or "".
+        turn: What to keep; None while there is nothing to recognise it by.
+    """
+
+    response_id: str
+    status: str
+    turn: Turn | None
+
+
+class _Part(NamedTuple):
+    """
+    What is kept of one output item; its bytes are let go at once, as they may be an image's.
+
+    Attributes:
+        reasoning: None when it is of another kind, or cannot go back.
+        emitted: None when it is reasoning.
+    """
+
+    id: str
+    reasoning: Reasoning | None = None
+    emitted: Emitted | None = None
+    is_finished: bool = True
+
+
+class Capture:
+    """
+    Follow one answer.
+
+    Call `feed` with each chunk of a stream, or `read` with a whole JSON answer. Whenever `dirty`
+    is true afterwards there is something that should be saved before the client sees the chunk.
+    """
+
+    def __init__(self, origin: Origin, frame_max_bytes: int) -> None:
+        """Start before the first byte of an answer."""
+        self.dirty = False
+        self.gave_up = ""  # why, when it no longer follows
+        self.reasoning_items = 0
+        self._origin = origin
+        self._events = Events(frame_max_bytes)
+        self._parts: dict[int, _Part] = {}
+        self._blobs: dict[int, set[bytes]] = defaultdict(set)
+        self._response_id = ""
+        self._model = ""
+        self._status = ""
+        self._is_stored: bool | None = None
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes of a stream; never raises."""
+        if self.gave_up:
+            return
+        for data in self._events.feed(chunk):
+            self._event(data)
+        if self._events.is_overrun:
+            self.gave_up = "frame_too_long"
+
+    def close(self) -> None:
+        """Take the end of the stream."""
+        for data in [] if self.gave_up else self._events.close():
+            self._event(data)
+
+    def read(self, answer: bytes) -> None:
+        """Take a whole JSON answer; never raises."""
+        self._response(answer, "response.completed")
+
+    def snapshot(self, created_ms: int) -> Snapshot:
+        """Return what is known so far, and count it as saved."""
+        self.dirty = False
+        items = self._emitted()
+        # Without items a turn is only worth its context, which a later GET of it will need.
+        if not self._response_id or not (items or self._status in _PENDING):
+            return Snapshot(self._response_id, self._status, None)
+        origin = self._origin
+        this = turn_id(self._response_id)
+        stored = origin.stores if self._is_stored is None else self._is_stored
+        models = {family(name) for name in (origin.model, self._model) if name}
+        turn = Turn(
+            id=this,
+            conversation=origin.conversation or this,
+            parent=origin.parent,
+            models=tuple(sorted(models)),
+            is_stored=stored,
+            created_ms=created_ms,
+            context=origin.context,
+            items=tuple(items),
+        )
+        return Snapshot(self._response_id, self._status, turn)
+
+    def _event(self, data: bytes) -> None:
+        try:
+            found = spans.members(data)
+        except Unspliceable:
+            return  # not an event of this API: some upstreams send `[DONE]` and pings
+        kind = spans.text(_value(data, found, "type")) or ""
+        if kind in (_DONE, _ADDED):
+            try:
+                index = int(_value(data, found, "output_index"))
+            except ValueError:
+                return
+            item = read_item(_value(data, found, "item"))
+            if kind == _ADDED:
+                # Its blob is unfit to go back, but some clients replay it: it names the item.
+                self._blobs[index].add(blob_digest(item))
+                return
+            before = self._parts.get(index)
+            if before is not None and before.id != item.id:
+                index = max(self._parts) + 1  # an upstream that does not count its outputs
+            self._parts[index] = _part(item)
+            self.dirty = self.dirty or item.role is not Role.REASONING
+        elif kind in _ENDS or kind in _STARTS:
+            self._response(_value(data, found, "response"), kind)
+
+    def _response(self, response: bytes, kind: str) -> None:
+        try:
+            found = spans.members(response)
+        except Unspliceable:
+            return
+        self._response_id = spans.text(_value(response, found, "id")) or self._response_id
+        self._model = spans.text(_value(response, found, "model")) or self._model
+        self._status = spans.text(_value(response, found, "status")) or kind.rpartition(".")[2]
+        stored = _value(response, found, "store")
+        self._is_stored = stored == b"true" if stored in (b"true", b"false") else self._is_stored
+        self.dirty = self.dirty or self._status == "queued"
+        output = found.get("output")
+        if kind not in _ENDS or output is None:
+            return
+        self.dirty = True
+        try:
+            places = spans.elements(response, output.start, output.end)
+        except Unspliceable:
+            return
+        ids = {part.id for part in self._parts.values()} - {""}
+        for index, (start, end) in enumerate(places):
+            item = read_item(response[start:end])
+            if index in self._parts:
+                # The item of its own event is the authoritative one; this one's blob differs.
+                self._blobs[index].add(blob_digest(item))
+            elif item.id not in ids:
+                self._parts[index] = _part(item)
+
+    def _emitted(self) -> list[Emitted]:
+        """Tie each run of reasoning to the item directly behind it; a run with none is left out."""
+        emitted: list[Emitted] = []
+        run: list[Reasoning | None] = []
+        for index, part in sorted(self._parts.items()):
+            if part.emitted is None:
+                run.append(part.reasoning and part.reasoning.known_by(self._blobs[index]))
+                continue
+            usable = tuple(reasoning for reasoning in run if reasoning is not None)
+            # Half a run is not what upstream emitted; and what never finished has no follower.
+            withheld = bool(run) and (len(usable) < len(run) or not part.is_finished)
+            emitted.append(part.emitted.after(() if withheld else usable, withheld=withheld))
+            run = []
+        self.reasoning_items = sum(len(item.run) for item in emitted)
+        return emitted
+
+
+def _part(item: Item) -> _Part:
+    if item.role is Role.REASONING:
+        return _Part(item.id, reasoning=reasoning_of(item))
+    return _Part(item.id, emitted=emitted_of(item), is_finished=item.is_finished)
+
+
+def _value(body: bytes, found: dict[str, spans.Member], key: str) -> bytes:
+    member = found.get(key)
+    return body[member.start : member.end] if member is not None else b""

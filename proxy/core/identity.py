@@ -1,0 +1,229 @@
+"""
+Which captured turn each item of a request came from. The heart of the product.
+
+Evidence, strongest first:
+
+1. the item's own id, also where a client uses it as `call_id`;
+2. a `call_id` that looks random;
+3. what the item says, together with what had been said before it: the whole history from the
+   head on, or as much of it as a client that cuts its history still sends;
+4. lineage: a turn remembers the turn before it, so what is certain late in a history
+   settles what is doubtful earlier.
+
+What evidence leaves open is ambiguous, and stays without an answer: reasoning that belongs to
+another conversation is the worst fault there is. Cost grows linearly with the history.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from proxy.core.items import Role
+from proxy.core.keys import RESPONSE, Recalled
+from proxy.core.known import Known, Match, says_the_same
+from proxy.core.request import Place, Request
+from proxy.core.turns import LINK_BYTES, TAIL_LINKS, Context, Turn
+
+__all__ = ["Recognised", "recognise"]
+
+# A saying that fits more turns than this is no evidence, and comparing them all is not linear.
+CANDIDATES_WEIGHED = 32
+
+
+@dataclass(slots=True)
+class Recognised:
+    """
+    What became of a request's items.
+
+    Attributes:
+        matches: Index into `Request.places` -> where that item came from.
+        ambiguous: Indices of items that more than one turn could have emitted.
+    """
+
+    matches: dict[int, Match] = field(default_factory=dict)
+    ambiguous: set[int] = field(default_factory=set)
+
+    def newest(self) -> Turn | None:
+        """Return the turn that the end of the history came from; None when none was recognised."""
+        return self.matches[max(self.matches)].turn if self.matches else None
+
+
+def recognise(request: Request, recalled: Recalled) -> Recognised:
+    """
+    Tell which captured turn each item of a request came from.
+
+    Args:
+        request: As read.
+        recalled: What a store holds for it; turns in any order.
+
+    Returns:
+        Each captured item at most once, and nothing where evidence contradicts itself.
+    """
+    recognised = _Recognition(request, Known(recalled.turns)).run()
+    recognised.ambiguous |= recalled.crowded - recognised.matches.keys() - {RESPONSE}
+    return recognised
+
+
+class _Recognition:
+    """One run of `recognise`: certain matches first, then what those make certain."""
+
+    def __init__(self, request: Request, known: Known) -> None:
+        self._request = request
+        self._known = known
+        self._result = Recognised()
+        emitted = (place for place in request.places if place.item.role is Role.MODEL)
+        self._first_emitted = next(emitted, None)
+
+    def run(self) -> Recognised:
+        matches = self._result.matches
+        places = self._request.places
+        for index, place in enumerate(places):
+            match = self._known.certain(place.item)
+            if match is not None:
+                self._claim(index, match)
+        ancestors = self._ancestors()
+        before: Match | None = None
+        for index, place in enumerate(places):
+            if index in matches:
+                before = matches[index]
+            elif place.item.role is Role.MODEL:
+                before = self._weigh(index, place, before, ancestors) or before
+        self._settle_by_children()
+        self._settle_by_neighbours()
+        return self._result
+
+    def _claim(self, index: int, match: Match) -> None:
+        self._result.matches[index] = match
+        self._result.ambiguous.discard(index)
+        self._known.use(match)
+
+    def _ancestors(self) -> set[bytes]:
+        """Return the turns that those recognised for certain descend from."""
+        found: set[bytes] = set()
+        for match in self._result.matches.values():
+            at = match.turn.parent
+            while at and at not in found:
+                found.add(at)
+                turn = self._known.turns.get(at)
+                at = turn.parent if turn is not None else b""
+        return found
+
+    def _weigh(
+        self, index: int, place: Place, before: Match | None, ancestors: set[bytes]
+    ) -> Match | None:
+        """Match by what was said and after what; note an ambiguity."""
+        chain = self._request.chains[place.depth]
+        for candidates in self._known.likenesses(place.item, chain, before):
+            if len(candidates) > CANDIDATES_WEIGHED:
+                self._result.ambiguous.add(index)
+                return None
+            fitting = self._fitting(candidates, place, before)
+            if fitting:
+                return self._prefer(index, place, fitting, before, ancestors)
+        return None
+
+    def _fitting(
+        self, candidates: Iterable[Match], place: Place, before: Match | None
+    ) -> list[Match]:
+        """Return the candidates that fit best what had been said before; [] if none does."""
+        context = self._request.context(place.depth)
+        weighed = [(match, self._agreement(match, place, context, before)) for match in candidates]
+        best = max((agreement for _, agreement in weighed), default=0)
+        return [match for match, agreement in weighed if agreement == best] if best else []
+
+    def _prefer(
+        self,
+        index: int,
+        place: Place,
+        fitting: list[Match],
+        before: Match | None,
+        ancestors: set[bytes],
+    ) -> Match | None:
+        """Choose among likenesses by what else is known of them; note an ambiguity."""
+        request = self._request
+        preferences: list[Callable[[Match], bool]] = [
+            lambda match: match.emitted.call_id == place.item.call_id,
+            lambda match: before is not None and match.turn.parent == before.turn.id,
+            lambda match: match.turn.id in ancestors,
+            lambda match: match.turn.context.frame == request.frame,
+            lambda match: bool(request.hint) and match.turn.context.hint == request.hint,
+        ]
+        for prefers in preferences:
+            fitting = [match for match in fitting if prefers(match)] or fitting
+        if len({match.turn.id for match in fitting}) > 1:
+            self._result.ambiguous.add(index)
+            return None
+        first = min(fitting, key=lambda match: match.k)
+        self._claim(index, first)
+        return first
+
+    def _agreement(  # noqa: PLR0911 (one line for each reason, in the order they are weighed)
+        self, match: Match, place: Place, context: Context, before: Match | None
+    ) -> int:
+        """
+        Tell how well what had been said before an item fits a turn.
+
+        Returns:
+            4 the same turn goes on; 3 the same history from the head on; 2 as many of the newest
+            sayings as are kept; 1 all that a cut history still has; 0 they contradict each other.
+        """
+        if before is not None and match.turn.id == before.turn.id:
+            return 4
+        theirs = match.turn.context
+        if context.frame and theirs.frame and context.frame != theirs.frame:
+            return 0  # another application, or another agent of it
+        if before is not None and match.turn.parent not in (b"", before.turn.id):
+            return 0  # it is known to follow another turn
+        if theirs.chain == context.chain:
+            # Where nobody has said anything yet, only the frame tells one beginning from another.
+            return 3 if context.depth or (context.frame and context.frame == theirs.frame) else 0
+        window = min(context.depth, theirs.depth, TAIL_LINKS) * LINK_BYTES
+        if window and context.tail[-window:] != theirs.tail[-window:]:
+            return 0
+        if window == TAIL_LINKS * LINK_BYTES:
+            return 2
+        if context.depth >= theirs.depth:
+            return 0  # more was said before than that turn had heard
+        # The head was cut, here right up to the item if nothing is left before it.
+        # Then nothing speaks for it but that no other turn of this tenant ever said the same.
+        is_first = place is self._first_emitted
+        return 1 if window or (is_first and context.frame in (b"", theirs.frame)) else 0
+
+    def _settle_by_children(self) -> None:
+        """Settle what is ambiguous by the lineage of the turn that follows in the history."""
+        after: Match | None = None
+        for index in range(len(self._request.places) - 1, -1, -1):
+            if index in self._result.matches:
+                after = self._result.matches[index]
+            elif index in self._result.ambiguous and after is not None:
+                after = self._parents_item(index, after) or after
+
+    def _parents_item(self, index: int, after: Match) -> Match | None:
+        parent = self._known.turns.get(after.turn.parent)
+        if parent is None:
+            return None
+        item = self._request.places[index].item
+        options = [Match(parent, k) for k in range(len(parent.items))]
+        options = [option for option in options if says_the_same(item, option.emitted)]
+        for option in self._known.free(options, item)[-1:]:
+            self._claim(index, option)
+            return option
+        return None
+
+    def _settle_by_neighbours(self) -> None:
+        """Settle what stands directly beside a recognised item as it did in its turn."""
+        places = self._request.places
+        spoken = [n for n, place in enumerate(places) if place.item.role is not Role.REASONING]
+        for step in (-1, 1):
+            for index, beside in itertools.pairwise(spoken[::step]):
+                match = self._result.matches.get(index)
+                if match is None or beside in self._result.matches:
+                    continue
+                if not 0 <= match.k + step < len(match.turn.items):
+                    continue
+                item, neighbour = places[beside].item, Match(match.turn, match.k + step)
+                # What a model says is its text; what it does, clients spell in their own way.
+                if item.type == "message" or self._known.is_another(item, neighbour.emitted):
+                    continue
+                for free in self._known.free([neighbour], item):
+                    self._claim(beside, free)

@@ -1,0 +1,38 @@
+"""Ask upstream for encrypted reasoning, where a client that will need it did not."""
+
+from proxy.core import spans
+from proxy.core.request import Request
+from proxy.core.spans import Edit, Member, Unspliceable
+
+__all__ = ["INCLUDE", "include_edit"]
+
+INCLUDE = "reasoning.encrypted_content"
+_VALUE = b'"' + INCLUDE.encode() + b'"'
+
+
+def include_edit(request: Request) -> Edit | None:
+    """
+    Return the edit that merges `reasoning.encrypted_content` into a request's `include`.
+
+    None where it is there already, and where the value is of a type that the API does not take:
+    that is for upstream to refuse.
+    """
+    member = request.members.get("include")
+    if member is None:
+        at = request.body.index(b"{") + 1
+        return Edit(at, at, b'"include":[' + _VALUE + b"]" + (b"," if request.members else b""))
+    raw = request.raw("include")
+    if raw == b"null":
+        return Edit(member.start, member.end, b"[" + _VALUE + b"]")
+    try:
+        given = [spans.text(request.body[start:end]) for start, end in _elements(request, member)]
+    except Unspliceable:
+        return None
+    if INCLUDE in given:
+        return None
+    at = member.start + 1
+    return Edit(at, at, _VALUE + (b"," if given else b""))
+
+
+def _elements(request: Request, member: Member) -> list[tuple[int, int]]:
+    return spans.elements(request.body, member.start, member.end)

@@ -1,0 +1,321 @@
+"""
+Decide what a request lacks, and give it back.
+
+`plan` is pure and total: it takes what was recognised and returns edits with the reasons counted.
+The rules it follows are the API's (pairing by id both ways, order, no reasoning at the end):
+
+- a run of reasoning goes directly before the first item of its group that the client still sends,
+  where a group is the item the run led to and those behind it up to the next run;
+- ids stay together: with its id where the items of the group keep theirs, without where they do
+  not; where upstream keeps items, a missing pair of ids is restored;
+- where reasoning exists but may not go back, the ids that would demand it are left out instead
+  (*degrade*), if the API takes the items without;
+- what the client replays itself, by id or by any blob of it, is left alone.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import msgspec
+
+from proxy.core import spans
+from proxy.core.identity import Recognised
+from proxy.core.items import Item, Role
+from proxy.core.known import Match
+from proxy.core.models import family, is_known_not_to_reason
+from proxy.core.request import Request
+from proxy.core.spans import Edit
+from proxy.core.turns import Reasoning, Turn, blob_digest
+
+__all__ = ["Anchors", "Outcome", "Plan", "Policy", "plan"]
+
+
+class Anchors(StrEnum):
+    """Which items reasoning is restored ahead of."""
+
+    ALL = "all"
+    TOOL_CALLS = "tool_calls"
+
+
+class Outcome(StrEnum):
+    """What became of the reasoning that a request should carry; the unit is one reasoning item."""
+
+    INJECTED = "injected"
+    PRESENT = "present"  # the client replays it itself
+    MISSED = "missed"  # an emitted item of which nothing is known (counted once a run of them)
+    AMBIGUOUS = "ambiguous"  # more than one turn could have emitted the item
+    GUARDED_MODEL = "guarded_model"  # made by another model family
+    GUARDED_UNFINISHED = "guarded_unfinished"  # what it led to never finished
+    GUARDED_FORM = "guarded_form"  # no form of it that this request may carry
+    SKIPPED = "skipped"  # by setting: its anchor is not a tool call
+    REFUSED = "refused"  # upstream refused the request with it, and got it without
+    DEGRADED = "degraded"  # items whose id was left out, so that they pass without reasoning
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the operator and the request allow."""
+
+    anchors: Anchors = Anchors.ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The decided edits of a request, and what each reasoning item's fate was."""
+
+    edits: tuple[Edit, ...] = ()
+    outcomes: Mapping[Outcome, int] = field(default_factory=dict)
+
+    def apply(self, body: bytes) -> bytes:
+        """Carry the edits out; a plan without edits returns the same object."""
+        return spans.apply(body, self.edits)
+
+
+_Slot = tuple[bytes, int, int]  # turn, where its run stands in it, position in the run
+
+
+@dataclass(slots=True)
+class _Group:
+    """A run of reasoning with the items of its group that the request holds."""
+
+    turn: Turn
+    head: int  # index of the run's own item in the turn
+    places: list[int] = field(default_factory=list)  # indices into Request.places, in its order
+
+    @property
+    def run(self) -> tuple[Reasoning, ...]:
+        return self.turn.items[self.head].run
+
+    @property
+    def slots(self) -> list[_Slot]:
+        return [(self.turn.id, self.head, n) for n in range(len(self.run))]
+
+
+def plan(request: Request, recognised: Recognised, policy: Policy) -> Plan:
+    """
+    Decide the edits of one request.
+
+    Args:
+        request: Not stateful; the caller sees to that.
+        recognised: Where its items came from.
+        policy: See Policy.
+
+    Returns:
+        A Plan; its edits do not overlap, and only insert whole reasoning items, insert ids that
+        upstream emitted, or take ids away.
+    """
+    return _Planner(request, recognised, policy).run()
+
+
+class _Planner:
+    def __init__(self, request: Request, recognised: Recognised, policy: Policy) -> None:
+        self._request = request
+        self._recognised = recognised
+        self._policy = policy
+        self._family = family(request.model)
+        self._edits: list[Edit] = []
+        self._count: Counter[Outcome] = Counter()
+
+    def run(self) -> Plan:
+        groups = self._groups()
+        replayed = self._replayed(groups)
+        for group in groups:
+            self._restore(group, replayed)
+        self._count_unknown()
+        return Plan(tuple(self._edits), +self._count)
+
+    def _groups(self) -> list[_Group]:
+        groups: dict[tuple[bytes, int], _Group] = {}
+        for index, match in sorted(self._recognised.matches.items()):
+            head = _head_of_group(match)
+            if head is not None:
+                key = (match.turn.id, head)
+                groups.setdefault(key, _Group(match.turn, head)).places.append(index)
+        return list(groups.values())
+
+    def _replayed(self, groups: Iterable[_Group]) -> dict[_Slot, int]:
+        """Find the reasoning that the client sends itself: which slot -> index of its place."""
+        by_blob: dict[bytes, list[_Slot]] = defaultdict(list)
+        by_id: dict[str, list[_Slot]] = defaultdict(list)
+        by_anchor: dict[int, list[_Slot]] = {}
+        for group in groups:
+            by_anchor[group.places[0]] = group.slots
+            for slot, part in zip(group.slots, group.run, strict=True):
+                by_id[part.id].append(slot)
+                for blob in part.blobs:
+                    by_blob[blob].append(slot)
+        found: dict[_Slot, int] = {}
+        nameless: list[int] = []
+        for index, place in enumerate(self._request.places):
+            item = place.item
+            if item.role not in (Role.REASONING, Role.REFERENCE):
+                continue
+            # One id may stand for two items (xAI), so a blob says more than an id does.
+            named = by_blob.get(blob_digest(item)) or by_id.get(item.id or "?", [])
+            if named:
+                _take_first(named, found, index)
+            elif item.role is Role.REASONING:
+                nameless.append(index)
+        for index in nameless:
+            _take_first(by_anchor.get(self._anchor_after(index), []), found, index)
+        return found
+
+    def _anchor_after(self, index: int) -> int:
+        """Return the first place behind a reasoning item that is not reasoning."""
+        places = self._request.places
+        while index < len(places) and places[index].item.role is Role.REASONING:
+            index += 1
+        return index
+
+    def _restore(self, group: _Group, replayed: Mapping[_Slot, int]) -> None:
+        turn = group.turn
+        if turn.items[group.head].withheld:
+            self._guard(group, Outcome.GUARDED_UNFINISHED, 1, is_partial=False)
+            return
+        missing = [n for n, slot in enumerate(group.slots) if slot not in replayed]
+        self._count[Outcome.PRESENT] += len(group.run) - len(missing)
+        if not missing:
+            return
+        first = self._recognised.matches[group.places[0]].emitted
+        if self._policy.anchors is Anchors.TOOL_CALLS and first.type == "message":
+            self._count[Outcome.SKIPPED] += len(missing)
+            return
+        is_partial = len(missing) < len(group.run)
+        if self._family not in turn.models:
+            self._guard(group, Outcome.GUARDED_MODEL, len(missing), is_partial=is_partial)
+            return
+        form = self._form(group, [group.run[n] for n in missing])
+        if form is None or self._is_displaced(group):
+            self._guard(group, Outcome.GUARDED_FORM, len(missing), is_partial=is_partial)
+            return
+        for n in missing:
+            part = group.run[n]
+            raw = part.raw if form.with_ids else part.raw_without_id
+            later = (replayed.get(slot) for slot in group.slots[n + 1 :])
+            at = self._place_of(group, next((index for index in later if index is not None), None))
+            self._edits.append(Edit(at, at, raw + b","))
+        self._edits += form.edits
+        self._count[Outcome.INJECTED] += len(missing)
+
+    def _is_displaced(self, group: _Group) -> bool:
+        """Tell whether the run's own item may be the unknown one directly ahead of the anchor."""
+        anchor = group.places[0]
+        if self._recognised.matches[anchor].k == group.head:
+            return False
+        ahead = anchor - 1
+        while ahead >= 0 and self._request.places[ahead].item.role is Role.REASONING:
+            ahead -= 1
+        is_model = ahead >= 0 and self._request.places[ahead].item.role is Role.MODEL
+        return is_model and ahead not in self._recognised.matches
+
+    def _place_of(self, group: _Group, sibling: int | None) -> int:
+        """Return the offset to insert at: the anchor, or a later item of the run ahead of it."""
+        places, anchor = self._request.places, group.places[0]
+        if sibling is not None and sibling < anchor:
+            between = places[sibling:anchor]
+            if all(place.item.role is Role.REASONING for place in between):
+                return places[sibling].item.start
+        return places[anchor].item.start
+
+    def _form(self, group: _Group, missing: list[Reasoning]) -> "_Form | None":
+        """Choose whether ids go with it. None: no form of it may go back in this request."""
+        items = [self._request.places[index].item for index in group.places]
+        emitted = [self._recognised.matches[index].emitted for index in group.places]
+        if not _is_encrypted(missing):
+            # Its text is in the open and bound to nothing: it goes back just as it came.
+            return _Form(with_ids=True)
+        has_blobs = all(part.has_blob for part in missing)
+        is_stored = self._request.stores and group.turn.is_stored
+        # An id alone means something only to an upstream that keeps the items.
+        can_name = all(part.id for part in missing) and (has_blobs or is_stored)
+        if can_name and self._recognised.matches[group.places[0]].k == group.head:
+            if items[0].id == emitted[0].id != "":
+                return _Form(with_ids=True)
+            keeps_ids = any(i.id == e.id != "" for i, e in zip(items, emitted, strict=True))
+            added = self._add_id(items[0], emitted[0].id) if keeps_ids or is_stored else None
+            if added is not None:
+                return _Form(with_ids=True, edits=[added])
+        # Without ids nothing is paired, so all those of the group have to go.
+        removals = self._remove_ids(group.places)
+        if has_blobs and removals is not None:
+            return _Form(with_ids=False, edits=removals)
+        return None
+
+    def _add_id(self, item: Item, item_id: str) -> Edit | None:
+        """Return the edit that gives an item its id back; None where it has or takes no such."""
+        if not item_id or item.id or not item.takes_id:
+            return None
+        value = msgspec.json.encode(item_id)
+        found = spans.members(self._request.body, item.start, item.end)
+        if "id" in found:  # null, or of a type that no id has
+            return Edit(found["id"].start, found["id"].end, value)
+        at = item.start + 1
+        return Edit(at, at, b'"id":' + value + b",")
+
+    def _remove_ids(self, indices: Iterable[int]) -> list[Edit] | None:
+        """
+        Return the edits that leave out the ids that upstream would know items by.
+
+        None when the API demands one of them. An id that the client made up demands nothing.
+        """
+        edits = []
+        for index in indices:
+            item = self._request.places[index].item
+            if not item.id or item.id != self._recognised.matches[index].emitted.id:
+                continue
+            if not item.id_is_optional:
+                return None
+            found = spans.members(self._request.body, item.start, item.end)
+            edits.append(spans.remove(self._request.body, found, "id"))
+        return edits
+
+    def _guard(self, group: _Group, outcome: Outcome, count: int, *, is_partial: bool) -> None:
+        self._count[outcome] += count
+        if is_partial:
+            return  # the client replays half of the run: what it means by that is its own affair
+        for index in group.places:
+            removals = self._remove_ids([index])
+            if removals:
+                self._edits += removals
+                self._count[Outcome.DEGRADED] += 1
+
+    def _count_unknown(self) -> None:
+        """Count what cannot be told, and each run of emitted items of which nothing is known."""
+        self._count[Outcome.AMBIGUOUS] += len(self._recognised.ambiguous)
+        if is_known_not_to_reason(self._request.model):
+            return
+        is_run = False
+        for index, place in enumerate(self._request.places):
+            role = place.item.role
+            if role is Role.MODEL and not is_run:
+                known = index in self._recognised.matches or index in self._recognised.ambiguous
+                self._count[Outcome.MISSED] += not known
+            is_run = role in (Role.MODEL, Role.REASONING)
+
+
+@dataclass(slots=True)
+class _Form:
+    """How a run goes back: with its ids or without, and what its items need for that."""
+
+    with_ids: bool
+    edits: list[Edit] = field(default_factory=list)
+
+
+def _head_of_group(match: Match) -> int | None:
+    """Return where in its turn the run stands that an item's group begins with; None without."""
+    items = match.turn.items
+    return next((k for k in range(match.k, -1, -1) if items[k].run or items[k].withheld), None)
+
+
+def _take_first(slots: Iterable[_Slot], found: dict[_Slot, int], index: int) -> None:
+    """Note that an item of the request is the first of these that none is known to be yet."""
+    free = next((slot for slot in slots if slot not in found), None)
+    if free is not None:
+        found[free] = index
+
+
+def _is_encrypted(parts: Iterable[Reasoning]) -> bool:
+    """Tell whether reasoning is opaque; open models put its text in `content` instead."""
+    return not all(b'"reasoning_text"' in part.raw for part in parts)

@@ -1,0 +1,278 @@
+"""
+One element of `input` or `output`, read as far as recognising it needs and no further.
+
+An item of a shape nobody has seen yet must never cost a request, so reading fails soft:
+what is not the expected type counts as absent, and an unknown type is still an item.
+Types and their keys: `Items` of the Responses API; every vendor adds some of its own.
+"""
+
+import re
+from enum import Enum
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+
+import msgspec
+from msgspec import Raw
+
+from proxy.core import spans
+
+__all__ = ["Item", "Role", "digest", "is_distinctive", "read_item"]
+
+DIGEST_BYTES = 16
+ID_CHARS = 256  # the API's own bound is 64; longer ones are nobody's
+
+_NONE = Raw(b"")
+
+
+class _Head(msgspec.Struct):
+    """The fields that tell an item from another; each stays raw, whatever its JSON type."""
+
+    type: Raw = _NONE
+    id: Raw = _NONE
+    call_id: Raw = _NONE
+    role: Raw = _NONE
+    name: Raw = _NONE
+    content: Raw = _NONE
+    arguments: Raw = _NONE
+    input: Raw = _NONE
+    action: Raw = _NONE
+    operation: Raw = _NONE
+    code: Raw = _NONE
+    queries: Raw = _NONE
+    output: Raw = _NONE
+    status: Raw = _NONE
+    encrypted_content: Raw = _NONE
+
+
+class _Part(msgspec.Struct):
+    type: Raw = _NONE
+    text: Raw = _NONE
+    refusal: Raw = _NONE
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+_PARTS = msgspec.json.Decoder(list[Raw])
+_PART = msgspec.json.Decoder(_Part)
+_TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
+_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+
+
+class Role(Enum):
+    """Whose item it is, which is all that placing reasoning needs to know of a type."""
+
+    REASONING = "reasoning"
+    MODEL = "model"  # emitted by a model: can be what a run of reasoning led to
+    CLIENT = "client"  # said or done by the other side: users, tools
+    FRAME = "frame"  # system and developer: set by the application, not said in the conversation
+    REFERENCE = "reference"  # stands for a stored item by id
+
+
+# Calls, programs, searches: everything that a model does ends in one of these, so far.
+_MODEL_TYPE = re.compile(r".*_call|program|mcp_list_tools|mcp_approval_request|agent_message")
+# Long enough to be drawn at random, if it is not a word of some language.
+_WORD = re.compile(r"[A-Za-z0-9]{8,}")
+# Types that the API accepts without `id` (OpenAI Python SDK 3.52, `*_param.py`; for messages the
+# easy form). The others would be refused without it, so theirs is never taken away.
+_ID_IS_OPTIONAL = frozenset(
+    {
+        "message",
+        "function_call",
+        "custom_tool_call",
+        "shell_call",
+        "apply_patch_call",
+        "tool_search_call",
+    }
+)
+
+
+class Item:
+    """
+    One item of a request or an answer.
+
+    Attributes:
+        raw: Its JSON, exactly as it came.
+        type: Its `type`; "message" when there is a role and no type; "" when unreadable.
+        id, call_id, name: As given; "" when absent or not a string.
+        start, end: Where it stands in the document it was read from, in bytes.
+    """
+
+    def __init__(self, raw: bytes, start: int = 0, end: int = 0) -> None:
+        """Read the head of an item; never raises."""
+        self.raw = raw
+        self.start = start
+        self.end = end
+        try:
+            head = _HEAD.decode(raw)
+        except _ERRORS:
+            head = _Head()
+        self._head = head
+        self.id = spans.text(head.id) or ""
+        self.call_id = spans.text(head.call_id) or ""
+        self.name = spans.text(head.name) or ""
+        kind = spans.text(head.type) or ""
+        said_by = spans.text(head.role) or ""
+        if not kind:
+            kind = "message" if said_by else "item_reference" if self.id else ""
+        self.type = kind
+        self.role = _role(kind, said_by)
+
+    @property
+    def is_tool(self) -> bool:
+        """Whether it is something the model did, rather than said."""
+        return self.role is Role.MODEL and self.type != "message"
+
+    @property
+    def id_is_optional(self) -> bool:
+        """Whether the API takes this item without its `id`."""
+        return self.type in _ID_IS_OPTIONAL
+
+    @property
+    def is_finished(self) -> bool:
+        """
+        Whether upstream had nothing to add to it.
+
+        Finished items carry other words than `completed` too: images stay `generating`, hosted
+        tools may have `failed`, and some upstreams give no status.
+        """
+        return self.status not in ("incomplete", "in_progress")
+
+    @property
+    def status(self) -> str:
+        """Its `status`; "" when absent."""
+        return spans.text(self._head.status) or ""
+
+    @cached_property
+    def blob(self) -> str:
+        """Its `encrypted_content`; "" when absent or null."""
+        return spans.text(self._head.encrypted_content) or ""
+
+    @property
+    def takes_id(self) -> bool:
+        """
+        Whether an `id` may be added to it.
+
+        A message in the easy form (no type, or content that is not a list of output parts) is
+        read by the API as another shape, which knows no id.
+        """
+        if self.type != "message":
+            return self.role is Role.MODEL
+        return bytes(self._head.type) == b'"message"' and bytes(self._head.content)[:1] == b"["
+
+    @cached_property
+    def text(self) -> str:
+        """A message's text with white space folded; "" for other items and messages without."""
+        if self.type != "message":
+            return ""
+        return " ".join(_said(self._head.content)[0].split())
+
+    @cached_property
+    def content(self) -> bytes:
+        """
+        What it says or does, as a digest that survives what clients do to items.
+
+        Equal for a message whose parts were joined or whose annotations were dropped, and for a
+        call whose arguments were spelled differently; b"" where nothing was said.
+        """
+        if self.type == "message":
+            return digest(b"m", self.text.encode("utf-8", "surrogatepass")) if self.text else b""
+        head = self._head
+        does = [head.arguments, head.input, head.action, head.operation, head.code, head.queries]
+        raw = b"\0".join(_canonical(bytes(part)) for part in does)
+        if not self.name and not raw.strip(b"\0"):
+            return b""
+        return digest(b"c", self.type.encode(), self.name.encode("utf-8", "surrogatepass"), raw)
+
+    @cached_property
+    def said(self) -> bytes:
+        """What the client's side said with it, as a digest: the links of a conversation's chain."""
+        if self.type == "message":
+            words, rest = _said(self._head.content)
+            return digest(b"u", words.encode("utf-8", "surrogatepass"), *rest)
+        if self.type.endswith("_output"):
+            # Without call_id: some clients number their calls anew.
+            return digest(b"o", self.type.encode(), bytes(self._head.output) or self.raw)
+        return digest(b"x", self.raw)
+
+
+def read_item(raw: bytes, start: int = 0, end: int = 0) -> Item:
+    """Read one item; never raises, whatever the bytes are."""
+    return Item(raw, start, end)
+
+
+def digest(*parts: bytes) -> bytes:
+    """Return a 16-byte digest of a sequence of byte strings; ("ab", "c") and ("a", "bc") differ."""
+    sized = [b"%d:%b" % (len(part), part) for part in parts]
+    return blake2b(b"".join(sized), digest_size=DIGEST_BYTES).digest()
+
+
+def is_distinctive(call_id: str, name: str) -> bool:
+    """
+    Tell whether a `call_id` looks drawn at random, and so can stand for one call alone.
+
+    `call_0` (Bedrock, in every response) and `functions.get_weather:0` cannot:
+    they say where a call stood, not which it is. Eight characters with a digit or in mixed case,
+    beside the tool's own name, are taken to be random.
+    """
+    return len(call_id) <= ID_CHARS >= len(name) and _is_random(call_id, name)
+
+
+@lru_cache(maxsize=4096)
+def _is_random(call_id: str, name: str) -> bool:
+    rest = call_id.replace(name, " ") if name else call_id
+    return any(
+        not word.isalpha() or not (word.islower() or word.isupper()) for word in _WORD.findall(rest)
+    )
+
+
+def _role(kind: str, said_by: str) -> Role:
+    if kind == "message":
+        if said_by == "assistant":
+            return Role.MODEL
+        return Role.FRAME if said_by in ("system", "developer") else Role.CLIENT
+    if kind == "reasoning":
+        return Role.REASONING
+    if kind == "item_reference":
+        return Role.REFERENCE
+    if _MODEL_TYPE.fullmatch(kind):
+        return Role.MODEL
+    return Role.FRAME if said_by in ("system", "developer") else Role.CLIENT
+
+
+def _said(content: Raw) -> tuple[str, list[bytes]]:
+    """Split a message's content into its words and the raw parts that are not words."""
+    raw = bytes(content)
+    words = spans.text(raw)
+    if words is not None:
+        return words, []
+    try:
+        parts = _PARTS.decode(raw)
+    except _ERRORS:
+        return "", [raw]
+    said: list[str] = []
+    rest: list[bytes] = []
+    for part in parts:
+        try:
+            head = _PART.decode(part)
+        except _ERRORS:
+            rest.append(bytes(part))
+            continue
+        words = spans.text(head.text)
+        if words is not None and spans.text(head.type) in _TEXT_PARTS:
+            said.append(words)
+        else:
+            rest.append(bytes(head.refusal) or bytes(part))
+    return "".join(said), rest
+
+
+def _canonical(raw: bytes) -> bytes:
+    """Return JSON spelled one way, also where it is wrapped in a string (once or twice)."""
+    value = raw
+    for _ in range(3):
+        inner = spans.text(value)
+        if inner is None:
+            break
+        value = inner.encode("utf-8", "surrogatepass")
+    try:
+        return msgspec.json.encode(msgspec.json.decode(value), order="sorted")
+    except (*_ERRORS, ValueError, OverflowError):
+        return value

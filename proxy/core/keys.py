@@ -1,0 +1,173 @@
+"""
+How a store finds the conversations that a request may continue.
+
+Every captured item leads to its conversation by several keys: its id, its `call_id`, and what it
+says together with what had been said before it. A request is looked up by the same keys.
+"""
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from proxy.core.items import Item, Role, digest, is_distinctive
+from proxy.core.request import Request
+from proxy.core.turns import LINK_BYTES, Context, Turn
+
+__all__ = [
+    "RESPONSE",
+    "Asked",
+    "Choice",
+    "Recalled",
+    "choose",
+    "key_of_response",
+    "keys_of_request",
+    "keys_of_turn",
+    "response_named_by",
+]
+
+# A request is looked up by this many of its newest items, and this many spread over the rest:
+# any one of them leads to its conversation, which is then loaded whole.
+NEWEST_LOOKED_UP = 16
+SPREAD_LOOKED_UP = 8
+CONVERSATIONS_LOADED = 6
+
+Key = bytes
+RESPONSE = -1  # in Asked.place: not an item, but the response that the request continues
+
+
+class Asked(NamedTuple):
+    """
+    What one item of a request is looked up by.
+
+    Attributes:
+        place: Its index in the request, or RESPONSE.
+        certain: Keys that one item alone has: its id and its `call_id`.
+        doubtful: Keys of what it says and after what, the strongest first.
+    """
+
+    place: int
+    certain: Sequence[Key]
+    doubtful: Sequence[Key] = ()
+
+    @property
+    def keys(self) -> Sequence[Key]:
+        """All of them."""
+        return [*self.certain, *self.doubtful]
+
+
+class Choice(NamedTuple):
+    """
+    Which conversations to load.
+
+    Attributes:
+        conversations: Their ids, at most CONVERSATIONS_LOADED.
+        crowded: Places of items that more conversations could have said than can be compared.
+    """
+
+    conversations: list[bytes]
+    crowded: set[int]
+
+
+class Recalled(NamedTuple):
+    """What a store holds for a request: every turn of the conversations chosen for it."""
+
+    turns: Sequence[Turn] = ()
+    crowded: AbstractSet[int] = frozenset()
+
+
+def key_of_response(response_id: str) -> Key:
+    """Return the key under which a response's conversation is found."""
+    return digest(b"r", response_id.encode("utf-8", "surrogatepass"))
+
+
+def keys_of_turn(turn: Turn, response_id: str) -> list[Key]:
+    """Return every key that shall lead to a turn's conversation."""
+    keys = [key_of_response(response_id)]
+    for item in turn.items:
+        keys += _certain(item.id, item.call_id, item.name)
+        keys += _doubtful(item.content, turn.context)
+    return list(dict.fromkeys(keys))
+
+
+def keys_of_request(request: Request) -> list[Asked]:
+    """Return what to look a request up by, newest item first."""
+    places = request.places
+    anchors = [n for n, place in enumerate(places) if _is_anchor(place.item)]
+    newest, older = anchors[-NEWEST_LOOKED_UP:], anchors[:-NEWEST_LOOKED_UP]
+    step = max(1, -(-len(older) // SPREAD_LOOKED_UP))
+    asked = [_asked(request, n) for n in reversed(older[::step] + newest)]
+    if previous := request.text("previous_response_id"):
+        asked.insert(0, Asked(RESPONSE, [key_of_response(previous)]))
+    return [item for item in asked if item.keys]
+
+
+def choose(asked: Sequence[Asked], leads_to: Callable[[Key], Sequence[bytes]]) -> Choice:
+    """
+    Choose the conversations to load.
+
+    Args:
+        asked: As `keys_of_request` gives it.
+        leads_to: The conversations that a key leads to, newest last.
+
+    For each item its certain keys decide, or else the strongest doubtful one that leads anywhere.
+    What leads to more conversations than can be compared decides nothing: to load some of them
+    would make an ambiguous saying look like a clear one.
+    """
+    chosen: dict[bytes, None] = {}
+    crowded: set[int] = set()
+    for item in asked:
+        # Both, where an item has both: if they disagree, that must come out.
+        found = {conversation: None for key in item.certain for conversation in leads_to(key)}
+        if not found:
+            doubtful = (dict.fromkeys(reversed(leads_to(key))) for key in item.doubtful)
+            found = next((conversations for conversations in doubtful if conversations), {})
+        if len(chosen | found) <= CONVERSATIONS_LOADED:
+            chosen.update(found)
+        else:
+            crowded.add(item.place)
+    return Choice(list(chosen), crowded)
+
+
+def _asked(request: Request, n: int) -> Asked:
+    place = request.places[n]
+    item = place.item
+    certain = _certain(item.id, item.call_id, item.name)
+    if response_id := response_named_by(item):
+        certain.append(key_of_response(response_id))
+    return Asked(n, certain, _doubtful(item.content, request.context(place.depth)))
+
+
+def _certain(item_id: str, call_id: str, name: str) -> list[Key]:
+    """Return the keys of an item's names; ids and call ids share one space: clients mix them."""
+    named = [item_id] if is_distinctive(item_id, "") else []
+    if is_distinctive(call_id, name):
+        named.append(call_id)
+    return [digest(b"i", value.encode("utf-8", "surrogatepass")) for value in named]
+
+
+def _doubtful(content: bytes, context: Context) -> list[Key]:
+    """
+    Return the keys of a saying, the strongest first.
+
+    After all that was said, under the same instructions and name; after all that was said, after
+    the last of it, and alone: for histories whose frame is rewritten, or whose head is cut.
+    """
+    if not content or not context.is_known:
+        return []
+    keys = [
+        digest(b"f", context.chain, content, context.frame, context.hint),
+        digest(b"x", context.chain, content),
+    ]
+    if context.depth:
+        keys.append(digest(b"l", context.tail[-LINK_BYTES:], content))
+    return [*keys, digest(b"t", content)]
+
+
+def response_named_by(item: Item) -> str:
+    """Return the response id that pydantic-ai puts before a `call_id` that is used repeatedly."""
+    response_id, _, call_id = item.call_id.rpartition(":")
+    return response_id if call_id and is_distinctive(response_id, item.name) else ""
+
+
+def _is_anchor(item: Item) -> bool:
+    return item.role in (Role.MODEL, Role.REFERENCE)

@@ -1,0 +1,152 @@
+"""The turns that were recalled for a request, found by every name and saying of their items."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from proxy.core.items import Item, Role, is_distinctive
+from proxy.core.keys import response_named_by
+from proxy.core.turns import Emitted, Turn, turn_id
+
+__all__ = ["Known", "Match", "says_the_same"]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The k-th item that a captured turn emitted."""
+
+    turn: Turn
+    k: int
+
+    @property
+    def emitted(self) -> Emitted:
+        """The item as it was captured."""
+        return self.turn.items[self.k]
+
+
+class Known:
+    """
+    Recalled turns, and which of their items are spoken for.
+
+    Attributes:
+        turns: By id.
+    """
+
+    def __init__(self, turns: Iterable[Turn]) -> None:
+        """Find every item by its names and by what it says."""
+        self.turns = {turn.id: turn for turn in turns}
+        self._used: set[tuple[bytes, int]] = set()
+        self._by_id: dict[str, list[Match]] = defaultdict(list)
+        self._by_call: dict[str, list[Match]] = defaultdict(list)
+        self._by_content: dict[bytes, list[Match]] = defaultdict(list)
+        self._by_place: dict[tuple[bytes, bytes], list[Match]] = defaultdict(list)
+        for turn in self.turns.values():
+            for k, item in enumerate(turn.items):
+                match = Match(turn, k)
+                self._by_id[item.id].append(match)
+                self._by_call[item.call_id].append(match)
+                if item.content and turn.context.is_known:
+                    self._by_content[item.content].append(match)
+                    self._by_place[turn.context.chain, item.content].append(match)
+
+    def use(self, match: Match) -> None:
+        """Note that a captured item is spoken for: each is used once."""
+        self._used.add(_place(match))
+
+    def free(self, matches: Iterable[Match], item: Item) -> list[Match]:
+        """Return those that are not spoken for, and that the item can be at all."""
+        return [
+            match
+            for match in matches
+            if _place(match) not in self._used and _agrees(item, match.emitted)
+        ]
+
+    def certain(self, item: Item) -> Match | None:
+        """Match by an id that upstream emitted, or by a call id that only one call has."""
+        by_id: list[Match] = []
+        by_call: list[Match] = []
+        if is_distinctive(item.id, ""):
+            by_id = self.free(self._by_id.get(item.id, ()), item)
+        if response_id := response_named_by(item):
+            by_call = self.free(self._in_response(response_id, item), item)
+        elif is_distinctive(item.call_id, item.name):
+            by_call = self.free(self._by_call.get(item.call_id, ()), item)
+            by_call = by_call or self.free(self._by_id.get(item.call_id, ()), item)
+        if by_id and by_call and not {_place(m) for m in by_id} & {_place(m) for m in by_call}:
+            return None  # one item, two origins: contradictory
+        for matches in (by_id, by_call):
+            if len(matches) == 1:
+                return matches[0]
+        return None
+
+    def likenesses(self, item: Item, chain: bytes, before: Match | None) -> Iterator[list[Match]]:
+        """
+        Yield what an item may be, likeliest first: each is for when nothing before it fits.
+
+        Args:
+            item: One that is not certain.
+            chain: Of what had been said before it.
+            before: What the last recognised item ahead of it is.
+        """
+        sources: list[Iterable[Match]] = []
+        if before is not None:  # the rest of a turn that has been recognised already
+            rest = [Match(before.turn, k) for k in range(len(before.turn.items))]
+            sources.append([match for match in rest if says_the_same(item, match.emitted)])
+        if item.content:
+            sources.append(self._by_place.get((chain, item.content), ()))
+            sources.append(self._by_content.get(item.content, ()))
+        if item.id:
+            sources.append(self._by_id.get(item.id, ()))
+        for source in sources:
+            found = self.free(source, item)
+            yield [match for match in found if _may_be_called(item, match.emitted)]
+
+    def is_another(self, item: Item, emitted: Emitted) -> bool:
+        """Tell whether an item's names say that it is another captured item than this one."""
+        return any(
+            named not in ("", own) and named in known
+            for named, own, known in (
+                (item.id, emitted.id, self._by_id),
+                (item.call_id, emitted.call_id, self._by_call),
+            )
+        )
+
+    def _in_response(self, response_id: str, item: Item) -> list[Match]:
+        """Find the call that `<response id>:<call id>` names."""
+        turn = self.turns.get(turn_id(response_id))
+        call_id = item.call_id.rpartition(":")[2]
+        items = enumerate(turn.items if turn is not None else ())
+        return [Match(turn, k) for k, e in items if turn is not None and e.call_id == call_id]
+
+
+def _place(match: Match) -> tuple[bytes, int]:
+    return match.turn.id, match.k
+
+
+def _agrees(item: Item, emitted: Emitted) -> bool:
+    """Tell whether an item can be one that was emitted, whatever its ids say."""
+    if item.role is Role.REFERENCE:
+        return True
+    if item.type != emitted.type:
+        return False
+    return not (item.name and emitted.name and item.name != emitted.name)
+
+
+def _may_be_called(item: Item, emitted: Emitted) -> bool:
+    """Tell whether an item's `call_id` leaves open that it is one that was emitted."""
+    return (
+        item.call_id in ("", emitted.call_id)
+        or not is_distinctive(item.call_id, item.name)
+        or not is_distinctive(emitted.call_id, emitted.name)
+    )
+
+
+def says_the_same(item: Item, emitted: Emitted) -> bool:
+    """Tell whether an item of a recognised turn is one of those that it emitted."""
+    if item.id and item.id == emitted.id:
+        return True
+    if not _agrees(item, emitted):
+        return False
+    if item.content and emitted.content:
+        return item.content == emitted.content
+    return not item.content and not emitted.content

@@ -1,0 +1,34 @@
+"""
+Which names mean the same model, and which models are known not to reason.
+
+Encrypted reasoning can be read only by the model family that wrote it. What exactly a family is,
+no vendor documents; so names are compared as strictly as they can be without breaking aliases:
+a dated snapshot is its base name, a vendor's prefix is not part of the name, and a turn carries
+both the name that was asked for and the one that answered (`gpt-5.6` is answered by `gpt-5.6-sol`).
+"""
+
+import re
+
+__all__ = ["family", "is_known_not_to_reason"]
+
+_VENDOR = re.compile(r"^(?:[a-z0-9_-]+\.)*(?=[a-z][a-z0-9]*-)")
+_SNAPSHOT = re.compile(r"-(?:20\d\d-\d\d-\d\d|20\d{6}|latest)$")
+# Source: clients' own gates and the API's refusals, "Encrypted content is not supported with
+# this model." (OpenAI, 2026). A name missing here costs one refused try, which is then healed.
+_WITHOUT_REASONING = re.compile(r"gpt-3|gpt-4(?!\d)|chatgpt-|.*-chat(?:-|$)|text-|davinci|babbage")
+
+
+def family(model: str) -> str:
+    """
+    Return the name under which two spellings of one model are equal.
+
+    >>> family("openai/gpt-5-nano-2025-08-07") == family("us.openai.gpt-5-nano")
+    True
+    """
+    name = model.lower().rpartition("/")[2]
+    return _SNAPSHOT.sub("", _VENDOR.sub("", name))
+
+
+def is_known_not_to_reason(model: str) -> bool:
+    """Tell whether a model is one of those that refuse `reasoning.encrypted_content`."""
+    return _WITHOUT_REASONING.match(family(model)) is not None

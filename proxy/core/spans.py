@@ -1,0 +1,199 @@
+"""
+Byte ranges inside raw JSON, and edits carried out on them.
+
+The law of this file: a byte that no edit names leaves as it came, and in the same order.
+Bodies are never decoded and encoded again, because number spelling, escapes, key order
+and duplicate keys would not survive it (README, Decisions D2).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from msgspec import MsgspecError, Raw, json
+
+__all__ = [
+    "Edit",
+    "Member",
+    "Unspliceable",
+    "apply",
+    "elements",
+    "members",
+    "remove",
+    "text",
+    "without",
+]
+
+# Between the last value and the next one: white space, at most one comma, and the opening bracket.
+_TO_KEY = re.compile(rb'[ \t\r\n{,]*("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_TO_ELEMENT = re.compile(rb"[ \t\r\n,]*")
+_COMMA_AFTER = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
+_CLOSE = re.compile(rb"[ \t\r\n{]*\}[ \t\r\n]*")
+_SPACE = b" \t\r\n"
+
+_MEMBERS = json.Decoder(dict[str, Raw])
+_ELEMENTS = json.Decoder(list[Raw])
+_STRING = json.Decoder(str)
+
+# An escape as it is read: a pair of surrogates, one of them alone, or any other.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+
+
+class Unspliceable(ValueError):
+    """The bytes are not one JSON value of the expected kind, or readers could disagree on them."""
+
+
+class Member(NamedTuple):
+    """One `"key": value` of an object, as offsets in bytes into the whole document."""
+
+    key_start: int
+    start: int
+    end: int
+
+
+class Edit(NamedTuple):
+    """Replace `body[start:end]` by `new`; start == end inserts, an empty `new` removes."""
+
+    start: int
+    end: int
+    new: bytes
+
+
+def members(body: bytes, start: int = 0, end: int | None = None) -> dict[str, Member]:
+    """
+    Locate every member of a JSON object, decoding none of the values.
+
+    Args:
+        body: The document, UTF-8. Its size is bounded by the caller, in bytes.
+        start: Offset of the object in the document.
+        end: Offset behind the object; None is the end of the document.
+
+    Returns:
+        Decoded key -> Member, in wire order; {} for an empty object.
+
+    Raises:
+        Unspliceable: Not one object, nested too deep, or a key occurs twice: readers disagree
+            on which of two wins (RFC 8259, section 4), so the caller must forward as is.
+
+    Cost: one C pass and one regular-expression match per key.
+    """
+    stop = len(body) if end is None else end
+    try:
+        values = _MEMBERS.decode(memoryview(body)[start:stop])
+    except (MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise Unspliceable(str(error)) from error
+    found: dict[str, Member] = {}
+    at = start
+    for key, raw in values.items():
+        value = bytes(raw)
+        match = _TO_KEY.match(body, at, stop)
+        # A key that occurs twice breaks the walk here: the dict holds the last value only.
+        if match is None or not body.startswith(value, match.end()):
+            raise Unspliceable("a key occurs twice")
+        at = match.end() + len(value)
+        found[key] = Member(match.start(1), match.end(), at)
+    if _CLOSE.fullmatch(body, at, stop) is None:
+        raise Unspliceable("a key occurs twice")
+    return found
+
+
+def elements(body: bytes, start: int, end: int) -> list[tuple[int, int]]:
+    """
+    Locate every element of the JSON array at `body[start:end]`.
+
+    Returns:
+        (start, end) offsets in bytes into the whole document, in order; [] for an empty array.
+
+    Raises:
+        Unspliceable: Not one array, or nested too deep.
+    """
+    try:
+        values = _ELEMENTS.decode(memoryview(body)[start:end])
+    except (MsgspecError, RecursionError) as error:
+        raise Unspliceable(str(error)) from error
+    found: list[tuple[int, int]] = []
+    at = body.index(b"[", start) + 1
+    for raw in values:
+        match = _TO_ELEMENT.match(body, at, end)
+        at = match.end() if match else at
+        stop = at + memoryview(raw).nbytes
+        found.append((at, stop))
+        at = stop
+    return found
+
+
+def readable(document: bytes) -> bytes:
+    r"""
+    Return a document of the same length whose lone surrogate escapes are U+FFFD.
+
+    `"\\ud83d"` is JSON by its grammar and what JavaScript writes for a string that was cut in the
+    middle of a character, but no Unicode, so that our decoder refuses it. Offsets into what is
+    returned are offsets into the document.
+    """
+    return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], document)
+
+
+def text(raw: bytes | Raw) -> str | None:
+    """Return the string that a raw JSON value is, or None when it is of another type."""
+    value = bytes(raw)
+    if value[:1] != b'"':
+        return None
+    try:
+        return _STRING.decode(value)
+    except (MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def remove(body: bytes, found: Mapping[str, Member], key: str) -> Edit:
+    """
+    Return the edit that takes one member out of an object, with the one comma that goes with it.
+
+    Raises:
+        KeyError: The object has no such member.
+    """
+    member = found[key]
+    after = _COMMA_AFTER.match(body, member.end)
+    if after is not None:
+        return Edit(member.key_start, after.end(), b"")
+    before = member.key_start
+    while body[before - 1] in _SPACE:
+        before -= 1
+    start = before - 1 if body[before - 1 : before] == b"," else member.key_start
+    return Edit(start, member.end, b"")
+
+
+def without(value: bytes, keys: Iterable[str]) -> bytes:
+    """
+    Return a JSON object less some members, all other bytes kept; itself when it has none of them.
+
+    Raises:
+        Unspliceable: As `members`.
+    """
+    for key in keys:
+        found = members(value)
+        if key in found:
+            value = apply(value, [remove(value, found, key)])
+    return value
+
+
+def apply(body: bytes, edits: Iterable[Edit]) -> bytes:
+    """
+    Carry out edits on a document. No edits: the very same object, not an equal one.
+
+    Edits at one place are carried out in the order given; ranges must not overlap.
+    """
+    pieces: list[bytes | memoryview] = []
+    view = memoryview(body)
+    at = 0
+    for edit in sorted(edits, key=lambda edit: edit[:2]):
+        pieces.append(view[at : edit.start])
+        pieces.append(edit.new)
+        at = edit.end
+    if not pieces:
+        return body
+    pieces.append(view[at:])
+    return b"".join(pieces)

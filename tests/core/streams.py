@@ -1,0 +1,43 @@
+"""Streams as OpenAI writes them, event by event."""
+
+import json
+from typing import Any
+
+from tests.core.world import MODEL, Item
+
+RESPONSE = {"id": "resp_1", "model": MODEL, "status": "completed"}
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    """Return one event as OpenAI writes it."""
+    data = json.dumps({"type": kind, "sequence_number": 1, **fields})
+    return f"event: {kind}\ndata: {data}\n\n".encode()
+
+
+def added(index: int, item: Item) -> bytes:
+    """Return the event of an item that begins."""
+    return event("response.output_item.added", output_index=index, item=item)
+
+
+def done(index: object, item: object) -> bytes:
+    """Return the event of a whole item."""
+    return event("response.output_item.done", output_index=index, item=item)
+
+
+def began(**more: Any) -> bytes:
+    """Return the first event of a stream."""
+    response = RESPONSE | {"status": "in_progress", "output": [], **more}
+    return event("response.created", response=response)
+
+
+def ended(output: object, status: str = "completed", **more: Any) -> bytes:
+    """Return the last event of a stream."""
+    response = RESPONSE | {"status": status, "output": output, **more}
+    return event(f"response.{status}", response=response)
+
+
+def stream_of(items: list[Item], **more: Any) -> bytes:
+    """Return the whole stream of a response with these items."""
+    blobless = [item | {"encrypted_content": None} for item in items]
+    each = [added(n, blobless[n]) + done(n, item) for n, item in enumerate(items)]
+    return began(**more) + b"".join(each) + ended(items, **more)

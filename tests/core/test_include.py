@@ -1,0 +1,88 @@
+"""Encrypted reasoning is asked for once, and nothing else in a request is touched."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+
+from proxy.core import spans
+from proxy.core.include import INCLUDE, include_edit
+from proxy.core.request import read_request
+from tests.core.documents import Written, arrays, objects, values
+
+ASKED = f'"{INCLUDE}"'.encode()
+
+
+def merged(body: bytes) -> bytes:
+    """Return a body as it goes on."""
+    edit = include_edit(read_request(body, {}))
+    return spans.apply(body, [edit] if edit is not None else [])
+
+
+# (as the client sent it, as upstream receives it)
+MERGED = [
+    pytest.param(b"{}", b'{"include":[%s]}', id="empty"),
+    pytest.param(b'\n{ "model" : "m" }', b'\n{"include":[%s], "model" : "m" }', id="absent"),
+    pytest.param(b'{"include":[]}', b'{"include":[%s]}', id="empty-list"),
+    pytest.param(b'{"include":[ ]}', b'{"include":[%s ]}', id="empty-list-with-space"),
+    pytest.param(b'{"include" : null}', b'{"include" : [%s]}', id="null"),
+    pytest.param(
+        b'{"include":[ "file_search_call.results"]}',
+        b'{"include":[%s, "file_search_call.results"]}',
+        id="others",
+    ),
+    pytest.param(b'{"include":[[],1.0e1]}', b'{"include":[%s,[],1.0e1]}', id="odd-ones"),
+    pytest.param(
+        b'{"n":1.0e0,"\\u0069nclude":[1]}',
+        b'{"n":1.0e0,"\\u0069nclude":[%s,1]}',
+        id="key-spelled-by-an-escape",
+    ),
+]
+ALREADY = [
+    pytest.param(b'{"include":["reasoning.encrypted_content"]}', id="there"),
+    pytest.param(b'{"include":["x", "reasoning\\u002eencrypted_content"]}', id="there-escaped"),
+]
+NOT_OURS = [
+    pytest.param(b'{"include":"reasoning.encrypted_content"}', id="string"),
+    pytest.param(b'{"include":{}}', id="object"),
+    pytest.param(b'{"include":false}', id="false"),
+    pytest.param(b'{"include":5}', id="number"),
+]
+NUMBERS = [
+    pytest.param(b'{"include":[1e999]}', b'{"include":[%s,1e999]}', id="too-large"),
+    pytest.param(
+        b'{"include":[' + b"1" * 5000 + b"]}",
+        b'{"include":[%s,' + b"1" * 5000 + b"]}",
+        id="too-long",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "want"), [*MERGED, *NUMBERS])
+def test_merges_into_what_the_client_asks_for(body: bytes, want: bytes) -> None:
+    """Ours comes first; what the client includes stays, spelled as it was."""
+    assert merged(body) == want % ASKED
+
+
+@pytest.mark.parametrize("body", ALREADY)
+def test_what_is_asked_for_already_is_left_alone(body: bytes) -> None:
+    """However it is spelled; the body is the very same object."""
+    assert merged(body) is body
+
+
+@pytest.mark.parametrize("body", NOT_OURS)
+def test_what_the_api_does_not_take_is_for_upstream_to_refuse(body: bytes) -> None:
+    """A wrong type is not mended."""
+    assert merged(body) is body
+
+
+@given(objects(values | arrays(values)))
+@settings(max_examples=30, deadline=None)
+def test_any_request_means_the_same_but_for_include(written: Written) -> None:
+    """Asking twice is asking once, and every other value stays."""
+    once = merged(written.text)
+    got = json.loads(once)
+
+    assert merged(once) is once
+    assert got.pop("include") == [INCLUDE]
+    assert got == written.value

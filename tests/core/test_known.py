@@ -1,0 +1,132 @@
+"""Recalled turns, found by the names and sayings of their items, each item once."""
+
+import pytest
+
+from proxy.core.items import Item as Read
+from proxy.core.known import Known, Match, says_the_same
+from proxy.core.turns import Context, Emitted, Turn, turn_id
+from tests.core.world import Item, body, call, message, search
+
+C1, C2 = call("1"), call("2")
+ZERO = call("3", call_id="call_0")
+CHAIN = b"c" * 16
+
+
+def emitted(item: Item) -> Emitted:
+    """Return an item as it would be kept."""
+    read = read_of(item)
+    return Emitted(read.type, read.id, read.call_id, read.name, read.content)
+
+
+def read_of(item: Item) -> Read:
+    """Return an item as it would be read from a request."""
+    return Read(body([item]).split(b"[", 1)[1].rsplit(b"]", 1)[0])
+
+
+def turn(name: str, *items: Item, knows: bool = True) -> Turn:
+    """Return a turn that emitted these items."""
+    context = Context(chain=CHAIN, is_known=knows)
+    kept = tuple(emitted(item) for item in items)
+    return Turn(turn_id(name), b"v" * 16, b"", ("gpt-5",), True, 1, context, kept)
+
+
+@pytest.mark.parametrize(
+    ("item", "want"),
+    [
+        pytest.param(C1, 0, id="both"),
+        pytest.param({**C1, "call_id": "x"}, 0, id="id"),
+        pytest.param({**C1, "id": "x"}, 0, id="call-id"),
+        pytest.param({**C1, "id": "x", "call_id": C1["id"]}, 0, id="id-as-call-id"),
+        pytest.param({**C1, "call_id": C2["call_id"]}, None, id="contradictory"),
+        pytest.param({**C1, "name": "other"}, None, id="another-tool"),
+        pytest.param({**ZERO, "id": "x"}, None, id="counted-call-id"),
+        pytest.param({**ZERO, "id": "x", "call_id": "resp_00000001:call_0"}, 2, id="by-response"),
+        pytest.param({**C1, "id": "", "call_id": "resp_00000002:call_0"}, None, id="no-such-turn"),
+    ],
+)
+def test_names_that_one_item_alone_has_are_certain(item: Item, want: int | None) -> None:
+    """An id, a call id that looks random, a response id within a call id."""
+    match = Known([turn("resp_00000001", C1, C2, ZERO)]).certain(read_of(item))
+
+    assert (match.k if match is not None else None) == want
+
+
+def test_an_item_is_used_once() -> None:
+    """What is spoken for is no candidate any more."""
+    known = Known([turn("resp_00000001", C1)])
+    match = known.certain(read_of(C1))
+    assert match is not None
+
+    known.use(match)
+
+    assert known.certain(read_of(C1)) is None
+    assert not any(known.likenesses(read_of(C1), CHAIN, None))
+
+
+def test_two_that_have_one_id_are_not_certain() -> None:
+    """An id that upstream gave twice names neither."""
+    known = Known([turn("resp_00000001", C1), turn("resp_00000002", C1)])
+
+    assert known.certain(read_of(C1)) is None
+
+
+def test_likenesses_come_likeliest_first() -> None:
+    """The recognised turn's other items, then the same place, then the same words, then the id."""
+    said = message("1", "Sunny.")
+    one, two = turn("resp_00000001", C1, said), turn("resp_00000002", message("2", "Sunny."))
+
+    found = [*Known([one, two]).likenesses(read_of(said), CHAIN, Match(one, 0))]
+
+    assert [[match.turn for match in likely] for likely in found] == [
+        [one],
+        [one, two],
+        [one, two],
+        [one],
+    ]
+
+
+def test_what_was_not_heard_is_known_by_name_alone() -> None:
+    """A turn whose history lies upstream has no place, so its words say nothing."""
+    said = message("1", "Sunny.")
+    known = Known([turn("resp_00000001", said, knows=False)])
+
+    assert not any(known.likenesses(read_of({**said, "id": ""}), CHAIN, None))
+    assert known.certain(read_of(said)) is not None
+
+
+@pytest.mark.parametrize(
+    ("item", "same"),
+    [
+        pytest.param({**search("1"), "action": {"type": "open"}}, True, id="same-id"),
+        pytest.param({**search("1"), "id": "x"}, True, id="same-words"),
+        pytest.param({**search("1"), "id": "x", "action": {"type": "open"}}, False, id="other"),
+        pytest.param({"type": "web_search_call"}, False, id="no-words"),
+        pytest.param({**search("1"), "id": "x", "type": "file_search_call"}, False, id="type"),
+    ],
+)
+def test_the_rest_of_a_turn_says_the_same(item: Item, same: bool) -> None:
+    """By id, or by type and words."""
+    assert says_the_same(read_of(item), emitted(search("1"))) is same
+
+
+def test_what_has_no_words_on_either_side_says_the_same() -> None:
+    """An image of which a client sends nothing but the type."""
+    bare = {"type": "image_generation_call"}
+
+    assert says_the_same(read_of(bare), emitted({**bare, "id": "ig_1", "result": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("item", "another"),
+    [
+        pytest.param(C2, True, id="id-of-another"),
+        pytest.param({**C1, "id": "", "call_id": C2["call_id"]}, True, id="call-id-of-another"),
+        pytest.param(C1, False, id="itself"),
+        pytest.param({**C1, "id": "x", "call_id": "y"}, False, id="names-of-nobody"),
+    ],
+)
+def test_a_name_tells_one_item_from_another(item: Item, another: bool) -> None:
+    """Only a name that upstream gave to another item does."""
+    known = Known([turn("resp_00000001", C1, C2)])
+
+    assert known.is_another(read_of(item), emitted(C1)) is another

@@ -1,0 +1,252 @@
+"""The promises, as properties of whole conversations played through the core."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.core.capture import Capture, Origin
+from proxy.core.inject import Policy, plan
+from proxy.core.request import read_request
+from tests.core.world import (
+    Item,
+    World,
+    body,
+    call,
+    dropped,
+    input_of,
+    message,
+    output,
+    reasoning,
+    search,
+    user,
+    without_ids,
+)
+
+TEXTS = ["Done.", "It is sunny in Paris today.", "OK"]
+SHAPES = ["R C", "R C C", "C", "R M", "M", "R M C", "R R C", "R W R C", "R C R C", "R W R M"]
+
+
+@dataclass
+class Conversation:
+    """One side of a conversation as the client holds it: everything, reasoning included."""
+
+    number: int
+    history: list[Item]
+    turn: int = 0
+
+    def emit(self, shape: str, text: str) -> list[Item]:
+        """Return what upstream answers next; ids are drawn at random there, so unique here."""
+        items: list[Item] = []
+        for n, kind in enumerate(shape.split()):
+            name = f"{self.number}x{self.turn}x{n}"
+            match kind:
+                case "R":
+                    items.append(reasoning(name))
+                case "C":
+                    items.append(call(name))
+                case "W":
+                    items.append(search(name))
+                case _:
+                    items.append(message(name, text))
+        return items
+
+    def go_on(self, items: Sequence[Item], saying: str) -> None:
+        """Append an answer and what the client adds to it."""
+        calls = [item for item in items if item["type"] == "function_call"]
+        self.history += [*items, *(output(item, saying) for item in calls)]
+        if not calls:
+            self.history.append(user(saying))
+        self.turn += 1
+
+
+# A tape: for each turn whose it is, what is answered, with which words, and what the client says.
+TAPES = st.lists(
+    st.tuples(
+        st.integers(0, 2), st.sampled_from(SHAPES), st.sampled_from(TEXTS), st.sampled_from("ab")
+    ),
+    max_size=10,
+)
+
+
+def nameless(items: list[Item]) -> list[Item]:
+    """Return what the barest client sends: neither reasoning nor optional ids."""
+    kept = dropped(items)
+    return [*(i if "type" not in i else without_ids([i])[0] for i in kept)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(TAPES)
+def test_capture_strip_inject_is_the_whole_history(tape: list[tuple[int, str, str, str]]) -> None:
+    """A client that keeps ids and drops reasoning is as good as one that replays everything."""
+    world = World()
+    people = [Conversation(n, [user(f"I am {n}")]) for n in range(3)]
+    for who, shape, text, saying in tape:
+        person = people[who]
+        sent = body(dropped(person.history))
+        assert world.seen(sent) == person.history
+        person.go_on(world.learn(sent, person.emit(shape, text)), saying)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TAPES)
+def test_nothing_foreign_is_ever_injected(tape: list[tuple[int, str, str, str]]) -> None:
+    """Without ids too, what comes back is the conversation's own, or nothing."""
+    world = World()
+    people = [Conversation(n, [user(f"I am {n}")]) for n in range(3)]
+    for who, shape, text, saying in tape:
+        person = people[who]
+        sent = body(nameless(person.history), store=False)
+        own = [item["encrypted_content"] for item in person.history if "encrypted_content" in item]
+        held = [
+            item["encrypted_content"] for item in world.seen(sent) if "encrypted_content" in item
+        ]
+        assert held == own
+        person.go_on(world.learn(sent, person.emit(shape, text)), saying)
+
+
+@settings(max_examples=200, deadline=None)
+@given(TAPES)
+def test_likenesses_are_never_mistaken(tape: list[tuple[int, str, str, str]]) -> None:
+    """Conversations that say the same, word for word, never get each other's reasoning."""
+    world = World()
+    people = [Conversation(n, [user("Hi")]) for n in range(3)]
+    for who, shape, text, saying in tape:
+        person = people[who]
+        sent = body(nameless(person.history), store=False)
+        own = [item["encrypted_content"] for item in person.history if "encrypted_content" in item]
+        held = [i["encrypted_content"] for i in world.seen(sent) if "encrypted_content" in i]
+        assert set(held) <= set(own)
+        assert held == [blob for blob in own if blob in held]
+        person.go_on(world.learn(sent, person.emit(shape, text)), saying)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TAPES, st.booleans())
+def test_the_prefix_is_stable(tape: list[tuple[int, str, str, str]], keeps_ids: bool) -> None:
+    """The input that upstream sees for one turn begins the one that it sees for the next."""
+    world = World()
+    person = Conversation(0, [user("I am one")])
+    before: list[Item] = []
+    for _, shape, text, saying in tape:
+        sent = body(dropped(person.history) if keeps_ids else nameless(person.history), store=False)
+        seen = world.seen(sent)
+        assert seen[: len(before)] == before
+        before = seen
+        person.go_on(world.learn(sent, person.emit(shape, text)), saying)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TAPES)
+def test_injecting_twice_is_injecting_once(tape: list[tuple[int, str, str, str]]) -> None:
+    """What has been given back already is recognised as there."""
+    world = World()
+    person = Conversation(0, [user("I am one")])
+    for _, shape, text, saying in tape:
+        sent = body(nameless(person.history), store=False)
+        once = world.ask(sent)[2].apply(sent)
+        assert world.ask(once)[2].apply(once) == once
+        person.go_on(world.learn(sent, person.emit(shape, text)), saying)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TAPES)
+def test_removing_what_was_added_gives_back_the_clients_bytes(
+    tape: list[tuple[int, str, str, str]],
+) -> None:
+    """Every client byte survives: spacing, escapes, number spelling, key order."""
+    world = World()
+    person = Conversation(0, [user("I am one")])
+    for _, shape, text, saying in tape:
+        sent = body(dropped(person.history))
+        decided = world.ask(sent)[2]
+        got = decided.apply(sent)
+        for edit in decided.edits:
+            assert edit.start == edit.end
+            assert edit.new in got
+            got = got.replace(edit.new, b"", 1)
+        assert got == sent
+        person.go_on(world.learn(sent, person.emit(shape, text)), saying)
+
+
+@settings(max_examples=50, deadline=None)
+@given(TAPES)
+def test_two_scopes_never_meet(tape: list[tuple[int, str, str, str]]) -> None:
+    """What one scope stored, another never gets, were its requests the very same bytes."""
+    ours, theirs = World(), World()
+    person = Conversation(0, [user("I am one")])
+    for _, shape, text, saying in tape:
+        sent = body(dropped(person.history))
+        assert theirs.ask(sent)[2].apply(sent) is sent
+        person.go_on(ours.learn(sent, person.emit(shape, text)), saying)
+
+
+def events(items: Sequence[Item], response_id: str) -> bytes:
+    """Return an answer as OpenAI streams it."""
+    frames: list[dict[str, object]] = [
+        {"type": "response.created", "response": {"id": response_id, "status": "in_progress"}}
+    ]
+    for index, item in enumerate(items):
+        started = {**item, "encrypted_content": "gAAAAearly"} if "summary" in item else item
+        frames += [
+            {"type": "response.output_item.added", "output_index": index, "item": started},
+            {"type": "response.output_text.delta", "output_index": index, "delta": "x"},
+            {"type": "response.output_item.done", "output_index": index, "item": item},
+        ]
+    whole = {"id": response_id, "status": "completed", "model": "gpt-5.6-sol", "output": []}
+    frames.append({"type": "response.completed", "response": whole})
+    return b"".join(
+        b"event: %s\ndata: %s\n\n" % (str(frame["type"]).encode(), json.dumps(frame).encode())
+        for frame in frames
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(SHAPES), st.lists(st.integers(1, 60), min_size=1, max_size=40))
+def test_cutting_a_stream_anywhere_changes_nothing(shape: str, cuts: list[int]) -> None:
+    """The turn that is kept does not depend on how the network cut the stream."""
+    stream = events(Conversation(0, []).emit(shape, "Done."), "resp_000000001")
+    request = read_request(body([user("Hi")]), {})
+    turns = []
+    for sizes in ([len(stream)], cuts):
+        capture = Capture(Origin(request.context(), request.model), 1 << 20)
+        at, n = 0, 0
+        while at < len(stream):
+            size = sizes[n % len(sizes)]
+            capture.feed(stream[at : at + size])
+            at, n = at + size, n + 1
+        capture.close()
+        turns.append(capture.snapshot(1).turn)
+
+    assert turns[0] == turns[1] is not None
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(
+                st.sampled_from(["type", "id", "call_id", "role", "content", "text", "name", "x"]),
+                inner
+                | st.sampled_from(["message", "reasoning", "function_call", "assistant", "rs_1"]),
+                max_size=5,
+            )
+        ),
+        max_leaves=20,
+    )
+)
+def test_no_shape_of_input_is_an_error(given_input: object) -> None:
+    """Whatever JSON the input is, it is read, and nothing is added to what nobody knows."""
+    world = World()
+    world.learn(body([user("Hi")]), [reasoning("1"), call("1")])
+    sent = json.dumps({"model": "gpt-5.6-sol", "input": given_input}).encode()
+    request = read_request(sent, {})
+
+    _, recognised, _ = world.ask(sent)
+
+    assert plan(request, recognised, Policy()).apply(sent) is sent
+    assert input_of(sent) == given_input

@@ -1,0 +1,151 @@
+"""A world of wire shapes, and a store of a few lines, to play conversations through the core."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.core.capture import Capture, Origin
+from proxy.core.identity import Recognised, recognise
+from proxy.core.inject import Anchors, Plan, Policy, plan
+from proxy.core.keys import Recalled, choose, keys_of_request, keys_of_turn
+from proxy.core.request import Request, read_request
+from proxy.core.turns import Turn
+
+Item = dict[str, Any]
+
+MODEL = "gpt-5.6-sol"
+NAMELESS = {"message", "function_call", "custom_tool_call"}
+
+
+def user(text: str) -> Item:
+    """Return what a user says."""
+    return {"role": "user", "content": text}
+
+
+def reasoning(name: str, **more: Any) -> Item:
+    """Return a reasoning item as upstream emits it; its blob is known by its name."""
+    item = {"id": f"rs_{name:0>12}", "type": "reasoning", "summary": []}
+    return item | {"encrypted_content": f"gAAAA{name}", **more}
+
+
+def call(name: str, *, tool: str = "get_weather", call_id: str = "", **more: Any) -> Item:
+    """Return a function call as upstream emits it."""
+    item: Item = {
+        "id": f"fc_{name:0>12}",
+        "type": "function_call",
+        "status": "completed",
+        "arguments": '{"city":"Paris"}',
+        "call_id": call_id or f"call_{name:0>12}",
+        "name": tool,
+    }
+    return item | more
+
+
+def output(of: Item, text: str = "sunny") -> Item:
+    """Return the output of a call."""
+    kind = of["type"].replace("_call", "_call_output")
+    return {"type": kind, "call_id": of["call_id"], "output": text}
+
+
+def message(name: str, text: str, **more: Any) -> Item:
+    """Return an assistant's message as upstream emits it."""
+    part = {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+    item: Item = {"id": f"msg_{name:0>12}", "type": "message", "status": "completed"}
+    return item | {"content": [part], "role": "assistant", **more}
+
+
+def search(name: str) -> Item:
+    """Return a hosted web search as upstream emits it."""
+    action = {"type": "search", "query": name}
+    return {"id": f"ws_{name:0>12}", "type": "web_search_call", "status": "completed"} | {
+        "action": action
+    }
+
+
+def without_ids(items: Iterable[Item]) -> list[Item]:
+    """Return items less the ids that the API does not demand."""
+    return [
+        {key: value for key, value in item.items() if key != "id" or item["type"] not in NAMELESS}
+        for item in items
+    ]
+
+
+def dropped(items: Iterable[Item]) -> list[Item]:
+    """Return what a client that drops reasoning keeps."""
+    return [item for item in items if item.get("type") != "reasoning"]
+
+
+def body(items: Sequence[Item] | str, **more: Any) -> bytes:
+    """Return a request with odd spacing and a number that a JSON round trip would rewrite."""
+    top = {"model": MODEL, "input": items, **more}
+    return json.dumps(top, separators=(" , ", " : "))[:-1].encode() + b' , "temperature" : 1.0e0}'
+
+
+def answer(items: Sequence[Item], response_id: str, **more: Any) -> bytes:
+    """Return a whole JSON answer."""
+    top = {"id": response_id, "object": "response", "status": "completed", "model": MODEL}
+    return json.dumps(top | {"store": True, "output": items, **more}).encode()
+
+
+def input_of(sent: bytes) -> list[Item]:
+    """Return the input of a body that upstream received."""
+    items: list[Item] = json.loads(sent)["input"]
+    return items
+
+
+@dataclass
+class World:
+    """Everything of one scope: what a proxy would do between a client and upstream."""
+
+    turns: dict[bytes, Turn] = field(default_factory=dict)
+    index: dict[bytes, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    responses: int = 0
+
+    def recall(self, request: Request) -> Recalled:
+        """Return what the store holds for a request."""
+        choice = choose(keys_of_request(request), lambda key: self.index.get(key, ()))
+        chosen = set(choice.conversations)
+        return Recalled(
+            [turn for turn in self.turns.values() if turn.conversation in chosen], choice.crowded
+        )
+
+    def ask(
+        self, sent: bytes, anchors: Anchors = Anchors.ALL, headers: Mapping[str, str] | None = None
+    ) -> tuple[Request, Recognised, Plan]:
+        """Return a request as read, what was recognised in it, and what is decided."""
+        request = read_request(sent, headers or {})
+        recognised = recognise(request, self.recall(request))
+        return request, recognised, plan(request, recognised, Policy(anchors))
+
+    def seen(self, sent: bytes) -> list[Item]:
+        """Return the input that upstream receives."""
+        return input_of(self.ask(sent)[2].apply(sent))
+
+    def learn(self, sent: bytes, items: Sequence[Item], **more: Any) -> list[Item]:
+        """Let upstream answer a request, and keep the turn; return the items."""
+        self.responses += 1
+        response_id = f"resp_{self.responses:0>12}"
+        request, recognised, _ = self.ask(sent)
+        parent = recognised.newest()
+        origin = Origin(
+            context=request.context(),
+            model=request.model,
+            conversation=parent.conversation if parent else b"",
+            parent=parent.id if parent else b"",
+            stores=request.stores,
+        )
+        capture = Capture(origin, 1 << 20)
+        capture.read(answer(items, response_id, **more))
+        snapshot = capture.snapshot(self.responses)
+        if snapshot.turn is not None:
+            self.keep(snapshot.turn, response_id)
+        return list(items)
+
+    def keep(self, turn: Turn, response_id: str) -> None:
+        """Put a turn into the store."""
+        self.turns[turn.id] = turn
+        for key in keys_of_turn(turn, response_id):
+            if turn.conversation not in self.index[key]:
+                self.index[key].append(turn.conversation)
