@@ -1,0 +1,58 @@
+"""Blobs look like the real ones, say what they are bound to, and show any damage."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.standin.sealing import Binding, Sealer
+
+SEALER = Sealer(b"key")
+BINDING = Binding("caller", "gpt-5.4", "rs_1")
+BLOB = SEALER.seal(BINDING, "done", 1_763_600_000)
+
+
+def test_a_blob_gives_back_its_binding() -> None:
+    """Sealed and opened under one key, it says whom and what it is for."""
+    assert SEALER.maybe_open(BLOB) == BINDING
+    assert Sealer(b"key").maybe_open(BLOB) == BINDING
+    assert Sealer(b"other").maybe_open(BLOB) is None
+
+
+def test_a_blob_looks_like_the_real_one() -> None:
+    """Fernet-like base64url, as long as recorded ones, hiding what it says."""
+    assert re.fullmatch(r"gAAAAA[A-Za-z0-9_-]+={0,2}", BLOB)
+    assert 440 <= len(BLOB) <= 1_200
+    assert "rs_1" not in BLOB
+
+
+def test_two_events_carry_two_blobs_of_one_length() -> None:
+    """`output_item.done` and `response.completed` differ in the bytes, not in the meaning."""
+    other = SEALER.seal(BINDING, "completed", 1_763_600_000)
+
+    assert other != BLOB
+    assert len(other) == len(BLOB)
+    assert SEALER.maybe_open(other) == BINDING
+
+
+def test_a_snapshot_is_shorter_and_opens_nothing() -> None:
+    """The blob of `output_item.added` is well-formed and unusable."""
+    snapshot = SEALER.snapshot("rs_1", 1_763_600_000)
+
+    assert snapshot.startswith("gAAAAA")
+    assert len(snapshot) < len(BLOB)
+    assert SEALER.maybe_open(snapshot) is None
+
+
+@given(st.integers(0, len(BLOB) - 4), st.characters(codec="utf-8"))
+def test_any_changed_character_is_damage(at: int, character: str) -> None:
+    """No blob but the issued one opens (its last characters hold padding bits, left out here)."""
+    changed = BLOB[:at] + character + BLOB[at + 1 :]
+
+    assert changed == BLOB or SEALER.maybe_open(changed) is None
+
+
+@given(st.text())
+def test_no_text_is_a_blob_by_chance(text: str) -> None:
+    """Anything may be sent as a blob; nothing but a blob opens."""
+    assert SEALER.maybe_open(text) is None

@@ -1,0 +1,122 @@
+"""A stand-in without a socket: it emits turns and judges requests, for tables of rules."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+
+import msgspec
+
+from proxy.standin.answering import Behaviour, End, Issue, View, respond
+from proxy.standin.ledger import Ledger, Turn
+from proxy.standin.mint import Mint
+from proxy.standin.refusals import Refusal
+from proxy.standin.rules import Continuity, Verdict, judge
+from proxy.standin.sealing import Sealer
+from proxy.standin.shapes import Body
+from proxy.standin.variants import Variant
+
+Item = dict[str, Any]
+
+ASK: Item = {"role": "user", "content": "What is the weather in Oslo?"}
+MODEL = "gpt-5.4"
+NOW_S = 1_763_600_000
+
+
+class More(TypedDict, total=False):
+    """What a request may say besides its model and input; `model` wins over MODEL."""
+
+    model: str
+    store: bool
+    include: list[str]
+    background: bool
+    previous_response_id: str
+    conversation: str | dict[str, str]
+    reasoning: dict[str, str]
+    metadata: dict[str, str]
+    tools: list[dict[str, str]]
+    prompt_cache_key: str
+
+
+class World:
+    """One ledger, one key, and any number of callers."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.sealer = Sealer(b"world")
+        self.mint = Mint(b"world")
+
+    def body(self, items: Sequence[Item], **more: Unpack[More]) -> Body:
+        """Decode a request as the server would."""
+        raw = msgspec.json.encode({"model": MODEL, "input": items, **more})
+        return msgspec.json.decode(raw, type=Body)
+
+    def verdict(
+        self,
+        items: Sequence[Item],
+        caller: str = "a",
+        continuity: Continuity = "normal",
+        **more: Unpack[More],
+    ) -> Verdict:
+        """Judge a request."""
+        return judge(self.body(items, **more), caller, self.ledger, self.sealer, continuity)
+
+    def refusal(
+        self,
+        items: Sequence[Item],
+        caller: str = "a",
+        continuity: Continuity = "normal",
+        **more: Unpack[More],
+    ) -> Refusal | None:
+        """Judge a request, and say only why it is refused."""
+        return self.verdict(items, caller, continuity, **more).refusal
+
+    def message(
+        self,
+        items: Sequence[Item],
+        caller: str = "a",
+        continuity: Continuity = "normal",
+        **more: Unpack[More],
+    ) -> str:
+        """Judge a request, and give the text of the refusal; "" when it is accepted."""
+        refusal = self.refusal(items, caller, continuity, **more)
+        return "" if refusal is None else refusal.message
+
+    def emit(
+        self,
+        variant: Variant = "one_call",
+        items: Sequence[Item] = (ASK,),
+        caller: str = "a",
+        end: End = "completed",
+        **more: Unpack[More],
+    ) -> tuple[Turn, list[Item]]:
+        """Answer a request that is accepted; gives the turn and its items as in `done` events."""
+        verdict = self.verdict(items, caller, **more)
+        assert verdict.refusal is None, verdict.refusal
+        turn = respond(
+            self.body(items, **more),
+            verdict,
+            Issue(caller, self.mint, NOW_S),
+            Behaviour(variant=variant, end=end),
+        )
+        self.ledger.record(turn)
+        view = View(turn=turn, sealer=self.sealer, encrypted=True)
+        shown = [view.show(item, "done") for item in turn.answer.output]
+        return turn, msgspec.to_builtins(shown)
+
+
+def without(item: Mapping[str, Any], *names: str) -> Item:
+    """Give the item without some of its members."""
+    return {name: value for name, value in item.items() if name not in names}
+
+
+def answers(items: Sequence[Mapping[str, Any]]) -> list[Item]:
+    """Give one output for every call of a client's tool."""
+    return [
+        {"type": f"{item['type']}_output", "call_id": item["call_id"], "output": "7 degrees"}
+        for item in items
+        if "call_id" in item
+    ]
+
+
+def as_input(items: Sequence[Mapping[str, Any]]) -> list[Item]:
+    """Give what a client replays of an output: everything, and an output for every call."""
+    return [*map(dict, items), *answers(items)]
