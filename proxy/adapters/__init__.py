@@ -1,0 +1,1 @@
+"""Floor 1: one outside thing each. Stores, the upstream's connections, metrics, logs."""

@@ -1,0 +1,120 @@
+"""What operators count, in Prometheus' form. Labels are bounded: never an id, a model or a path."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
+
+from proxy import __version__
+from proxy.core.heal import Refusal
+from proxy.core.inject import Outcome
+
+__all__ = ["ASKED", "CAPTURED", "ENDED", "ROUTES", "Metrics"]
+
+ROUTES = ("responses", "retrieve", "other")
+# How an exchange ended; errors of ours have their own code instead.
+ENDED = ("ok", "refused", "upstream_error", "cut_off", "client_gone")
+# What became of a request on a replayed route, before it was sent.
+ASKED = (
+    "planned",  # read, looked up and decided; what came of it is in items_total
+    "stateful",  # upstream holds the history itself
+    "no_scope",  # no credential, so nobody to keep things for
+    "unreadable",  # not JSON, or JSON that readers could disagree on
+    "encoded",  # a Content-Encoding that is not read
+    "too_large",  # over inspect_max_bytes
+    "store_failed",  # the store did not answer: sent as it came
+    "failed",  # a fault of ours: sent as it came
+    "off",
+)
+# What became of an answer on a captured route.
+CAPTURED = (
+    "saved",
+    "nothing",  # no item to recognise a turn by
+    "store_failed",
+    "too_large",
+    "unreadable",
+    "failed",
+    "refused",  # not a 2xx answer
+)
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
+_LONG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 900, 1800)
+
+
+class Metrics:
+    """Every metric of one process, in a registry of its own; each outcome exists from the start."""
+
+    def __init__(self) -> None:
+        """Register everything."""
+        self.registry = CollectorRegistry()
+        prefix = "reasoning_replay_"
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(prefix + name, text, labels, registry=self.registry)
+
+        self.exchanges = counter(
+            "exchanges", "Exchanges by route and by how they ended.", "route", "outcome"
+        )
+        self.requests = counter(
+            "requests", "Requests on replayed routes, by what we did.", "result"
+        )
+        self.items = counter("items", "Reasoning items by what became of them.", "outcome")
+        self.captures = counter("captures", "Answers on captured routes, by result.", "result")
+        self.captured_items = counter("captured_items", "Reasoning items kept.")
+        self.heals = counter("heals", "Refused requests sent once more.", "diagnosis", "result")
+        self.store_operations = counter(
+            "store_operations", "Store operations by outcome.", "operation", "outcome"
+        )
+        self.store_seconds = Histogram(
+            prefix + "store_seconds",
+            "Duration of store operations.",
+            ["operation"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.store_up = Gauge(
+            prefix + "store_up", "Whether the store answered last time.", registry=self.registry
+        )
+        self.in_flight = Gauge(prefix + "in_flight", "Exchanges under way.", registry=self.registry)
+        self.before_seconds = Histogram(
+            prefix + "before_upstream_seconds",
+            "Time that we took between a request's last byte and sending it on.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.first_byte_seconds = Histogram(
+            prefix + "first_byte_seconds",
+            "Time from sending a request on to the head of its answer.",
+            buckets=_LONG_SECONDS,
+            registry=self.registry,
+        )
+        self.exchange_seconds = Histogram(
+            prefix + "exchange_seconds",
+            "Duration of exchanges.",
+            ["route"],
+            buckets=_LONG_SECONDS,
+            registry=self.registry,
+        )
+        Info(prefix + "build", "This program.", registry=self.registry).info(
+            {"version": __version__}
+        )
+        self._begin_at_zero()
+
+    def _begin_at_zero(self) -> None:
+        """Let every series exist: a rate over one that appears with its first event misses it."""
+        for route in ROUTES:
+            for outcome in ENDED:
+                self.exchanges.labels(route, outcome)
+        for operation in ("recall", "save", "check"):
+            for outcome in ("ok", "error", "timeout", "skipped"):
+                self.store_operations.labels(operation, outcome)
+        for fate in Outcome:
+            self.items.labels(fate.value)
+        for result in ASKED:
+            self.requests.labels(result)
+        for result in CAPTURED:
+            self.captures.labels(result)
+        for diagnosis in (Refusal.INCLUDE, Refusal.INPUT):
+            for result in ("cured", "refused"):
+                self.heals.labels(diagnosis.value, result)
+        self.store_up.set(1)
+
+    def exposition(self) -> bytes:
+        """Return everything in the text format that Prometheus scrapes."""
+        return generate_latest(self.registry)

@@ -1,0 +1,152 @@
+"""The connections to the upstream. What they send is what they are given, and nothing besides."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from proxy.core.headers import Headers
+
+__all__ = ["Body", "Upstream", "UpstreamError", "ending_with_connection", "left_over"]
+
+# Large enough for what real answers carry; a larger head is an error of the upstream's.
+HEAD_MAX_BYTES = 64 * 1024
+READ_BUFFER_BYTES = 64 * 1024
+
+Body = bytes | AsyncIterator[bytes] | None
+
+
+class UpstreamError(Exception):
+    """
+    No answer could be had.
+
+    Attributes:
+        source: `connect` or `read` (the upstream's side), `timeout`.
+    """
+
+    def __init__(self, source: str, reason: str) -> None:
+        """Say at which point it failed, and how."""
+        super().__init__(reason)
+        self.source = source
+
+
+class Upstream:
+    """A pool of connections to wherever requests go."""
+
+    def __init__(self, connect_timeout_s: float, read_timeout_s: float) -> None:
+        """
+        Open nothing yet; needs a running loop.
+
+        Args:
+            connect_timeout_s: To reach the upstream, TLS included.
+            read_timeout_s: The longest silence between two reads; there is no limit in total.
+        """
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            # A jar would send one tenant's cookies with the next one's request.
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+            timeout=aiohttp.ClientTimeout(
+                total=None,
+                connect=None,
+                sock_connect=connect_timeout_s,
+                sock_read=read_timeout_s,
+            ),
+            read_bufsize=READ_BUFFER_BYTES,
+            max_line_size=HEAD_MAX_BYTES,
+            max_field_size=HEAD_MAX_BYTES,
+        )
+
+    async def send(
+        self, method: str, url: str, headers: Headers, body: Body
+    ) -> aiohttp.ClientResponse:
+        """
+        Send a request and wait for the head of its answer; the caller releases it.
+
+        Args:
+            method: As the client wrote it.
+            url: Sent as it stands: nothing in it is normalised.
+            headers: End-to-end ones; `Content-Length` among them only with a streamed body.
+            body: Bytes go out with their length; an iterator in chunks, unless a length is given.
+
+        Raises:
+            UpstreamError: There is no answer.
+        """
+        try:
+            return await self._session.request(
+                method,
+                _as_it_stands(url),
+                headers=_spelled_alike(headers),
+                data=body,
+                allow_redirects=False,
+            )
+        except (TimeoutError, aiohttp.ServerTimeoutError) as error:
+            source = "timeout"
+            raise UpstreamError(source, _reason(error)) from error
+        except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
+            raise UpstreamError("connect", _reason(error)) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise UpstreamError("read", _reason(error)) from error
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._session.close()
+
+
+def _as_it_stands(url: str) -> URL:
+    """Return a URL that goes out as it is spelled, an empty query's `?` included."""
+    if not url.endswith("?") or url.count("?") > 1:
+        return URL(url, encoded=True)
+    bare = URL(url[:-1], encoded=True)
+    return URL.build(
+        scheme=bare.scheme, authority=bare.raw_authority, path=bare.raw_path + "?", encoded=True
+    )
+
+
+@contextlib.contextmanager
+def ending_with_connection(response: aiohttp.ClientResponse) -> Iterator[None]:
+    """
+    Let whoever reads an answer's body know when its connection is gone.
+
+    aiohttp 3.14 closes a connection whose chunks are malformed without telling the reader, who
+    then waits for ever.
+    """
+    protocol = response.connection.protocol if response.connection is not None else None
+    closed = protocol.closed if protocol is not None else None
+    content = response.content
+
+    def tell(ended: asyncio.Future[None]) -> None:
+        if not ended.cancelled():
+            ended.exception()  # seen, so that nobody warns of it
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(aiohttp.ClientPayloadError("the connection is gone"))
+
+    if closed is None:
+        yield
+        return
+    closed.add_done_callback(tell)
+    try:
+        yield
+    finally:
+        closed.remove_done_callback(tell)
+
+
+def left_over(response: aiohttp.ClientResponse) -> bytes:
+    """Return what had arrived of an answer's body before it broke off, and nobody has read yet."""
+    # aiohttp's public methods give the break precedence over the bytes that came before it.
+    return response.content._read_nowait(-1)  # noqa: SLF001
+
+
+def _spelled_alike(headers: Headers) -> CIMultiDict[str]:
+    """Spell a repeated name as it was first: aiohttp keeps one of those that differ in case."""
+    first: dict[str, str] = {}
+    return CIMultiDict((first.setdefault(name.lower(), name), value) for name, value in headers)
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,157 @@
+"""The connections to the upstream: what goes out is what was given, and failures have a source."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+
+from proxy.adapters.upstream import Upstream, UpstreamError
+from tests.web.scripted import Script, close, cut, scripted, send, wait
+from tests.web.wire import chunk, head, stream_head, whole
+
+
+@pytest.fixture
+async def connections() -> AsyncIterator[Upstream]:
+    """A pool with short deadlines."""
+    upstream = Upstream(connect_timeout_s=0.5, read_timeout_s=0.1)
+    yield upstream
+    await upstream.close()
+
+
+async def pieces() -> AsyncIterator[bytes]:
+    """Give a body in two pieces."""
+    yield b"ab"
+    yield b"c"
+
+
+async def test_it_sends_what_it_is_given(connections: Upstream) -> None:
+    """Method, target, headers and body, and of its own the host and the length alone."""
+    async with scripted() as far:
+        far.answers(whole(b"{}"))
+        url = far.url + "/a%2Fb?x=%7E"
+        answer = await connections.send("PATCH", url, [("X-A", "1"), ("x-b", "2")], b"abc")
+        (received,) = far.received
+        assert received.line == "PATCH /a%2Fb?x=%7E HTTP/1.1"
+        assert received.headers == [
+            ("Host", far.url.removeprefix("http://")),
+            ("X-A", "1"),
+            ("x-b", "2"),
+            ("Content-Length", "3"),
+        ]
+        assert (received.body, await answer.read()) == (b"abc", b"{}")
+
+
+@pytest.mark.parametrize(
+    ("headers", "framing"),
+    [([], ("transfer-encoding", "chunked")), ([("Content-Length", "3")], ("content-length", "3"))],
+)
+async def test_a_streamed_body_goes_out_as_it_comes(
+    headers: list[tuple[str, str]], framing: tuple[str, str], connections: Upstream
+) -> None:
+    """In chunks, unless its length is known."""
+    async with scripted() as far:
+        far.answers(whole(b"{}"))
+        answer = await connections.send("POST", far.url + "/", headers, pieces())
+        (received,) = far.received
+        assert received.body == b"abc"
+        assert received.values(framing[0]) == [framing[1]]
+        answer.release()
+
+
+async def test_a_connection_is_used_again(connections: Upstream) -> None:
+    """Once its answer has been read: TLS for every request would cost more than we do."""
+    async with scripted() as far:
+        for _ in range(3):
+            far.answers(whole(b"{}"))
+            answer = await connections.send("GET", far.url + "/", [], None)
+            await answer.read()
+        assert (len(far.received), far.connections) == (3, 1)
+
+
+async def test_there_is_no_limit_to_how_many_run_at_once() -> None:
+    """Streams last for minutes; none waits for another to end."""
+    connections = Upstream(connect_timeout_s=5, read_timeout_s=5)
+    scripts = [Script([wait(), send(whole(b"{}"))]) for _ in range(150)]
+    async with scripted() as far:
+        far.plays(*scripts)
+        waiting = [
+            asyncio.ensure_future(connections.send("GET", far.url + "/", [], None)) for _ in scripts
+        ]
+        async with asyncio.timeout(5):
+            for script in scripts:
+                await script.arrived.wait()
+        for script in scripts:
+            script.go()
+        for answer in await asyncio.gather(*waiting):
+            answer.release()
+        await connections.close()
+
+
+async def source_of(connections: Upstream, url: str) -> str:
+    """Return the source of the failure that a request ends with."""
+    with pytest.raises(UpstreamError) as caught:
+        await connections.send("POST", url, [], b"{}")
+    assert str(caught.value)
+    return caught.value.source
+
+
+async def test_a_port_that_nobody_listens_on_is_a_failure_to_connect(connections: Upstream) -> None:
+    """Nothing was sent."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/"
+    assert await source_of(connections, url) == "connect"
+
+
+@pytest.mark.parametrize(
+    ("script", "source"),
+    [
+        pytest.param(Script([close()]), "read", id="closed"),
+        pytest.param(Script([cut()]), "read", id="reset"),
+        pytest.param(Script([send(b"220 smtp ready\r\n"), close()]), "read", id="no-http"),
+        pytest.param(Script([send(head("X: " + "x" * 70_000))]), "read", id="too-long-a-head"),
+        pytest.param(Script([wait()]), "timeout", id="silent"),
+        pytest.param(Script([send(b"HTTP/1.1 200 OK\r\n"), wait()]), "timeout", id="half-a-head"),
+    ],
+)
+async def test_a_failure_has_a_source(script: Script, source: str, connections: Upstream) -> None:
+    """It decides between 502 and 504."""
+    async with scripted() as far:
+        far.plays(script)
+        assert await source_of(connections, far.url + "/") == source
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b"])
+async def test_what_cannot_be_sent_is_an_upstream_error(value: str, connections: Upstream) -> None:
+    """Never any other exception, and nothing arrives."""
+    async with scripted() as far:
+        with pytest.raises(UpstreamError):
+            await connections.send("GET", far.url + "/", [("X", value)], None)
+        assert far.received == []
+
+
+async def test_a_large_head_is_read(connections: Upstream) -> None:
+    """Gateways put much into theirs."""
+    async with scripted() as far:
+        far.answers(head("X-Long: " + "x" * 60_000, "Content-Length: 0"))
+        answer = await connections.send("GET", far.url + "/", [], None)
+        assert len(answer.headers["x-long"]) == 60_000
+        answer.release()
+
+
+async def test_silence_between_two_reads_is_bounded_and_the_whole_is_not(
+    connections: Upstream,
+) -> None:
+    """A model may stream for as long as it likes."""
+    steps = [step for _ in range(6) for step in (wait(), send(chunk(b"x")))]
+    script = Script([send(stream_head()), *steps, send(b"0\r\n\r\n")])
+    async with scripted() as far:
+        far.plays(script)
+        answer = await connections.send("GET", far.url + "/", [], None)
+        read = b""
+        for _ in range(6):  # 0.24 s in all, of which no two reads are 0.1 s apart
+            await asyncio.sleep(0.04)
+            script.go()
+            read += await answer.content.readany()
+        assert read == b"x" * 6
+        answer.close()
