@@ -1,0 +1,90 @@
+"""
+The addresses in our settings: read, checked, and shown without their passwords.
+
+Every check raises ValueError with a reason and a way out. None quotes the address, since it may
+hold a password; who wants to show it sends it through `redacted`.
+"""
+
+import re
+from urllib.parse import SplitResult, urlsplit
+
+__all__ = ["host_and_port", "listen", "redacted", "store_url", "upstream_url"]
+
+
+def redacted(url: str) -> str:
+    """Leave out of a URL, or of what was meant to be one, all that may hold a password."""
+    without_user = re.sub(r"^([A-Za-z][\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
+    return re.sub(r"[?#].*", "?***", without_user, flags=re.DOTALL)
+
+
+def host_and_port(listen: str) -> tuple[str, int]:
+    """
+    Read `host:port` or `[ipv6]:port`; port 0 asks the system for a free one.
+
+    Raises:
+        ValueError: Not of that form, or the port is above 65535.
+    """
+    match = re.fullmatch(r"(?:\[([\da-fA-F:.]+)\]|([^\s:\[\]/@]+)):(\d{1,5})", listen, re.ASCII)
+    if match is None:
+        reason = "not host:port; use 127.0.0.1:8080, 0.0.0.0:8080 (every interface) or [::1]:8080"
+        raise ValueError(reason)
+    ipv6, name, port = match.groups()
+    if int(port) > 65535:  # noqa: PLR2004 - the highest TCP port
+        raise ValueError("the port is above 65535; use 0 to 65535, 0 means any free one")
+    return ipv6 or name, int(port)
+
+
+def listen(value: str) -> str:
+    """Accept what `host_and_port` can read."""
+    host_and_port(value)
+    return value
+
+
+def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
+    """Take a URL apart; messages never quote it, since it may hold a password."""
+    choice = ", ".join(f"{scheme}://" for scheme in schemes[:-1]) + f" or {schemes[-1]}://"
+    if re.search(r"[\x00-\x20\x7f]", url):
+        raise ValueError("has a space or a control character; take it out")
+    if "://" not in url:
+        raise ValueError(f"not a URL; start it with {choice}")
+    scheme = url.partition("://")[0]
+    if scheme not in schemes:
+        raise ValueError(f'unknown scheme "{redacted(scheme)}"; use {choice}')
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise ValueError("the host or the port is malformed; use host:port") from None
+    return parts
+
+
+def upstream_url(value: str) -> str:
+    """Accept the base URL of an API, and take the slash off its end."""
+    parts = _split(value, ("http", "https"))
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("holds a user name or password; leave it out, clients send their own key")
+    if not parts.hostname:
+        raise ValueError("has no host; use https://host/v1")
+    if "?" in value or "#" in value:
+        raise ValueError("has a query or a fragment; leave it out, the client's own is passed on")
+    if parts.path.rstrip("/").endswith("/responses"):
+        raise ValueError('ends in "/responses"; leave that out, the client\'s path is added to it')
+    return value.rstrip("/")
+
+
+def store_url(value: str) -> str:
+    """Accept memory:// and the three kinds of address of a Redis."""
+    parts = _split(value, ("memory", "redis", "rediss", "unix"))
+    match parts.scheme:
+        case "memory":
+            if value != "memory://":
+                raise ValueError("takes nothing after memory://; its bound is memory_max_bytes")
+        case "unix":
+            if parts.hostname or not parts.path.startswith("/"):
+                raise ValueError("has no socket path; use unix:///run/redis/redis.sock")
+        case _:
+            if not parts.hostname:
+                raise ValueError("has no host; use redis://host:6379/0")
+            if not re.fullmatch(r"/?|/\d+", parts.path):
+                raise ValueError("the path is not a database number; use redis://host:6379/0")
+    return value

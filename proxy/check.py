@@ -1,0 +1,141 @@
+"""
+Tell in plain words whether the proxy could serve with these settings.
+
+Every probe is bounded in time, and no line holds a key or a password.
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import aiohttp
+import redis.asyncio as redis
+from redis.exceptions import RedisError
+
+from proxy.addresses import redacted
+from proxy.settings import Settings
+
+__all__ = ["check"]
+
+ANSWER_TIMEOUT_S: Final = 10.0
+PING_TIMEOUT_S: Final = 3.0
+
+
+class Finding(NamedTuple):
+    """One line of the report."""
+
+    grade: Literal["ok", "warning", "problem"]
+    subject: Literal["settings", "upstream", "store"]
+    words: str
+
+
+async def check(settings: Settings, api_key: str) -> int:
+    """
+    Print one line for each thing looked at, as soon as it is known.
+
+    Args:
+        settings: What `serve` would run with; that they could be loaded is the first finding.
+        api_key: Sent to the upstream as a bearer token; "" asks nothing of the upstream.
+
+    Returns:
+        The exit code: 1 when anything is a problem, else 0; warnings do not count.
+
+    Cost: one connection and at most one GET upstream, one PING to Redis; nothing is written.
+    """
+    worst = 0
+    for probe in (_settings(settings), _upstream(settings, api_key), _store(settings)):
+        async for finding in probe:
+            print(f"{finding.grade:<8} {finding.subject:<9} {finding.words}", flush=True)
+            worst = max(worst, finding.grade == "problem")
+    return int(worst)
+
+
+async def _settings(settings: Settings) -> AsyncIterator[Finding]:
+    where = f"clients at {settings.listen}, health and metrics at {settings.admin_listen}"
+    yield Finding("ok", "settings", f"valid: mode {settings.mode}, {where}")
+    if settings.mode == "off":
+        yield Finding("warning", "settings", "mode is off: nothing is captured or given back")
+    if settings.mode == "shadow":
+        yield Finding("warning", "settings", "mode is shadow: no request is changed, only counted")
+    if not settings.scope_secret.get_secret_value() and settings.store_url != "memory://":
+        words = "scope_secret is empty: who reads the store can test guesses of a client's key"
+        yield Finding("warning", "settings", words)
+
+
+async def _upstream(settings: Settings, api_key: str) -> AsyncIterator[Finding]:
+    parts = urlsplit(settings.upstream_url)
+    tls = parts.scheme == "https"
+    place = f"{parts.hostname} port {parts.port or (443 if tls else 80)}"
+    try:
+        async with asyncio.timeout(settings.connect_timeout_s):
+            _, writer = await asyncio.open_connection(
+                parts.hostname,
+                parts.port or (443 if tls else 80),
+                ssl=ssl.create_default_context() if tls else None,
+            )
+            writer.close()
+    except TimeoutError:
+        words = f"{place} did not answer within connect_timeout_s {settings.connect_timeout_s:g}"
+        yield Finding("problem", "upstream", words)
+        return
+    except OSError as error:  # a refused certificate is one, too
+        yield Finding("problem", "upstream", f"{place} cannot be reached: {error}")
+        return
+    yield Finding("ok", "upstream", f"{place} can be reached{' with TLS' if tls else ''}")
+    if api_key:
+        yield await _models(settings.upstream_url, api_key)
+
+
+async def _models(upstream_url: str, api_key: str) -> Finding:
+    """Ask for the list of models, the one thing that every such API gives for nothing."""
+    url = f"{upstream_url}/models"
+    headers = {"Authorization": f"Bearer {api_key}"}
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(ANSWER_TIMEOUT_S)) as session,
+            session.get(url, headers=headers, allow_redirects=False) as response,
+        ):
+            status = response.status
+    except ValueError:  # aiohttp refuses a header with a line break; its message may quote it
+        return Finding("warning", "upstream", "OPENAI_API_KEY cannot be sent: not a header value")
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return Finding("problem", "upstream", f"GET {url} failed: {type(error).__name__}")
+    said = f"GET {url} with OPENAI_API_KEY answered {status}"
+    match status:
+        case HTTPStatus.OK:
+            return Finding("ok", "upstream", said)
+        case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
+            return Finding("warning", "upstream", f"{said}: it does not accept this key")
+        case HTTPStatus.NOT_FOUND:
+            return Finding("warning", "upstream", f"{said}: is the path of upstream_url right?")
+        case _:
+            return Finding("warning", "upstream", f"{said}: not what a healthy upstream says")
+
+
+async def _store(settings: Settings) -> AsyncIterator[Finding]:
+    url = settings.store_url
+    if url == "memory://":
+        room = f"up to {settings.memory_max_bytes:,} bytes in this process"
+        words = f"memory: {room}, lost at a restart and not shared: run one replica"
+        yield Finding("ok", "store", words)
+        return
+    place = redacted(url)
+    try:
+        async with asyncio.timeout(PING_TIMEOUT_S), redis.from_url(url) as client:
+            await client.ping()
+            began = time.perf_counter()
+            await client.ping()  # the first one also paid for the connection
+            took_ms = (time.perf_counter() - began) * 1000
+    except TimeoutError:
+        yield Finding("problem", "store", f"{place} did not answer within {PING_TIMEOUT_S:g} s")
+    except (RedisError, OSError, TypeError, ValueError) as error:  # a bad option is a TypeError
+        yield Finding("problem", "store", f"{place} cannot be used: {error}")
+    else:
+        yield Finding("ok", "store", f"{place} answered a ping in {took_ms:.1f} ms")
+        if took_ms > settings.store_timeout_ms:
+            words = f"that is more than store_timeout_ms {settings.store_timeout_ms}: raise it"
+            yield Finding("warning", "store", words)

@@ -1,0 +1,110 @@
+"""The command line: serve, check, demo and --version."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from pydantic import SecretStr
+
+from proxy import __version__, demo
+from proxy.check import check
+from proxy.settings import Settings, SettingsError, env_of, flag_of, load
+from proxy.web import app
+
+__all__ = ["main"]
+
+USAGE_ERROR = 2
+
+EPILOG = """\
+A flag wins over its environment variable, that over the file of --config, that over the default.
+config/replay.yaml shows every setting with its unit, default and hazard.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose complaint is one line, without the usage in front of it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE_ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    Run one command.
+
+    Args:
+        argv: The words after the program's name; those of the process when None.
+
+    Returns:
+        The exit code: 0 done, 1 the command found a problem, 2 it was not started as asked.
+    """
+    arguments, rest = _parser().parse_known_args(argv)
+    try:
+        overrides = _overrides(arguments, rest)
+        if arguments.command == "demo":
+            return demo.run()
+        settings = load(overrides, os.environ, arguments.config)
+    except SettingsError as error:
+        for fault in error.faults:
+            print(fault, file=sys.stderr)
+        return USAGE_ERROR
+    if arguments.command == "check":
+        return asyncio.run(check(settings, os.environ.get("OPENAI_API_KEY", "")))
+    return app.run(settings)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="reasoning-replay", description=sys.modules["proxy"].__doc__)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, purpose in [
+        ("serve", "run the proxy"),
+        ("check", "tell whether the settings, the upstream and the store are fit to serve"),
+    ]:
+        command = commands.add_parser(
+            name,
+            help=purpose,
+            description=purpose.capitalize() + ".",
+            epilog=EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        _add_settings(command)
+    commands.add_parser("demo", help="show one exchange against a built-in stand-in for the API")
+    return parser
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    """Offer one flag per setting; what was not given is absent from the parsed arguments."""
+    command.add_argument("--config", type=Path, metavar="FILE", help="a YAML file of settings")
+    for name, field in Settings.model_fields.items():
+        default = "empty" if isinstance(field.default, SecretStr) else field.default
+        text = f"{field.description} Default: {default}. Environment: {env_of(name)}."
+        command.add_argument(
+            flag_of(name),
+            dest=name,
+            metavar="VALUE",
+            default=argparse.SUPPRESS,
+            help=text.replace("%", "%%"),
+        )
+
+
+def _overrides(arguments: argparse.Namespace, rest: Sequence[str]) -> dict[str, str]:
+    """
+    Collect the given settings, with the unknown flags among them for `load` to refuse.
+
+    Raises:
+        SettingsError: Words that belong to no flag. They are not quoted: what follows a
+            misspelt --scope-secret is a secret.
+    """
+    known = Settings.model_fields
+    given = {name: value for name, value in vars(arguments).items() if name in known}
+    unknown = [word.partition("=")[0] for word in rest if word.startswith("--")]
+    if rest and (not unknown or arguments.command == "demo"):
+        hint = "demo takes none" if arguments.command == "demo" else "write --name value"
+        raise SettingsError([f"{arguments.command}: {len(rest)} unexpected argument(s); {hint}"])
+    return given | {flag.removeprefix("--").replace("-", "_"): "" for flag in unknown}

@@ -1,0 +1,299 @@
+"""
+Every knob of the proxy: its name, unit, default and hazard, and the four places it may be set.
+
+Read by `proxy.cli`, `proxy.check` and `proxy.web.app` alone: all below takes plain values.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal, NamedTuple, Self
+
+import yaml
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from proxy import addresses
+
+__all__ = ["Settings", "SettingsError", "env_of", "flag_of", "load"]
+
+ENV_PREFIX: Final = "REPLAY_"
+MIB: Final = 1024 * 1024
+# What Kubernetes tells a pod about a Service called "replay" or "replay-...": no setting of ours.
+SERVICE_LINK: Final = re.compile(
+    r"REPLAY_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=.*"
+    r"|REPLAY_(\w+_)?PORT=(tcp|udp|sctp)://.*",
+    re.DOTALL,
+)
+
+
+class SettingsError(Exception):
+    """The settings cannot be used; `faults` has one line for each thing to mend."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__(*faults)
+        self.faults = faults
+
+
+def _utf8(secret: SecretStr) -> SecretStr:
+    try:
+        secret.get_secret_value().encode()
+    except UnicodeEncodeError:
+        raise ValueError("not UTF-8 text; use letters and digits") from None
+    return secret
+
+
+UpstreamUrl = Annotated[str, AfterValidator(addresses.upstream_url)]
+StoreUrl = Annotated[str, AfterValidator(addresses.store_url)]
+Listen = Annotated[str, AfterValidator(addresses.listen)]
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """
+    What one process runs with; immutable once it is made.
+
+    A Settings made by hand reads its arguments and nothing else, so that tests and embedders
+    are not at the mercy of the environment; `load` is the one that looks around.
+    """
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    upstream_url: UpstreamUrl = Field(
+        default="https://api.openai.com/v1",
+        description="Base URL of the API, with its version path. Everything sent to the proxy, "
+        "keys included, is sent there: use https unless it is on this machine.",
+    )
+    listen: Listen = Field(
+        default="127.0.0.1:8080",
+        description="host:port for clients; port 0 takes a free one. 0.0.0.0 opens it to the "
+        "network: anyone who reaches it reaches the upstream, with their own key.",
+    )
+    admin_listen: Listen = Field(
+        default="127.0.0.1:9090",
+        description="host:port for health and metrics; port 0 takes a free one. It has no "
+        "password: never open it to the internet.",
+    )
+    store_url: StoreUrl = Field(
+        default="memory://",
+        repr=False,
+        description="Where reasoning is kept: memory://, redis://host:port/db, rediss://... (TLS) "
+        "or unix:///path. memory:// is lost at a restart and not shared between replicas.",
+    )
+    mode: Literal["on", "shadow", "off"] = Field(
+        default="on",
+        description="on: capture and give back. shadow: capture and count what would be given "
+        "back, but change no request. off: pass everything through.",
+    )
+    anchors: Literal["all", "tool_calls"] = Field(
+        default="all",
+        description="Before which items reasoning is given back: all (tool calls and assistant "
+        "messages) or tool_calls alone, which sends fewer input tokens.",
+    )
+    include: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Whether to ask for reasoning.encrypted_content where the client did not: auto "
+        "(when upstream keeps no items, so that ids alone mean nothing to it), always (of every "
+        "model that may reason), never: then much cannot be given back.",
+    )
+    ttl_s: Count = Field(
+        default=604_800,  # 7 days
+        description="Seconds a conversation is kept after its last use. Longer costs memory; a "
+        "conversation resumed later goes on without its reasoning.",
+    )
+    conversation_max_turns: Count = Field(
+        default=1024, description="Turns kept of one conversation; beyond, the oldest goes."
+    )
+    conversation_max_bytes: Count = Field(
+        default=8 * MIB, description="Bytes kept of one conversation; beyond, the oldest turn goes."
+    )
+    memory_max_bytes: Count = Field(
+        default=256 * MIB,
+        description="Bytes that memory:// keeps in all; beyond, the conversation unused for "
+        "longest is forgotten. The process itself needs room besides.",
+    )
+    inspect_max_bytes: Count = Field(
+        default=32 * MIB,
+        description="Bytes of a request that are read to give reasoning back. A larger request "
+        "is streamed through unread; every request in flight may hold this much memory.",
+    )
+    capture_max_bytes: Count = Field(
+        default=64 * MIB,
+        description="Bytes of an answer that are read to capture its reasoning. A larger answer "
+        "still reaches the client whole, but is not captured.",
+    )
+    store_timeout_ms: Count = Field(
+        default=50,
+        description="Milliseconds an exchange waits for the store before it goes on without. "
+        "Too short for a distant Redis means that nothing is ever given back.",
+    )
+    connect_timeout_s: Seconds = Field(
+        default=10.0,
+        description="Seconds to reach the upstream, TLS included, before the request fails.",
+    )
+    read_timeout_s: Seconds = Field(
+        default=900.0,
+        description="Seconds of silence from the upstream, between two reads, before it is given "
+        "up. A model may think for minutes without a byte: shorter cuts long answers off.",
+    )
+    drain_s: float = Field(
+        default=600.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds that running exchanges get to finish after SIGTERM. Whatever stops "
+        "the process (terminationGracePeriodSeconds) must wait longer than this.",
+    )
+    scope_secret: Annotated[SecretStr, AfterValidator(_utf8)] = Field(
+        default=SecretStr(""),
+        description="Key of the hash that stands for a client's credential in the store. Must be "
+        "the same on all replicas: when it changes, what was kept is not found again. "
+        "Set it by the environment or the file; a flag shows in the process list.",
+    )
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto", description="json, text, or auto: text on a terminal, JSON lines elsewhere."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        description="Least severe level written; above info, no line for each exchange.",
+    )
+
+    @model_validator(mode="after")
+    def _two_ports(self) -> Self:
+        if self.listen == self.admin_listen and addresses.host_and_port(self.listen)[1] != 0:
+            raise ValueError("admin_listen: the same address as listen; give it a port of its own")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the signature is pydantic's
+        init_settings: PydanticBaseSettingsSource,
+        *_: PydanticBaseSettingsSource,
+        **_others: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read arguments alone: `load` does the merging, as a fault must name its place."""
+        return (init_settings,)
+
+
+class Written(NamedTuple):
+    """One setting as a person wrote it, and where."""
+
+    name: str  # as in Settings, when it is one of its fields
+    value: str
+    place: str  # the start of a fault's line: a flag, a variable, a file with line and key
+    spell: Callable[[str], str]  # how this place spells a setting's name
+
+
+def flag_of(name: str) -> str:
+    """Spell a setting as a flag: ttl_s -> --ttl-s."""
+    return "--" + name.replace("_", "-")
+
+
+def env_of(name: str) -> str:
+    """Spell a setting as an environment variable: ttl_s -> REPLAY_TTL_S."""
+    return ENV_PREFIX + name.upper()
+
+
+def load(
+    argv_overrides: Mapping[str, str], environ: Mapping[str, str], config_path: Path | None
+) -> Settings:
+    """
+    Merge flags over environment over file over defaults.
+
+    Args:
+        argv_overrides: Setting name, as in Settings, -> the text given on the command line.
+        environ: The whole environment; only REPLAY_* is looked at, without REPLAY_TEST_*.
+        config_path: A YAML file of `name: value` lines, or None.
+
+    Raises:
+        SettingsError: With every fault there is, so that one start shows them all.
+    """
+    written: dict[str, Written] = {}
+    faults: list[str] = []
+    try:
+        if config_path is not None:
+            _take(_from_file(config_path), written, faults)
+    except SettingsError as error:
+        faults += error.faults
+    _take(_from_environ(environ), written, faults)
+    flags = (Written(name, text, flag_of(name), flag_of) for name, text in argv_overrides.items())
+    _take(flags, written, faults)
+    try:
+        settings = Settings.model_validate({name: entry.value for name, entry in written.items()})
+    except ValidationError as error:
+        faults += [_fault(detail, written) for detail in error.errors(include_url=False)]
+    if faults:
+        raise SettingsError(faults)
+    return settings
+
+
+def _from_environ(environ: Mapping[str, str]) -> Iterator[Written]:
+    for key, value in sorted(environ.items()):
+        ours = key.startswith(ENV_PREFIX) and not key.startswith("REPLAY_TEST_")
+        if ours and not SERVICE_LINK.fullmatch(f"{key}={value}"):
+            yield Written(key.removeprefix(ENV_PREFIX).lower(), value, key, env_of)
+
+
+def _from_file(path: Path) -> Iterator[Written]:
+    """
+    Read `name: value` lines as text: YAML's own types would make `on` and `off` booleans.
+
+    Raises:
+        SettingsError: Not readable, or not flat YAML. YAML's own message is left out: it quotes.
+    """
+    try:
+        root = yaml.compose(path.read_bytes(), Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise SettingsError([f"--config: {path}: cannot be read: {error.strerror}"]) from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else f"{path}"
+        raise SettingsError([f"{where}: not YAML; write one `name: value` on a line"]) from None
+    if root is not None and not isinstance(root, yaml.MappingNode):
+        raise SettingsError([f"{path}: not a mapping; write one `name: value` on a line"])
+    seen: set[str] = set()
+    for key, value in root.value if root else ():
+        where = f"{path}:{key.start_mark.line + 1}"
+        if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):
+            raise SettingsError([f"{where}: nested; write one `name: value` on a line"])
+        if key.value in seen:
+            raise SettingsError([f"{where}: {key.value}: set twice; keep one"])
+        seen.add(key.value)
+        if value.tag != "tag:yaml.org,2002:null":  # `name:` with nothing after it sets nothing
+            yield Written(key.value, value.value, f"{where}: {key.value}", str)
+
+
+def _take(entries: Iterator[Written], written: dict[str, Written], faults: list[str]) -> None:
+    """Let these entries win over those of lower places; one that is no setting is a fault."""
+    for entry in entries:
+        if entry.name in Settings.model_fields:
+            written[entry.name] = entry
+            continue
+        near = difflib.get_close_matches(entry.name, Settings.model_fields, n=1)
+        way_out = f"did you mean {entry.spell(near[0])}?" if near else "serve --help lists them"
+        faults.append(f"{entry.place}: unknown setting; {way_out}")
+
+
+def _fault(detail: ErrorDetails, written: Mapping[str, Written]) -> str:
+    """Say in one line where a value was written, what it is, and what would be accepted."""
+    if not detail["loc"]:
+        return str(detail["ctx"]["error"])
+    entry = written[str(detail["loc"][0])]
+    if detail["type"] == "value_error":
+        reason = str(detail["ctx"]["error"])
+    else:
+        default = Settings.model_fields[entry.name].default
+        reason = f"{detail['msg'].removeprefix('Input ')}; the default is {default}"
+    return f'{entry.place}: "{_shown(entry)}": {reason}'
+
+
+def _shown(entry: Written) -> str:
+    """Quote a refused value on one line, at a bearable length and without its secrets."""
+    if entry.name == "scope_secret":
+        return "***"
+    value = addresses.redacted(entry.value) if entry.name.endswith("_url") else entry.value
+    line = value.encode("unicode_escape").decode("ascii")
+    return line if len(line) <= 80 else line[:77] + "..."  # noqa: PLR2004 - a terminal's width

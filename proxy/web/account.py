@@ -1,0 +1,73 @@
+"""What is written down of an exchange when it is over: metrics, and one line of log. Always."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proxy.adapters.logs import Log
+from proxy.adapters.metrics import Metrics
+from proxy.web.exchange import Exchange, Route
+
+__all__ = ["Account", "mark"]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """
+    Where everything is written down.
+
+    Attributes:
+        clock: Seconds, never going backwards.
+    """
+
+    metrics: Metrics
+    log: Log
+    clock: Callable[[], float]
+
+    def settle(self, exchange: Exchange) -> None:
+        """Count an exchange that is over, and log it."""
+        metrics = self.metrics
+        took_s = self.clock() - exchange.started_s
+        metrics.exchanges.labels(exchange.route, exchange.outcome).inc()
+        metrics.exchange_seconds.labels(exchange.route).observe(took_s)
+        if exchange.first_byte_ms:
+            metrics.first_byte_seconds.observe(exchange.first_byte_ms / 1000)
+        if exchange.route == Route.RESPONSES:
+            if exchange.asked:
+                metrics.requests.labels(exchange.asked).inc()
+            metrics.before_seconds.observe(exchange.before_ms / 1000)
+            for outcome, count in exchange.outcomes.items():
+                metrics.items.labels(outcome.value).inc(count)
+        if exchange.captured:
+            metrics.captures.labels(exchange.captured).inc()
+            metrics.captured_items.inc(exchange.captured_items)
+        self.log.info(
+            "exchange",
+            route=exchange.route,
+            status=exchange.status,
+            outcome=exchange.outcome,
+            asked=exchange.asked or None,
+            captured=exchange.captured or None,
+            healed=exchange.healed or None,
+            **_counts(exchange),
+            captured_items=exchange.captured_items,
+            before_ms=round(exchange.before_ms, 2),
+            first_byte_ms=round(exchange.first_byte_ms, 1),
+            total_ms=round(took_s * 1000, 1),
+            sent_bytes=exchange.sent_bytes,
+        )
+
+
+def mark(exchange: Exchange, *, is_shadow: bool) -> str:
+    """Say what was done, as a structured field (RFC 9651): a dictionary of counts."""
+    members = [f"{name}={count}" for name, count in {"injected": 0, **_counts(exchange)}.items()]
+    if is_shadow:
+        members.append("shadow")
+    if exchange.healed:
+        members.append(f"healed={exchange.healed}")
+    if exchange.asked not in ("", "planned"):
+        members.append(f"asked={exchange.asked}")
+    return ", ".join(members)
+
+
+def _counts(exchange: Exchange) -> dict[str, int]:
+    return {outcome.value: count for outcome, count in exchange.outcomes.items() if count}

@@ -1,0 +1,112 @@
+"""Errors that are ours, in the shape that clients of the API read, and marked as ours."""
+
+import json
+from http import HTTPStatus
+from typing import NamedTuple
+
+from aiohttp import web
+
+from proxy.adapters.upstream import UpstreamError
+
+__all__ = [
+    "BAD_TARGET",
+    "BUG",
+    "MARK",
+    "NO_WEBSOCKET",
+    "Fault",
+    "ProxyError",
+    "answer",
+    "of_upstream",
+]
+
+# On replayed routes it says what was done; on our own errors, that they are ours.
+MARK = "x-reasoning-replay"
+
+
+class Fault(NamedTuple):
+    """
+    What a client is told.
+
+    Attributes:
+        status: HTTP status.
+        code: A word for programs; also in the header that marks the error as ours.
+        message: What, where, and the way out, for people.
+    """
+
+    status: int
+    code: str
+    message: str
+
+
+class ProxyError(Exception):
+    """The exchange ends with an error of ours."""
+
+    def __init__(self, fault: Fault) -> None:
+        """Carry what the client is told."""
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+BUG = Fault(
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    "proxy_failed",
+    "The proxy failed on this request, which is a fault of its own. Try again; to go around it, "
+    "set the base URL back to the upstream's.",
+)
+BAD_TARGET = Fault(
+    HTTPStatus.BAD_REQUEST,
+    "bad_target",
+    "The request target is not a path. This is a reverse proxy: set it as OPENAI_BASE_URL, not "
+    "as HTTP_PROXY.",
+)
+NO_WEBSOCKET = Fault(
+    HTTPStatus.UPGRADE_REQUIRED,
+    "websocket_not_supported",
+    "This proxy does not carry WebSocket connections; use HTTP with stream: true on the same "
+    "URL. Clients that can do both fall back by themselves.",
+)
+
+
+def of_upstream(error: UpstreamError, upstream: str) -> Fault:
+    """Return what a client is told when there is no answer from upstream."""
+    if error.source == "timeout":
+        return Fault(
+            504,
+            "upstream_timeout",
+            f"{upstream} did not answer in time ({error}). Try again, or raise "
+            "connect_timeout_s or read_timeout_s if the upstream needs longer.",
+        )
+    if error.source == "connect":
+        return Fault(
+            502,
+            "upstream_unreachable",
+            f"{upstream} could not be reached ({error}). Check REPLAY_UPSTREAM_URL, DNS and "
+            "outgoing connections; `reasoning-replay check` tests them.",
+        )
+    return Fault(
+        502,
+        "upstream_failed",
+        f"{upstream} broke off before it had answered ({error}). Nothing of an answer was "
+        "received; whether the request took effect is not known.",
+    )
+
+
+def answer(fault: Fault) -> web.Response:
+    """Return the response that tells a client of an error."""
+    body = {
+        "error": {
+            "message": fault.message,
+            "type": "proxy_error",
+            "param": None,
+            "code": fault.code,
+        }
+    }
+    headers = {MARK: f"error={fault.code}"}
+    if fault.status == HTTPStatus.UPGRADE_REQUIRED:
+        headers["Upgrade"] = "HTTP/1.1"
+    return web.Response(
+        status=fault.status,
+        body=json.dumps(body).encode(),
+        content_type="application/json",
+        headers=headers,
+    )

@@ -1,0 +1,127 @@
+"""The side of the tee that learns from an answer while it passes by."""
+
+from dataclasses import dataclass, field
+
+import aiohttp
+from aiohttp import hdrs
+
+from proxy.adapters.logs import Log
+from proxy.core.capture import Capture
+from proxy.core.coding import Decoder, Undecodable, decoder_for
+from proxy.web.exchange import Exchange
+from proxy.web.replay import Replay
+
+__all__ = ["Reader", "reader_for"]
+
+_SUCCESS = range(200, 300)
+
+
+@dataclass(slots=True)
+class Reader:
+    """
+    Follows one answer; it holds a chunk up only while its turn is being saved.
+
+    Attributes:
+        max_bytes: Of an answer that is not a stream; a larger one is not captured.
+        left: Bytes of the body still to come; None when nobody said how long it is.
+    """
+
+    replay: Replay
+    exchange: Exchange
+    capture: Capture
+    decoder: Decoder
+    max_bytes: int
+    left: int | None
+    is_stream: bool
+    log: Log
+    _kept: list[bytes] = field(default_factory=list)
+    _size: int = 0
+    _is_done: bool = False
+
+    async def feed(self, chunk: bytes) -> None:
+        """Learn from the next bytes, and save before they are passed on. Never raises."""
+        if self._is_done:
+            return
+        try:
+            await self._feed(chunk)
+        except Undecodable:
+            self._give_up("unreadable")
+        except Exception as error:  # noqa: BLE001 (fail open: the client's stream goes on)
+            self._failed(error)
+
+    async def close(self) -> None:
+        """Take the end of the answer. Never raises."""
+        if self._is_done:
+            return
+        try:
+            await self._end()
+        except Exception as error:  # noqa: BLE001 (as above)
+            self._failed(error)
+
+    async def _feed(self, chunk: bytes) -> None:
+        if self.left is not None:
+            self.left -= len(chunk)
+        decoded = self.decoder.feed(chunk)
+        if not self._size and not self.is_stream:
+            # Whatever its Content-Type says: some gateways stream under another one.
+            self.is_stream = decoded.startswith((b"event:", b"data:", b":"))
+        self._size += len(decoded)
+        if self.is_stream:
+            self.capture.feed(decoded)
+            if self.capture.gave_up:
+                self._give_up("too_large")
+            elif self.capture.dirty:
+                await self.replay.save(self.exchange)
+            return
+        if self._size > self.max_bytes:
+            self._give_up("too_large")
+            return
+        self._kept.append(decoded)
+        if self.left == 0:  # the client will know that it has everything
+            await self._end()
+
+    async def _end(self) -> None:
+        self._is_done = True
+        if self.is_stream:
+            self.capture.close()
+        else:
+            self.capture.read(b"".join(self._kept))
+            self._kept.clear()
+        await self.replay.save(self.exchange)
+        self.exchange.captured = self.exchange.captured or "nothing"
+
+    def _failed(self, error: Exception) -> None:
+        self.log.warning("capture_failed", reason=type(error).__name__)
+        self._give_up("failed")
+
+    def _give_up(self, why: str) -> None:
+        self.exchange.captured = why
+        self._is_done = True
+        self._kept.clear()
+
+
+def reader_for(
+    response: aiohttp.ClientResponse, replay: Replay, exchange: Exchange, max_bytes: int, log: Log
+) -> Reader | None:
+    """Return what follows an answer; None when there is nothing to learn from it."""
+    if exchange.capture is None:
+        return None
+    if response.status not in _SUCCESS:
+        exchange.captured = "refused"
+        return None
+    try:
+        decoder = decoder_for(response.headers.get(hdrs.CONTENT_ENCODING, ""))
+    except Undecodable:
+        exchange.captured = "unreadable"
+        return None
+    is_stream = response.content_type == "text/event-stream"
+    return Reader(
+        replay=replay,
+        exchange=exchange,
+        capture=exchange.capture,
+        decoder=decoder,
+        max_bytes=max_bytes,
+        left=response.content_length,
+        is_stream=is_stream,
+        log=log,
+    )

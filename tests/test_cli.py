@@ -1,0 +1,224 @@
+"""The command line starts one command, and says in one line for each fault why it does not."""
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+import proxy
+from proxy import cli, demo
+from proxy.settings import Settings, flag_of
+from proxy.web import app
+
+SECRET = "hunter2-hunter2"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have settings of their own."""
+    for key in list(os.environ):
+        if key.startswith("REPLAY_"):
+            monkeypatch.delenv(key)
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """The settings that `serve` would have run with."""
+    got: list[Settings] = []
+
+    def run(settings: Settings) -> int:
+        got.append(settings)
+        return 0
+
+    monkeypatch.setattr(app, "run", run)
+    return got
+
+
+def test_serve_runs_with_the_defaults(served: list[Settings]) -> None:
+    """Nothing has to be set to try it."""
+    assert cli.main(["serve"]) == 0
+    assert served == [Settings()]
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_has_a_flag(served: list[Settings], name: str) -> None:
+    """The flags come from Settings: one for each, in kebab-case."""
+    other = {
+        "upstream_url": "http://localhost:1",
+        "listen": "127.0.0.1:0",
+        "admin_listen": "127.0.0.1:0",
+        "store_url": "redis://localhost",
+        "mode": "off",
+        "anchors": "tool_calls",
+        "include": "never",
+        "scope_secret": SECRET,
+        "log_format": "json",
+        "log_level": "error",
+    }.get(name, "17")
+
+    assert cli.main(["serve", flag_of(name), other]) == 0
+    assert served[0].model_fields_set == {name}
+    assert served[0] != Settings()
+
+
+def test_flags_win_over_environment_over_file(
+    served: list[Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The three places meet in one start."""
+    path = tmp_path / "replay.yaml"
+    path.write_text("ttl_s: 1\ndrain_s: 1\nread_timeout_s: 1")
+    monkeypatch.setenv("REPLAY_TTL_S", "2")
+    monkeypatch.setenv("REPLAY_DRAIN_S", "2")
+
+    assert cli.main(["serve", f"--config={path}", "--ttl-s=3"]) == 0
+    assert (served[0].ttl_s, served[0].drain_s, served[0].read_timeout_s) == (3, 2, 1)
+
+
+@pytest.mark.parametrize("command", ["serve", "check"])
+@pytest.mark.parametrize(
+    ("flags", "want"),
+    [
+        pytest.param(
+            ["--mode", "maybe", "--ttl=5", "--listen=1"],
+            [
+                "--ttl: unknown setting; did you mean --ttl-s?",
+                (
+                    '--listen: "1": not host:port; use 127.0.0.1:8080, '
+                    "0.0.0.0:8080 (every interface) or [::1]:8080"
+                ),
+                "--mode: \"maybe\": should be 'on', 'shadow' or 'off'; the default is on",
+            ],
+            id="one-line-for-each-fault",
+        ),
+        pytest.param(
+            ["--scope-secrt", SECRET],
+            ["--scope-secrt: unknown setting; did you mean --scope-secret?"],
+            id="misspelt-flag-with-a-secret",
+        ),
+        pytest.param(
+            [f"--scope-secrt={SECRET}"],
+            ["--scope-secrt: unknown setting; did you mean --scope-secret?"],
+            id="misspelt-flag-holding-a-secret",
+        ),
+        pytest.param(
+            ["--scope-sec", SECRET],
+            ["--scope-sec: unknown setting; did you mean --scope-secret?"],
+            id="flags-are-not-abbreviated",
+        ),
+    ],
+)
+def test_a_wrong_start_is_told_and_ends_with_2(
+    command: str, flags: list[str], want: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Standard error holds one line for each fault and nothing else."""
+    assert cli.main([command, *flags]) == 2
+
+    printed = capsys.readouterr()
+    assert sorted(printed.err.splitlines()) == sorted(want)
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    ("argv", "want"),
+    [
+        pytest.param(["serve", SECRET], "serve: 1 unexpected argument(s); write --name value", id="stray-word"),  # noqa: E501
+        pytest.param(["serve", "-x"], "serve: 1 unexpected argument(s); write --name value", id="short-flag"),  # noqa: E501
+        pytest.param(["demo", "--mode", "on"], "demo: 2 unexpected argument(s); demo takes none", id="demo-with-flags"),  # noqa: E501
+    ],
+)  # fmt: skip
+def test_a_stray_word_is_not_quoted(
+    argv: list[str], want: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be a secret whose flag was forgotten."""
+    assert cli.main(argv) == 2
+    assert capsys.readouterr().err == want + "\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "want"),
+    [
+        pytest.param([], "the following arguments are required: COMMAND", id="no-command"),
+        pytest.param(["serve", "--mode"], "argument --mode: expected one argument", id="no-value"),
+    ],
+)
+def test_a_malformed_line_is_told_in_one_line(
+    argv: list[str], want: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No page of usage stands in front of what is wrong."""
+    with pytest.raises(SystemExit) as caught:
+        cli.main(argv)
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert caught.value.code == 2
+    assert want in line
+
+
+def test_a_faulty_environment_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], served: list[Settings]
+) -> None:
+    """The process does not run on half of what it was told."""
+    monkeypatch.setenv("REPLAY_STORE_URL", "foo://x")
+
+    assert cli.main(["serve"]) == 2
+    assert capsys.readouterr().err == (
+        'REPLAY_STORE_URL: "foo://x": unknown scheme "foo"; '
+        "use memory://, redis://, rediss:// or unix://\n"
+    )
+    assert served == []
+
+
+def test_check_gets_the_key_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key for the upstream comes from OPENAI_API_KEY and is no setting."""
+    got: list[tuple[Settings, str]] = []
+
+    async def check(settings: Settings, api_key: str) -> int:
+        got.append((settings, api_key))
+        return 1
+
+    monkeypatch.setattr(cli, "check", check)
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+
+    assert cli.main(["check", "--mode=off"]) == 1
+    assert got == [(Settings(mode="off"), SECRET)]
+
+
+def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exit code is the program's, and no setting stands in its way."""
+    monkeypatch.setattr(demo, "run", lambda: 7)
+    monkeypatch.setenv("REPLAY_MODE", "maybe")
+
+    assert cli.main(["demo"]) == 7
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    """One place holds the version."""
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--version"])
+
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"reasoning-replay {proxy.__version__}\n"
+
+
+def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with its flag and its variable."""
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["serve", "--help"])
+
+    text = capsys.readouterr().out
+    assert caught.value.code == 0
+    for name in Settings.model_fields:
+        assert flag_of(name) in text
+        assert f"REPLAY_{name.upper()}" in text
+
+
+def test_runs_as_a_module(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`python -m proxy` is the same program."""
+    monkeypatch.setattr(sys, "argv", ["proxy", "--version"])
+    with pytest.raises(SystemExit):
+        runpy.run_module("proxy", run_name="__main__")
+
+    assert proxy.__version__ in capsys.readouterr().out

@@ -1,0 +1,165 @@
+"""A client that hides nothing: bytes out, and the answer's framing read by hand."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+__all__ = ["Answer", "Broken", "Head", "Line", "line_to", "request"]
+
+SOON_S = 5.0
+
+
+class Broken(Exception):
+    """The answer ended before its framing says that it is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A status line and the headers as they came, in order."""
+
+    status: int
+    reason: str
+    headers: list[tuple[str, str]]
+
+    def values(self, name: str) -> list[str]:
+        """Every value of a header, whatever its case."""
+        return [value for key, value in self.headers if key.lower() == name.lower()]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    head: Head
+    body: bytes
+
+    @property
+    def status(self) -> int:
+        """Its status."""
+        return self.head.status
+
+    @property
+    def mark(self) -> str | None:
+        """What the proxy says that it did; None when it says nothing."""
+        values = self.head.values("x-reasoning-replay")
+        return values[0] if values else None
+
+
+class Line:
+    """One connection, used for one exchange after another."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._left: int | None = None
+        self._is_chunked = False
+        self._is_head = False
+
+    async def send(self, data: bytes) -> None:
+        """Write, and see it off."""
+        self._is_head = data.startswith(b"HEAD ") or (self._is_head and b" HTTP/1." not in data)
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def head(self) -> Head:
+        """Read the head of the next answer; Broken when there is none."""
+        try:
+            raw = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), SOON_S)
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise Broken("no head") from error
+        first, *rest = raw[:-4].decode("latin-1").split("\r\n")
+        _, status, reason = [*first.split(" ", 2), ""][:3]
+        pairs = [line.split(":", 1) for line in rest]
+        head = Head(int(status), reason, [(name, value.strip(" \t")) for name, value in pairs])
+        lengths = head.values("content-length")
+        self._is_chunked = bool(head.values("transfer-encoding"))
+        self._left = int(lengths[0]) if lengths else None
+        if self._is_head or head.status in (204, 304):
+            self._is_chunked, self._left = False, 0
+        return head
+
+    async def some(self) -> bytes:
+        """Read what is there of the body, one chunk at the most; b"" at its end."""
+        return await asyncio.wait_for(self._some(), SOON_S)
+
+    async def _some(self) -> bytes:
+        try:
+            if self._is_chunked:
+                size = int(await self._reader.readuntil(b"\r\n"), 16)
+                data = await self._reader.readexactly(size)
+                await self._reader.readexactly(2)
+                return data
+            data = b"" if self._left == 0 else await self._reader.read(self._left or 1 << 16)
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise Broken("the connection ended inside the body") from error
+        if self._left:
+            if not data:
+                raise Broken(f"{self._left} bytes are missing")
+            self._left -= len(data)
+        return data
+
+    async def exactly(self, size: int) -> bytes:
+        """Read so much of the body, in however many pieces."""
+        read = b""
+        while len(read) < size:
+            piece = await self.some()
+            if not piece:
+                raise Broken("the body is shorter")
+            read += piece
+        return read
+
+    async def rest(self) -> bytes:
+        """Read the body to its end; Broken when it has none."""
+        read, is_whole = await self.until_it_ends()
+        if not is_whole:
+            raise Broken("the answer was cut off")
+        return read
+
+    async def until_it_ends(self) -> tuple[bytes, bool]:
+        """Read what there is of the body, and tell whether that is all of it."""
+        pieces: list[bytes] = []
+        while True:
+            try:
+                piece = await self.some()
+            except Broken:
+                return b"".join(pieces), False
+            if not piece:
+                return b"".join(pieces), True
+            pieces.append(piece)
+
+    async def ask(self, data: bytes) -> Answer:
+        """Send a request and read the whole answer."""
+        await self.send(data)
+        return Answer(await self.head(), await self.rest())
+
+    async def leave(self) -> None:
+        """Close, without waiting for what may still come."""
+        self._writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+    async def is_closed(self) -> bool:
+        """Tell whether the other side closes without another byte."""
+        return await asyncio.wait_for(self._reader.read(1), SOON_S) == b""
+
+
+@contextlib.asynccontextmanager
+async def line_to(url: str) -> AsyncIterator[Line]:
+    """Open a connection to the host and port of a URL."""
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 20)
+    line = Line(reader, writer)
+    try:
+        yield line
+    finally:
+        await line.leave()
+
+
+def request(method: str, target: str, *headers: str, body: bytes | None = None) -> bytes:
+    """Spell a request: its line, `Host`, the headers as given, and a length if it has a body."""
+    lines = [f"{method} {target} HTTP/1.1", "Host: proxy.test", *headers]
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")

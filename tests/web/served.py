@@ -1,0 +1,87 @@
+"""The proxy as a process of its own, for what only a process shows: signals, memory, exit codes."""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Served", "served"]
+
+ROOT = Path(__file__).parents[2]
+SOON_S = 20.0
+
+
+class Served:
+    """
+    One `reasoning-replay serve`.
+
+    Attributes:
+        url, admin_url: Where it listens, once it has started.
+        log: Every line that it wrote and that was read so far.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.url = self.admin_url = ""
+        self.log: list[dict[str, Any]] = []
+
+    async def started(self) -> None:
+        """Wait until it listens."""
+        event = await self.until("started")
+        self.url, self.admin_url = event["listen"], event["admin"]
+
+    async def until(self, event: str) -> dict[str, Any]:
+        """Read the log up to an event; fail when it ends before."""
+        assert self._process.stdout is not None
+        while True:
+            line = await asyncio.wait_for(self._process.stdout.readline(), SOON_S)
+            assert line, f"it ended without {event}: {self.log}"
+            entry: dict[str, Any] = json.loads(line)
+            self.log.append(entry)
+            if entry["event"] == event:
+                return entry
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    async def exit_code(self) -> int:
+        """Wait until it has ended."""
+        return await asyncio.wait_for(self._process.wait(), SOON_S)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory it has had so far."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return next(
+            int(line.split()[1]) * 1024 for line in status.splitlines() if line[:6] == "VmHWM:"
+        )
+
+    async def end(self) -> None:
+        """Kill it if it still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.communicate()
+
+
+@contextlib.asynccontextmanager
+async def served(**settings: object) -> AsyncIterator[Served]:
+    """Start one with these settings, by the environment; it may have ended on its own."""
+    given = {"listen": "127.0.0.1:0", "admin_listen": "127.0.0.1:0", "log_format": "json"}
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("REPLAY_")}
+    environ |= {f"REPLAY_{key.upper()}": str(value) for key, value in (given | settings).items()}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "proxy", "serve"),
+        env=environ,
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    proxy = Served(process)
+    try:
+        yield proxy
+    finally:
+        await proxy.end()

@@ -1,0 +1,203 @@
+"""The process: it starts on its ports, says why when it cannot, and stops without cutting off."""
+
+import asyncio
+import json
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from proxy.settings import Settings
+from proxy.web.app import App, run, running
+from tests.web.line import Broken, line_to, request
+from tests.web.scripted import Script, Upstream, scripted, send, wait
+from tests.web.served import Served, served
+from tests.web.wire import END, chunk, stream_head, whole
+from tests.web.world import world
+
+FREE = "127.0.0.1:0"
+GET = request("GET", "/v1/files/f/content")
+
+
+@pytest.fixture
+def taken() -> Iterator[str]:
+    """An address that somebody else listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield f"127.0.0.1:{other.getsockname()[1]}"
+
+
+def logged(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:
+    """Return what was logged, by event."""
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return {line["event"]: line for line in lines}
+
+
+async def test_it_listens_where_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """Port 0 is a free one; the log names both, and shows no password."""
+    settings = Settings(
+        listen=FREE,
+        admin_listen=FREE,
+        log_format="json",
+        store_url="redis://u:hunter2@127.0.0.1:1/0",
+    )
+    async with running(settings) as app:
+        assert app.url != app.admin_url
+        for url in (app.url, app.admin_url):
+            async with line_to(url) as line:
+                assert (await line.ask(request("GET", "*"))).status in (400, 404)
+        started = logged(capsys)["started"]
+    assert (started["listen"], started["admin"]) == (app.url, app.admin_url)
+    assert "hunter2" not in str(started)
+
+
+async def test_it_listens_on_ipv6_too() -> None:
+    """With the address in brackets, in the setting and in what it says."""
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6")
+    async with running(Settings(listen="[::1]:0", admin_listen=FREE)) as app:
+        assert app.url.startswith("http://[::1]:")
+
+
+@pytest.mark.parametrize("which", ["listen", "admin_listen"])
+def test_a_port_that_is_taken_ends_the_start(
+    which: str, taken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, and one line that names the address."""
+    addresses: dict[str, Any] = {"listen": FREE, "admin_listen": FREE, which: taken}
+    assert run(Settings(**addresses, log_format="json")) == 1
+    lines = logged(capsys)
+    host, _, port = taken.partition(":")
+    assert lines["cannot_listen"]["level"] == "error"
+    assert host in str(lines["cannot_listen"]["reason"])
+    assert port in str(lines["cannot_listen"]["reason"])
+    assert "started" not in lines
+
+
+async def test_after_it_has_stopped_its_ports_are_free() -> None:
+    """And what runs is not left behind."""
+    async with world() as w:
+        url = w.app.url
+    with pytest.raises(OSError):  # noqa: PT011 (whichever the system gives)
+        async with line_to(url):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("store", "secret", "is_warned"),
+    [
+        ("redis://127.0.0.1:1/0", "", True),
+        ("redis://127.0.0.1:1/0", "s", False),
+        ("memory://", "", False),
+    ],
+)
+async def test_a_shared_store_wants_a_secret(
+    store: str, secret: str, capsys: pytest.CaptureFixture[str], *, is_warned: bool
+) -> None:
+    """Credentials leave the process as hashes: without a secret they could be searched for."""
+    settings = Settings(
+        listen=FREE, admin_listen=FREE, store_url=store, scope_secret=secret, log_format="json"
+    )
+    async with running(settings):
+        warning = logged(capsys).get("no_scope_secret")
+    assert (warning is not None) is is_warned
+    assert warning is None or "REPLAY_SCOPE_SECRET" in str(warning["hint"])
+
+
+async def test_two_in_one_process_do_not_meet() -> None:
+    """Each has its own metrics, store and connections."""
+    async with world() as one, world() as other:
+        one.upstream.answers(whole(b"{}"))
+        await one.get("/v1/models")
+        label = {"route": "other", "outcome": "ok"}
+        assert one.counted("exchanges_total", **label) == 1
+        assert other.counted("exchanges_total", **label) == 0
+
+
+async def test_an_app_that_never_started_can_be_stopped() -> None:
+    """Whatever it holds by then."""
+    await App(Settings(listen=FREE, admin_listen=FREE)).stop()
+
+
+async def streaming(proxy: Served, upstream: Upstream) -> Script:
+    """Prepare an answer that stands still in the middle."""
+    await proxy.started()
+    script = Script(
+        [send(stream_head() + chunk(b"data: 1\n\n")), wait(), send(chunk(b"data: 2\n\n") + END)]
+    )
+    upstream.plays(script)
+    return script
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_lets_what_runs_finish(number: int) -> None:
+    """The stream goes on to its end, nothing new is taken, and the exit code is 0."""
+    async with scripted() as upstream, served(upstream_url=upstream.url + "/v1") as proxy:
+        script = await streaming(proxy, upstream)
+        async with line_to(proxy.url) as line:
+            await line.send(GET)
+            await line.head()
+            assert await line.some() == b"data: 1\n\n"
+
+            proxy.signal(number)
+            await refused(proxy.url)
+            async with line_to(proxy.admin_url) as admin:
+                assert (await admin.ask(request("GET", "/readyz"))).status == 503
+            script.go()
+            assert await line.rest() == b"data: 2\n\n"
+        assert await proxy.exit_code() == 0
+
+
+async def test_a_drain_ends_in_time() -> None:
+    """What has not finished within drain_s is cut off, and the client sees that it was."""
+    upstream_url = {"drain_s": 0.2}
+    async with (
+        scripted() as upstream,
+        served(upstream_url=upstream.url + "/v1", **upstream_url) as proxy,
+    ):
+        await streaming(proxy, upstream)
+        async with line_to(proxy.url) as line:
+            await line.send(GET)
+            await line.head()
+            await line.some()
+            proxy.signal(signal.SIGTERM)
+            with pytest.raises(Broken):
+                await line.rest()
+        assert (await proxy.until("stopped"))["cut_off"] == 1
+        assert await proxy.exit_code() == 0
+
+
+async def test_a_second_signal_ends_it_at_once() -> None:
+    """Whoever asks twice does not want to wait."""
+    async with scripted() as upstream, served(upstream_url=upstream.url + "/v1") as proxy:
+        await streaming(proxy, upstream)
+        async with line_to(proxy.url) as line:
+            await line.send(GET)
+            await line.head()
+            proxy.signal(signal.SIGTERM)
+            await refused(proxy.url)
+            proxy.signal(signal.SIGTERM)
+            assert await asyncio.wait_for(proxy.exit_code(), 2) == -signal.SIGTERM
+
+
+async def test_an_idle_connection_does_not_hold_it_up() -> None:
+    """Clients keep connections open for minutes: they are no exchanges."""
+    async with scripted() as upstream, served(upstream_url=upstream.url + "/v1") as proxy:
+        await proxy.started()
+        upstream.answers(whole(b"{}"))
+        async with line_to(proxy.url) as line:
+            assert (await line.ask(GET)).status == 200
+            proxy.signal(signal.SIGTERM)
+            assert await asyncio.wait_for(proxy.exit_code(), 2) == 0
+
+
+async def refused(url: str) -> None:
+    """Wait until nobody listens there any more."""
+    for _ in range(200):
+        try:
+            async with line_to(url):
+                await asyncio.sleep(0.01)
+        except OSError:
+            return
+    pytest.fail("it still takes connections")

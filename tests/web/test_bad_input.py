@@ -1,0 +1,144 @@
+"""What we cannot read is upstream's to refuse: it goes out as it came, and is counted."""
+
+import gzip
+
+import pytest
+
+from tests.web.line import request
+from tests.web.wire import END, as_json, chunk, error
+from tests.web.world import World, post, world
+
+KEY = "Authorization: Bearer sk-a"
+DEEP = b"[" * 100_000
+ITEM = b'{"model":"gpt-5.4","input":[%s]}'
+
+# (what the client sent, what it is counted as)
+CASES = [
+    pytest.param(b"", "unreadable", id="nothing"),
+    pytest.param(b"input=x", "unreadable", id="a-form"),
+    pytest.param(b'{"input":"x"', "unreadable", id="cut-off"),
+    pytest.param(b'{"input":"x"} {}', "unreadable", id="two-documents"),
+    pytest.param(b"[]", "unreadable", id="a-list"),
+    pytest.param(b"null", "unreadable", id="null"),
+    pytest.param(b'{"input":NaN}', "unreadable", id="not-a-number"),
+    pytest.param(b"{'input':'x'}", "unreadable", id="single-quotes"),
+    pytest.param(b'\xef\xbb\xbf{"input":"x"}', "unreadable", id="byte-order-mark"),
+    pytest.param('{"input":"x"}'.encode("utf-16"), "unreadable", id="utf-16"),
+    pytest.param(b'{"input":"\xff"}', "unreadable", id="not-utf-8"),
+    pytest.param(b'{"\xff":"x"}', "unreadable", id="a-key-that-is-not-utf-8"),
+    pytest.param(b'{"input":"x","input":"y"}', "unreadable", id="a-key-twice"),
+    pytest.param(b'{"input":[],"\\u0069nput":[]}', "unreadable", id="a-key-twice-in-two-spellings"),
+    pytest.param(b'{"input":' + DEEP, "unreadable", id="nested-without-end"),
+    pytest.param(b'{"input":' + DEEP + b"]" * len(DEEP) + b"}", "unreadable", id="nested-too-deep"),
+    pytest.param(b'{"input":[' + DEEP + b"]" * len(DEEP) + b"]}", "unreadable", id="a-deep-item"),
+    pytest.param(b"{}", "planned", id="an-empty-object"),
+    pytest.param(b'{"model":5,"input":"x"}', "planned", id="model-number"),
+    pytest.param(b'{"model":{"a":[]},"input":7}', "planned", id="input-number"),
+    pytest.param(b'{"input":null}', "planned", id="input-null"),
+    pytest.param(b'{"input":{"a":1}}', "planned", id="input-object"),
+    pytest.param(b'{"input":"","instructions":{"a":1},"store":"no"}', "planned", id="odd-types"),
+    pytest.param(b'{"input":[],"prompt_cache_key":[1],"include":5}', "planned", id="odd-hints"),
+    pytest.param(b'{"":1,"input":[[]]}', "planned", id="an-item-that-is-a-list"),
+    pytest.param(ITEM % b'1, null, true, "x", 1e999, {}', "planned", id="items-of-no-kind"),
+    pytest.param(ITEM % b'{"type":5,"id":[],"call_id":{}}', "planned", id="item-fields-of-no-kind"),
+    pytest.param(ITEM % b'{"type":"hologram","id":"hg_1"}', "planned", id="an-unknown-type"),
+    pytest.param(
+        ITEM % b'{"type":"function_call","id":"a","id":"b"}', "planned", id="an-item-key-twice"
+    ),
+    pytest.param(
+        ITEM % b'{"role":"assistant","content":[1,{"type":2,"text":3},null]}',
+        "planned",
+        id="odd-content",
+    ),
+    pytest.param(
+        ITEM % b'{"type":"reasoning","id":"\\ud800","encrypted_content":"\\udfff"}',
+        "planned",
+        id="half-a-surrogate",
+    ),
+    pytest.param(
+        ITEM % b'{"type":"function_call","call_id":"\\ud83d","name":"\\ud83d","arguments":"{"}',
+        "planned",
+        id="half-a-surrogate-in-a-call",
+    ),
+    pytest.param(ITEM % (b'{"type":"message","role":"assistant"},' * 3 + b"{}"), "planned", id="3"),
+    pytest.param(b'{"input":[],"previous_response_id":5}', "stateful", id="odd-state"),
+    pytest.param(b'{"input":[],"conversation":[]}', "stateful", id="odd-conversation"),
+]
+
+
+async def metric(w: World, sample: str) -> bool:
+    """Tell whether a line stands in what Prometheus would scrape."""
+    answer = await w.ask_admin("/metrics")
+    return f"reasoning_replay_{sample}".encode() in answer.body.splitlines()
+
+
+@pytest.mark.parametrize(("body", "counted_as"), CASES)
+async def test_it_goes_out_as_it_came_and_is_counted(body: bytes, counted_as: str) -> None:
+    """Upstream's own refusal is the answer, never an error of ours."""
+    refusal = error("We could not parse the JSON body of your request.", None)
+    # Without `include` asked for, so that a body that can be read has nothing to be added to.
+    async with world(include="never") as w:
+        w.upstream.answers(refusal)
+        got = await w.post(body)
+        assert w.upstream.received[0].body == body
+        assert (got.status, refusal.endswith(got.body)) == (400, True)
+        suffix = "" if counted_as == "planned" else f", asked={counted_as}"
+        assert (got.mark or "").replace(", missed=1", "") == "injected=0" + suffix
+        assert await metric(w, f'requests_total{{result="{counted_as}"}} 1.0')
+        assert await metric(w, 'exchanges_total{outcome="refused",route="responses"} 1.0')
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(post(b" " * 1001), id="with-a-length"),
+        pytest.param(
+            request("POST", "/v1/responses", KEY, "Transfer-Encoding: chunked")
+            + chunk(b" " * 600)
+            + chunk(b" " * 401)
+            + END,
+            id="in-chunks",
+        ),
+    ],
+)
+async def test_a_body_over_the_limit_is_streamed_through(data: bytes) -> None:
+    """Unread, whole, and counted."""
+    async with world(inspect_max_bytes=1000) as w:
+        w.upstream.answers(error("Too large.", None))
+        got = await w.ask(data)
+        assert (got.status, got.mark) == (400, "injected=0, asked=too_large")
+        assert w.upstream.received[0].body == b" " * 1001
+        assert await metric(w, 'requests_total{result="too_large"} 1.0')
+
+
+async def test_a_body_at_the_limit_is_read() -> None:
+    """The bound is the largest that is read."""
+    body = as_json({"input": "x" * 100})
+    async with world(inspect_max_bytes=len(body), include="never") as w:
+        w.upstream.answers(error("No.", None))
+        assert (await w.post(body)).mark == "injected=0"
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "aws-chunked"])
+async def test_an_encoded_body_goes_out_as_it_came(coding: str) -> None:
+    """With the header that says how it is encoded, and counted."""
+    body = gzip.compress(as_json({"model": "gpt-5.4", "input": "x"}))
+    async with world() as w:
+        w.upstream.answers(error("No.", None))
+        got = await w.post(body, KEY, f"Content-Encoding: {coding}")
+        (received,) = w.upstream.received
+        assert (received.body, received.values("content-encoding")) == (body, [coding])
+        assert got.mark == "injected=0, asked=encoded"
+        assert await metric(w, 'requests_total{result="encoded"} 1.0')
+
+
+async def test_bad_credentials_are_upstreams_to_refuse() -> None:
+    """A header beyond ASCII, twice the same header, an empty one: none is an error of ours."""
+    for odd in (
+        ["Authorization: \xe9\xff"],
+        ["Authorization: a", "authorization: b"],
+        ["api-key:"],
+    ):
+        async with world() as w:
+            w.upstream.answers(error("No.", None, "401 Unauthorized"))
+            assert (await w.post(b'{"input":"x"}', *odd)).status == 401

@@ -1,0 +1,133 @@
+"""A client that leaves takes its exchange with it: upstream works for nobody no longer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.web.line import Line, line_to, request
+from tests.web.scripted import Script, send, swallow, wait
+from tests.web.wire import ASK, CALL, RS, chunk, events, stream_head, whole
+from tests.web.world import MODEL, Hooked, World, eventually, post, world
+
+KEY = "Authorization: Bearer sk-a"
+PROMPTLY_S = 1.0
+REQUEST = post({"model": MODEL, "input": [ASK, CALL]})
+
+
+async def assert_over(w: World, route: str) -> None:
+    """Check that nothing is left of the exchange, and that the client is named as the reason."""
+    await eventually(lambda: w.app.forward.in_flight == 0, PROMPTLY_S)
+    assert w.counted("in_flight") == 0
+    assert w.counted("exchanges_total", route=route, outcome="client_gone") == 1
+    assert w.app.forward.idle.is_set()
+
+
+@pytest.mark.parametrize(
+    ("data", "route"), [(REQUEST, "responses"), (request("GET", "/v1/models", KEY), "other")]
+)
+async def test_before_the_answer(data: bytes, route: str) -> None:
+    """Upstream's connection is closed while it still thinks."""
+    script = Script([wait()])
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        await line.send(data)
+        await script.arrived.wait()
+        assert w.counted("in_flight") == 1
+
+        await line.leave()
+        await asyncio.wait_for(script.left.wait(), PROMPTLY_S)
+        await assert_over(w, route)
+
+
+@pytest.mark.parametrize(
+    ("data", "route"), [(REQUEST, "responses"), (request("GET", "/v1/files", KEY), "other")]
+)
+async def test_in_the_middle_of_the_answer(data: bytes, route: str) -> None:
+    """Also while upstream is silent: nothing has to be written for it to be noticed."""
+    script = Script([send(stream_head() + chunk(b"data: 1\n\n")), wait()])
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        await line.send(data)
+        await line.head()
+        await line.some()
+
+        await line.leave()
+        await asyncio.wait_for(script.left.wait(), PROMPTLY_S)
+        await assert_over(w, route)
+
+
+async def test_while_much_is_still_to_be_written() -> None:
+    """A client that stopped reading before it left holds nothing up."""
+    script = Script([send(stream_head()), *[send(chunk(b"x" * 65536))] * 200, wait()])
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        await line.send(REQUEST)
+        await line.head()
+
+        await line.leave()
+        await asyncio.wait_for(script.left.wait(), PROMPTLY_S)
+        await assert_over(w, "responses")
+
+
+@pytest.mark.parametrize(
+    ("target", "route"), [("/v1/files", "other"), ("/v1/responses", "responses")]
+)
+async def test_in_the_middle_of_the_request(target: str, route: str) -> None:
+    """Upstream never gets a body that looks whole."""
+    script = Script([swallow(100), wait()], reads_body=False)
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        await line.send(request("POST", target, KEY, "Content-Length: 100") + b"half")
+        await eventually(lambda: w.app.forward.in_flight == 1)
+
+        await line.leave()
+        await assert_over(w, route)
+        if route == "other":  # the other is read whole before anything is sent
+            await asyncio.wait_for(script.left.wait(), PROMPTLY_S)
+        assert (script.digest, len(w.upstream.received)) == ("", int(route == "other"))
+
+
+async def in_recall(w: World, line: Line) -> None:
+    """Leave while the store is being asked."""
+    await line.send(REQUEST)
+
+
+async def in_save(w: World, line: Line) -> None:
+    """Leave while the store is being told."""
+    w.upstream.plays(Script([send(stream_head() + b"".join(map(chunk, events(RS, CALL)))), wait()]))
+    await line.send(post({"model": MODEL, "input": [ASK]}))
+
+
+@pytest.mark.parametrize("asks", [in_recall, in_save])
+async def test_while_the_store_is_waited_for(
+    asks: Callable[[World, Line], Awaitable[None]],
+) -> None:
+    """It is no failure of the store's, either."""
+    waiting, never = asyncio.Event(), asyncio.Event()
+
+    async def hangs(_: str) -> None:
+        waiting.set()
+        await never.wait()
+
+    async with world(store_timeout_ms=5000) as w, line_to(w.app.url) as line:
+        w.app.store.inner = Hooked(w.app.store.inner, hangs)
+        await asks(w, line)
+        await asyncio.wait_for(waiting.wait(), PROMPTLY_S)
+
+        await line.leave()
+        await assert_over(w, "responses")
+        assert not w.app.store.is_degraded
+
+
+async def test_others_are_not_disturbed() -> None:
+    """The next client is served, and what was cut off does not come back with its answer."""
+    script = Script([send(stream_head() + chunk(b"data: mine\n\n")), wait()])
+    async with world() as w:
+        w.upstream.plays(script)
+        async with line_to(w.app.url) as line:
+            await line.send(REQUEST)
+            await line.head()
+        await asyncio.wait_for(script.left.wait(), PROMPTLY_S)
+        w.upstream.answers(whole(b'{"yours":1}'))
+        assert (await w.post({"model": MODEL, "input": "x"})).body == b'{"yours":1}'

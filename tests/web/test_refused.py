@@ -1,0 +1,180 @@
+"""What upstream refuses because of us, it gets once more as the client sent it: once, if at all."""
+
+import gzip
+
+import pytest
+
+from tests.web.line import line_to
+from tests.web.scripted import Script, close, send, wait
+from tests.web.wire import (
+    ASK,
+    CALL,
+    PAIRING,
+    RESULT,
+    RS,
+    as_json,
+    error,
+    head,
+    response,
+    whole,
+)
+from tests.web.world import MODEL, World, post, world
+
+INCLUDED = ["reasoning.encrypted_content"]
+BODY = as_json({"model": MODEL, "input": [ASK, CALL, RESULT], "include": INCLUDED})
+ENCRYPTED = "The encrypted content gAAA...ob== could not be verified."
+OK = whole(b'{"ok":true}')
+
+
+async def taught(w: World) -> None:
+    """Let the proxy have something to inject."""
+    w.upstream.answers(whole(as_json(response(RS, CALL))))
+    await w.turn(ASK, include=INCLUDED)
+    w.upstream.received.clear()
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(error(PAIRING), id="pairing"),
+        pytest.param(error(ENCRYPTED, None), id="encrypted"),
+        pytest.param(
+            error(f"Duplicate item found with id {RS['id']}. Remove duplicates.", None),
+            id="duplicate",
+        ),
+        pytest.param(
+            error(f"Item with id '{RS['id']}' not found.", None, "404 Not Found"), id="not-found"
+        ),
+        pytest.param(error("reasoning is odd", "input[1]", "422 Unprocessable"), id="status-422"),
+        pytest.param(
+            whole(b"Item with id 'rs_1' not found.", "Content-Type: text/plain", status="400 Bad"),
+            id="plain-text",
+        ),
+        pytest.param(
+            whole(
+                gzip.compress(as_json({"error": {"message": PAIRING, "param": "input"}})),
+                "Content-Encoding: gzip",
+                status="400 Bad Request",
+            ),
+            id="in-gzip",
+        ),
+    ],
+)
+async def test_a_refusal_of_what_we_added_is_healed_once(refusal: bytes) -> None:
+    """The second request is the client's own, and its answer is the client's answer."""
+    async with world() as w:
+        await taught(w)
+        w.upstream.answers(refusal, OK)
+        got = await w.post(BODY)
+        assert (got.status, got.body) == (200, b'{"ok":true}')
+        assert got.mark == "injected=0, refused=1, healed=input"
+        first, again = w.upstream.received
+        assert (first.body != BODY, again.body) == (True, BODY)
+        assert w.counted("heals_total", diagnosis="input", result="cured") == 1
+
+
+async def test_a_second_refusal_is_the_clients() -> None:
+    """Refused as it came as well: there is no third try."""
+    async with world() as w:
+        await taught(w)
+        w.upstream.answers(error(PAIRING), error("Its own fault."))
+        got = await w.post(BODY)
+        assert (got.status, b"Its own fault." in got.body) == (400, True)
+        assert len(w.upstream.received) == 2
+        assert w.counted("heals_total", diagnosis="input", result="refused") == 1
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        "401 Unauthorized",
+        "403 Forbidden",
+        "409 Conflict",
+        "429 Too Many Requests",
+        "500 Oops",
+        "502 Bad Gateway",
+        "503 Unavailable",
+        "529 Overloaded",
+    ],
+)
+async def test_no_other_status_is_tried_again(status: str) -> None:
+    """Retries are the client's to make: ours would double its load."""
+    answer = error(PAIRING, status=status)
+    async with world() as w:
+        await taught(w)
+        w.upstream.answers(answer)
+        got = await w.post(BODY)
+        assert (got.status, len(w.upstream.received)) == (int(status[:3]), 1)
+        assert answer.endswith(got.body)
+        assert got.mark == "injected=1"
+
+
+@pytest.mark.parametrize("message", ["Invalid value for temperature.", "No such model."])
+async def test_a_refusal_of_something_else_passes(message: str) -> None:
+    """What is not about items, ids or reasoning was not caused by us."""
+    answer = error(message, "temperature")
+    async with world() as w:
+        await taught(w)
+        w.upstream.answers(answer)
+        got = await w.post(BODY)
+        assert (got.status, len(w.upstream.received)) == (400, 1)
+        assert answer.endswith(got.body)
+
+
+async def test_a_request_that_we_did_not_edit_is_not_tried_again() -> None:
+    """Its refusal cannot be our fault."""
+    async with world() as w:
+        w.upstream.answers(error(PAIRING))
+        assert (await w.post(BODY)).status == 400
+        assert len(w.upstream.received) == 1
+
+
+async def test_a_refusal_without_an_end_is_not_waited_for() -> None:
+    """A body too large to be an error of the API's is passed on as it comes."""
+    page = b"x" * (300 * 1024)
+    start = head("Content-Type: text/html", "Content-Length: 409600", status="400 Bad Request")
+    script = Script([send(start + page), wait(), send(b"y" * (409_600 - len(page)))])
+    async with world() as w, line_to(w.app.url) as line:
+        await taught(w)
+        w.upstream.plays(script)
+        await line.send(post(BODY))
+        assert (await line.head()).status == 400
+        assert await line.exactly(len(page)) == page
+
+        script.go()
+        assert len(await line.rest()) == 409_600 - len(page)
+
+
+async def test_a_refusal_that_is_cut_off_stays_upstreams() -> None:
+    """What there is of it goes to the client, and breaks off there as well."""
+    start = head("Content-Type: application/json", "Content-Length: 500", status="400 Bad Request")
+    async with world() as w, line_to(w.app.url) as line:
+        await taught(w)
+        w.upstream.plays(Script([send(start + b'{"error":'), close()]))
+        await line.send(post(BODY))
+        assert (await line.head()).status == 400
+        assert await line.until_it_ends() == (b'{"error":', False)
+
+
+async def test_a_retry_that_cannot_be_sent_leaves_the_refusal() -> None:
+    """The client gets the answer that there is."""
+    answer = error(PAIRING)
+    async with world() as w:
+        await taught(w)
+        w.upstream.answers(answer)
+        w.upstream.plays(Script([close()]))
+        got = await w.post(BODY)
+        assert (got.status, answer.endswith(got.body)) == (400, True)
+
+
+async def test_the_healed_answer_is_captured() -> None:
+    """The conversation goes on from it."""
+    call_2 = CALL | {"id": "fc_7766554433221100aabb", "call_id": "call_Pq8NvX2mK4tR6yB1"}
+    rs_2 = RS | {"id": "rs_7766554433221100aabb", "encrypted_content": "gAAAA-2"}
+    async with world() as w:
+        await taught(w)
+        answer = response(rs_2, call_2, rid="resp_2222222222")
+        w.upstream.answers(error(PAIRING), whole(as_json(answer)), OK)
+        await w.post(BODY)
+        await w.turn(ASK, call_2)
+        assert w.sent()["input"] == [ASK, rs_2, call_2]

@@ -1,0 +1,213 @@
+"""The product: reasoning captured from an answer is in the next request, at its place."""
+
+import gzip
+from collections.abc import Mapping
+
+import pytest
+
+from tests.web.wire import (
+    ASK,
+    CALL,
+    MESSAGE,
+    NEXT,
+    RESULT,
+    RS,
+    RS_2,
+    as_json,
+    events,
+    head,
+    response,
+    stream,
+    whole,
+)
+from tests.web.world import World, world
+
+Item = Mapping[str, object]
+
+STREAMED = stream(events(RS, CALL))
+IN_ONE_PIECE = whole(as_json(response(RS, CALL)))
+ZIPPED = gzip.compress(as_json(response(RS, CALL)))
+ANSWERS = [
+    pytest.param(STREAMED, id="streamed"),
+    pytest.param(stream([piece[n : n + 7] for piece in events(RS, CALL) for n in range(0, len(piece), 7)]), id="streamed-in-sevens"),  # noqa: E501
+    pytest.param(IN_ONE_PIECE, id="json"),
+    pytest.param(head("Content-Type: application/json", "Transfer-Encoding: chunked") + b"2\r\n{ \r\n" + b"%x\r\n%s\r\n0\r\n\r\n" % (len(as_json(response(RS, CALL))) - 1, as_json(response(RS, CALL))[1:]), id="json-in-chunks"),  # noqa: E501
+    pytest.param(whole(ZIPPED, "Content-Type: application/json", "Content-Encoding: gzip"), id="json-in-gzip"),  # noqa: E501
+]  # fmt: skip
+
+
+async def taught(w: World, answer: bytes = IN_ONE_PIECE, **more: object) -> None:
+    """Let the proxy see one answer."""
+    w.upstream.answers(answer)
+    w.upstream.otherwise = whole(b"{}")
+    await w.turn(ASK, **more)
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_what_an_answer_brought_is_in_the_next_request(answer: bytes) -> None:
+    """However it came: reasoning stands before the call it led to, all else as the client sent."""
+    async with world() as w:
+        await taught(w, answer)
+        await w.turn(ASK, CALL, RESULT, include=["reasoning.encrypted_content"])
+        assert w.sent() == {
+            "model": "gpt-5.4",
+            "input": [ASK, RS, CALL, RESULT],
+            "include": ["reasoning.encrypted_content"],
+        }
+
+
+async def test_the_header_says_what_was_done() -> None:
+    """A person sees at once that it works."""
+    async with world() as w:
+        w.upstream.answers(IN_ONE_PIECE, *[whole(b"{}")] * 3)
+        marks = [
+            (await w.turn(ASK)).mark,
+            (await w.turn(ASK, CALL, RESULT)).mark,
+            (await w.turn(ASK, RS, CALL, RESULT)).mark,
+            (await w.turn(NEXT, {**CALL, "id": "fc_unknown012345", "call_id": "call_Un"})).mark,
+        ]
+        assert marks == [
+            "injected=0",
+            "injected=1",
+            "injected=0, present=1",
+            "injected=0, missed=1",
+        ]
+        assert w.counted("items_total", outcome="injected") == 1
+        assert w.counted("requests_total", result="planned") == 4
+        assert w.counted("captures_total", result="saved") == 1
+
+
+async def test_a_second_round_carries_the_reasoning_of_both() -> None:
+    """What was restored once is restored every time: upstream's prefix is stable."""
+    call_2 = CALL | {"id": "fc_7766554433221100aabb", "call_id": "call_Pq8NvX2mK4tR6yB1"}
+    result_2 = RESULT | {"call_id": call_2["call_id"]}
+    async with world() as w:
+        await taught(w)
+        w.upstream.answers(stream(events(RS_2, call_2, rid="resp_2222222222")))
+        await w.turn(ASK, CALL, RESULT)
+        second = w.sent()["input"]
+        await w.turn(ASK, CALL, RESULT, call_2, result_2)
+        assert second == [ASK, RS, CALL, RESULT]
+        assert w.sent()["input"] == [*second, RS_2, call_2, result_2]
+
+
+async def test_a_client_that_replays_its_own_reasoning_is_left_alone() -> None:
+    """Byte for byte, once its request needs no `include` either."""
+    body = as_json(
+        {"model": "gpt-5.4", "input": [ASK, RS, CALL, RESULT], "include": ["reasoning.encrypted_content"]}  # noqa: E501
+    )  # fmt: skip
+    async with world() as w:
+        await taught(w)
+        await w.post(body)
+        assert w.upstream.received[-1].body == body
+
+
+async def test_shadow_decides_and_changes_nothing() -> None:
+    """It says and counts what it would have done, and the request goes out as it came."""
+    body = as_json({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]})
+    async with world(mode="shadow") as w:
+        await taught(w)
+        got = await w.post(body)
+        assert w.upstream.received[-1].body == body
+        assert w.upstream.received[0].body == as_json({"model": "gpt-5.4", "input": [ASK]})
+        assert got.mark == "injected=1, shadow"
+        assert w.counted("items_total", outcome="injected") == 1
+
+
+async def test_off_adds_nothing_at_all() -> None:
+    """No edit, no capture and no header; it is counted that it was off."""
+    body = as_json({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]})
+    async with world(mode="off") as w:
+        await taught(w)
+        got = await w.post(body)
+        assert (w.upstream.received[-1].body, got.mark) == (body, None)
+        assert w.counted("requests_total", result="off") == 2
+        assert w.counted("captures_total", result="saved") == 0
+
+
+@pytest.mark.parametrize(
+    ("anchors", "want"),
+    [
+        ("all", [ASK, RS, CALL, RESULT, RS_2, MESSAGE, NEXT]),
+        ("tool_calls", [ASK, RS, CALL, RESULT, MESSAGE, NEXT]),
+    ],
+)
+async def test_anchors_choose_what_is_restored(anchors: str, want: list[Item]) -> None:
+    """`tool_calls` leaves out the reasoning that led to a message."""
+    async with world(anchors=anchors) as w:
+        await taught(w)
+        w.upstream.answers(whole(as_json(response(RS_2, MESSAGE, rid="resp_2222222222"))))
+        await w.turn(ASK, CALL, RESULT)
+        got = await w.turn(ASK, CALL, RESULT, MESSAGE, NEXT)
+        assert w.sent()["input"] == want
+        assert got.mark == ("injected=2" if anchors == "all" else "injected=1, skipped=1")
+
+
+@pytest.mark.parametrize(
+    "state", [{"previous_response_id": "resp_0c1d2e3f4a5b6071"}, {"conversation": "conv_1"}]
+)
+async def test_a_stateful_request_is_never_changed(state: dict[str, str]) -> None:
+    """Upstream holds the history: nothing goes in, `include` neither."""
+    body = as_json({"model": "gpt-5.4", "input": [CALL, RESULT], **state})
+    async with world() as w:
+        await taught(w)
+        got = await w.post(body)
+        assert w.upstream.received[-1].body == body
+        assert got.mark == "injected=0, asked=stateful"
+
+
+async def test_the_answer_to_a_stateful_request_is_captured() -> None:
+    """A client that goes on without state finds its reasoning."""
+    async with world() as w:
+        await taught(w, previous_response_id="resp_before")
+        await w.turn(ASK, CALL, RESULT)
+        assert w.sent()["input"] == [ASK, RS, CALL, RESULT]
+
+
+async def test_another_models_reasoning_stays_out_and_its_id_is_left_out() -> None:
+    """Degrade: the call is accepted without its reasoning, once nothing names it."""
+    async with world() as w:
+        await taught(w)
+        got = await w.turn(ASK, CALL, RESULT, model="o3")
+        bare = {key: value for key, value in CALL.items() if key != "id"}
+        assert w.sent()["input"] == [ASK, bare, RESULT]
+        assert got.mark == "injected=0, guarded_model=1, degraded=1"
+
+
+@pytest.mark.parametrize("asked_for", ["gpt-5.4-2026-03-05", "openai/gpt-5.4"])
+async def test_a_snapshot_is_the_same_model(asked_for: str) -> None:
+    """Another spelling of one model's name is no other model."""
+    async with world() as w:
+        await taught(w)
+        await w.turn(ASK, CALL, RESULT, model=asked_for)
+        assert w.sent()["input"] == [ASK, RS, CALL, RESULT]
+
+
+async def test_without_a_credential_nothing_is_kept_and_nothing_injected() -> None:
+    """Nobody to keep it for: two strangers must not meet."""
+    body = as_json({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]})
+    async with world() as w:
+        w.upstream.answers(IN_ONE_PIECE, whole(b"{}"), whole(b"{}"))
+        await w.post(as_json({"model": "gpt-5.4", "input": [ASK]}), "X-Nobody: 1")
+        got = await w.post(body, "X-Nobody: 1")
+        assert (w.upstream.received[-1].body, got.mark) == (body, "injected=0, asked=no_scope")
+        await w.post(body)
+        assert w.sent()["input"] == [ASK, CALL, RESULT]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ["Authorization: Bearer sk-b"],
+        ["Authorization: Bearer sk-a", "OpenAI-Organization: org-2"],
+        ["Authorization: Bearer sk-a", "OpenAI-Project: proj-2"],
+        ["api-key: sk-a"],
+    ],
+)
+async def test_another_tenant_sees_nothing(headers: list[str]) -> None:
+    """Credential, organisation and project: one that differs is somebody else."""
+    async with world() as w:
+        await taught(w)
+        got = await w.post({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]}, *headers)
+        assert w.sent()["input"] == [ASK, CALL, RESULT]
+        assert got.mark == "injected=0, missed=1"
