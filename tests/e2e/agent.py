@@ -1,0 +1,182 @@
+"""A small agent on the official SDK: it keeps a history, answers tool calls, drops reasoning."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Self
+
+import httpx2
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient, DefaultHttpxClient, OpenAI
+from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
+
+__all__ = ["MARK", "MODEL", "QUESTIONS", "Agent", "Item", "Keeps", "Step", "Way"]
+
+Item = dict[str, Any]
+Way = Literal["sync", "sync-stream", "async", "async-stream"]
+Keeps = Literal["everything", "ids", "no-ids"]
+"""What the client replays of an answer: all of it; all but reasoning; and without ids as well."""
+
+MARK = "x-reasoning-replay"
+MODEL = "gpt-5.4"
+QUESTIONS = ("Where does it rain today?", "And tomorrow?")
+TOOLS: list[Item] = [
+    {
+        "type": "function",
+        "name": "get_weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+    {"type": "custom", "name": "run_code"},
+]
+ID_IS_OPTIONAL = ("function_call", "custom_tool_call", "message")
+ROUNDS_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """
+    One request of an agent.
+
+    Attributes:
+        sent: Its input, as the SDK wrote it.
+        whole: The same history with every reasoning item and every id in it.
+        body: The bytes that the SDK wrote.
+        mark: The proxy's header on the answer; "" when there was none.
+    """
+
+    sent: list[Item]
+    whole: list[Item]
+    body: bytes
+    mark: str
+
+
+class Answer(NamedTuple):
+    """Output items as the SDK read them, and the proxy's header."""
+
+    output: list[ResponseOutputItem]
+    mark: str
+
+
+@dataclass
+class Agent:
+    """
+    A conversation with itself: what was said, and how each request was written.
+
+    What it keeps whole goes back as the SDK's own objects, what it trims as plain dictionaries.
+
+    Attributes:
+        more: Members of every request besides model, tools and input.
+        api_key: One that no other agent has: in a shared store they never meet.
+    """
+
+    base_url: str
+    way: Way = "async"
+    keeps: Keeps = "ids"
+    more: Item = field(default_factory=dict)
+    api_key: str = field(default_factory=lambda: f"sk-e2e-{secrets.token_hex(8)}")
+    history: list[Item | ResponseOutputItem] = field(default_factory=list)
+    whole: list[Item] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    async def __aenter__(self) -> Self:
+        """Open both clients: connections of their own, and no certificates to load."""
+        self._bodies: list[bytes] = []
+        plain = DefaultHttpxClient(verify=False, event_hooks={"request": [self._note]})
+        spun = DefaultAsyncHttpxClient(verify=False, event_hooks={"request": [self._anote]})
+        key = self.api_key
+        self._sync = OpenAI(base_url=self.base_url, api_key=key, max_retries=0, http_client=plain)
+        self._async = AsyncOpenAI(
+            base_url=self.base_url, api_key=key, max_retries=0, http_client=spun
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close them."""
+        self._sync.close()
+        await self._async.close()
+
+    async def converse(self, questions: Iterable[str] = QUESTIONS) -> Self:
+        """Ask each question, and go on until it is answered."""
+        for question in questions:
+            self.say(question)
+            for _ in range(ROUNDS_MAX):
+                if not await self.step():
+                    break
+        return self
+
+    def say(self, question: str) -> None:
+        """Add a user message."""
+        self._add({"role": "user", "content": question})
+
+    async def step(self, base_url: str | None = None) -> bool:
+        """
+        Send the history, take the answer in, run the tools it calls.
+
+        Args:
+            base_url: Where to, for this request alone.
+
+        Returns:
+            Whether tools were called, so that the model waits for another request.
+        """
+        whole = list(self.whole)
+        request = {"model": MODEL, "tools": TOOLS, "input": self.history, **self.more}
+        where = base_url or self.base_url
+        if self.way.startswith("async"):
+            answer = await self._ask_async(where, request)
+        else:
+            answer = await asyncio.to_thread(self._ask_sync, where, request)
+        body = self._bodies[-1]
+        self.steps.append(Step(json.loads(body)["input"], whole, body, answer.mark))
+        calls = []
+        for item in answer.output:
+            self._keep(item)
+            if item.type in ("function_call", "custom_tool_call"):
+                calls.append(item)
+        for call in calls:
+            kind = f"{call.type}_output"
+            self._add({"type": kind, "call_id": call.call_id, "output": "7 degrees, rain"})
+        return bool(calls)
+
+    def _add(self, item: Item) -> None:
+        self.whole.append(item)
+        self.history.append(item)
+
+    def _keep(self, item: ResponseOutputItem) -> None:
+        emitted = item.to_dict()
+        self.whole.append(emitted)
+        if item.type == "reasoning" and self.keeps != "everything":
+            return
+        if self.keeps == "no-ids" and item.type in ID_IS_OPTIONAL:
+            self.history.append({name: emitted[name] for name in emitted if name != "id"})
+        else:
+            self.history.append(item)
+
+    def _ask_sync(self, base_url: str, request: Item) -> Answer:
+        sdk = self._sync.with_options(base_url=base_url).responses.with_raw_response
+        if self.way == "sync":
+            raw = sdk.create(**request)
+            return Answer(raw.parse().output, raw.headers.get(MARK, ""))
+        told = sdk.create(**request, stream=True)
+        return Answer(_told(list(told.parse())), told.headers.get(MARK, ""))
+
+    async def _ask_async(self, base_url: str, request: Item) -> Answer:
+        sdk = self._async.with_options(base_url=base_url).responses.with_raw_response
+        if self.way == "async":
+            raw = await sdk.create(**request)
+            return Answer(raw.parse().output, raw.headers.get(MARK, ""))
+        told = await sdk.create(**request, stream=True)
+        return Answer(_told([event async for event in told.parse()]), told.headers.get(MARK, ""))
+
+    def _note(self, request: httpx2.Request) -> None:
+        self._bodies.append(request.read())
+
+    async def _anote(self, request: httpx2.Request) -> None:
+        self._bodies.append(await request.aread())
+
+
+def _told(events: list[ResponseStreamEvent]) -> list[ResponseOutputItem]:
+    """Take the items from a stream, which has to be a whole one."""
+    assert events[-1].type == "response.completed"
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    return [event.item for event in events if event.type == "response.output_item.done"]

@@ -1,0 +1,115 @@
+"""The proxy under test: inside this process, or as a process that a test may kill."""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+
+from proxy.settings import Settings
+from proxy.standin import StandIn
+from proxy.web.app import running
+
+__all__ = ["ProxyProcess", "proxied"]
+
+ROOT = Path(__file__).parents[2]
+ANY_PORT = "127.0.0.1:0"
+STARTS_S = 20.0
+STORE_TIMEOUT_MS = 5_000  # a busy machine is no fault of the proxy's
+
+
+@contextlib.asynccontextmanager
+async def proxied(standin: StandIn, store_url: str = "memory://") -> AsyncIterator[str]:
+    """Run a proxy in this process; gives what a client takes as its base URL."""
+    settings = Settings(
+        upstream_url=standin.base_url,
+        listen=ANY_PORT,
+        admin_listen=ANY_PORT,
+        store_url=store_url,
+        store_timeout_ms=STORE_TIMEOUT_MS,
+        log_level="error",
+    )
+    async with running(settings) as app:
+        yield f"{app.url}/v1"
+
+
+class ProxyProcess:
+    """
+    One `python -m proxy serve`, with settings from the environment alone.
+
+    Attributes:
+        base_url: What a client takes as its base URL; another one after each start.
+        admin_url: Where operators look; likewise.
+        complaints: Names of what it logged above info, over all its starts.
+    """
+
+    def __init__(self, upstream_url: str, store_url: str) -> None:
+        self.base_url = self.admin_url = ""
+        self.complaints: list[str] = []
+        self._environ = {
+            **{name: value for name, value in os.environ.items() if name[:7] != "REPLAY_"},
+            "REPLAY_UPSTREAM_URL": upstream_url,
+            "REPLAY_STORE_URL": store_url,
+            "REPLAY_STORE_TIMEOUT_MS": str(STORE_TIMEOUT_MS),
+            "REPLAY_SCOPE_SECRET": "one for all replicas",
+            "REPLAY_LISTEN": ANY_PORT,
+            "REPLAY_ADMIN_LISTEN": ANY_PORT,
+            "REPLAY_LOG_FORMAT": "json",
+        }
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.kill()
+
+    async def start(self) -> None:
+        """Start, and wait until it says where it listens."""
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "proxy", "serve"),
+            cwd=ROOT,
+            env=self._environ,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        stdout = self._process.stdout
+        assert stdout is not None
+        async with asyncio.timeout(STARTS_S):
+            first = json.loads(await stdout.readline())
+        assert first["event"] == "started"
+        self.base_url, self.admin_url = f"{first['listen']}/v1", first["admin"]
+        self._reading = asyncio.create_task(self._read(stdout))
+
+    async def kill(self) -> None:
+        """End it with SIGKILL, as a machine does that goes down; nothing when it does not run."""
+        if self._process is None or self._reading is None:
+            return
+        self._process.kill()
+        await self._process.wait()
+        await self._reading
+        self._process = self._reading = None
+
+    async def readiness(self) -> dict[str, str]:
+        """Give what `/readyz` says; it must answer 200."""
+        async with (
+            aiohttp.ClientSession(raise_for_status=True) as session,
+            session.get(f"{self.admin_url}/readyz") as response,
+        ):
+            state: dict[str, str] = await response.json()
+        return state
+
+    async def _read(self, stdout: asyncio.StreamReader) -> None:
+        """Read the log as it is written, so that the pipe never fills up."""
+        async for line in stdout:
+            with contextlib.suppress(ValueError):  # a last line that the kill cut off
+                entry = json.loads(line)
+                if entry["level"] != "info":
+                    self.complaints.append(entry["event"])

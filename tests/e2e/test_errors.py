@@ -1,0 +1,147 @@
+"""An error of upstream is what the SDK would have raised without the proxy."""
+
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Mapping
+
+import openai
+import pytest
+from aiohttp import web
+from openai import APIStatusError, AsyncOpenAI
+
+from proxy.settings import Settings
+from proxy.standin import Refusal, StandIn
+from proxy.web.app import running
+from tests.e2e.agent import MARK, MODEL
+from tests.e2e.proxies import proxied
+
+OURS_OR_THE_CLOCKS = {"date", MARK}
+RATE_LIMITED = {
+    "retry-after": "0.01",
+    "retry-after-ms": "10",
+    "x-ratelimit-remaining-requests": "0",
+    "x-ratelimit-reset-requests": "10ms",
+}
+QUOTA = "insufficient_quota"
+
+ERRORS = [
+    pytest.param(400, {}, "invalid_value", openai.BadRequestError, id="400"),
+    pytest.param(401, {}, "invalid_api_key", openai.AuthenticationError, id="401"),
+    pytest.param(403, {}, "not_allowed", openai.PermissionDeniedError, id="403"),
+    pytest.param(404, {}, "model_not_found", openai.NotFoundError, id="404"),
+    pytest.param(409, {}, "conflict", openai.ConflictError, id="409"),
+    pytest.param(422, {}, "unprocessable", openai.UnprocessableEntityError, id="422"),
+    pytest.param(429, RATE_LIMITED, "rate_limit_exceeded", openai.RateLimitError, id="429"),
+    pytest.param(429, {"x-should-retry": "false"}, QUOTA, openai.RateLimitError, id="429-quota"),
+    pytest.param(500, {}, "server_error", openai.InternalServerError, id="500"),
+    pytest.param(503, {"retry-after": "7"}, "overloaded", openai.InternalServerError, id="503"),
+]
+
+
+@contextlib.asynccontextmanager
+async def failing(status: int, headers: Mapping[str, str], code: str) -> AsyncIterator[str]:
+    """An upstream that gives one and the same error to everything; gives its base URL."""
+    error = {"message": f"No: {code}.", "type": "some_error", "param": None, "code": code}
+    body = json.dumps({"error": error}, indent=2).encode()
+
+    async def refuse(_: web.BaseRequest) -> web.Response:
+        given = {"x-request-id": "req_1", **headers}
+        return web.Response(
+            status=status, body=body, headers=given, content_type="application/json"
+        )
+
+    runner = web.ServerRunner(web.Server(refuse))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    try:
+        yield f"http://{host}:{port}/v1"
+    finally:
+        await runner.cleanup()
+
+
+async def error_at(base_url: str, *, stream: bool) -> APIStatusError:
+    """Ask once, and give the error that it ends in."""
+    async with AsyncOpenAI(base_url=base_url, api_key="sk-a", max_retries=0) as sdk:
+        with pytest.raises(APIStatusError) as caught:
+            await sdk.responses.create(model=MODEL, input="Rain?", stream=stream)
+    return caught.value
+
+
+@pytest.mark.parametrize(("status", "headers", "code", "kind"), ERRORS)
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+async def test_an_error_of_upstream_is_the_same_through_the_proxy(
+    status: int, headers: Mapping[str, str], code: str, kind: type[Exception], *, stream: bool
+) -> None:
+    """Class, status, code, request id, headers and the bytes of the body: all as without us."""
+    async with failing(status, headers, code) as upstream:
+        settings = Settings(
+            upstream_url=upstream,
+            listen="127.0.0.1:0",
+            admin_listen="127.0.0.1:0",
+            log_level="error",
+        )
+        async with running(settings) as app:
+            straight = await error_at(upstream, stream=stream)
+            proxied = await error_at(f"{app.url}/v1", stream=stream)
+
+    assert type(proxied) is type(straight) is kind
+    assert (proxied.status_code, proxied.code, proxied.request_id) == (status, code, "req_1")
+    assert str(proxied) == str(straight)
+    assert proxied.response.content == straight.response.content
+    assert proxied.response.headers[MARK] == "injected=0"
+    seen = [
+        {
+            name: value
+            for name, value in error.response.headers.items()
+            if name not in OURS_OR_THE_CLOCKS
+        }
+        for error in (proxied, straight)
+    ]
+    assert seen[0] == seen[1]
+    assert headers.items() <= seen[0].items()
+
+
+@pytest.mark.parametrize("through_us", [False, True], ids=["straight", "proxied"])
+async def test_the_sdk_retries_what_it_would_have_retried(*, through_us: bool) -> None:
+    """Retries are the client's to make: each is one exchange of its own, forwarded once."""
+    async with StandIn("message") as standin, proxied(standin) as base_url:
+        standin.refuse_next(Refusal(429, "Rate limit reached.", "requests"))
+        where = base_url if through_us else standin.base_url
+        async with AsyncOpenAI(base_url=where, api_key="sk-a", max_retries=1) as sdk:
+            answer = await sdk.responses.create(model=MODEL, input="Rain?")
+        assert answer.output_text
+        assert [one.status for one in standin.received] == [429, 200]
+
+
+async def test_no_credential_and_an_unknown_address() -> None:
+    """The stand-in's own 401 and 404 are raised as what they are."""
+    async with (
+        StandIn() as standin,
+        proxied(standin) as base_url,
+        AsyncOpenAI(base_url=base_url, api_key="sk-a", max_retries=0) as sdk,
+    ):
+        with pytest.raises(openai.NotFoundError, match=r"Invalid URL \(GET /v1/batches\)"):
+            await sdk.batches.list()
+        with pytest.raises(openai.AuthenticationError, match="Incorrect API key provided"):
+            await sdk.responses.create(
+                model=MODEL, input="Rain?", extra_headers={"Authorization": "none"}
+            )
+
+
+async def test_an_upstream_that_is_not_there() -> None:
+    """The SDK sees a 502 that it may retry, and whose it is."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = Settings(
+        upstream_url=f"http://127.0.0.1:{port}/v1",
+        listen="127.0.0.1:0",
+        admin_listen="127.0.0.1:0",
+        log_level="error",
+    )
+    async with running(settings) as app:
+        error = await error_at(f"{app.url}/v1", stream=True)
+    assert isinstance(error, openai.InternalServerError)
+    assert (error.status_code, error.type) == (502, "proxy_error")
+    assert error.response.headers[MARK] == "error=upstream_unreachable"

@@ -1,0 +1,106 @@
+"""What the SDK does besides creating responses works as if the proxy were not there."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from typing import Literal
+
+import pytest
+from openai import AsyncOpenAI, Omit, omit
+from openai.types import CreateEmbeddingResponse
+
+from proxy.standin import StandIn
+from tests.e2e.agent import MARK, MODEL
+from tests.e2e.proxies import proxied
+
+ASK = "Where does it rain today?"
+FILE_BYTES = 3_000_000
+
+
+@pytest.fixture
+async def standin() -> AsyncIterator[StandIn]:
+    """An upstream that answers at once."""
+    async with StandIn("message") as server:
+        yield server
+
+
+@pytest.fixture
+async def sdk(standin: StandIn) -> AsyncIterator[AsyncOpenAI]:
+    """The SDK as an app sets it up: the base URL, and nothing else that is ours."""
+    async with (
+        proxied(standin) as base_url,
+        AsyncOpenAI(base_url=base_url, api_key="sk-a", max_retries=0) as client,
+    ):
+        yield client
+
+
+async def test_models(sdk: AsyncOpenAI) -> None:
+    """A list is a list, and no header of ours is on it."""
+    raw = await sdk.models.with_raw_response.list()
+    assert MODEL in [model.id for model in raw.parse().data]
+    assert MARK not in raw.headers
+
+
+@pytest.mark.parametrize("encoding", ["float", "base64", pytest.param(omit, id="left-to-the-sdk")])
+async def test_embeddings(
+    sdk: AsyncOpenAI, standin: StandIn, encoding: Literal["float", "base64"] | Omit
+) -> None:
+    """Vectors arrive in either encoding."""
+
+    async def embed(client: AsyncOpenAI) -> CreateEmbeddingResponse:
+        return await client.embeddings.create(
+            model="text-embedding-3-small", input=["rain", "sun"], encoding_format=encoding
+        )
+
+    said = await embed(sdk)
+    async with AsyncOpenAI(base_url=standin.base_url, api_key="sk-a") as straight:
+        same = await embed(straight)
+    assert said == same
+    assert len(said.data) == 2
+
+
+async def test_upload(sdk: AsyncOpenAI, standin: StandIn) -> None:
+    """A multipart body arrives whole, with the length that the SDK gave it."""
+    content = bytes(range(256)) * (FILE_BYTES // 256)
+    stored = await sdk.files.create(file=("rain.bin", content), purpose="user_data")
+    assert (stored.bytes, stored.filename) == (len(content), "rain.bin")
+    assert stored.to_dict()["sha256"] == hashlib.sha256(content).hexdigest()
+    headers = dict(standin.received[-1].headers)
+    assert int(headers["Content-Length"]) == len(standin.received[-1].body)
+
+
+async def test_a_stored_response_is_read_again_counted_and_deleted(sdk: AsyncOpenAI) -> None:
+    """The other calls on responses pass through, streamed ones too."""
+    made = await sdk.responses.create(model=MODEL, input=ASK)
+    again = await sdk.responses.retrieve(made.id)
+    assert (again.id, again.output_text) == (made.id, made.output_text)
+
+    told = await sdk.responses.retrieve(made.id, stream=True)
+    assert [event.type async for event in told][-1] == "response.completed"
+    counted = await sdk.responses.input_tokens.count(model=MODEL, input=ASK)
+    assert counted.input_tokens > 0
+    await sdk.responses.delete(made.id)
+    with pytest.raises(Exception, match="not found"):
+        await sdk.responses.retrieve(made.id)
+
+
+async def test_server_side_history_is_not_touched(sdk: AsyncOpenAI, standin: StandIn) -> None:
+    """`previous_response_id` needs no replay: the request arrives as it was written."""
+    made = await sdk.responses.create(model=MODEL, input=ASK)
+    raw = await sdk.responses.with_raw_response.create(
+        model=MODEL, input="And tomorrow?", previous_response_id=made.id
+    )
+    assert raw.headers[MARK] == "injected=0, asked=stateful"
+    assert standin.received[-1].body == raw.http_request.content
+    assert standin.received[-1].json == {
+        "model": MODEL,
+        "input": "And tomorrow?",
+        "previous_response_id": made.id,
+    }
+
+
+async def test_the_streaming_helper(sdk: AsyncOpenAI) -> None:
+    """`responses.stream` puts a response together from the events that pass."""
+    async with sdk.responses.stream(model=MODEL, input=ASK) as events:
+        text = "".join([e.delta async for e in events if e.type == "response.output_text.delta"])
+        final = await events.get_final_response()
+    assert final.output_text == text != ""

@@ -1,0 +1,93 @@
+"""Two proxy processes and one Redis serve one conversation in turns, and any of them may die."""
+
+import contextlib
+import itertools
+from collections.abc import AsyncIterator
+
+import pytest
+
+from proxy.standin import StandIn
+from proxy.standin.variants import Variant
+from tests.e2e.agent import Agent, Keeps, Way
+from tests.e2e.proxies import ProxyProcess
+from tests.e2e.witness import assert_nothing_invented, assert_restored
+from tests.redis_server import RedisServer
+
+QUESTIONS = ("Where does it rain today?", "And tomorrow?", "And on Sunday?")
+
+
+@contextlib.asynccontextmanager
+async def replicas(
+    standin: StandIn, redis: RedisServer
+) -> AsyncIterator[tuple[ProxyProcess, ProxyProcess]]:
+    """Two proxies that share an upstream and a store, and nothing else."""
+    async with (
+        standin,
+        ProxyProcess(standin.base_url, redis.url) as one,
+        ProxyProcess(standin.base_url, redis.url) as other,
+    ):
+        yield one, other
+
+
+@pytest.mark.parametrize(
+    ("variant", "keeps", "way"),
+    [
+        ("chain", "ids", "async-stream"),
+        ("parallel", "no-ids", "sync"),
+        ("two_reasoning", "no-ids", "async"),
+        ("call_zero", "no-ids", "sync-stream"),
+    ],
+)
+async def test_replicas_take_turns_and_one_is_killed(
+    variant: Variant, keeps: Keeps, way: Way, shared_redis: RedisServer
+) -> None:
+    """Each turn is served by the replica that did not see the last; SIGKILL loses nothing."""
+    standin = StandIn(variant, "strict")
+    async with replicas(standin, shared_redis) as pair, Agent("", way, keeps) as agent:
+        turn = itertools.cycle(pair)
+        for question in QUESTIONS:
+            agent.say(question)
+            while await agent.step(next(turn).base_url):
+                pass
+            if question == QUESTIONS[0]:
+                await pair[0].kill()
+                await pair[0].start()
+
+        assert_restored(standin, agent)
+        assert [*pair[0].complaints, *pair[1].complaints] == []
+
+
+async def test_redis_is_killed_and_comes_back_empty(own_redis: RedisServer) -> None:
+    """Requests go on succeeding; what was learned since Redis is back is given back."""
+    standin = StandIn("chain", "normal")
+    async with replicas(standin, own_redis) as pair, Agent("", keeps="no-ids") as agent:
+        turn = itertools.cycle(pair)
+
+        async def converse(question: str) -> list[str]:
+            began = len(agent.steps)
+            agent.say(question)
+            while await agent.step(next(turn).base_url):
+                pass
+            return [step.mark for step in agent.steps[began:]]
+
+        assert await converse("With Redis?") == ["injected=0", *["injected=1"] * 2, "injected=2"]
+
+        own_redis.kill()
+        marks = await converse("Without it?")
+        assert marks == ["injected=0, asked=store_failed"] * 4
+        assert [await one.readiness() for one in pair] == [
+            {"status": "ready", "store": "degraded"}
+        ] * 2
+
+        own_redis.start()
+        assert [await one.readiness() for one in pair] == [{"status": "ready", "store": "ok"}] * 2
+        marks = await converse("And with an empty one?")
+        assert [mark.partition(",")[0] for mark in marks] == [
+            "injected=0",
+            "injected=1",
+            "injected=1",
+            "injected=2",
+        ]
+        assert_nothing_invented(standin, agent)
+        # Each replica says once that it went wrong, and again only once it had gone right.
+        assert [one.complaints for one in pair] == [["store_failed"]] * 2

@@ -1,0 +1,154 @@
+"""The official SDK, a client that drops reasoning, the proxy, and an upstream that checks."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import get_args
+
+import pytest
+from openai import BadRequestError
+
+from proxy.standin import StandIn
+from proxy.standin.rules import Continuity
+from proxy.standin.variants import Variant
+from tests.e2e.agent import Agent, Item, Keeps, Way
+from tests.e2e.proxies import proxied
+from tests.e2e.witness import assert_restored
+from tests.redis_server import RedisServer
+
+LOST = "was provided without its required 'reasoning' item"
+
+variants = pytest.mark.parametrize("variant", get_args(Variant))
+ways = pytest.mark.parametrize("way", get_args(Way))
+dropping = pytest.mark.parametrize("keeps", ["ids", "no-ids"])
+continuities = pytest.mark.parametrize("continuity", get_args(Continuity))
+stores = pytest.mark.parametrize(
+    "more", [pytest.param({}, id="store-absent"), pytest.param({"store": False}, id="store-false")]
+)
+
+
+@contextlib.asynccontextmanager
+async def through_the_proxy(
+    standin: StandIn, way: Way, keeps: Keeps, more: Item, store_url: str = "memory://"
+) -> AsyncIterator[Agent]:
+    """An agent that talks to a proxy in front of the stand-in."""
+    async with (
+        standin,
+        proxied(standin, store_url) as base_url,
+        Agent(base_url, way, keeps, more) as agent,
+    ):
+        yield agent
+
+
+@variants
+@continuities
+@dropping
+@stores
+@ways
+async def test_dropped_reasoning_is_back_at_its_place(
+    variant: Variant, continuity: Continuity, keeps: Keeps, more: Item, way: Way
+) -> None:
+    """Whatever the loop, upstream sees the history that the client should have sent."""
+    standin = StandIn(variant, continuity)
+    async with through_the_proxy(standin, way, keeps, more) as agent:
+        await agent.converse()
+        assert_restored(standin, agent)
+
+
+@variants
+@dropping
+@stores
+@pytest.mark.parametrize("way", ["sync", "async-stream"])
+async def test_the_same_on_a_real_redis(
+    variant: Variant, keeps: Keeps, more: Item, way: Way, shared_redis: RedisServer
+) -> None:
+    """The store that replicas share gives back what the embedded one does."""
+    standin = StandIn(variant, "strict")
+    async with through_the_proxy(standin, way, keeps, more, shared_redis.url) as agent:
+        await agent.converse()
+        assert_restored(standin, agent)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"chunk_bytes": 1},
+        {"always_encrypted": True},
+        {"empty_completed_output": True},
+        {"rotate_ids": True},
+        {"rotate_ids": True, "empty_completed_output": True, "chunk_bytes": 777},
+    ],
+    ids="+".join,
+)
+@dropping
+async def test_the_stream_may_look_odd(odd: Item, keeps: Keeps) -> None:
+    """Bytes one by one, nothing in the last event, other ids in other events: all are streams."""
+    standin = StandIn("parallel", "strict", **odd)
+    async with through_the_proxy(standin, "async-stream", keeps, {}) as agent:
+        await agent.converse()
+        assert_restored(standin, agent)
+
+
+@pytest.mark.parametrize("variant", ["call_zero", "message", "two_reasoning"])
+async def test_conversations_of_one_key_never_meet(variant: Variant) -> None:
+    """Eight at once, without ids, some with equal `call_id`s: each gets its own reasoning."""
+    async with StandIn(variant, "strict") as standin, proxied(standin) as base_url:
+
+        async def talk(number: int) -> Agent:
+            async with Agent(base_url, "async-stream", "no-ids", api_key="sk-shared") as agent:
+                return await agent.converse([f"Rain in place {number}?", "And tomorrow?"])
+
+        for agent in await asyncio.gather(*map(talk, range(8))):
+            assert_restored(standin, agent)
+
+
+@variants
+@pytest.mark.parametrize(
+    ("keeps", "continuity"), [("ids", "normal"), ("ids", "strict"), ("no-ids", "strict")]
+)
+@pytest.mark.parametrize("way", ["sync", "async-stream"])
+async def test_without_the_proxy_the_same_client_fails(
+    variant: Variant, continuity: Continuity, keeps: Keeps, way: Way
+) -> None:
+    """The upstream of these tests does notice: no green here would mean no meaning above."""
+    async with (
+        StandIn(variant, continuity) as standin,
+        Agent(standin.base_url, way, keeps) as agent,
+    ):
+        with pytest.raises(BadRequestError, match=LOST):
+            await agent.converse()
+
+
+@variants
+@stores
+@ways
+async def test_a_client_that_replays_all_is_left_alone(
+    variant: Variant, more: Item, way: Way
+) -> None:
+    """A request that lacks nothing arrives as the very bytes that the SDK wrote."""
+    standin = StandIn(variant, "strict")
+    asking = more | {"include": ["reasoning.encrypted_content"]}
+    async with through_the_proxy(standin, way, "everything", asking) as agent:
+        await agent.converse()
+
+    assert [one.body for one in standin.received] == [step.body for step in agent.steps]
+    for step in agent.steps:
+        held = sum(item.get("type") == "reasoning" for item in step.sent)
+        assert step.mark == "injected=0" + (f", present={held}" if held else "")
+
+
+@pytest.mark.parametrize("way", ["sync-stream", "async"])
+async def test_unstored_reasoning_can_be_replayed_though_nobody_asked_for_the_blob(
+    way: Way,
+) -> None:
+    """`store: false` without `include` is refused on replay; the proxy asks for what is needed."""
+    unstored = {"store": False}
+    async with StandIn("chain") as standin, Agent(standin.base_url, way, "everything") as agent:
+        agent.more = unstored
+        with pytest.raises(Exception, match="Items are not persisted when `store` is set to false"):
+            await agent.converse()
+
+    standin = StandIn("chain", "strict")
+    async with through_the_proxy(standin, way, "everything", unstored) as agent:
+        await agent.converse()
+    assert {one.status for one in standin.received} == {200}
