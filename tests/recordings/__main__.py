@@ -1,0 +1,81 @@
+"""Print the figures: `python -m tests.recordings`. REPLAY_TEST_RECORDED names other recordings."""
+
+import asyncio
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Mapping
+
+from tests.recordings import tape
+from tests.recordings.client import Variant
+from tests.recordings.judge import Result
+from tests.recordings.not_restorable import ALONE, ONE_TENANT
+from tests.recordings.runs import Played, alone, mix, one_tenant
+from tests.redis_server import redis_server
+
+HEAD = (
+    "run",
+    "client",
+    "exchanges",
+    "to restore",
+    "restored",
+    "not restorable",
+    "unsealed",
+    "open",
+    "wrong",
+)
+ROW = "{:<26} {:<22} {:>9} {:>10} {:>8} {:>14} {:>8} {:>4} {:>5}"
+
+
+def main() -> int:
+    """Play everything, and say what became of it; 1 when anything is wrong or open."""
+    if tape.root() is None:
+        print("no recordings; set REPLAY_TEST_RECORDED", file=sys.stderr)  # noqa: T201
+        return 2
+    print(ROW.format(*HEAD))  # noqa: T201
+    told: list[str] = []
+    for variant in ALONE:
+        for seed, how in ((None, "alone"), (1, "alone, answers cut up")):
+            played = asyncio.run(alone(tape.load("oracle"), variant, seed))
+            told += _row(how, variant, played, ALONE[variant])
+    for variant in ONE_TENANT if shutil.which("redis-server") else ():
+        with redis_server() as server:
+            played, complaints = asyncio.run(one_tenant(mix(), variant, server.url))
+        told += _row("one tenant, two proxies", variant, played, ONE_TENANT[variant]) + complaints
+    for kind in ("oracle", "dropped", "plain", "stateful", "stream", "error"):
+        played = asyncio.run(alone(tape.load(kind), Variant.AS_RECORDED))
+        told += _row(kind, Variant.AS_RECORDED, played, {})
+    sealed = [tape.sealed(recording) for recording in tape.load("dropped")]
+    told += _row(
+        "dropped, sealed", Variant.AS_RECORDED, asyncio.run(alone(sealed, Variant.AS_RECORDED)), {}
+    )
+    print("\n".join(["", *told]))  # noqa: T201
+    return 1 if told else 0
+
+
+def _row(how: str, variant: Variant, played: list[Played], known: Mapping[str, str]) -> list[str]:
+    """Print one line of the table; returns what it leaves open, by name."""
+    counted = Counter(one.verdict.result for one in played)
+    wrong = [fault for one in played for fault in one.faults]
+    lacking = [one for one in played if one.is_lacking]
+    # The recorded upstream was not asked for encrypted reasoning, and gave none.
+    unsealed = [one for one in lacking if one.take.recording.kind == "dropped" and not one.sealed]
+    open_ = [one for one in lacking if one.name not in known and one not in unsealed]
+    line = (
+        len(played),
+        sum(bool(one.verdict.wanted) for one in played),
+        counted[Result.RESTORED],
+        len(lacking) - len(unsealed) - len(open_),
+        len(unsealed),
+        len(open_),
+        len(wrong),
+    )
+    print(ROW.format(how, variant, *line), flush=True)  # noqa: T201
+    place = f"{how}, {variant}"
+    return [f"{place}: WRONG {fault}" for fault in wrong] + [
+        f"{place}: {one.name}: {one.verdict.result} [{one.mark}]" for one in open_
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+"""
+Compare what upstream received with what was recorded. Pure; shares no code with the proxy.
+
+What may differ from the client's bytes: whole reasoning items that this conversation emitted, at
+their recorded places; an item's `id`, as upstream emitted it, given back or left out; one value
+more in `include`, where the request is stateless. All else is a fault, and each fault is named.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tests.recordings import rawjson
+from tests.recordings.client import ID_IS_OPTIONAL, Piece, Take, Thought, is_stateful
+from tests.recordings.rawjson import Edit, Span
+from tests.recordings.tape import Json, Key
+
+__all__ = ["Result", "Verdict", "judge"]
+
+# Families that answer 400 to the value (wire.md, 2.4).
+WITHOUT_REASONING = re.compile(r"\bgpt-(3|4o|4\.1|4\b|4-)|-chat\b")
+SHOWN = 80  # characters of an item that a fault quotes
+INCLUDE = "reasoning.encrypted_content"
+# What input refuses of an emitted item, and what may be left out because ids go together.
+_MAY_LACK = frozenset({"status", "created_by", "id"})
+
+
+class Result(StrEnum):
+    """What became of one exchange."""
+
+    RESTORED = "restored"
+    PARTLY = "partly"
+    UNTOUCHED = "untouched"  # nothing was restored of what could have been
+    NOTHING_TO_DO = "nothing to do"
+    WRONG = "wrong"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """
+    The judgement on one exchange.
+
+    Attributes:
+        wanted, restored: Numbers of reasoning items.
+        missing: What was not restored.
+        wrong: The faults; any makes the exchange WRONG.
+        ids_changed: Items whose id was given back or left out.
+        has_include: Whether `include` was added to.
+    """
+
+    wanted: int
+    restored: int = 0
+    missing: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    ids_changed: int = 0
+    has_include: bool = False
+
+    @property
+    def result(self) -> Result:
+        """The outcome in one word."""
+        if self.wrong:
+            return Result.WRONG
+        if not self.wanted:
+            return Result.NOTHING_TO_DO
+        if not self.missing:
+            return Result.RESTORED
+        return Result.PARTLY if self.restored else Result.UNTOUCHED
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrived:
+    """One item of the input that arrived, and the piece that it is; None when it was added."""
+
+    span: Span
+    raw: str
+    item: Json
+    piece: Piece | None
+
+
+def judge(take: Take, got: bytes) -> Verdict:
+    """Judge what arrived of one exchange."""
+    verdict = Verdict(take.missing)
+    if got == take.body:
+        verdict.missing = [one.label for one in take.want or () if isinstance(one, Thought)]
+        return verdict
+    try:
+        text = got.decode()
+        edits = _undo_include(take.body.decode(), text, verdict)
+        if take.want is not None:
+            arrived = _align(take.want, text, verdict)
+            _compare(take, arrived, verdict)
+            _pairs(arrived, verdict)
+            edits += _undo_input(arrived, verdict)
+    except (ValueError, LookupError) as error:
+        verdict.wrong.append(f"what arrived cannot be read: {error!r}")
+        return verdict
+    if rawjson.apply(text, edits).encode() != take.body:
+        verdict.wrong.append("without what was added it is not what the client sent")
+    return verdict
+
+
+def _undo_include(sent: str, got: str, verdict: Verdict) -> list[Edit]:
+    before, after = rawjson.member(sent, "include"), rawjson.member(got, "include")
+    if after is None:
+        return []
+    raw = sent[before.start : before.end] if before is not None else "null"
+    if got[after.start : after.end] == raw:
+        return []
+    given = json.loads(raw) or []
+    now = json.loads(got[after.start : after.end])
+    if sorted(now) != sorted([*given, INCLUDE]):
+        verdict.wrong.append(f"include is {now}, and was {given}")
+        return []
+    verdict.has_include = True
+    request = json.loads(sent)
+    is_stored = request.get("store") is not False
+    if is_stored or is_stateful(request) or WITHOUT_REASONING.search(str(request.get("model"))):
+        verdict.wrong.append("include was added where it is not needed, or is refused")
+    if before is not None:
+        return [Edit(after.start, after.end, raw)]
+    if got[after.end :].lstrip()[:1] == ",":
+        return [Edit(after.key_start, got.index(",", after.end) + 1, "")]
+    return [Edit(got.rindex(",", 0, after.key_start), after.end, "")]
+
+
+def _align(want: Sequence[Piece | Thought], got: str, verdict: Verdict) -> list[_Arrived]:
+    """Tell which arrived items the client sent; the others must be reasoning."""
+    at = rawjson.member(got, "input")
+    spans = rawjson.elements(got, at.start) if at is not None else []
+    pieces = [one for one in want if isinstance(one, Piece)]
+    arrived: list[_Arrived] = []
+    for span in spans:
+        raw = got[span.start : span.end]
+        item: Json = json.loads(raw)
+        piece = pieces[0] if pieces and _is_same(pieces[0], raw, item) else None
+        if piece is not None:
+            pieces.pop(0)
+        elif item.get("type") != "reasoning":
+            verdict.wrong.append(f"an item that the client did not send: {raw[:SHOWN]}")
+        arrived.append(_Arrived(span, raw, item, piece))
+    verdict.wrong += [f"lost: {piece.raw[:SHOWN]}" for piece in pieces]
+    return arrived
+
+
+def _is_same(piece: Piece, raw: str, item: Json) -> bool:
+    """Tell whether an arrived item is what the client sent, but for an id that upstream emitted."""
+    if raw == piece.raw:
+        return True
+    if item.get("id") == piece.item.get("id") or _members(raw) != _members(piece.raw):
+        return False
+    emitted = piece.origin.id if piece.origin is not None else ""
+    if "id" not in item:  # left out: it was upstream's, and the API takes the item without
+        kind = piece.item.get("type", "message")
+        return piece.item.get("id") == emitted != "" and kind in ID_IS_OPTIONAL
+    return not piece.item.get("id") and item["id"] == emitted != ""
+
+
+def _members(raw: str) -> list[tuple[str, str]]:
+    found = [(one.key, raw[one.start : one.end]) for one in rawjson.members(raw)]
+    return [one for one in found if one[0] != "id"]
+
+
+def _compare(take: Take, arrived: Sequence[_Arrived], verdict: Verdict) -> None:
+    """Between any two items that the client sent, exactly the wanted reasoning, in its order."""
+    wanted: list[list[Thought]] = [[]]
+    for one in take.want or ():
+        if isinstance(one, Thought):
+            wanted[-1].append(one)
+        else:
+            wanted.append([])
+    added: list[list[_Arrived]] = [[]]
+    for this in arrived:
+        if this.piece is None:
+            added[-1].append(this)
+        else:
+            added.append([])
+    added += [[] for _ in wanted[len(added) :]]
+    for here, found in zip(wanted, added, strict=True):
+        for this in found:
+            keys = take.recording.find(this.item)
+            skipped: list[str] = []
+            while here and not keys & here[0].keys:
+                skipped.append(here.pop(0).label)
+            verdict.missing += skipped
+            if not here:
+                fault = "of this conversation in a wrong place" if keys else "of another one"
+                verdict.wrong.append(f"reasoning {fault}: {this.raw[:SHOWN]}")
+                continue
+            here.pop(0)
+            verdict.restored += 1
+            if not any(_is_verbatim(take, key, this.item) for key in keys):
+                verdict.wrong.append(f"reasoning not as upstream emitted it: {this.raw[:SHOWN]}")
+        verdict.missing += [one.label for one in here]
+
+
+def _is_verbatim(take: Take, key: Key, item: Json) -> bool:
+    emitted = take.recording.emitted[key].item
+    lacks = emitted.keys() - item.keys()
+    return lacks <= _MAY_LACK and all(emitted.get(name, "") == item[name] for name in item)
+
+
+def _pairs(arrived: Sequence[_Arrived], verdict: Verdict) -> None:
+    """
+    Ids stay together: added reasoning has its id if, and only if, what it led to has its own.
+
+    Reasoning whose text is in the open is bound to nothing, and is left out of this.
+    """
+    for n, this in enumerate(arrived):
+        if this.piece is not None or not this.item.get("encrypted_content"):
+            continue
+        group = [one for one in arrived[n:] if one.item.get("type") != "reasoning"]
+        lead = group[0].piece if group else None
+        if lead is None or lead.origin is None:
+            continue  # named already: nothing that it could have led to
+        if bool(this.item.get("id")) != (group[0].item.get("id") == lead.origin.id):
+            verdict.wrong.append(f"one of a pair has its id, the other has not: {this.raw[:SHOWN]}")
+
+
+def _undo_input(arrived: Sequence[_Arrived], verdict: Verdict) -> list[Edit]:
+    """Return the edits that take out what was added, and put ids back as the client had them."""
+    spans = [one.span for one in arrived]
+    added = [n for n, one in enumerate(arrived) if one.piece is None]
+    edits = rawjson.removals(spans, added)
+    for one in arrived:
+        if one.piece is not None and one.raw != one.piece.raw:
+            verdict.ids_changed += 1
+            edits.append(Edit(one.span.start, one.span.end, one.piece.raw))
+    return edits

@@ -1,0 +1,122 @@
+"""The judge of the recordings accepts what may be added, and names everything else."""
+
+import json
+
+import pytest
+
+from tests.recordings.client import Take, Variant, take
+from tests.recordings.judge import Result, judge
+from tests.recordings.tape import Emitted, Exchange, Json, Recording
+
+ASK: Json = {"role": "user", "content": "Weather?"}
+CALL: Json = {"type": "function_call", "id": "fc_1", "call_id": "call_a", "name": "weather"}
+DONE: Json = {"type": "function_call_output", "call_id": "call_a", "output": "Sun."}
+THOUGHT: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gDONE"}
+OTHER: Json = {"type": "reasoning", "id": "rs_9", "summary": [], "encrypted_content": "gNINE"}
+FORGED: Json = {**THOUGHT, "encrypted_content": "gFORGED"}
+BARE: Json = {"type": "reasoning", "summary": [], "encrypted_content": "gDONE"}
+BARE_CALL: Json = {name: value for name, value in CALL.items() if name != "id"}
+
+
+def wire(*items: Json, store: bool = False, include: list[str] | None = None) -> bytes:
+    """Write a request with odd spacing, so that a re-encoded one differs."""
+    rest = json.dumps({"store": store} | ({} if include is None else {"include": include}))[1:]
+    inputs = " ,\n".join(json.dumps(item) for item in items)
+    return ('{ "model":"gpt-5", "input": [' + inputs + " ], " + rest).encode()
+
+
+def taken(
+    *recorded: Json, variant: Variant = Variant.IDS_KEPT, include: list[str] | None = None
+) -> Take:
+    """Record a call, then a request that replays it, and return how a client plays the latter."""
+    emitted = (
+        Emitted((1, 0), THOUGHT, frozenset({"gADDED", "gDONE"})),
+        Emitted((1, 1), {**CALL, "status": "completed"}),
+    )
+    at = next(n for n, item in enumerate(recorded) if item.get("type") == "function_call")
+    body = wire(*recorded, include=include)
+    second = Exchange("tape", 2, "", body, {}, 200, "", "", b"", (), {at: (1, 1)})
+    recording = Recording("tape", "oracle", (second,), {one.key: one for one in emitted})
+    return take(recording, second, variant)
+
+
+def test_the_client_drops_reasoning_and_no_other_byte() -> None:
+    """What a client sends is the recorded request less its reasoning, spacing kept."""
+    assert taken(ASK, THOUGHT, CALL, DONE).body == wire(ASK, CALL, DONE)
+
+
+def test_the_client_may_drop_ids_and_the_head() -> None:
+    """Dropped ids and a cut head leave all other bytes as they were recorded."""
+    sent = taken(ASK, THOUGHT, CALL, DONE, variant=Variant.HEAD_CUT_IDS_DROPPED).body
+
+    assert json.loads(sent)["input"] == [BARE_CALL, DONE]
+
+
+@pytest.mark.parametrize(
+    ("arrived", "result"),
+    [
+        pytest.param([ASK, THOUGHT, CALL, DONE], Result.RESTORED, id="with both ids"),
+        pytest.param([ASK, BARE, BARE_CALL, DONE], Result.RESTORED, id="with neither id"),
+        pytest.param([ASK, CALL, DONE], Result.UNTOUCHED, id="nothing added"),
+        pytest.param([ASK, BARE_CALL, DONE], Result.UNTOUCHED, id="id left out"),
+        pytest.param([ASK, CALL, THOUGHT, DONE], Result.WRONG, id="too late"),
+        pytest.param([THOUGHT, ASK, CALL, DONE], Result.WRONG, id="too early"),
+        pytest.param([ASK, THOUGHT, THOUGHT, CALL, DONE], Result.WRONG, id="twice"),
+        pytest.param([ASK, CALL, DONE, THOUGHT], Result.WRONG, id="at the end"),
+        pytest.param([ASK, OTHER, CALL, DONE], Result.WRONG, id="of another conversation"),
+        pytest.param([ASK, THOUGHT, OTHER, CALL, DONE], Result.WRONG, id="one too many"),
+        pytest.param([ASK, FORGED, CALL, DONE], Result.WRONG, id="a blob of nobody's"),
+        pytest.param([ASK, THOUGHT, BARE_CALL, DONE], Result.WRONG, id="half a pair of ids"),
+        pytest.param([ASK, BARE, CALL, DONE], Result.WRONG, id="the other half"),
+        pytest.param([ASK, {**THOUGHT, "summary": 1}, CALL, DONE], Result.WRONG, id="changed"),
+        pytest.param([ASK, THOUGHT, {**CALL, "id": "fc_2"}, DONE], Result.WRONG, id="made-up id"),
+        pytest.param([ASK, THOUGHT, CALL], Result.WRONG, id="an item lost"),
+        pytest.param([DONE, ASK, CALL], Result.WRONG, id="another order"),
+        pytest.param([ASK, ASK, CALL, DONE], Result.WRONG, id="an item more"),
+    ],
+)
+def test_judges_what_arrived(arrived: list[Json], result: Result) -> None:
+    """Restored is the recorded input, wrong is all that a proxy must never do."""
+    assert judge(taken(ASK, THOUGHT, CALL, DONE), wire(*arrived)).result is result
+
+
+def test_a_restored_id_is_upstreams() -> None:
+    """An id that the client dropped may come back, but only as it was emitted."""
+    this = taken(ASK, THOUGHT, CALL, DONE, variant=Variant.IDS_DROPPED)
+    given_back = {"id": "fc_1", **BARE_CALL}
+
+    assert judge(this, wire(ASK, THOUGHT, given_back, DONE)).result is Result.RESTORED
+    assert judge(this, wire(ASK, THOUGHT, {**given_back, "id": "fc_2"}, DONE)).wrong
+
+
+def test_what_the_recorded_client_dropped_itself_is_wanted_too() -> None:
+    """A recorded input without reasoning lacks what its answers emitted."""
+    this = taken(ASK, CALL, DONE, variant=Variant.AS_RECORDED)
+
+    assert judge(this, wire(ASK, THOUGHT, CALL, DONE)).result is Result.RESTORED
+    assert judge(this, wire(ASK, CALL, DONE)).result is Result.UNTOUCHED
+
+
+@pytest.mark.parametrize("before", [None, ["a"], []])
+def test_include_may_grow_by_one_value(before: list[str] | None) -> None:
+    """One value more in include is no fault, wherever include stands."""
+    this = taken(ASK, THOUGHT, CALL, DONE, include=before)
+    grown = [*(before or []), "reasoning.encrypted_content"]
+
+    verdict = judge(this, wire(ASK, THOUGHT, CALL, DONE, include=grown))
+
+    assert (verdict.result, verdict.has_include) == (Result.RESTORED, True)
+
+
+@pytest.mark.parametrize(
+    "arrived",
+    [
+        pytest.param(wire(ASK, CALL, DONE, store=True), id="a field changed"),
+        pytest.param(wire(ASK, CALL, DONE).replace(b"{ ", b"{"), id="a space lost"),
+        pytest.param(wire(ASK, CALL, DONE, include=["x"]), id="another include"),
+        pytest.param(wire(ASK, CALL, DONE)[:-9], id="cut short"),
+    ],
+)
+def test_all_other_bytes_are_the_clients(arrived: bytes) -> None:
+    """Anything else that differs, be it a space, is a fault."""
+    assert judge(taken(ASK, THOUGHT, CALL, DONE), arrived).result is Result.WRONG

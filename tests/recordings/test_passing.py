@@ -1,0 +1,107 @@
+"""What needs no reasoning passes, and every answer reaches the client as upstream wrote it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.recordings import tape
+from tests.recordings.client import Variant, is_stateful, take
+from tests.recordings.judge import Result
+from tests.recordings.proxies import inside
+from tests.recordings.runs import alone, client, play
+from tests.recordings.tape import load
+from tests.recordings.upstream import Answer, upstream
+
+pytestmark = pytest.mark.usefixtures("recordings")
+
+SEEDS = pytest.mark.parametrize("seed", [None, 2], ids=["whole answers", "answers cut up"])
+
+
+@SEEDS
+async def test_plain_conversations_pass(seed: int | None) -> None:
+    """Where no model reasoned, only `include` may differ from what the client sent."""
+    played = await alone(load("plain"), Variant.AS_RECORDED, seed)
+
+    assert [fault for one in played for fault in one.faults] == []
+    assert {one.verdict.result for one in played} == {Result.NOTHING_TO_DO}
+    assert sum(one.verdict.ids_changed for one in played) == 0
+
+
+@SEEDS
+async def test_a_client_that_replays_its_reasoning_is_left_alone(seed: int | None) -> None:
+    """What the client does itself is not done twice: only `include` may differ."""
+    played = await alone(load("oracle"), Variant.AS_RECORDED, seed)
+
+    assert [fault for one in played for fault in one.faults] == []
+    assert {one.verdict.result for one in played} == {Result.NOTHING_TO_DO}
+    assert sum(one.verdict.ids_changed for one in played) == 0
+
+
+async def test_stateful_requests_are_not_changed() -> None:
+    """Where upstream holds the history, it receives the very bytes that the client sent."""
+    played = await alone(load("stateful"), Variant.AS_RECORDED)
+    stateful = [one for one in played if is_stateful(json.loads(one.take.body))]
+
+    assert [fault for one in played for fault in one.faults] == []
+    assert all(one.arrived == (one.take.body,) for one in stateful)
+    assert stateful
+
+
+async def test_real_dropping_clients_get_back_what_was_captured() -> None:
+    """
+    Reasoning goes back wherever it was recorded in a form that can.
+
+    Most of these clients did not ask for encrypted reasoning, and were given none: an id alone
+    means nothing to an upstream that was told not to store it.
+    """
+    played = await alone(load("dropped"), Variant.AS_RECORDED)
+    sealed = {one.name for one in played if one.verdict.wanted and one.sealed}
+
+    assert [fault for one in played for fault in one.faults] == []
+    assert {one.name for one in played if one.verdict.result is Result.RESTORED} == sealed
+    assert sealed
+
+
+async def test_real_dropping_clients_get_all_back_when_upstream_seals_it() -> None:
+    """Asked for encrypted reasoning, as the proxy asks, upstream gives it; then all goes back."""
+    sealed = [tape.sealed(recording) for recording in load("dropped")]
+    played = await alone(sealed, Variant.AS_RECORDED)
+    asked = [one for one in played if b"reasoning.encrypted_content" in one.arrived[0]]
+
+    assert [fault for one in played for fault in one.faults] == []
+    assert [one.name for one in played if one.is_lacking] == []
+    # Elsewhere upstream keeps the items, and their ids are enough.
+    assert asked == [one for one in played if b'"store":false' in one.take.body.replace(b" ", b"")]
+
+
+@SEEDS
+@pytest.mark.parametrize("kind", ["stream", "error", "other"])
+async def test_answers_pass_byte_for_byte(kind: str, seed: int | None) -> None:
+    """Status, content type and every byte of a stream or an error are upstream's."""
+    played = await alone(load(kind), Variant.AS_RECORDED, seed)
+
+    assert [fault for one in played for fault in one.faults] == []
+    assert played
+
+
+async def test_quoted_errors_pass_byte_for_byte() -> None:
+    """A refusal of what the proxy added is healed, once; if that fails too, the client sees it."""
+    place = tape.root()
+    assert place is not None
+    quoted = json.loads((place / "quoted-errors.json").read_bytes())
+    recording = next(one for one in load("oracle") if one.exchanges[1].origins)
+    first, second, *_ = recording.exchanges
+    for n, error in enumerate(quoted):
+        body = error.get("body") or {"error": {"message": error["message"], "code": None}}
+        answer = Answer(error["status"], "application/json", "", json.dumps(body).encode())
+        refused = replace(second, status=answer.status, encoding="", answer=answer.body)
+        async with upstream() as fake, inside(fake.url) as url, client() as session:
+            fake.knows([recording])
+            fake.answers[second.name] = answer
+            for exchange in (first, refused):
+                what = take(recording, exchange, Variant.IDS_KEPT), Variant.IDS_KEPT
+                played = await play(session, fake, url, f"sk-{n}", what)
+
+        assert (played.answer.status, played.answer.body) == (answer.status, answer.body)
+        assert len(played.arrived) <= 2

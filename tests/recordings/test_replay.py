@@ -1,0 +1,89 @@
+"""What dropping clients drop of real conversations is put back, and nothing else ever is."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.recordings import not_restorable
+from tests.recordings.client import Piece, Thought, Variant, take, with_reasoning
+from tests.recordings.judge import Result
+from tests.recordings.runs import Played, alone, mix, one_tenant
+from tests.recordings.tape import Key, load
+from tests.recordings.twins import twins
+from tests.redis_server import RedisServer
+
+pytestmark = pytest.mark.usefixtures("recordings")
+
+DROPPING: list[Variant] = [variant for variant in Variant if variant is not Variant.AS_RECORDED]
+
+
+def faults(played: list[Played]) -> list[str]:
+    """Return everything that must never be, whatever was restored."""
+    return [fault for one in played for fault in one.faults]
+
+
+def lacking(played: list[Played]) -> set[str]:
+    """Return the exchanges whose own client replayed all reasoning, and that lack some now."""
+    oracle = [one for one in played if one.take.recording.kind == "oracle"]
+    return {one.name for one in oracle if one.is_lacking}
+
+
+def excused(table: Mapping[str, str], played: list[Played]) -> set[str]:
+    """Return what a table excuses of what was played: another set may be named to play."""
+    return {one.name for one in played} & set(table)
+
+
+@pytest.mark.parametrize("seed", [None, 1], ids=["whole answers", "answers cut up"])
+@pytest.mark.parametrize("variant", DROPPING)
+async def test_a_recording_alone_is_restored(variant: Variant, seed: int | None) -> None:
+    """Upstream receives the input that the real API accepted, whatever of it the client drops."""
+    played = await alone(load("oracle"), variant, seed)
+
+    assert faults(played) == []
+    assert lacking(played) == excused(not_restorable.ALONE[variant], played)
+    assert Result.RESTORED in {one.verdict.result for one in played}
+
+
+@pytest.mark.parametrize("variant", DROPPING)
+async def test_conversations_of_one_tenant_are_told_apart(
+    variant: Variant, own_redis: RedisServer
+) -> None:
+    """Mingled turns, two proxies, one Redis, a restart: still each conversation gets its own."""
+    played, complaints = await one_tenant(mix(), variant, own_redis.url)
+
+    assert faults(played) == []
+    assert lacking(played) == excused(not_restorable.ONE_TENANT[variant], played)
+    assert complaints == []
+
+
+@pytest.mark.parametrize("variant", DROPPING)
+def test_what_is_not_restorable_has_a_twin(variant: Variant) -> None:
+    """Whatever the table excuses, another conversation of the tenant repeats word by word."""
+    named = not_restorable.ONE_TENANT[variant]
+    takes = [
+        take(recording, exchange, variant)
+        for recording in load("oracle")
+        for exchange in recording.exchanges
+        if exchange.name in named
+    ]
+
+    assert [this.exchange.name for this in takes if not twins(this, mix(), variant)] == []
+
+
+def test_what_is_wanted_is_what_was_recorded() -> None:
+    """
+    Reasoning belongs ahead of what it led to: real inputs say so, wherever they hold it.
+
+    This is what dropping clients are judged by, whose recorded inputs hold none.
+    """
+    for recording in load("oracle"):
+        for exchange in recording.exchanges:
+            want = list(take(recording, exchange, Variant.IDS_KEPT).want or ())
+            pieces = [one for one in want if isinstance(one, Piece)]
+
+            assert places(with_reasoning(recording, pieces)) == places(want)
+
+
+def places(want: list[Piece | Thought]) -> list[Piece | frozenset[Key]]:
+    """Return a wanted input without the labels of its reasoning."""
+    return [one.keys if isinstance(one, Thought) else one for one in want]

@@ -1,0 +1,65 @@
+"""Conversations that nobody could tell apart from what their clients send."""
+
+import json
+from collections.abc import Iterable
+
+from tests.recordings.client import Piece, Take, Thought, Variant, take
+from tests.recordings.tape import Json, Recording
+
+__all__ = ["twins"]
+
+# What clients leave out of items, or spell anew, as they please: it tells nothing.
+_NOTHING_TOLD = frozenset({"id", "status", "annotations", "logprobs", "phase", "type"})
+
+
+def twins(this: Take, mix: Iterable[Recording], variant: Variant) -> set[str]:
+    """
+    Name the recordings that can be mistaken for this one where its first reasoning is missing.
+
+    Another recording is a twin if, after the same items under the same instructions, its upstream
+    emitted an item that says the same, with reasoning ahead of it or without. Instructions and
+    system messages count where the client sends them: some send them in the first turn alone.
+    """
+    pieces = list(this.want or ())
+    first = next(n for n, one in enumerate(pieces) if isinstance(one, Thought))
+    lead = next(one for one in pieces[first:] if isinstance(one, Piece))
+    before = _said(pieces[:first])
+    frame = json.loads(this.body).get("instructions")
+    found: set[str] = set()
+    for recording in mix:
+        if recording.name == this.recording.name:
+            continue
+        for exchange in recording.exchanges:
+            other = take(recording, exchange, Variant.AS_RECORDED)
+            if frame is not None and json.loads(other.body).get("instructions") != frame:
+                continue
+            heard = _said(other.want or ())
+            if variant.cuts_head:
+                heard = heard[len(heard) - len(before) :]
+            if heard == before and any(
+                _told(one.item) == _told(lead.item) for one in exchange.emitted
+            ):
+                found.add(recording.name)
+    return found
+
+
+def _said(pieces: Iterable[Piece | Thought]) -> list[str]:
+    """Return what was said, without reasoning, and without what the application itself sets."""
+    items = [one.item for one in pieces if isinstance(one, Piece)]
+    return [
+        _told(item)
+        for item in items
+        if item.get("type") != "reasoning" and item.get("role") not in ("system", "developer")
+    ]
+
+
+def _told(item: Json) -> str:
+    """Return what an item says, for comparison."""
+    content = item.get("content")
+    if "role" in item and isinstance(content, list):
+        words = "".join(str(part.get("text", part)) for part in content)
+        return json.dumps([item["role"], words])
+    if "role" in item and isinstance(content, str):
+        return json.dumps([item["role"], content])
+    told = {name: value for name, value in item.items() if name not in _NOTHING_TOLD}
+    return json.dumps(told, sort_keys=True)
