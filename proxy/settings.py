@@ -126,7 +126,7 @@ class Settings(BaseSettings):
         "still reaches the client whole, but is not captured.",
     )
     store_timeout_ms: Count = Field(
-        default=50,
+        default=250,
         description="Milliseconds an exchange waits for the store before it goes on without. "
         "Too short for a distant Redis means that nothing is ever given back.",
     )

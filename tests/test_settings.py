@@ -263,7 +263,7 @@ def test_settings_are_frozen() -> None:
         ("memory_max_bytes", 256 * 1024**2),
         ("inspect_max_bytes", 32 * 1024**2),
         ("capture_max_bytes", 64 * 1024**2),
-        ("store_timeout_ms", 50),
+        ("store_timeout_ms", 250),
         ("connect_timeout_s", 10),
         ("read_timeout_s", 900),
         ("drain_s", 600),

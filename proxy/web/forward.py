@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 import aiohttp
 from aiohttp import hdrs, web
 
-from proxy.adapters.upstream import Body, Upstream, UpstreamError, ending_with_connection, left_over
+from proxy.adapters.upstream import Body, Upstream, UpstreamError, ending_with_connection
 from proxy.core.headers import Headers, for_downstream, for_upstream
 from proxy.core.heal import is_refusal
 from proxy.web.account import Account, mark
+from proxy.web.downstream import Passed, pump
 from proxy.web.errors import BAD_TARGET, BUG, MARK, NO_WEBSOCKET, ProxyError, answer, of_upstream
 from proxy.web.exchange import Exchange, Route
 from proxy.web.heal import heal
@@ -24,7 +25,6 @@ from proxy.web.replay import Prepared, Replay, route_of
 __all__ = ["Forward", "Limits"]
 
 _OUTCOMES = {4: "refused", 5: "upstream_error"}
-_DEFAULTS = (hdrs.CONTENT_TYPE, hdrs.DATE, hdrs.SERVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,6 @@ class _Outgoing:
     url: str
     headers: Headers
     body: Body
-
-
-class _Passed(web.StreamResponse):
-    """A response whose headers are upstream's and ours: aiohttp's own defaults are taken back."""
-
-    async def _prepare_headers(self) -> None:
-        absent = [name for name in _DEFAULTS if name not in self.headers]
-        await super()._prepare_headers()
-        for name in absent:
-            self.headers.popall(name, None)
 
 
 class Forward:
@@ -244,7 +234,7 @@ class Forward:
         read: bytes,
     ) -> web.StreamResponse:
         """Write every chunk as it comes; what completes an item, once it has been saved."""
-        downstream = _Passed(status=response.status, reason=response.reason)
+        downstream = Passed(status=response.status, reason=response.reason)
         for name, value in for_downstream(_headers(response.raw_headers)):
             downstream.headers.add(name, value)
         reader: Reader | None = None
@@ -259,7 +249,7 @@ class Forward:
         if read:
             await downstream.write(read)
         with ending_with_connection(response):
-            is_whole = await _pump(exchange, response, downstream, reader)
+            is_whole = await pump(exchange, response, downstream, reader)
         if is_whole:
             await downstream.write_eof()
             exchange.outcome = _OUTCOMES.get(response.status // 100, "ok")
@@ -280,31 +270,6 @@ class Forward:
             log.warning("capture_failed", reason=type(error).__name__)
             exchange.captured = "failed"
             return None
-
-
-async def _pump(
-    exchange: Exchange,
-    response: aiohttp.ClientResponse,
-    downstream: web.StreamResponse,
-    reader: Reader | None,
-) -> bool:
-    """Pass an answer's body on; False when upstream broke it off."""
-    is_whole = True
-    while True:
-        try:
-            chunk = await response.content.readany()
-        except (TimeoutError, aiohttp.ClientError, OSError):
-            is_whole = False
-            chunk = left_over(response)
-        if not chunk:
-            break
-        if reader is not None:
-            await reader.feed(chunk)
-        await downstream.write(chunk)
-        exchange.sent_bytes += len(chunk)
-    if reader is not None and is_whole:
-        await reader.close()
-    return is_whole
 
 
 def _headers(raw: tuple[tuple[bytes, bytes], ...]) -> Headers:
