@@ -92,6 +92,36 @@ def test_reasoning_goes_directly_ahead_of_what_it_led_to(
     assert world_of(*emitted).seen(body([ASK, *sent])) == [ASK, *want]
 
 
+# What a model can do, with the keys that the API gives it: anything that reasoning may lead to.
+DEEDS: list[Item] = [
+    {"type": "custom_tool_call", "id": "ctc_00000001", "call_id": "call_0000001a", "input": "x"},
+    {"type": "web_search_call", "id": "ws_00000001", "action": {"type": "search", "query": "x"}},
+    {"type": "file_search_call", "id": "fs_00000001", "queries": ["x"], "results": None},
+    {"type": "code_interpreter_call", "id": "ci_00000001", "code": "1", "container_id": "c"},
+    {"type": "image_generation_call", "id": "ig_00000001", "result": "iVBO"},
+    {"type": "mcp_call", "id": "mcp_00000001", "name": "ask", "arguments": "{}"},
+    {"type": "mcp_approval_request", "id": "mcpr_00000001", "name": "ask", "arguments": "{}"},
+    {"type": "shell_call", "id": "sh_00000001", "call_id": "call_0000001b", "action": {}},
+    {"type": "local_shell_call", "id": "lsh_00000001", "call_id": "call_0000001c", "action": {}},
+    {"type": "apply_patch_call", "id": "apc_00000001", "call_id": "call_0000001d"},
+    {"type": "computer_call", "id": "cu_00000001", "call_id": "call_0000001e", "action": {}},
+    {"type": "tool_search_call", "id": "tsc_00000001", "call_id": None, "arguments": {"q": 1}},
+    {"type": "program", "id": "cm_00000001", "call_id": "call_0000001f", "code": "f()"},
+    {"type": "a_new_call", "id": "anc_00000001", "call_id": "call_0000001g"},
+]
+
+
+@pytest.mark.parametrize("deed", DEEDS, ids=[deed["type"] for deed in DEEDS])
+def test_reasoning_goes_back_ahead_of_every_kind_of_deed(deed: Item) -> None:
+    """Calls of tools of all kinds, hosted or not, programs, and kinds nobody has seen yet."""
+    emitted = {**deed, "status": "completed"}
+    assert world_of(R1, emitted).seen(body([ASK, deed, MORE])) == [ASK, R1, deed, MORE]
+    if deed.get("call_id"):
+        bare = nameless(deed)
+        seen = world_of(R1, emitted).seen(body([ASK, bare, MORE], store=False))
+        assert seen == [ASK, nameless(R1), bare, MORE]
+
+
 # (emitted, the request's `store`, upstream's, what the client sends, what upstream must see)
 FORMS = [
     pytest.param([R1, C1], False, True, [C1], [R1, C1], id="unstored-with-ids"),
