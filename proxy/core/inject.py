@@ -49,7 +49,7 @@ class Outcome(StrEnum):
     GUARDED_MODEL = "guarded_model"  # made by another model family
     GUARDED_UNFINISHED = "guarded_unfinished"  # what it led to never finished
     GUARDED_FORM = "guarded_form"  # no form of it that this request may carry
-    SKIPPED = "skipped"  # by setting: its anchor is not a tool call
+    SKIPPED = "skipped"  # by setting: it led to no tool call
     REFUSED = "refused"  # upstream refused the request with it, and got it without
     DEGRADED = "degraded"  # items whose id was left out, so that they pass without reasoning
 
@@ -178,11 +178,10 @@ class _Planner:
         self._count[Outcome.PRESENT] += len(group.run) - len(missing)
         if not missing:
             return
-        first = self._recognised.matches[group.places[0]].emitted
-        if self._policy.anchors is Anchors.TOOL_CALLS and first.type == "message":
-            self._count[Outcome.SKIPPED] += len(missing)
-            return
         is_partial = len(missing) < len(group.run)
+        if self._policy.anchors is Anchors.TOOL_CALLS and not self._has_call(group):
+            self._guard(group, Outcome.SKIPPED, len(missing), is_partial=is_partial)
+            return
         if self._family not in turn.models:
             self._guard(group, Outcome.GUARDED_MODEL, len(missing), is_partial=is_partial)
             return
@@ -198,6 +197,10 @@ class _Planner:
             self._edits.append(Edit(at, at, raw + b","))
         self._edits += form.edits
         self._count[Outcome.INJECTED] += len(missing)
+
+    def _has_call(self, group: _Group) -> bool:
+        kinds = (self._recognised.matches[index].emitted.type for index in group.places)
+        return any(kind != "message" for kind in kinds)
 
     def _is_displaced(self, group: _Group) -> bool:
         """Tell whether the run's own item may be the unknown one directly ahead of the anchor."""

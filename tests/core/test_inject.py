@@ -15,6 +15,7 @@ from tests.core.world import (
     body,
     call,
     dropped,
+    input_of,
     message,
     output,
     reasoning,
@@ -310,21 +311,24 @@ def test_an_alias_and_its_snapshot_are_one_family() -> None:
 
 
 @pytest.mark.parametrize(
-    ("emitted", "want", "outcome"),
+    ("emitted", "want", "outcomes"),
     [
-        pytest.param([R1, C1], [R1, C1], Outcome.INJECTED, id="call"),
-        pytest.param([R1, SAID], [SAID], Outcome.SKIPPED, id="message"),
+        pytest.param([R1, C1], [R1, C1], {Outcome.INJECTED: 1}, id="call"),
+        pytest.param([R1, SAID, C1], [R1, SAID, C1], {Outcome.INJECTED: 1}, id="preamble"),
+        pytest.param(
+            [R1, SAID], [nameless(SAID)], {Outcome.SKIPPED: 1, Outcome.DEGRADED: 1}, id="message"
+        ),
     ],
 )
 def test_anchors_may_be_tool_calls_alone(
-    emitted: list[Item], want: list[Item], outcome: Outcome
+    emitted: list[Item], want: list[Item], outcomes: dict[Outcome, int]
 ) -> None:
-    """With anchors=tool_calls, reasoning ahead of messages is left away and counted."""
+    """With anchors=tool_calls, what led to messages alone stays away, and they pass without."""
     sent = body([ASK, *dropped(emitted)])
     _, _, decided = world_of(*emitted).ask(sent, Anchors.TOOL_CALLS)
 
-    assert decided.outcomes == {outcome: 1}
-    assert (decided.edits != ()) is (want != dropped(emitted))
+    assert input_of(decided.apply(sent)) == [ASK, *want]
+    assert decided.outcomes == outcomes
 
 
 @pytest.mark.parametrize(
