@@ -6,9 +6,23 @@ hold a password; who wants to show it sends it through `redacted`.
 """
 
 import re
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 __all__ = ["host_and_port", "listen", "redacted", "store_url", "upstream_url"]
+
+# What may stand behind the "?" of a Redis's address; values are redis-py's.
+STORE_OPTIONS = (
+    "db",
+    "username",
+    "password",
+    "protocol",
+    "client_name",
+    "ssl_ca_certs",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_cert_reqs",
+    "ssl_check_hostname",
+)
 
 
 def redacted(url: str) -> str:
@@ -75,6 +89,11 @@ def upstream_url(value: str) -> str:
 def store_url(value: str) -> str:
     """Accept memory:// and the three kinds of address of a Redis."""
     parts = _split(value, ("memory", "redis", "rediss", "unix"))
+    unknown = parse_qs(parts.query, keep_blank_values=True).keys() - STORE_OPTIONS
+    if unknown:
+        raise ValueError(f"has an option that is not known; there are {', '.join(STORE_OPTIONS)}")
+    if not all(value.isdigit() for value in parse_qs(parts.query).get("db", [])):
+        raise ValueError("the option db is not a database number; use db=0")
     match parts.scheme:
         case "memory":
             if value != "memory://":

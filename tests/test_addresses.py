@@ -134,3 +134,21 @@ def test_refuses_what_is_no_store(url: str, reason: str) -> None:
 def test_redacts_whatever_may_be_a_password(url: str, want: str) -> None:
     """Also where the address is malformed, since that is when it gets printed."""
     assert addresses.redacted(url) == want
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://h/0?db=S3CRET", "redis://h/0?socket_timeout=S3CRET", "redis://h/0?S3CRET=1"],
+)
+def test_an_option_that_cannot_be_used_stops_the_start(url: str) -> None:
+    """It is a fault of the settings, and not quoted: not a failure of every operation later."""
+    with pytest.raises(ValueError, match="option") as error:
+        addresses.store_url(url)
+
+    assert "S3CRET" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["unix:///run/redis.sock?db=1", "rediss://h/0?ssl_cert_reqs=none"])
+def test_options_of_a_redis_are_accepted(url: str) -> None:
+    """A database on a socket, and certificates."""
+    assert addresses.store_url(url) == url

@@ -15,7 +15,7 @@ from typing import cast
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from proxy.adapters.store import CONVERSATIONS_PER_KEY, Bounds, StoreError
 from proxy.core.keys import Asked, Recalled, choose
@@ -86,9 +86,14 @@ class RedisStore:
                     pipe.hgetall(name)
                 for name in [*names, *index]:
                     pipe.expire(name, self._bounds.ttl_s)
-                hashes = (await pipe.execute())[: len(names)]
+                # That a store which can only be read refuses EXPIRE is no reason not to read it.
+                results = await pipe.execute(raise_on_error=False)
+            hashes = results[: len(names)]
+            for broken in hashes:
+                if isinstance(broken, Exception):
+                    raise broken
         except _FAILURES as error:
-            raise StoreError(_brief(error)) from error
+            raise _store_error(error) from error
         values = (value for kept in hashes for field, value in kept.items() if field != WRITTEN)
         turns = [turn for turn in map(decode_turn, values) if turn is not None]
         return Recalled(turns, choice.crowded)
@@ -113,14 +118,14 @@ class RedisStore:
                 if length > 2 * CONVERSATIONS_PER_KEY * ID_BYTES:
                     await self._cut_back_key(_index_name(scope, key))
         except _FAILURES as error:
-            raise StoreError(_brief(error)) from error
+            raise _store_error(error) from error
 
     async def check(self) -> None:
         """As `Store.check`."""
         try:
             await self._redis.ping()
         except _FAILURES as error:
-            raise StoreError(_brief(error)) from error
+            raise _store_error(error) from error
 
     async def close(self) -> None:
         """As `Store.close`."""
@@ -171,6 +176,7 @@ def _ids(answer: bytes | str | None) -> list[bytes]:
     return [value[at : at + ID_BYTES] for at in range(0, len(value), ID_BYTES)]
 
 
-def _brief(error: BaseException) -> str:
-    """Name an error without what a URL in it might give away."""
-    return type(error).__name__
+def _store_error(error: Exception) -> StoreError:
+    """Name an error without what a URL or a key in it might give away."""
+    # The class itself, not those derived from it (READONLY, OOM, NOAUTH): a key of another type.
+    return StoreError(type(error).__name__, is_local=type(error) is ResponseError)

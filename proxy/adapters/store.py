@@ -14,7 +14,17 @@ CONVERSATIONS_PER_KEY = 32
 
 
 class StoreError(Exception):
-    """The store did not do what it was asked; the exchange goes on without it."""
+    """
+    The store did not do what it was asked; the exchange goes on without it.
+
+    Attributes:
+        is_local: Whether it is about one key alone, and says nothing of the store's health.
+    """
+
+    def __init__(self, reason: str, *, is_local: bool = False) -> None:
+        """Say why, without anything that a log should not hold."""
+        super().__init__(reason)
+        self.is_local = is_local
 
 
 @dataclass(frozen=True, slots=True)

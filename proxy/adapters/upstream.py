@@ -91,7 +91,7 @@ class Upstream:
         except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
             raise UpstreamError("connect", _reason(error)) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise UpstreamError("read", _reason(error)) from error
+            raise UpstreamError("read", _in_short(error)) from error
 
     async def close(self) -> None:
         """Close every connection."""
@@ -146,6 +146,15 @@ def _spelled_alike(headers: Headers) -> CIMultiDict[str]:
     """Spell a repeated name as it was first: aiohttp keeps one of those that differ in case."""
     first: dict[str, str] = {}
     return CIMultiDict((first.setdefault(name.lower(), name), value) for name, value in headers)
+
+
+def _in_short(error: BaseException) -> str:
+    """Say how an answer failed, without the bytes of it that aiohttp quotes."""
+    if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError):
+        return "it closed the connection"
+    if isinstance(error, aiohttp.ClientResponseError | aiohttp.InvalidURL):
+        return "what it sent is no HTTP, or its head is too long"
+    return type(error).__name__
 
 
 def _reason(error: BaseException) -> str:

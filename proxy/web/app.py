@@ -30,6 +30,7 @@ from proxy.web.server import Server, silent
 __all__ = ["App", "run", "running"]
 
 REDIS_MAX_CONNECTIONS = 64
+INTERRUPTED = 130  # what a shell says of a program that Ctrl-C ended
 
 
 class App:
@@ -128,6 +129,8 @@ class App:
     async def stop(self, drain_s: float = 0.0) -> None:
         """Take nothing new, let what runs finish for `drain_s` seconds at most, then close."""
         self.forward.is_draining = True
+        if self.forward.in_flight:
+            self.log.info("draining", in_flight=self.forward.in_flight, drain_s=drain_s)
         for site in self._sites[:1]:  # clients' port first; operators may watch the drain
             await site.stop()
         with contextlib.suppress(TimeoutError):
@@ -155,13 +158,18 @@ def run(settings: Settings) -> int:
     Serve until told to stop; SIGTERM and SIGINT drain, a second one ends at once.
 
     Returns:
-        The exit code: 0 after a drain, 1 when a port could not be had.
+        The exit code: 0 after a drain, 1 when a port could not be had, 130 when interrupted.
     """
     try:
         import uvloop  # noqa: PLC0415 (not on Windows)
     except ImportError:
-        return asyncio.run(_serve(settings))
-    return uvloop.run(_serve(settings))
+        serve = asyncio.run
+    else:
+        serve = uvloop.run
+    try:
+        return serve(_serve(settings))
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 async def _serve(settings: Settings) -> int:
@@ -176,6 +184,7 @@ async def _serve(settings: Settings) -> int:
         app.log.error("cannot_listen", reason=str(error))  # noqa: TRY400 (our own Log)
         await app.stop()
         return 1
+    await app.store.check()  # so that a store that is not there is said at once
     await told.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(number)  # the second one gets the system's own treatment

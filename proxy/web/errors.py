@@ -86,8 +86,8 @@ def of_upstream(error: UpstreamError, upstream: str) -> Fault:
     return Fault(
         502,
         "upstream_failed",
-        f"{upstream} broke off before it had answered ({error}). Nothing of an answer was "
-        "received; whether the request took effect is not known.",
+        f"{upstream} gave no answer that could be read ({error}). Whether the request took "
+        "effect is not known.",
     )
 
 

@@ -9,14 +9,23 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 import aiohttp
-from aiohttp import hdrs, web
+from aiohttp import HttpVersion11, hdrs, web
 
 from proxy.adapters.upstream import Body, Upstream, UpstreamError, ending_with_connection
 from proxy.core.headers import Headers, for_downstream, for_upstream
 from proxy.core.heal import is_refusal
 from proxy.web.account import Account, mark
 from proxy.web.downstream import Passed, pump
-from proxy.web.errors import BAD_TARGET, BUG, MARK, NO_WEBSOCKET, ProxyError, answer, of_upstream
+from proxy.web.errors import (
+    BAD_TARGET,
+    BUG,
+    MARK,
+    NO_WEBSOCKET,
+    Fault,
+    ProxyError,
+    answer,
+    of_upstream,
+)
 from proxy.web.exchange import Exchange, Route
 from proxy.web.heal import heal
 from proxy.web.reader import Reader, reader_for
@@ -114,6 +123,12 @@ class Forward:
             self._account.metrics.in_flight.dec()
             self._account.settle(exchange)
 
+    def refuse(self, fault: Fault) -> None:
+        """Write down a request that was refused before it was one."""
+        exchange = Exchange(Route.OTHER, self._account.clock())
+        exchange.status, exchange.outcome = fault.status, fault.code
+        self._account.settle(exchange)
+
     async def _run(
         self, exchange: Exchange, request: web.BaseRequest, path: str
     ) -> web.StreamResponse:
@@ -144,7 +159,8 @@ class Forward:
         url = self._url(request.raw_path)
         if "websocket" in request.headers.get(hdrs.UPGRADE, "").lower():
             raise ProxyError(NO_WEBSOCKET)
-        if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.transport:
+        expects = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
+        if expects and request.version >= HttpVersion11 and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         prepared: Prepared | None = None
         body: Body = _rest(request, b"") if request.body_exists else None

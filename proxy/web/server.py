@@ -41,6 +41,8 @@ class _Connection(RequestHandler):
                 "This is not an HTTP request that can be read: its request line or one of its "
                 f"headers is malformed or longer than {HEAD_MAX_BYTES} bytes.",
             )
+            if isinstance(self._manager, Server):
+                self._manager.forward.refuse(fault)
         refused = answer(fault)
         refused.force_close()
         return refused
@@ -51,6 +53,7 @@ class Server(web.Server):
 
     def __init__(self, forward: Forward) -> None:
         """Needs a running loop."""
+        self.forward = forward
         super().__init__(
             forward.handle,
             handler_cancellation=True,  # a client that leaves cancels its exchange at once

@@ -27,12 +27,15 @@ class Inner:
         self.calls = 0
         self.error: BaseException | None = None
         self.hangs = False
+        self.takes_s = 0.0
         self.closed = False
 
     async def _act(self) -> None:
         self.calls += 1
         if self.hangs:
             await asyncio.Event().wait()
+        if self.takes_s:
+            await asyncio.sleep(self.takes_s)
         if self.error is not None:
             raise self.error
 
@@ -149,9 +152,37 @@ async def test_a_store_that_keeps_failing_is_left_alone() -> None:
         assert not await g.recalls()
     assert g.inner.calls == FAILURES_TOLERATED
     assert g.counted("recall", "skipped") == 5
-    assert await g.store.save(SCOPE, turn("a"), []) is False
-    assert g.counted("save", "skipped") == 1
     assert g.events == ["store_failed"]
+
+
+async def test_a_store_that_cannot_be_written_is_still_read() -> None:
+    """One that is full or a replica fails at saves alone, and recalls go on."""
+    g = Guarded()
+    for _ in range(FAILURES_TOLERATED + 5):
+        g.inner.error = StoreError("full")
+        assert await g.store.save(SCOPE, turn("a"), []) is False
+        g.inner.error = None
+        assert await g.recalls()
+    assert g.counted("save", "skipped") == 5
+    assert g.counted("recall", "ok") == FAILURES_TOLERATED + 5
+
+
+async def test_one_bad_key_is_no_failure_of_the_store() -> None:
+    """What is wrong with one conversation costs no other its reasoning."""
+    g = Guarded()
+    g.inner.error = StoreError("a key of another type", is_local=True)
+    for _ in range(FAILURES_TOLERATED + 5):
+        assert not await g.recalls()
+    g.inner.error = None
+    assert await g.recalls()
+
+
+async def test_a_burst_is_no_failure_of_the_store() -> None:
+    """Deadlines begin when it is an operation's turn, not while it waits for the others."""
+    g = Guarded(timeout_s=0.05)
+    g.inner.takes_s = 0.005
+    assert all(await asyncio.gather(*(g.recalls() for _ in range(100))))
+    assert g.counted("recall", "timeout") == 0
 
 
 async def test_failures_with_successes_between_them_are_no_row() -> None:
