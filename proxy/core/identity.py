@@ -16,11 +16,12 @@ another conversation is the worst fault there is. Cost grows linearly with the h
 
 import itertools
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from proxy.core.items import Role
+from proxy.core.items import TRACE_BYTES, Role
 from proxy.core.keys import RESPONSE, Recalled
-from proxy.core.known import Known, Match, says_the_same
+from proxy.core.known import Known, Match, may_be_called, says_the_same
 from proxy.core.request import Place, Request
 from proxy.core.turns import LINK_BYTES, TAIL_LINKS, Context, Turn
 
@@ -59,7 +60,7 @@ def recognise(request: Request, recalled: Recalled) -> Recognised:
     Returns:
         Each captured item at most once, and nothing where evidence contradicts itself.
     """
-    recognised = _Recognition(request, Known(recalled.turns)).run()
+    recognised = _Recognition(request, Known(recalled.turns), recalled.crowded).run()
     recognised.ambiguous |= recalled.crowded - recognised.matches.keys() - {RESPONSE}
     return recognised
 
@@ -67,9 +68,11 @@ def recognise(request: Request, recalled: Recalled) -> Recognised:
 class _Recognition:
     """One run of `recognise`: certain matches first, then what those make certain."""
 
-    def __init__(self, request: Request, known: Known) -> None:
+    def __init__(self, request: Request, known: Known, crowded: AbstractSet[int]) -> None:
         self._request = request
         self._known = known
+        self._crowded = crowded
+        self._depth_before = 0
         self._result = Recognised()
         emitted = (place for place in request.places if place.item.role is Role.MODEL)
         self._first_emitted = next(emitted, None)
@@ -84,10 +87,10 @@ class _Recognition:
         ancestors = self._ancestors()
         before: Match | None = None
         for index, place in enumerate(places):
+            if index not in matches and place.item.role is Role.MODEL:
+                self._weigh(index, place, before, ancestors)
             if index in matches:
-                before = matches[index]
-            elif place.item.role is Role.MODEL:
-                before = self._weigh(index, place, before, ancestors) or before
+                before, self._depth_before = matches[index], place.depth
         self._settle_by_children()
         self._settle_by_neighbours()
         return self._result
@@ -98,10 +101,10 @@ class _Recognition:
         self._known.use(match)
 
     def _ancestors(self) -> set[bytes]:
-        """Return the turns that those recognised for certain descend from."""
+        """Return the turns recognised for certain, and those that they descend from."""
         found: set[bytes] = set()
         for match in self._result.matches.values():
-            at = match.turn.parent
+            at = match.turn.id
             while at and at not in found:
                 found.add(at)
                 turn = self._known.turns.get(at)
@@ -126,7 +129,7 @@ class _Recognition:
         self, candidates: Iterable[Match], place: Place, before: Match | None
     ) -> list[Match]:
         """Return the candidates that fit best what had been said before; [] if none does."""
-        context = self._request.context(place.depth)
+        context = self._request.context(place)
         weighed = [(match, self._agreement(match, place, context, before)) for match in candidates]
         best = max((agreement for _, agreement in weighed), default=0)
         return [match for match, agreement in weighed if agreement == best] if best else []
@@ -141,16 +144,21 @@ class _Recognition:
     ) -> Match | None:
         """Choose among likenesses by what else is known of them; note an ambiguity."""
         request = self._request
+        if index in self._crowded:
+            # Not all that are alike could be loaded: only lineage tells that it is one of these.
+            family = (b"",) if before is None else (before.turn.id,)
+            kin = [m for m in fitting if m.turn.id in ancestors or m.turn.id in family]
+            fitting = kin or [m for m in fitting if m.turn.parent and m.turn.parent in family]
         preferences: list[Callable[[Match], bool]] = [
             lambda match: match.emitted.call_id == place.item.call_id,
             lambda match: before is not None and match.turn.parent == before.turn.id,
             lambda match: match.turn.id in ancestors,
-            lambda match: match.turn.context.frame == request.frame,
+            lambda match: match.turn.context.frame == place.frame,
             lambda match: bool(request.hint) and match.turn.context.hint == request.hint,
         ]
         for prefers in preferences:
             fitting = [match for match in fitting if prefers(match)] or fitting
-        if len({match.turn.id for match in fitting}) > 1:
+        if len({match.turn.id for match in fitting}) != 1:
             self._result.ambiguous.add(index)
             return None
         first = min(fitting, key=lambda match: match.k)
@@ -168,12 +176,15 @@ class _Recognition:
             sayings as are kept; 1 all that a cut history still has; 0 they contradict each other.
         """
         if before is not None and match.turn.id == before.turn.id:
-            return 4
+            return 4 if match.k > before.k or place.depth == self._depth_before else 0
         theirs = match.turn.context
         if context.frame and theirs.frame and context.frame != theirs.frame:
             return 0  # another application, or another agent of it
         if before is not None and match.turn.parent not in (b"", before.turn.id):
             return 0  # it is known to follow another turn
+        is_next = before is not None and match.turn.parent == before.turn.id
+        if not is_next and _differ(context.answered, theirs.answered):
+            return 0  # the model had said something else before
         if theirs.chain == context.chain:
             # Where nobody has said anything yet, only the frame tells one beginning from another.
             return 3 if context.depth or (context.frame and context.frame == theirs.frame) else 0
@@ -202,9 +213,11 @@ class _Recognition:
         parent = self._known.turns.get(after.turn.parent)
         if parent is None:
             return None
-        item = self._request.places[index].item
+        place = self._request.places[index]
+        item, context = place.item, self._request.context(place)
         options = [Match(parent, k) for k in range(len(parent.items))]
         options = [option for option in options if says_the_same(item, option.emitted)]
+        options = [o for o in options if self._agreement(o, place, context, None)]
         for option in self._known.free(options, item)[-1:]:
             self._claim(index, option)
             return option
@@ -226,4 +239,13 @@ class _Recognition:
                 if item.type == "message" or self._known.is_another(item, neighbour.emitted):
                     continue
                 for free in self._known.free([neighbour], item):
-                    self._claim(beside, free)
+                    if may_be_called(item, free.emitted):
+                        self._claim(beside, free)
+
+
+def _differ(ours: bytes, theirs: bytes) -> bool:
+    """Tell whether two runs that a model is known to have made have nothing in common."""
+    if not ours or not theirs:
+        return False
+    traces = {theirs[at : at + TRACE_BYTES] for at in range(0, len(theirs), TRACE_BYTES)}
+    return traces.isdisjoint(ours[at : at + TRACE_BYTES] for at in range(0, len(ours), TRACE_BYTES))

@@ -158,20 +158,28 @@ class _Planner:
                 _take_first(named, found, index)
             elif item.role is Role.REASONING:
                 nameless.append(index)
+        anchors = self._anchors_after(nameless)
         for index in nameless:
-            _take_first(by_anchor.get(self._anchor_after(index), []), found, index)
+            _take_first(by_anchor.get(anchors[index], []), found, index)
         return found
 
-    def _anchor_after(self, index: int) -> int:
-        """Return the first place behind a reasoning item that is not reasoning."""
+    def _anchors_after(self, indices: list[int]) -> dict[int, int]:
+        """Return for each reasoning item the first place behind it that is not reasoning."""
         places = self._request.places
-        while index < len(places) and places[index].item.role is Role.REASONING:
-            index += 1
-        return index
+        after: dict[int, int] = {}
+        anchor = len(places)
+        for index in range(len(places) - 1, -1, -1) if indices else ():
+            if places[index].item.role is not Role.REASONING:
+                anchor = index
+            after[index] = anchor
+        return after
 
     def _restore(self, group: _Group, replayed: Mapping[_Slot, int]) -> None:
         turn = group.turn
         if turn.items[group.head].withheld:
+            ahead = self._request.places[max(0, group.places[0] - 1)].item.role
+            if ahead in (Role.REASONING, Role.REFERENCE):
+                return  # the client replays it all the same: its own affair
             self._guard(group, Outcome.GUARDED_UNFINISHED, 1, is_partial=False)
             return
         missing = [n for n, slot in enumerate(group.slots) if slot not in replayed]

@@ -19,6 +19,7 @@ from proxy.core import spans
 __all__ = ["Item", "Role", "digest", "is_distinctive", "read_item"]
 
 DIGEST_BYTES = 16
+TRACE_BYTES = 8
 ID_CHARS = 256  # the API's own bound is 64; longer ones are nobody's
 
 _NONE = Raw(b"")
@@ -181,6 +182,15 @@ class Item:
         if not self.name and not raw.strip(b"\0"):
             return b""
         return digest(b"c", self.type.encode(), self.name.encode("utf-8", "surrogatepass"), raw)
+
+    @property
+    def trace(self) -> bytes:
+        """Eight bytes that tell it from what another conversation's model said or did."""
+        if is_distinctive(self.call_id, self.name):
+            return digest(b"i", self.call_id.encode("utf-8", "surrogatepass"))[:TRACE_BYTES]
+        return (self.content or digest(b"t", self.type.encode("utf-8", "surrogatepass")))[
+            :TRACE_BYTES
+        ]
 
     @cached_property
     def said(self) -> bytes:

@@ -134,7 +134,7 @@ def _asked(request: Request, n: int) -> Asked:
     certain = _certain(item.id, item.call_id, item.name)
     if response_id := response_named_by(item):
         certain.append(key_of_response(response_id))
-    return Asked(n, certain, _doubtful(item.content, request.context(place.depth)))
+    return Asked(n, certain, _doubtful(item.content, request.context(place)))
 
 
 def _certain(item_id: str, call_id: str, name: str) -> list[Key]:

@@ -8,7 +8,7 @@ from proxy.core.items import Item, Role, is_distinctive
 from proxy.core.keys import response_named_by
 from proxy.core.turns import Emitted, Turn, turn_id
 
-__all__ = ["Known", "Match", "says_the_same"]
+__all__ = ["Known", "Match", "may_be_called", "says_the_same"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Known:
             sources.append(self._by_id.get(item.id, ()))
         for source in sources:
             found = self.free(source, item)
-            yield [match for match in found if _may_be_called(item, match.emitted)]
+            yield [match for match in found if may_be_called(item, match.emitted)]
 
     def is_another(self, item: Item, emitted: Emitted) -> bool:
         """Tell whether an item's names say that it is another captured item than this one."""
@@ -132,7 +132,7 @@ def _agrees(item: Item, emitted: Emitted) -> bool:
     return not (item.name and emitted.name and item.name != emitted.name)
 
 
-def _may_be_called(item: Item, emitted: Emitted) -> bool:
+def may_be_called(item: Item, emitted: Emitted) -> bool:
     """Tell whether an item's `call_id` leaves open that it is one that was emitted."""
     return (
         item.call_id in ("", emitted.call_id)

@@ -14,6 +14,8 @@ from proxy.core.turns import LINK_BYTES, TAIL_LINKS, Context
 __all__ = ["Place", "Request", "read_request"]
 
 _START = digest(b"chain")
+# So many items of a model's last run are remembered: enough to tell one run from another.
+ANSWERED_ITEMS = 8
 
 
 @dataclass(slots=True)
@@ -23,10 +25,14 @@ class Place:
 
     Attributes:
         depth: How many links of the conversation's chain precede it.
+        frame: Digest of what the application had set by then.
+        answered: What the model had said or done last before, as `Context.answered`.
     """
 
     item: Item
     depth: int
+    frame: bytes
+    answered: bytes
 
 
 @dataclass(slots=True)
@@ -50,6 +56,7 @@ class Request:
     links: list[bytes] = field(default_factory=list)
     chains: list[bytes] = field(default_factory=lambda: [_START])
     frame: bytes = b""
+    answered: bytes = b""
 
     def raw(self, key: str) -> bytes:
         """Return the JSON of a top-level value; b"" when it is absent."""
@@ -75,15 +82,16 @@ class Request:
         """Whether the answer is fetched later."""
         return self.raw("background") == b"true"
 
-    def context(self, depth: int | None = None) -> Context:
-        """Return what had been said before a depth; None is the end of the input."""
-        end = len(self.links) if depth is None else depth
+    def context(self, place: Place | None = None) -> Context:
+        """Return what had been said before an item; None is the end of the input."""
+        end = len(self.links) if place is None else place.depth
         tail = b"".join(self.links[max(0, end - TAIL_LINKS) : end])
         return Context(
             chain=self.chains[end],
             tail=tail,
             depth=end,
-            frame=self.frame,
+            frame=self.frame if place is None else place.frame,
+            answered=self.answered if place is None else place.answered,
             hint=self.hint,
             is_known=not self.is_stateful,
         )
@@ -120,21 +128,49 @@ def read_request(body: bytes, headers: Mapping[str, str]) -> Request:
     request = Request(body, members, "", b"")
     request.model = request.text("model")
     request.hint = hint_of(headers, request.text)
-    frame = [request.raw("instructions")] if request.text("instructions") else []
+    if request.text("instructions"):
+        request.frame = digest(request.raw("instructions"))
     given = members.get("input")
     if given is not None and body[given.start : given.start + 1] == b"[":
+        answers = _Answers()
         for start, end in spans.elements(body, given.start, given.end):
             item = read_item(body[start:end], start, end)
-            request.places.append(Place(item, len(request.links)))
+            answers.hear(item)
+            place = Place(item, len(request.links), request.frame, answers.before)
+            request.places.append(place)
             if item.role is Role.CLIENT:
                 _link(request, item.said)
             elif item.role is Role.FRAME:
-                frame.append(item.said)
+                request.frame = digest(request.frame, item.said)
+        request.answered = answers.newest()
     elif words := request.text("input"):
         as_message = msgspec.json.encode({"role": "user", "content": words})
         _link(request, read_item(as_message).said)
-    request.frame = digest(*frame) if frame else b""
     return request
+
+
+class _Answers:
+    """The model's runs of items, while a history is read from its head."""
+
+    def __init__(self) -> None:
+        self.before = b""  # the run before the present one
+        self._run: list[bytes] = []
+        self._is_over = False
+
+    def hear(self, item: Item) -> None:
+        """Take the next item of the history."""
+        if item.role is Role.CLIENT:
+            self._is_over = True
+        elif item.role is Role.MODEL:
+            if self._is_over and self._run:
+                self.before = self.newest()
+                self._run = []
+            self._is_over = False
+            self._run.append(item.trace)
+
+    def newest(self) -> bytes:
+        """Return the last run, as far as it is kept."""
+        return b"".join(self._run[-ANSWERED_ITEMS:])
 
 
 def _link(request: Request, said: bytes) -> None:

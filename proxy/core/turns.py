@@ -86,6 +86,7 @@ class Context(msgspec.Struct, frozen=True, array_like=True, gc=False):
         depth: How many links there were.
         frame: Digest of instructions, system and developer messages; b"" when there were none.
         hint: Digest of the conversation's name as the client gave it; b"" when it gave none.
+        answered: Traces of what the model had said or done last before it, 8 bytes each.
         is_known: False when the history lies with upstream (`previous_response_id`, a GET).
     """
 
@@ -95,6 +96,7 @@ class Context(msgspec.Struct, frozen=True, array_like=True, gc=False):
     frame: bytes = b""
     hint: bytes = b""
     is_known: bool = False
+    answered: bytes = b""
 
 
 class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):

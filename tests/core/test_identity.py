@@ -354,3 +354,72 @@ def test_before_anyone_has_spoken_the_frame_alone_tells_beginnings_apart() -> No
 
     assert len(same.matches) == 1
     assert other.matches == {}
+
+
+def blobs(seen: list[Item]) -> list[str]:
+    """Return the reasoning that upstream sees, by its blobs."""
+    return [item["encrypted_content"] for item in seen if "encrypted_content" in item]
+
+
+def test_of_a_crowd_that_was_not_loaded_only_kin_is_recognised() -> None:
+    """That one of many likenesses happens to be at hand does not make it the one."""
+    world = World()
+    hello, welcome = message("1", "Hello!"), message("2", "You are welcome.")
+    told = [ASK, *without_ids([hello]), user("thanks")]
+    world.learn(body([ASK]), [reasoning("A1"), hello])
+    world.learn(body(told), [reasoning("A2"), welcome])
+    for n in range(8):
+        world.learn(body([ASK]), [reasoning(f"B{n}"), message(f"B{n}", "Hello!")])
+
+    own = world.seen(body([*told, *without_ids([welcome]), MORE], store=False))
+    other = [ASK, *without_ids([hello]), user("Rome?"), *without_ids([welcome]), MORE]
+
+    assert blobs(own) == ["gAAAAA1", "gAAAAA2"]
+    assert blobs(world.seen(body(other, store=False))) == []
+
+
+def test_what_the_model_said_before_tells_twins_apart() -> None:
+    """The same sayings of users and tools behind another call are another conversation's."""
+    world = World()
+    ours, theirs = call("1"), call("9z", arguments='{"city":"Rome"}')
+    world.learn(body([ASK]), [reasoning("1"), ours])
+    world.learn(body([ASK, ours, output(ours)]), [reasoning("2"), message("2", "Sunny.")])
+    sent = [ASK, *without_ids([theirs]), output(theirs), *without_ids([message("2", "Sunny.")])]
+
+    assert blobs(world.seen(body([*sent, MORE], store=False))) == []
+
+
+def test_a_neighbour_with_a_call_id_of_its_own_is_another() -> None:
+    """A call that replaced a parallel one does not get its id, nor its reasoning."""
+    world = World()
+    first, second, new = call("1"), call("2"), call("9z")
+    world.learn(body([ASK]), [reasoning("1"), first, reasoning("2"), second])
+
+    seen = world.seen(body([ASK, *without_ids([first, new]), output(first), output(new)]))
+
+    assert blobs(seen) == ["gAAAA1"]
+    assert seen[3] == without_ids([new])[0]
+
+
+def test_what_is_certain_settles_its_own_turn() -> None:
+    """Of two equal preambles, the one whose turn made the call behind it is meant."""
+    world = World()
+    one, two = call("1"), call("2")
+    world.learn(body([ASK]), [reasoning("1"), message("1", "Let me check."), one])
+    world.learn(body([ASK]), [reasoning("2"), message("2", "Let me check."), two])
+    sent = [ASK, *without_ids([message("2", "Let me check."), two]), output(two)]
+
+    assert blobs(world.seen(body(sent, store=False))) == ["gAAAA2"]
+
+
+def test_a_message_of_the_application_changes_nothing_before_it() -> None:
+    """A developer's message that is appended is no other frame for what was said before."""
+    world = World()
+    system = {"role": "system", "content": "S"}
+    said = message("1", "It is sunny.")
+    world.learn(body([system, ASK]), [reasoning("1"), said])
+    note = {"role": "developer", "content": "mode: plan"}
+
+    seen = world.seen(body([system, ASK, *without_ids([said]), note, MORE], store=False))
+
+    assert blobs(seen) == ["gAAAA1"]

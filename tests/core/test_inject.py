@@ -387,3 +387,20 @@ def test_behind_an_unknown_item_of_its_group_a_run_has_no_place() -> None:
 def test_without_ids_items_hold_no_ids() -> None:
     """The test's own tool takes away only what the API does not demand."""
     assert [item.get("id") for item in without_ids([C1, SAID, WS])] == [None, None, WS["id"]]
+
+
+def test_a_client_that_replays_an_unfinished_turn_is_left_alone() -> None:
+    """What it means by sending reasoning of an answer that was cut off is its own affair."""
+    half = {**SAID, "status": "incomplete"}
+    sent = body([ASK, R1, half, user("go on")])
+
+    decided = world_of(R1, half, status="incomplete").ask(sent)[2]
+
+    assert decided.apply(sent) is sent
+
+
+def test_a_crowd_of_nameless_reasoning_costs_linear_time() -> None:
+    """Twenty thousand items are looked through once, not once for each."""
+    sent = body([{"type": "reasoning"}] * 20_000)
+
+    assert World().ask(sent)[2].edits == ()

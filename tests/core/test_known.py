@@ -130,3 +130,10 @@ def test_a_name_tells_one_item_from_another(item: Item, another: bool) -> None:
     known = Known([turn("resp_00000001", C1, C2)])
 
     assert known.is_another(read_of(item), emitted(C1)) is another
+
+
+def test_without_words_there_are_no_likenesses() -> None:
+    """What neither says nor names anything is like nothing."""
+    known = Known([turn("resp_00000001", C1)])
+
+    assert [*known.likenesses(read_of({"type": "image_generation_call"}), CHAIN, None)] == []

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from proxy.core.items import Role
 from proxy.core.request import Request, read_request
@@ -251,8 +252,8 @@ def test_the_context_at_a_depth_is_that_of_the_history_up_to_it(items: list[Item
     assert len(whole.chains) == len(whole.links) + 1
     assert all(len(link) == LINK_BYTES for link in whole.links)
     for n, place in enumerate(whole.places):
-        context = whole.context(place.depth)
-        assert context == read(input=items[:n]).context()
+        context = structs.replace(whole.context(place), answered=b"")
+        assert context == structs.replace(read(input=items[:n]).context(), answered=b"")
         assert context.depth == place.depth
         assert context.tail == b"".join(whole.links[: place.depth][-TAIL_LINKS:])
 
