@@ -111,19 +111,17 @@ class _Recognition:
                 at = turn.parent if turn is not None else b""
         return found
 
-    def _weigh(
-        self, index: int, place: Place, before: Match | None, ancestors: set[bytes]
-    ) -> Match | None:
+    def _weigh(self, index: int, place: Place, before: Match | None, ancestors: set[bytes]) -> None:
         """Match by what was said and after what; note an ambiguity."""
         chain = self._request.chains[place.depth]
         for candidates in self._known.likenesses(place.item, chain, before):
             if len(candidates) > CANDIDATES_WEIGHED:
                 self._result.ambiguous.add(index)
-                return None
+                return
             fitting = self._fitting(candidates, place, before)
             if fitting:
-                return self._prefer(index, place, fitting, before, ancestors)
-        return None
+                self._prefer(index, place, fitting, before, ancestors)
+                return
 
     def _fitting(
         self, candidates: Iterable[Match], place: Place, before: Match | None
@@ -141,7 +139,7 @@ class _Recognition:
         fitting: list[Match],
         before: Match | None,
         ancestors: set[bytes],
-    ) -> Match | None:
+    ) -> None:
         """Choose among likenesses by what else is known of them; note an ambiguity."""
         request = self._request
         if index in self._crowded:
@@ -158,12 +156,10 @@ class _Recognition:
         ]
         for prefers in preferences:
             fitting = [match for match in fitting if prefers(match)] or fitting
-        if len({match.turn.id for match in fitting}) != 1:
+        if len({match.turn.id for match in fitting}) == 1:
+            self._claim(index, min(fitting, key=lambda match: match.k))
+        else:
             self._result.ambiguous.add(index)
-            return None
-        first = min(fitting, key=lambda match: match.k)
-        self._claim(index, first)
-        return first
 
     def _agreement(  # noqa: PLR0911 (one line for each reason, in the order they are weighed)
         self, match: Match, place: Place, context: Context, before: Match | None

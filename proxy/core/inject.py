@@ -182,7 +182,8 @@ class _Planner:
                 return  # the client replays it all the same: its own affair
             self._guard(group, Outcome.GUARDED_UNFINISHED, 1, is_partial=False)
             return
-        missing = [n for n, slot in enumerate(group.slots) if slot not in replayed]
+        slots = group.slots
+        missing = [n for n, slot in enumerate(slots) if slot not in replayed]
         self._count[Outcome.PRESENT] += len(group.run) - len(missing)
         if not missing:
             return
@@ -200,7 +201,7 @@ class _Planner:
         for n in missing:
             part = group.run[n]
             raw = part.raw if form.with_ids else part.raw_without_id
-            later = (replayed.get(slot) for slot in group.slots[n + 1 :])
+            later = (replayed.get(slot) for slot in slots[n + 1 :])
             at = self._place_of(group, next((index for index in later if index is not None), None))
             self._edits.append(Edit(at, at, raw + b","))
         self._edits += form.edits
