@@ -5,31 +5,22 @@ The one handler: every exchange passes through its phases in the order they stan
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import aiohttp
-from aiohttp import HttpVersion11, hdrs, web
+from aiohttp import web
 
-from proxy.adapters.upstream import Body, Upstream, UpstreamError, ending_with_connection
-from proxy.core.headers import Headers, for_downstream, for_upstream
+from proxy.adapters.upstream import Upstream, UpstreamError, ending_with_connection
+from proxy.core.headers import for_downstream
 from proxy.core.heal import is_refusal
 from proxy.web.account import Account, mark
 from proxy.web.downstream import Passed, pump
-from proxy.web.errors import (
-    BAD_TARGET,
-    BUG,
-    MARK,
-    NO_WEBSOCKET,
-    Fault,
-    ProxyError,
-    answer,
-    of_upstream,
-)
+from proxy.web.errors import BUG, MARK, Fault, ProxyError, answer, of_upstream
 from proxy.web.exchange import Exchange, Route
 from proxy.web.heal import heal
+from proxy.web.intake import Intake, Outgoing, headers_of
 from proxy.web.reader import Reader, reader_for
-from proxy.web.replay import Prepared, Replay, route_of
+from proxy.web.replay import Replay, route_of
 
 __all__ = ["Forward", "Limits"]
 
@@ -42,16 +33,6 @@ class Limits:
 
     inspect_max_bytes: int
     capture_max_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Outgoing:
-    """A request as it goes to upstream."""
-
-    method: str
-    url: str
-    headers: Headers
-    body: Body
 
 
 class Forward:
@@ -82,9 +63,9 @@ class Forward:
             limits: See Limits.
             account: Where each exchange is written down.
         """
-        self._upstream_url = upstream_url
-        scheme, _, rest = upstream_url.partition("://")
-        self._origin = f"{scheme}://{rest.partition('/')[0]}"
+        self._intake = Intake(
+            upstream_url, replay, limits.inspect_max_bytes, account.log, account.clock
+        )
         self._upstream = upstream
         self._replay = replay
         self._limits = limits
@@ -132,7 +113,7 @@ class Forward:
     async def _run(
         self, exchange: Exchange, request: web.BaseRequest, path: str
     ) -> web.StreamResponse:
-        outgoing, prepared = await self._accept(exchange, request, path)
+        outgoing, prepared = await self._intake.accept(exchange, request, path)
         sent = self._account.clock()
         response = await self._send(outgoing)
         exchange.first_byte_ms = (self._account.clock() - sent) * 1000
@@ -143,7 +124,7 @@ class Forward:
                     exchange,
                     response,
                     prepared,
-                    lambda body: self._send(replace(outgoing, body=body)),
+                    lambda body: self._send(outgoing.with_body(body)),
                     self._replay,
                     self._account,
                 )
@@ -151,94 +132,15 @@ class Forward:
         finally:
             response.close()  # an answer that was read to its end is back in the pool already
 
-    # --- accept, read, prepare ---
-
-    async def _accept(
-        self, exchange: Exchange, request: web.BaseRequest, path: str
-    ) -> tuple[_Outgoing, Prepared | None]:
-        url = self._url(request.raw_path)
-        if "websocket" in request.headers.get(hdrs.UPGRADE, "").lower():
-            raise ProxyError(NO_WEBSOCKET)
-        expects = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
-        if expects and request.version >= HttpVersion11 and request.transport is not None:
-            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        prepared: Prepared | None = None
-        body: Body = _rest(request, b"") if request.body_exists else None
-        if self._replay is None:
-            exchange.asked = "off"
-        elif exchange.route == Route.RETRIEVE:
-            await self._prepare_retrieval(self._replay, exchange, path, request)
-        elif exchange.route == Route.RESPONSES:
-            body = await self._read(exchange, request)
-            if isinstance(body, bytes):
-                prepared = await self._prepare(self._replay, exchange, body, request)
-                body = prepared.body
-        headers = for_upstream(_headers(request.raw_headers))
-        if not isinstance(body, bytes) and hdrs.CONTENT_LENGTH in request.headers:
-            headers.append((hdrs.CONTENT_LENGTH, request.headers[hdrs.CONTENT_LENGTH]))
-        return _Outgoing(request.method, url, headers, body), prepared
-
-    def _url(self, target: str) -> str:
-        """Map a request target: `/v1` is the upstream's URL, any other path is its origin's."""
-        if not target.startswith("/"):
-            raise ProxyError(BAD_TARGET)
-        if target == "/v1" or target.startswith(("/v1/", "/v1?")):
-            return self._upstream_url + target[3:]
-        return self._origin + target
-
-    async def _read(self, exchange: Exchange, request: web.BaseRequest) -> Body:
-        """Read a body whole; one over the limit is streamed on instead, from its first byte."""
-        limit = self._limits.inspect_max_bytes
-        pieces: list[bytes] = []
-        size = request.content_length or 0
-        if size <= limit:
-            size = 0
-            async for chunk in request.content.iter_any():
-                pieces.append(chunk)
-                size += len(chunk)
-                if size > limit:
-                    break
-            else:
-                return b"".join(pieces)
-        exchange.asked = "too_large"
-        return _rest(request, b"".join(pieces))
-
-    async def _prepare(
-        self, replay: Replay, exchange: Exchange, body: bytes, request: web.BaseRequest
-    ) -> Prepared:
-        if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-            exchange.asked = "encoded"
-            return Prepared(body, body)
-        started = self._account.clock()
-        try:
-            replay.identify(exchange, request.headers)
-            return await replay.prepare(exchange, body, request.headers)
-        except Exception as error:  # noqa: BLE001 (fail open: a bug of ours is not the client's)
-            self._account.log.warning("replay_failed", reason=type(error).__name__)
-            exchange.forget()
-            return Prepared(body, body)
-        finally:
-            exchange.before_ms = (self._account.clock() - started) * 1000
-
-    async def _prepare_retrieval(
-        self, replay: Replay, exchange: Exchange, path: str, request: web.BaseRequest
-    ) -> None:
-        try:
-            replay.identify(exchange, request.headers)
-            await replay.prepare_retrieval(exchange, path)
-        except Exception as error:  # noqa: BLE001 (as above)
-            self._account.log.warning("replay_failed", reason=type(error).__name__)
-            exchange.forget()
-
     # --- send ---
 
-    async def _send(self, outgoing: _Outgoing) -> aiohttp.ClientResponse:
+    async def _send(self, outgoing: Outgoing) -> aiohttp.ClientResponse:
         try:
             return await self._upstream.send(
                 outgoing.method, outgoing.url, outgoing.headers, outgoing.body
             )
         except UpstreamError as error:
-            raise ProxyError(of_upstream(error, self._origin)) from error
+            raise ProxyError(of_upstream(error, self._intake.origin)) from error
 
     # --- tee ---
 
@@ -251,7 +153,7 @@ class Forward:
     ) -> web.StreamResponse:
         """Write every chunk as it comes; what completes an item, once it has been saved."""
         downstream = Passed(status=response.status, reason=response.reason)
-        for name, value in for_downstream(_headers(response.raw_headers)):
+        for name, value in for_downstream(headers_of(response.raw_headers)):
             downstream.headers.add(name, value)
         reader: Reader | None = None
         if self._replay is not None and exchange.route != Route.OTHER:
@@ -286,18 +188,3 @@ class Forward:
             log.warning("capture_failed", reason=type(error).__name__)
             exchange.captured = "failed"
             return None
-
-
-def _headers(raw: tuple[tuple[bytes, bytes], ...]) -> Headers:
-    return [
-        (name.decode("ascii", "replace"), value.decode("utf-8", "surrogateescape"))
-        for name, value in raw
-    ]
-
-
-async def _rest(request: web.BaseRequest, read: bytes) -> AsyncIterator[bytes]:
-    """Stream a body on, beginning with what was read of it already."""
-    if read:
-        yield read
-    async for chunk in request.content.iter_any():
-        yield chunk

@@ -1,0 +1,167 @@
+"""
+What comes from the client: where it goes, its body, and what is done to it before it is sent.
+
+    accept -> read -> prepare
+"""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+
+from aiohttp import HttpVersion11, hdrs, web
+
+from proxy.adapters.logs import Log
+from proxy.adapters.upstream import Body
+from proxy.core.headers import Headers, for_upstream
+from proxy.web.errors import BAD_TARGET, NO_WEBSOCKET, ProxyError
+from proxy.web.exchange import Exchange, Route
+from proxy.web.replay import Prepared, Replay
+
+__all__ = ["Intake", "Outgoing", "headers_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request as it goes to upstream."""
+
+    method: str
+    url: str
+    headers: Headers
+    body: Body
+
+    def with_body(self, body: bytes) -> "Outgoing":
+        """Return the same request with another body, which is not encoded."""
+        return replace(self, body=body)
+
+
+class Intake:
+    """
+    Takes requests in, for one upstream.
+
+    Attributes:
+        origin: Scheme and authority of the upstream's URL.
+    """
+
+    def __init__(
+        self,
+        upstream_url: str,
+        replay: Replay | None,
+        inspect_max_bytes: int,
+        log: Log,
+        clock: Callable[[], float],
+    ) -> None:
+        """
+        Keep what is shared by all exchanges.
+
+        Args:
+            upstream_url: What `/v1` stands for, without a slash at the end.
+            replay: None when the mode is off.
+            inspect_max_bytes: Of a body; a larger one is streamed on unread.
+            log: Told when preparing fails.
+            clock: Seconds, never going backwards.
+        """
+        self._upstream_url = upstream_url
+        scheme, _, rest = upstream_url.partition("://")
+        self.origin = f"{scheme}://{rest.partition('/')[0]}"
+        self._replay = replay
+        self._inspect_max_bytes = inspect_max_bytes
+        self._log = log
+        self._clock = clock
+
+    async def accept(
+        self, exchange: Exchange, request: web.BaseRequest, path: str
+    ) -> tuple[Outgoing, Prepared | None]:
+        """
+        Return the request as it shall go out, and what was prepared of it.
+
+        Raises:
+            ProxyError: It cannot be forwarded at all.
+        """
+        url = self._url(request.raw_path)
+        if "websocket" in request.headers.get(hdrs.UPGRADE, "").lower():
+            raise ProxyError(NO_WEBSOCKET)
+        expects = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
+        if expects and request.version >= HttpVersion11 and request.transport is not None:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        prepared: Prepared | None = None
+        body: Body = _rest(request, b"") if request.body_exists else None
+        if self._replay is None:
+            exchange.asked = "off"
+        elif exchange.route == Route.RETRIEVE:
+            await self._prepare_retrieval(self._replay, exchange, path, request)
+        elif exchange.route == Route.RESPONSES:
+            body = await self._read(exchange, request)
+            if isinstance(body, bytes):
+                prepared = await self._prepare(self._replay, exchange, body, request)
+                body = prepared.body
+        headers = for_upstream(headers_of(request.raw_headers))
+        if not isinstance(body, bytes) and hdrs.CONTENT_LENGTH in request.headers:
+            headers.append((hdrs.CONTENT_LENGTH, request.headers[hdrs.CONTENT_LENGTH]))
+        return Outgoing(request.method, url, headers, body), prepared
+
+    def _url(self, target: str) -> str:
+        """Map a request target: `/v1` is the upstream's URL, any other path is its origin's."""
+        if not target.startswith("/"):
+            raise ProxyError(BAD_TARGET)
+        if target == "/v1" or target.startswith(("/v1/", "/v1?")):
+            return self._upstream_url + target[3:]
+        return self.origin + target
+
+    async def _read(self, exchange: Exchange, request: web.BaseRequest) -> Body:
+        """Read a body whole; one over the limit is streamed on instead, from its first byte."""
+        limit = self._inspect_max_bytes
+        pieces: list[bytes] = []
+        size = request.content_length or 0
+        if size <= limit:
+            size = 0
+            async for chunk in request.content.iter_any():
+                pieces.append(chunk)
+                size += len(chunk)
+                if size > limit:
+                    break
+            else:
+                return b"".join(pieces)
+        exchange.asked = "too_large"
+        return _rest(request, b"".join(pieces))
+
+    async def _prepare(
+        self, replay: Replay, exchange: Exchange, body: bytes, request: web.BaseRequest
+    ) -> Prepared:
+        if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
+            exchange.asked = "encoded"
+            return Prepared(body, body)
+        started = self._clock()
+        try:
+            replay.identify(exchange, request.headers)
+            return await replay.prepare(exchange, body, request.headers)
+        except Exception as error:  # noqa: BLE001 (fail open: a bug of ours is not the client's)
+            self._log.warning("replay_failed", reason=type(error).__name__)
+            exchange.forget()
+            return Prepared(body, body)
+        finally:
+            exchange.before_ms = (self._clock() - started) * 1000
+
+    async def _prepare_retrieval(
+        self, replay: Replay, exchange: Exchange, path: str, request: web.BaseRequest
+    ) -> None:
+        try:
+            replay.identify(exchange, request.headers)
+            await replay.prepare_retrieval(exchange, path)
+        except Exception as error:  # noqa: BLE001 (as above)
+            self._log.warning("replay_failed", reason=type(error).__name__)
+            exchange.forget()
+
+
+def headers_of(raw: tuple[tuple[bytes, bytes], ...]) -> Headers:
+    """Return headers as text; bytes that are not UTF-8 survive as lone surrogates."""
+    return [
+        (name.decode("ascii", "replace"), value.decode("utf-8", "surrogateescape"))
+        for name, value in raw
+    ]
+
+
+async def _rest(request: web.BaseRequest, read: bytes) -> AsyncIterator[bytes]:
+    """Stream a body on, beginning with what was read of it already."""
+    if read:
+        yield read
+    async for chunk in request.content.iter_any():
+        yield chunk
