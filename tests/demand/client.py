@@ -87,12 +87,11 @@ class Client:
             more["previous_response_id"] = past.responses[-1]
         return self.request(items, **more)
 
-    async def send(self, base_url: str, body: bytes) -> Answer:
+    async def send(self, base_url: str, body: bytes, path: str = "/responses") -> Answer:
         """Send a request, and read the whole answer."""
         key = "sk-demand" if self._scenario.key == "api-key" else "Bearer sk-demand"
         headers = {self._scenario.key: key, "Content-Type": "application/json"}
-        url = f"{base_url}/responses"
-        async with self._session.post(url, data=body, headers=headers) as response:
+        async with self._session.post(base_url + path, data=body, headers=headers) as response:
             raw = await response.read()
             said = _said(raw) if response.status == 200 else _fault(raw)
             words = [one.partition("=") for one in response.headers.get(MARK, "").split(", ")]

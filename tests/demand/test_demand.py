@@ -1,79 +1,24 @@
 """Every row of the demand survey: refused without the proxy, served with it, or left alone."""
 
-import contextlib
 import re
-from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
-import aiohttp
 import msgspec
 import pytest
 
-from proxy.standin import StandIn
-from tests.demand import (
-    blobs,
-    duplicates,
-    followers,
-    injected,
-    order,
-    other,
-    passing,
-    references,
-)
-from tests.demand.client import Client, standin_for
 from tests.demand.notation import Past, written
 from tests.demand.scenario import Scenario
+from tests.demand.table import (
+    TABLE,
+    cases,
+    client_of,
+    history,
+    one_of_each,
+    turn,
+)
 from tests.e2e.proxies import proxied
 
 ROWS = set(range(1, 59))
-TABLE = [
-    *injected.SCENARIOS,
-    *followers.SCENARIOS,
-    *order.SCENARIOS,
-    *references.SCENARIOS,
-    *duplicates.SCENARIOS,
-    *blobs.SCENARIOS,
-    *other.SCENARIOS,
-    *passing.SCENARIOS,
-]
-
-
-def cases(scenarios: Iterable[Scenario]) -> list[Any]:
-    """Each scenario, in each way that its client may read answers."""
-    return [
-        pytest.param(
-            scenario,
-            stream,
-            id=f"{scenario.row}-{scenario.title}-{'stream' if stream else 'plain'}",
-        )
-        for scenario in scenarios
-        for stream in scenario.streams
-    ]
-
-
-@contextlib.asynccontextmanager
-async def client_of(scenario: Scenario, *, stream: bool) -> AsyncIterator[tuple[StandIn, Client]]:
-    """The upstream of a scenario and its client."""
-    async with standin_for(scenario) as standin, aiohttp.ClientSession() as session:
-        yield standin, Client(session, scenario, stream=stream)
-
-
-async def history(scenario: Scenario, client: Client, base_url: str) -> Past:
-    """Make the honest history, here or at an upstream that knows nothing of this one."""
-    if scenario.made != "elsewhere":
-        return await client.converse(base_url)
-    async with standin_for(scenario) as standin:
-        standin._sealer = type(standin._sealer)(b"another region")
-        standin._mint = type(standin._mint)(b"another region")
-        return await client.converse(standin.base_url)
-
-
-def turn(scenario: Scenario, standin: StandIn) -> None:
-    """Let upstream become what it is when the last request arrives."""
-    standin.behaviour.quirks = scenario.then or scenario.quirks
-    standin.behaviour.continuity = scenario.continuity
-    if scenario.expires:
-        standin.ledger.expire()
 
 
 def expected(scenario: Scenario, past: Past) -> str:
@@ -162,6 +107,28 @@ async def test_with_the_proxy_the_refusal_is_the_same(scenario: Scenario, *, str
         assert answer.raw == straight.raw
     assert [one.body for one in tries] == [body]
     assert "healed" not in answer.mark
+
+
+@pytest.mark.parametrize(("scenario", "stream"), cases(one_of_each()))
+async def test_tokens_are_counted_of_what_would_be_served(
+    scenario: Scenario, *, stream: bool
+) -> None:
+    """`input_tokens` has the same rules, and so the same cures."""
+    path = "/responses/input_tokens"
+    async with (
+        client_of(scenario, stream=stream) as (standin, client),
+        proxied(standin) as proxy,
+    ):
+        made_at = proxy if scenario.made == "proxied" else standin.base_url
+        past = await history(scenario, client, made_at)
+        turn(scenario, standin)
+        body = client.last(written(scenario.sent, past, scenario.more), past)
+        answer = await client.send(proxy, body, path)
+        last = standin.received[-1]
+
+    received = msgspec.convert(last.json, dict[str, Any])["input"]
+    assert (answer.status, answer.said, last.path) == (200, "", "/v1" + path)
+    assert received == written(scenario.want or "", past, scenario.more)
 
 
 def test_every_row_of_the_survey_has_a_scenario() -> None:
