@@ -83,7 +83,7 @@ def _repeated(pieces: list[Piece], *, exact: bool) -> tuple[list[Piece], list[Pi
     for piece in _best_first(pieces):
         item = piece.item
         before = first.setdefault(item.id, piece)
-        if not item.id or piece.is_output or before is piece:
+        if not item.id or before is piece:
             continue
         is_copy = item.raw == before.item.raw if exact else _says_the_same(piece, before)
         (copies if is_copy else others).append(piece)
