@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from proxy.core.capture import Capture
 from proxy.core.inject import Outcome
 
-__all__ = ["Exchange", "Route"]
+__all__ = ["Exchange", "Limits", "Route"]
 
 
 class Route:
@@ -15,6 +15,22 @@ class Route:
     RESPONSES = "responses"  # POST …/responses: replay and capture
     RETRIEVE = "retrieve"  # GET …/responses/{id}: capture
     OTHER = "other"  # passes through
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """
+    Bounds on what is held in memory for one exchange, in bytes.
+
+    Attributes:
+        inspect_max_bytes: Of a request's body as it comes; a larger one is streamed on unread.
+        decoded_max_bytes: Of an encoded one once it is decoded; a larger one is sent on unread.
+        capture_max_bytes: Of an answer, or of one event of a stream; a larger one is not captured.
+    """
+
+    inspect_max_bytes: int
+    decoded_max_bytes: int
+    capture_max_bytes: int
 
 
 @dataclass(slots=True)

@@ -70,7 +70,7 @@ async def heal(  # noqa: PLR0913, PLR0917 (all that takes part in it)
 def _diagnose(response: aiohttp.ClientResponse, read: bytes, account: Account) -> Refusal:
     try:
         encoding = response.headers.get(hdrs.CONTENT_ENCODING, "")
-        return diagnose(response.status, decoder_for(encoding).feed(read))
+        return diagnose(response.status, decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read))
     except Undecodable:
         return Refusal.OTHER
     except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
