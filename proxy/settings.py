@@ -142,6 +142,11 @@ class Settings(BaseSettings):
         description="Bytes of a request that are read to give reasoning back. A larger request "
         "is streamed through unread; every request in flight may hold this much memory.",
     )
+    decoded_max_bytes: Count = Field(
+        default=64 * MIB,
+        description="Bytes that a request with a Content-Encoding may decode to and still be read. "
+        "A larger one is sent on as it came; every one in flight may hold this much besides.",
+    )
     capture_max_bytes: Count = Field(
         default=64 * MIB,
         description="Bytes of an answer that are read to capture its reasoning. A larger answer "

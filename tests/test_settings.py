@@ -262,6 +262,7 @@ def test_settings_are_frozen() -> None:
         ("conversation_max_bytes", 8 * 1024**2),
         ("memory_max_bytes", 256 * 1024**2),
         ("inspect_max_bytes", 32 * 1024**2),
+        ("decoded_max_bytes", 64 * 1024**2),
         ("capture_max_bytes", 64 * 1024**2),
         ("store_timeout_ms", 250),
         ("connect_timeout_s", 10),

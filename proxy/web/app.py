@@ -24,7 +24,8 @@ from proxy.core.inject import Anchors
 from proxy.settings import Settings
 from proxy.web.account import Account
 from proxy.web.admin import admin_app
-from proxy.web.forward import Forward, Limits
+from proxy.web.exchange import Limits
+from proxy.web.forward import Forward
 from proxy.web.replay import Replay, ReplaySettings
 from proxy.web.server import Server, silent
 
@@ -61,7 +62,11 @@ class App:
             settings.upstream_url,
             self._upstream,
             None if settings.mode == "off" else self._replay(),
-            Limits(settings.inspect_max_bytes, settings.capture_max_bytes),
+            Limits(
+                settings.inspect_max_bytes,
+                settings.decoded_max_bytes,
+                settings.capture_max_bytes,
+            ),
             Account(self.metrics, self.log, time.monotonic),
         )
         self._runners: list[web.ServerRunner | web.AppRunner] = []

@@ -76,8 +76,8 @@ class Prepared:
     A request as it shall go out.
 
     Attributes:
-        original: The very bytes that came.
-        body: The same object, unless something is edited.
+        original: What the client said: the bytes that came, decoded where that was possible.
+        body: The same object, unless something is edited. Then it is not encoded.
     """
 
     original: bytes
