@@ -21,6 +21,7 @@ from proxy.adapters.upstream import Upstream
 from proxy.addresses import host_and_port, redacted
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Anchors
+from proxy.core.profiles import profile_of
 from proxy.settings import Settings
 from proxy.web.account import Account
 from proxy.web.admin import admin_app
@@ -47,6 +48,7 @@ class App:
     def __init__(self, settings: Settings) -> None:
         """Put the parts together; needs a running loop, opens no port yet."""
         self.settings = settings
+        self._profile = profile_of(settings.upstream_profile, settings.upstream_url)
         self.url = self.admin_url = ""
         self.metrics = Metrics()
         self.log = Log(settings.log_level, settings.log_format)
@@ -79,6 +81,7 @@ class App:
             scope_secret=settings.scope_secret.get_secret_value(),
             is_shadow=settings.mode == "shadow",
             anchors=Anchors(settings.anchors),
+            profile=self._profile,
             include=settings.include,
             heals=settings.heal == "on",
             repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
@@ -105,6 +108,7 @@ class App:
             listen=self.url,
             admin=self.admin_url,
             upstream=redacted(self.settings.upstream_url),
+            profile=self._profile.name,
             store=redacted(self.settings.store_url),
             mode=self.settings.mode,
         )
