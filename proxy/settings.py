@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from proxy import addresses
+from proxy.core.heal.repair import Repair
 
 __all__ = ["Settings", "SettingsError", "env_of", "flag_of", "load"]
 
@@ -45,9 +46,19 @@ def _utf8(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _repairs(written: str) -> str:
+    """Take `none`, or names of repairs by comma."""
+    names = [name.strip() for name in written.split(",")]
+    known = [repair.value for repair in Repair]
+    if names != ["none"] and not set(names) <= set(known):
+        raise ValueError(f"name some of {','.join(known)}, or none")
+    return ",".join(names)
+
+
 UpstreamUrl = Annotated[str, AfterValidator(addresses.upstream_url)]
 StoreUrl = Annotated[str, AfterValidator(addresses.store_url)]
 Listen = Annotated[str, AfterValidator(addresses.listen)]
+RepairNames = Annotated[str, AfterValidator(_repairs)]
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -98,6 +109,17 @@ class Settings(BaseSettings):
         description="Whether to ask for reasoning.encrypted_content where the client did not: auto "
         "(when upstream keeps no items, so that ids alone mean nothing to it), always (of every "
         "model that may reason), never: then much cannot be given back.",
+    )
+    heal: Literal["on", "off"] = Field(
+        default="on",
+        description="Whether a request that upstream refuses for something that can be mended is "
+        "sent once more, mended. off: also a refusal of what was given back reaches the client.",
+    )
+    repairs: RepairNames = Field(
+        default="duplicates,hollow,foreign,dangling",
+        description="What is mended before the first try, by comma: duplicates (exact copies), "
+        "hollow (an id alone, to an upstream that keeps nothing), foreign (reasoning of another "
+        "model or account, or refused before), dangling (reasoning at the very end); none.",
     )
     ttl_s: Count = Field(
         default=604_800,  # 7 days

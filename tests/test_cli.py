@@ -53,6 +53,8 @@ def test_every_setting_has_a_flag(served: list[Settings], name: str) -> None:
         "mode": "off",
         "anchors": "tool_calls",
         "include": "never",
+        "heal": "off",
+        "repairs": "none",
         "scope_secret": SECRET,
         "log_format": "json",
         "log_level": "error",

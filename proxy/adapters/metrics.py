@@ -3,12 +3,14 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 
 from proxy import __version__
-from proxy.core.heal import Refusal
+from proxy.core.capture import CONTEXTS, REMOVALS
+from proxy.core.heal.diagnosis import Fault
+from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
 
 __all__ = ["ASKED", "CAPTURED", "ENDED", "ROUTES", "Metrics"]
 
-ROUTES = ("responses", "retrieve", "other")
+ROUTES = ("responses", "compact", "input_tokens", "retrieve", "other")
 # How an exchange ended; errors of ours have their own code instead.
 ENDED = ("ok", "refused", "upstream_error", "cut_off", "client_gone")
 # What became of a request on a replayed route, before it was sent.
@@ -58,6 +60,13 @@ class Metrics:
         self.captures = counter("captures", "Answers on captured routes, by result.", "result")
         self.captured_items = counter("captured_items", "Reasoning items kept.")
         self.heals = counter("heals", "Refused requests sent once more.", "diagnosis", "result")
+        self.repairs = counter("repairs", "Items mended before the first try.", "repair")
+        self.removed_items = counter(
+            "removed_items", "Reasoning that upstream says it left out of its input.", "reason"
+        )
+        self.reasoning_contexts = counter(
+            "reasoning_contexts", "Answers by how much reasoning upstream went by.", "context"
+        )
         self.store_operations = counter(
             "store_operations", "Store operations by outcome.", "operation", "outcome"
         )
@@ -104,15 +113,19 @@ class Metrics:
         for operation in ("recall", "save", "check"):
             for outcome in ("ok", "error", "timeout", "skipped"):
                 self.store_operations.labels(operation, outcome)
-        for fate in Outcome:
-            self.items.labels(fate.value)
-        for result in ASKED:
-            self.requests.labels(result)
-        for result in CAPTURED:
-            self.captures.labels(result)
-        for diagnosis in (Refusal.INCLUDE, Refusal.INPUT):
+        for counter, words in (
+            (self.items, [fate.value for fate in Outcome]),
+            (self.requests, ASKED),
+            (self.captures, CAPTURED),
+            (self.repairs, [repair.value for repair in Repair]),
+            (self.removed_items, REMOVALS),
+            (self.reasoning_contexts, CONTEXTS),
+        ):
+            for word in words:
+                counter.labels(word)
+        for fault in set(Fault) - {Fault.OTHER}:
             for result in ("cured", "refused"):
-                self.heals.labels(diagnosis.value, result)
+                self.heals.labels(fault.value, result)
         self.store_up.set(1)
 
     def exposition(self) -> bytes:

@@ -5,9 +5,11 @@ One `Capture` follows one answer, plain or streamed. It is fed what the client i
 holds the client up: whatever it cannot follow it gives up on, and says why.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from proxy.core import spans
 from proxy.core.items import Item, Role, read_item
@@ -25,13 +27,24 @@ from proxy.core.turns import (
     turn_id,
 )
 
-__all__ = ["Capture", "Origin", "Snapshot"]
+__all__ = ["CONTEXTS", "REMOVALS", "Capture", "Origin", "Snapshot"]
 
 _DONE = "response.output_item.done"
 _ADDED = "response.output_item.added"
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _PENDING = frozenset({"queued", "in_progress"})
 _STARTS = frozenset({"response.created", "response.queued", "response.in_progress"})
+# Why upstream says that it left reasoning out of what it read, and how much it goes by: words of
+# the API's (OpenAI Python SDK 3.52, `response.py`, `shared/reasoning.py`); others count as "other".
+REMOVALS = (
+    "organization_mismatch",
+    "end_user_mismatch",
+    "model_mismatch",
+    "prefix_mismatch",
+    "turn_boundary",
+    "other",
+)
+CONTEXTS = ("auto", "current_turn", "all_turns", "other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +103,10 @@ class Capture:
 
     Call `feed` with each chunk of a stream, or `read` with a whole JSON answer. Whenever `dirty`
     is true afterwards there is something that should be saved before the client sees the chunk.
+
+    Attributes:
+        removed: How many reasoning items upstream says it left out, by one of REMOVALS.
+        reasoning_context: How much reasoning it went by, one of CONTEXTS; "" if it did not say.
     """
 
     def __init__(self, origin: Origin, frame_max_bytes: int) -> None:
@@ -97,6 +114,8 @@ class Capture:
         self.dirty = False
         self.gave_up = ""  # why, when it no longer follows
         self.reasoning_items = 0
+        self.removed: Counter[str] = Counter()
+        self.reasoning_context = ""
         self._origin = origin
         self._events = Events(frame_max_bytes)
         self._parts: dict[int, _Part] = {}
@@ -182,6 +201,7 @@ class Capture:
         stored = _value(response, found, "store")
         self._is_stored = stored == b"true" if stored in (b"true", b"false") else self._is_stored
         self.dirty = self.dirty or self._status == "queued"
+        self._note(response, found)
         output = found.get("output")
         if kind not in _ENDS or output is None:
             return
@@ -198,6 +218,17 @@ class Capture:
                 self._blobs[index].add(blob_digest(item))
             elif item.id not in ids:
                 self._parts[index] = _part(item)
+
+    def _note(self, response: bytes, found: dict[str, spans.Member]) -> None:
+        """Note what upstream says it did to the reasoning that it was given."""
+        transformations = _decoded(_value(response, found, "input_transformations"))
+        if isinstance(transformations, list):
+            reasons = (one.get("reason") for one in transformations if isinstance(one, dict))
+            self.removed = Counter(r if r in REMOVALS else "other" for r in reasons)
+        reasoning = _decoded(_value(response, found, "reasoning"))
+        context = reasoning.get("context") if isinstance(reasoning, dict) else None
+        if isinstance(context, str):
+            self.reasoning_context = context if context in CONTEXTS else "other"
 
     def _emitted(self) -> list[Emitted]:
         """Tie each run of reasoning to the item directly behind it; a run with none is left out."""
@@ -220,6 +251,13 @@ def _part(item: Item) -> _Part:
     if item.role is Role.REASONING:
         return _Part(item.id, reasoning=reasoning_of(item))
     return _Part(item.id, emitted=emitted_of(item), is_finished=item.is_finished)
+
+
+def _decoded(raw: bytes) -> object:
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
 
 
 def _value(body: bytes, found: dict[str, spans.Member], key: str) -> bytes:

@@ -4,7 +4,7 @@ from proxy.core import spans
 from proxy.core.request import Request
 from proxy.core.spans import Edit, Member, Unspliceable
 
-__all__ = ["INCLUDE", "include_edit"]
+__all__ = ["INCLUDE", "exclude_edit", "include_edit"]
 
 INCLUDE = "reasoning.encrypted_content"
 _VALUE = b'"' + INCLUDE.encode() + b'"'
@@ -32,6 +32,24 @@ def include_edit(request: Request) -> Edit | None:
         return None
     at = member.start + 1
     return Edit(at, at, _VALUE + (b"," if given else b""))
+
+
+def exclude_edit(request: Request) -> Edit | None:
+    """Return the edit that takes it out of a request's `include`; None where it is not in it."""
+    member = request.members.get("include")
+    if member is None:
+        return None
+    try:
+        elements = _elements(request, member)
+    except Unspliceable:
+        return None
+    others = [request.body[start:end] for start, end in elements]
+    others = [raw for raw in others if spans.text(raw) != INCLUDE]
+    if len(others) == len(elements):
+        return None
+    if not others:
+        return spans.remove(request.body, request.members, "include")
+    return Edit(member.start, member.end, b"[" + b",".join(others) + b"]")
 
 
 def _elements(request: Request, member: Member) -> list[tuple[int, int]]:

@@ -148,6 +148,13 @@ class Item:
         return spans.text(self._head.encrypted_content) or ""
 
     @property
+    def is_hollow(self) -> bool:
+        """Whether it is reasoning with nothing in it but its id: it stands for a stored item."""
+        if self.role is not Role.REASONING or not self.id or self.blob:
+            return False
+        return bytes(self._head.content) in (b"", b"null", b"[]")
+
+    @property
     def takes_id(self) -> bool:
         """
         Whether an `id` may be added to it.

@@ -20,6 +20,7 @@ __all__ = [
     "Recalled",
     "choose",
     "key_of_response",
+    "keys_of_name",
     "keys_of_request",
     "keys_of_turn",
     "response_named_by",
@@ -80,10 +81,17 @@ def key_of_response(response_id: str) -> Key:
     return digest(b"r", response_id.encode("utf-8", "surrogatepass"))
 
 
+def keys_of_name(name: str) -> list[Key]:
+    """Return the keys of the conversation that an item's id or `call_id` belongs to."""
+    return _certain(name, "", "")
+
+
 def keys_of_turn(turn: Turn, response_id: str) -> list[Key]:
     """Return every key that shall lead to a turn's conversation."""
     keys = [key_of_response(response_id)]
     for item in turn.items:
+        for part in item.run:
+            keys += _certain(part.id, "", "")
         keys += _certain(item.id, item.call_id, item.name)
         keys += _doubtful(item.content, turn.context)
     return list(dict.fromkeys(keys))
@@ -170,4 +178,4 @@ def response_named_by(item: Item) -> str:
 
 
 def _is_anchor(item: Item) -> bool:
-    return item.role in (Role.MODEL, Role.REFERENCE)
+    return item.role in (Role.MODEL, Role.REFERENCE) or item.is_hollow

@@ -10,7 +10,7 @@ from hashlib import blake2b, sha256
 
 from proxy.core.items import digest
 
-__all__ = ["CONVERSATION_HEADER", "hint_of", "scope_of"]
+__all__ = ["CONVERSATION_HEADER", "account_of", "hint_of", "scope_of"]
 
 # Ours, for applications that know their conversation's name; it is not sent on.
 CONVERSATION_HEADER = "x-reasoning-replay-conversation"
@@ -18,6 +18,8 @@ CONVERSATION_HEADER = "x-reasoning-replay-conversation"
 _CREDENTIALS = ("authorization", "api-key", "x-api-key")
 # Encrypted content is bound to the organisation; projects are separate tenants of one key.
 _PART_OF_SCOPE = ("openai-organization", "openai-project", "chatgpt-account-id")
+# Who the blobs are issued for. A key may change within an account, and its blobs stay good.
+_ACCOUNTS = ("openai-organization", "chatgpt-account-id")
 # What clients of today send; two conversations may share one, so it only ever breaks a tie.
 _HINTS = (
     CONVERSATION_HEADER,
@@ -50,6 +52,12 @@ def scope_of(headers: Mapping[str, str], upstream: str, secret: str) -> bytes | 
         state.update(len(value).to_bytes(8, "little"))
         state.update(value)
     return state.digest()
+
+
+def account_of(headers: Mapping[str, str]) -> bytes:
+    """Return a digest of the account that a request names; b"" when it names none."""
+    named = [headers.get(name, "").encode("utf-8", "surrogateescape") for name in _ACCOUNTS]
+    return digest(b"account", *named) if any(named) else b""
 
 
 def hint_of(headers: Mapping[str, str], body_field: Callable[[str], str]) -> bytes:

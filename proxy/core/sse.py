@@ -8,7 +8,7 @@ Framing: https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 import re
 
-__all__ = ["Events"]
+__all__ = ["Events", "first_event"]
 
 # A blank line, whichever of the three line ends the upstream writes or mixes.
 _END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
@@ -78,6 +78,16 @@ class Events:
         self._buffer.clear()
         data = _data(frame) if _WORTH.search(frame) is not None else b""
         return [data] if data else []
+
+
+def first_event(stream: bytes) -> bytes | None:
+    """
+    Return the data of a stream's first event; None while that is not whole.
+
+    b"" where a comment comes first.
+    """
+    end = _END.search(stream)
+    return _data(stream[: end.start()]) if end is not None else None
 
 
 def _data(frame: bytes) -> bytes:

@@ -5,7 +5,8 @@ A turn is written as MessagePack arrays behind one byte of format version.
 Whoever meets a version that it does not know treats the turn as not there.
 """
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Collection, Iterable
 
 import msgspec
 from msgspec import structs
@@ -18,6 +19,9 @@ __all__ = ["Context", "Emitted", "Reasoning", "Turn", "decode_turn", "encode_tur
 FORMAT = b"\x01"
 LINK_BYTES = 8
 TAIL_LINKS = 8
+
+# An item of more bytes (a generated image, a long file) is known by its digest alone.
+RAW_MAX_BYTES = 32 * 1024
 
 # Output-only: refused on input by some upstream (Azure: `status`; OpenAI SDKs strip `created_by`).
 _OUTPUT_ONLY = ("status", "created_by")
@@ -58,7 +62,9 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     Attributes:
         content: As `Item.content`.
         run: The reasoning ahead of it; () when there was none, or when `withheld`.
-        withheld: There was reasoning, but it may not go back: the item never finished.
+        withheld: There was reasoning, but it may not go back: the item never finished, or
+            upstream has refused the reasoning since.
+        raw: Its JSON as upstream wrote it, less what input refuses; b"" when over RAW_MAX_BYTES.
     """
 
     type: str
@@ -68,6 +74,7 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     content: bytes
     run: tuple[Reasoning, ...] = ()
     withheld: bool = False
+    raw: bytes = b""
 
     def after(self, run: tuple[Reasoning, ...], *, withheld: bool) -> "Emitted":
         """Return the same item behind a run of reasoning."""
@@ -121,6 +128,16 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     context: Context
     items: tuple[Emitted, ...]
 
+    def without_reasoning(self, refused: Collection[bytes]) -> "Turn":
+        """Return the same turn less every run of which upstream has refused a blob."""
+        items = tuple(
+            item.after((), withheld=True)
+            if any(blob in refused for part in item.run for blob in part.blobs)
+            else item
+            for item in self.items
+        )
+        return self if items == self.items else structs.replace(self, items=items)
+
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Turn)
@@ -143,7 +160,11 @@ def reasoning_of(item: Item) -> Reasoning | None:
 
 def emitted_of(item: Item) -> Emitted:
     """Return what is kept of an item that is not reasoning."""
-    return Emitted(item.type, item.id, item.call_id, item.name, item.content)
+    raw = b""
+    if len(item.raw) <= RAW_MAX_BYTES:
+        with contextlib.suppress(Unspliceable):
+            raw = without(item.raw, ("created_by",))
+    return Emitted(item.type, item.id, item.call_id, item.name, item.content, raw=raw)
 
 
 def blob_digest(item: Item) -> bytes:

@@ -31,15 +31,22 @@ class Account:
         metrics.exchange_seconds.labels(exchange.route).observe(took_s)
         if exchange.first_byte_ms:
             metrics.first_byte_seconds.observe(exchange.first_byte_ms / 1000)
-        if exchange.route == Route.RESPONSES:
+        if exchange.route in Route.REPLAYED:
             if exchange.asked:
                 metrics.requests.labels(exchange.asked).inc()
             metrics.before_seconds.observe(exchange.before_ms / 1000)
             for outcome, count in exchange.outcomes.items():
                 metrics.items.labels(outcome.value).inc(count)
+            for repair, count in exchange.repairs.items():
+                metrics.repairs.labels(repair.value).inc(count)
         if exchange.captured:
             metrics.captures.labels(exchange.captured).inc()
             metrics.captured_items.inc(exchange.captured_items)
+        if exchange.capture is not None:
+            for reason, count in exchange.capture.removed.items():
+                metrics.removed_items.labels(reason).inc(count)
+            if exchange.capture.reasoning_context:
+                metrics.reasoning_contexts.labels(exchange.capture.reasoning_context).inc()
         self.log.info(
             "exchange",
             route=exchange.route,
@@ -48,6 +55,7 @@ class Account:
             asked=exchange.asked or None,
             captured=exchange.captured or None,
             healed=exchange.healed or None,
+            repaired=exchange.repairs.total() or None,
             **_counts(exchange),
             captured_items=exchange.captured_items,
             before_ms=round(exchange.before_ms, 2),
@@ -62,6 +70,8 @@ def mark(exchange: Exchange, *, is_shadow: bool) -> str:
     members = [f"{name}={count}" for name, count in {"injected": 0, **_counts(exchange)}.items()]
     if is_shadow:
         members.append("shadow")
+    if exchange.repairs:
+        members.append(f"repaired={exchange.repairs.total()}")
     if exchange.healed:
         members.append(f"healed={exchange.healed}")
     if exchange.asked not in ("", "planned"):

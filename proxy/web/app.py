@@ -19,6 +19,7 @@ from proxy.adapters.redis_store import RedisStore
 from proxy.adapters.store import Bounds, Store
 from proxy.adapters.upstream import Upstream
 from proxy.addresses import host_and_port, redacted
+from proxy.core.heal.repair import Repair
 from proxy.core.inject import Anchors
 from proxy.settings import Settings
 from proxy.web.account import Account
@@ -74,6 +75,8 @@ class App:
             is_shadow=settings.mode == "shadow",
             anchors=Anchors(settings.anchors),
             include=settings.include,
+            heals=settings.heal == "on",
+            repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
             frame_max_bytes=settings.capture_max_bytes,
         )
         return Replay(plain, self.store, time.monotonic, lambda: time.time_ns() // 1_000_000)

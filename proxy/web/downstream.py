@@ -27,12 +27,26 @@ async def pump(
     response: aiohttp.ClientResponse,
     downstream: web.StreamResponse,
     reader: Reader | None,
+    read: bytes,
 ) -> bool:
-    """Pass an answer's body on; False when upstream broke it off."""
+    """
+    Pass an answer's body on.
+
+    Args:
+        exchange: Counts the bytes.
+        response: Upstream's.
+        downstream: The client's; its head is out.
+        reader: Learns from it; None when there is nothing to learn.
+        read: What was read of the body already.
+
+    Returns:
+        False when upstream broke it off.
+    """
     is_whole = True
     while True:
         try:
-            chunk = await response.content.readany()
+            chunk = read or await response.content.readany()
+            read = b""
         except (TimeoutError, aiohttp.ClientError, OSError):
             is_whole = False
             chunk = left_over(response)

@@ -15,8 +15,8 @@ __all__ = [
     "NO_WEBSOCKET",
     "Fault",
     "ProxyError",
-    "answer",
     "of_upstream",
+    "refusal_of",
 ]
 
 # On replayed routes it says what was done; on our own errors, that they are ours.
@@ -91,7 +91,7 @@ def of_upstream(error: UpstreamError, upstream: str) -> Fault:
     )
 
 
-def answer(fault: Fault) -> web.Response:
+def refusal_of(fault: Fault) -> web.Response:
     """Return the response that tells a client of an error."""
     body = {
         "error": {

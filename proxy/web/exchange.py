@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from proxy.core.capture import Capture
+from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
 
 __all__ = ["Exchange", "Route"]
@@ -13,8 +14,12 @@ class Route:
     """What an exchange is to us; also the label that it is counted under."""
 
     RESPONSES = "responses"  # POST …/responses: replay and capture
+    COMPACT = "compact"  # POST …/responses/compact: replay
+    INPUT_TOKENS = "input_tokens"  # POST …/responses/input_tokens: replay
     RETRIEVE = "retrieve"  # GET …/responses/{id}: capture
     OTHER = "other"  # passes through
+
+    REPLAYED = frozenset({RESPONSES, COMPACT, INPUT_TOKENS})
 
 
 @dataclass(slots=True)
@@ -25,7 +30,9 @@ class Exchange:
     Attributes:
         scope: Whose; None when nothing may be kept or injected.
         asked: One of `metrics.ASKED`, or "" on other routes.
+        account: Whose blobs are issued to it, as far as the request says; b"" when it does not.
         outcomes: What became of the reasoning of the request.
+        repairs: How many of its items were mended before it was sent.
         edited: Whether the request goes out otherwise than it came.
         capture: Follows the answer; None when it is not captured.
         saved_keys: Keys of the turn that the store has been given already.
@@ -34,9 +41,11 @@ class Exchange:
     route: str
     started_s: float
     scope: bytes | None = None
+    account: bytes = b""
     asked: str = ""
     captured: str = ""
     outcomes: Counter[Outcome] = field(default_factory=Counter)
+    repairs: Counter[Repair] = field(default_factory=Counter)
     edited: bool = False
     healed: str = ""
     capture: Capture | None = None
@@ -52,8 +61,22 @@ class Exchange:
         """Note that preparing the request failed: it goes out as it came."""
         self.asked, self.capture, self.edited = "failed", None, False
         self.outcomes.clear()
+        self.repairs.clear()
 
-    def take_back(self) -> None:
-        """Note that the edits were refused: the request went out as it came after all."""
-        self.outcomes[Outcome.REFUSED] += self.outcomes.pop(Outcome.INJECTED, 0)
-        self.outcomes.pop(Outcome.DEGRADED, None)
+    def heal(self, fault: str, injected: int, *, takes_back: bool) -> None:
+        """
+        Note that another request was taken in place of the first.
+
+        Args:
+            fault: What the first was refused for.
+            injected: How many reasoning items of ours are in the one that was taken.
+            takes_back: It was the client's own, to the byte.
+        """
+        self.healed = fault
+        before = self.outcomes.pop(Outcome.INJECTED, 0)
+        self.outcomes += Counter(
+            {Outcome.INJECTED: injected, Outcome.REFUSED: max(0, before - injected)}
+        )
+        if takes_back:
+            self.outcomes.pop(Outcome.DEGRADED, None)
+            self.repairs.clear()

@@ -12,12 +12,11 @@ from aiohttp import web
 
 from proxy.adapters.upstream import Upstream, UpstreamError, ending_with_connection
 from proxy.core.headers import for_downstream
-from proxy.core.heal import is_refusal
 from proxy.web.account import Account, mark
 from proxy.web.downstream import Passed, pump
-from proxy.web.errors import BUG, MARK, Fault, ProxyError, answer, of_upstream
+from proxy.web.errors import BUG, MARK, Fault, ProxyError, of_upstream, refusal_of
 from proxy.web.exchange import Exchange, Route
-from proxy.web.heal import heal
+from proxy.web.heal import Answer, Healer
 from proxy.web.intake import Intake, Outgoing, headers_of
 from proxy.web.reader import Reader, reader_for
 from proxy.web.replay import Replay, route_of
@@ -68,6 +67,8 @@ class Forward:
         )
         self._upstream = upstream
         self._replay = replay
+        heals = replay is not None and replay.heals
+        self._healer = Healer(replay, account) if replay is not None and heals else None
         self._limits = limits
         self._account = account
         self.is_draining = False
@@ -86,7 +87,7 @@ class Forward:
             return await self._run(exchange, request, path)
         except ProxyError as error:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
-            return answer(error.fault)
+            return refusal_of(error.fault)
         except ConnectionResetError:
             raise  # the client has left
         except Exception as error:
@@ -96,7 +97,7 @@ class Forward:
             if exchange.status:
                 raise  # the answer has begun: all that is left is to cut it off
             exchange.status = BUG.status
-            return answer(BUG)
+            return refusal_of(BUG)
         finally:
             self.in_flight -= 1
             if not self.in_flight:
@@ -117,20 +118,16 @@ class Forward:
         sent = self._account.clock()
         response = await self._send(outgoing)
         exchange.first_byte_ms = (self._account.clock() - sent) * 1000
-        read = b""
+        answer = Answer(response)
         try:
-            if exchange.edited and is_refusal(response.status) and prepared and self._replay:
-                response, read = await heal(
-                    exchange,
-                    response,
-                    prepared,
-                    lambda body: self._send(outgoing.with_body(body)),
-                    self._replay,
-                    self._account,
+            if self._healer is not None and prepared is not None:
+                answer = await self._healer.heal(
+                    exchange, response, prepared, lambda body: self._send(outgoing.with_body(body))
                 )
-            return await self._tee(exchange, request, response, read)
+            return await self._tee(exchange, request, answer)
         finally:
-            response.close()  # an answer that was read to its end is back in the pool already
+            answer.response.close()  # one that was read to its end is back in the pool already
+            response.close()
 
     # --- send ---
 
@@ -148,26 +145,24 @@ class Forward:
         self,
         exchange: Exchange,
         request: web.BaseRequest,
-        response: aiohttp.ClientResponse,
-        read: bytes,
+        answer: Answer,
     ) -> web.StreamResponse:
         """Write every chunk as it comes; what completes an item, once it has been saved."""
+        response = answer.response
         downstream = Passed(status=response.status, reason=response.reason)
         for name, value in for_downstream(headers_of(response.raw_headers)):
             downstream.headers.add(name, value)
         reader: Reader | None = None
         if self._replay is not None and exchange.route != Route.OTHER:
             reader = self._reader(self._replay, exchange, response)
-            if exchange.route == Route.RESPONSES:
+            if exchange.route in Route.REPLAYED:
                 downstream.headers[MARK] = mark(exchange, is_shadow=self._replay.is_shadow)
         if self.is_draining:
             downstream.force_close()  # the next request of this client is for another replica
         exchange.status = response.status
         await downstream.prepare(request)
-        if read:
-            await downstream.write(read)
         with ending_with_connection(response):
-            is_whole = await pump(exchange, response, downstream, reader)
+            is_whole = await pump(exchange, response, downstream, reader, answer.read)
         if is_whole:
             await downstream.write_eof()
             exchange.outcome = _OUTCOMES.get(response.status // 100, "ok")

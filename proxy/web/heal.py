@@ -1,90 +1,170 @@
-"""Send a refused request once more, without the edit of ours that may be the cause."""
+"""Send a refused request once more, mended; and hand the first answer on if that was no better."""
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import aiohttp
 from aiohttp import hdrs
 
 from proxy.adapters.upstream import ending_with_connection
 from proxy.core.coding import Undecodable, decoder_for
-from proxy.core.heal import Refusal, diagnose, is_refusal
+from proxy.core.heal.cure import Cure
+from proxy.core.heal.diagnosis import (
+    Diagnosis,
+    Fault,
+    diagnose,
+    is_refusal,
+    is_refusing_event,
+)
+from proxy.core.spans import Unspliceable
+from proxy.core.sse import first_event
 from proxy.web.account import Account
 from proxy.web.errors import ProxyError
 from proxy.web.exchange import Exchange
 from proxy.web.replay import Prepared, Replay
 
-__all__ = ["heal"]
+__all__ = ["Answer", "Healer"]
 
 # An error body longer than this is not one that anything could be read from.
 REFUSAL_MAX_BYTES = 256 * 1024
+# A stream is held up until its first event is known, but for no longer, and no more of it.
+FIRST_EVENT_MAX_BYTES = 64 * 1024
+FIRST_EVENT_MAX_S = 5.0
+_OK = range(200, 300)
 
 Send = Callable[[bytes], Awaitable[aiohttp.ClientResponse]]
 
 
-async def heal(  # noqa: PLR0913, PLR0917 (all that takes part in it)
-    exchange: Exchange,
-    response: aiohttp.ClientResponse,
-    prepared: Prepared,
-    send: Send,
-    replay: Replay,
-    account: Account,
-) -> tuple[aiohttp.ClientResponse, bytes]:
+@dataclass(slots=True)
+class Answer:
     """
-    Look into a refusal of a request that we edited; send it again, once, if the edit may be why.
+    An answer of upstream's.
 
-    Args:
-        exchange: Its outcomes are corrected.
-        response: The refusal; closed when another answer takes its place.
-        prepared: What was sent, and what it would be with less of ours.
-        send: Sends a body as the first was sent; raises ProxyError.
-        replay: Remembers models that refuse `include`.
-        account: Counts.
-
-    Returns:
-        The answer to forward, and what was read of its body already.
+    Attributes:
+        read: What was read of its body already.
+        diagnosis: What it refuses; None when it does not.
     """
-    read = await _up_to(response, REFUSAL_MAX_BYTES)
-    diagnosis = _diagnose(response, read, account)
-    if diagnosis is Refusal.INCLUDE and prepared.without_include is not None:
-        body = prepared.without_include
-    elif diagnosis is Refusal.INPUT:
-        body = prepared.original  # the client gets the answer to its own bytes
-    else:
-        return response, read
-    try:
-        again = await send(body)
-    except ProxyError:
-        return response, read
-    response.close()
-    is_cured = not is_refusal(again.status)
-    exchange.healed = diagnosis.value
-    if diagnosis is Refusal.INPUT:
-        exchange.take_back()
-    elif is_cured:
-        replay.remember_refusal(exchange, prepared.model)
-    account.metrics.heals.labels(diagnosis.value, "cured" if is_cured else "refused").inc()
-    return again, b""
+
+    response: aiohttp.ClientResponse
+    read: bytes = b""
+    diagnosis: Diagnosis | None = None
 
 
-def _diagnose(response: aiohttp.ClientResponse, read: bytes, account: Account) -> Refusal:
-    try:
+class Healer:
+    """Looks into refusals, and has what can be cured sent once more: once, if at all."""
+
+    def __init__(self, replay: Replay, account: Account) -> None:
+        """
+        Keep what is shared by all exchanges.
+
+        Args:
+            replay: Decides on the cure, and learns from it.
+            account: Counts.
+        """
+        self._replay = replay
+        self._account = account
+
+    async def heal(
+        self,
+        exchange: Exchange,
+        response: aiohttp.ClientResponse,
+        prepared: Prepared,
+        send: Send,
+    ) -> Answer:
+        """
+        Return the answer to forward; the one that is not forwarded is closed.
+
+        Args:
+            exchange: Its outcomes are corrected.
+            response: The first answer; nothing of it was read or forwarded.
+            prepared: What was sent.
+            send: Sends a body as the first was sent; raises ProxyError.
+        """
+        first = await self._look(response)
+        if first.diagnosis is None or first.diagnosis.fault is Fault.OTHER:
+            return first
+        cure = await self._cure(exchange, prepared, first.diagnosis)
+        if cure is None:
+            return first
+        fault = first.diagnosis.fault
+        again = await self._again(send, cure)
+        if again is None:
+            self._account.metrics.heals.labels(fault.value, "refused").inc()
+            return first
+        first.response.close()
+        self._account.metrics.heals.labels(fault.value, "cured").inc()
+        exchange.heal(fault.value, cure.injected, takes_back=cure.takes_back)
+        self._replay.learn(exchange, fault, cure.body)
+        return again
+
+    async def _cure(
+        self, exchange: Exchange, prepared: Prepared, diagnosis: Diagnosis
+    ) -> Cure | None:
+        """Return what to send instead; None when there is no cure."""
+        try:
+            return await self._replay.cure(exchange, prepared, diagnosis)
+        except Unspliceable:
+            return None  # it went out unread, and stays so
+        except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
+            self._account.log.warning("heal_failed", reason=type(error).__name__)
+            return None
+
+    async def _again(self, send: Send, cure: Cure) -> Answer | None:
+        """Send the cured request; None when its answer is no better."""
+        try:
+            response = await send(cure.body)
+        except ProxyError:
+            return None
+        try:
+            again = await self._look(response)
+        except BaseException:  # the client has left
+            response.close()
+            raise
+        if again.diagnosis is None and again.response.status in _OK:
+            return again
+        again.response.close()
+        return None
+
+    async def _look(self, response: aiohttp.ClientResponse) -> Answer:
+        """Read as much of an answer as tells whether it is a refusal."""
         encoding = response.headers.get(hdrs.CONTENT_ENCODING, "")
-        return diagnose(response.status, decoder_for(encoding).feed(read))
-    except Undecodable:
-        return Refusal.OTHER
-    except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
-        account.log.warning("heal_failed", reason=type(error).__name__)
-        return Refusal.OTHER
+        if is_refusal(response.status):
+            read = await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
+            return Answer(response, read, self._diagnose(response.status, encoding, read))
+        if response.status not in _OK or response.content_type != "text/event-stream" or encoding:
+            return Answer(response)
+        read = await _read(
+            response,
+            lambda got: len(got) >= FIRST_EVENT_MAX_BYTES or first_event(got) is not None,
+            FIRST_EVENT_MAX_S,
+        )
+        event = first_event(read)
+        if event is not None and is_refusing_event(event):
+            return Answer(response, read, self._diagnose(400, "", event))
+        return Answer(response, read)
+
+    def _diagnose(self, status: int, encoding: str, read: bytes) -> Diagnosis:
+        try:
+            return diagnose(status, decoder_for(encoding).feed(read))
+        except Undecodable:
+            return Diagnosis(Fault.OTHER)
+        except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
+            self._account.log.warning("heal_failed", reason=type(error).__name__)
+            return Diagnosis(Fault.OTHER)
 
 
-async def _up_to(response: aiohttp.ClientResponse, limit: int) -> bytes:
+async def _read(
+    response: aiohttp.ClientResponse,
+    is_enough: Callable[[bytes], bool],
+    within_s: float | None = None,
+) -> bytes:
     """Read the beginning of an answer's body; the rest, or a broken end, stays where it is."""
-    pieces: list[bytes] = []
-    size = 0
-    broken = contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError)
-    with broken, ending_with_connection(response):
-        while size < limit and (chunk := await response.content.readany()):
-            pieces.append(chunk)
-            size += len(chunk)
-    return b"".join(pieces)
+    got = b""
+    ended = contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError)
+    with ended, ending_with_connection(response):
+        async with asyncio.timeout(within_s):
+            while not is_enough(got) and (chunk := await response.content.readany()):
+                got += chunk
+    return got

@@ -88,7 +88,7 @@ class Intake:
             exchange.asked = "off"
         elif exchange.route == Route.RETRIEVE:
             await self._prepare_retrieval(self._replay, exchange, path, request)
-        elif exchange.route == Route.RESPONSES:
+        elif exchange.route in Route.REPLAYED:
             body = await self._read(exchange, request)
             if isinstance(body, bytes):
                 prepared = await self._prepare(self._replay, exchange, body, request)

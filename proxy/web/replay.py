@@ -6,13 +6,15 @@ What goes wrong in here is counted, and the request goes out as it came.
 """
 
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from proxy.adapters.guarded_store import GuardedStore
 from proxy.core import spans
 from proxy.core.capture import Capture, Origin
+from proxy.core.heal.cure import Cure, asked_of, cure
+from proxy.core.heal.diagnosis import Diagnosis, Fault
+from proxy.core.heal.repair import Repair, Repairs, repair
 from proxy.core.identity import Recognised, recognise
 from proxy.core.include import include_edit
 from proxy.core.inject import Anchors, Outcome, Plan, Policy, plan
@@ -26,23 +28,29 @@ from proxy.core.keys import (
 )
 from proxy.core.models import family, is_known_not_to_reason
 from proxy.core.request import Request, read_request
-from proxy.core.scope import scope_of
+from proxy.core.scope import account_of, scope_of
 from proxy.core.spans import Unspliceable
 from proxy.core.turns import Context, Turn, turn_id
 from proxy.web.exchange import Exchange, Route
+from proxy.web.learned import Learned
 
 __all__ = ["Prepared", "Replay", "ReplaySettings", "route_of"]
 
 _RETRIEVED = re.compile(r"/responses/([^/?]+)$")
-# How long a model that refused `include` is not asked for it again, and of how many we remember it.
-REFUSAL_REMEMBERED_S = 3600.0
-REFUSALS_REMEMBERED = 1024
+_POSTED = {
+    "/responses": Route.RESPONSES,
+    "/responses/compact": Route.COMPACT,
+    "/responses/input_tokens": Route.INPUT_TOKENS,
+}
+# Faults that are the model's own, and so are expected of it from then on.
+_OF_MODEL = frozenset({Fault.INCLUDE, Fault.NO_REASONING_MODEL})
 
 
 def route_of(method: str, path: str) -> str:
     """Return which route a request is on; `path` comes without its query."""
-    if method == "POST" and path.endswith("/responses"):
-        return Route.RESPONSES
+    if method == "POST":
+        ends = (route for end, route in _POSTED.items() if path.endswith(end))
+        return next(ends, Route.OTHER)
     if method == "GET" and _RETRIEVED.search(path):
         return Route.RETRIEVE
     return Route.OTHER
@@ -57,6 +65,8 @@ class ReplaySettings:
     is_shadow: bool
     anchors: Anchors
     include: str
+    heals: bool
+    repairs: Collection[Repair]
     frame_max_bytes: int
 
 
@@ -68,14 +78,10 @@ class Prepared:
     Attributes:
         original: The very bytes that came.
         body: The same object, unless something is edited.
-        without_include: The body less our `include`; None when we added none.
-        model: As asked for.
     """
 
     original: bytes
     body: bytes
-    without_include: bytes | None = None
-    model: str = ""
 
 
 class Replay:
@@ -99,16 +105,17 @@ class Replay:
         """
         self._settings = settings
         self._store = store
-        self._clock = clock
         self._epoch_ms = epoch_ms
         self._policy = Policy(settings.anchors)
         self.is_shadow = settings.is_shadow
-        self._refused: OrderedDict[tuple[bytes, str], float] = OrderedDict()
+        self.heals = settings.heals and not settings.is_shadow
+        self._learned = Learned(clock)
 
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
         """Find out whose exchange it is."""
         settings = self._settings
         exchange.scope = scope_of(headers, settings.upstream_url, settings.scope_secret)
+        exchange.account = account_of(headers)
 
     async def prepare(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str]
@@ -130,9 +137,14 @@ class Replay:
             exchange.asked = "unreadable"
             return Prepared(body, body)
         asked = keys_of_request(request)
-        recalled = await self._store.recall(exchange.scope, asked) if asked else Recalled()
-        recognised = recognise(request, recalled or Recalled())
-        parent = self._parent(request, recognised, recalled or Recalled())
+        found = await self._store.recall(exchange.scope, asked) if asked else Recalled()
+        recalled = found or Recalled()
+        base = body
+        if request.body is body:  # nothing in it had to be read as something else
+            request = self._repaired(exchange, request, recalled)
+            base = request.body
+        recognised = recognise(request, recalled)
+        parent = self._parent(request, recognised, recalled)
         origin = Origin(
             context=request.context(),
             model=request.model,
@@ -140,27 +152,81 @@ class Replay:
             parent=parent.id if parent is not None else b"",
             stores=request.stores,
         )
-        exchange.capture = Capture(origin, self._settings.frame_max_bytes)
+        is_created = exchange.route == Route.RESPONSES
+        if is_created:
+            exchange.capture = Capture(origin, self._settings.frame_max_bytes)
         if request.is_stateful:
             exchange.asked = "stateful"
-            return Prepared(body, body, model=request.model)
-        exchange.asked = "planned" if recalled is not None else "store_failed"
-        decided = plan(request, recognised, self._policy) if recalled is not None else Plan()
+            return Prepared(body, body)
+        exchange.asked = "planned" if found is not None else "store_failed"
+        decided = plan(request, recognised, self._policy) if found is not None else Plan()
         exchange.outcomes.update(decided.outcomes)
         if self.is_shadow:
-            return Prepared(body, body, model=request.model)
+            return Prepared(body, body)
         # Upstream says that it keeps nothing (zero data retention), and a blob was missing already.
         keeps_nothing = parent is not None and not parent.is_stored
         lacks_blob = keeps_nothing and Outcome.GUARDED_FORM in decided.outcomes
-        wants = self._wants_include(exchange.scope, request, lacks_blob=lacks_blob)
+        wants = is_created and self._wants_include(exchange.scope, request, lacks_blob=lacks_blob)
         include = include_edit(request) if wants else None
-        bare = decided.apply(body)
-        if include is None:
-            exchange.edited = bool(decided.edits)
-            return Prepared(body, bare, model=request.model)
-        exchange.edited = True
-        whole = spans.apply(body, [*decided.edits, include])
-        return Prepared(body, whole, without_include=bare, model=request.model)
+        edits = [*decided.edits, include] if include is not None else decided.edits
+        whole = spans.apply(base, edits)
+        exchange.edited = whole is not body
+        return Prepared(body, whole)
+
+    def _repaired(self, exchange: Exchange, request: Request, recalled: Recalled) -> Request:
+        """Mend what is certain, and read what came of it."""
+        scope, learned = exchange.scope, self._learned
+        if scope is None or request.is_stateful:
+            return request
+        repairs = Repairs(
+            allowed=self._settings.repairs,
+            is_refused=lambda blob: (
+                learned.is_refused(scope, Fault.BLOB, blob)
+                or learned.is_anothers(exchange.account, blob)
+            ),
+            takes_reasoning=not learned.is_refused(
+                scope, Fault.NO_REASONING_MODEL, family(request.model)
+            ),
+            keeps_items=request.stores,
+        )
+        mended = repair(request, recalled.turns, repairs)
+        exchange.repairs.update(mended.counts)
+        if mended.body is request.body:
+            return request
+        again = read_request(mended.body, {})
+        again.hint = request.hint
+        return again
+
+    async def cure(
+        self, exchange: Exchange, prepared: Prepared, diagnosis: Diagnosis
+    ) -> Cure | None:
+        """
+        Decide what to send instead of a request that was refused, and learn from the refusal.
+
+        Raises:
+            Unspliceable: The request cannot be read.
+        """
+        sent = read_request(prepared.body, {})
+        given = read_request(prepared.original, {}) if exchange.edited else sent
+        if sent.body is not prepared.body:  # half a surrogate in it: it can be taken back whole
+            return Cure(prepared.original, takes_back=True) if exchange.edited else None
+        recalled = Recalled()
+        if exchange.scope is not None:
+            asked = asked_of(sent, diagnosis)
+            recalled = await self._store.recall(exchange.scope, asked) or Recalled()
+        found = cure(sent, given, diagnosis, recalled, self._policy)
+        if found is not None and exchange.scope is not None:
+            for blob in found.refused:
+                self._learned.refuse(exchange.scope, Fault.BLOB, blob)
+            for turn in found.evicted:
+                await self._store.save(exchange.scope, turn, [])
+        return found
+
+    def learn(self, exchange: Exchange, fault: Fault, body: bytes) -> None:
+        """Note that a request was taken once it was mended: what is its model's will come again."""
+        if fault in _OF_MODEL and exchange.scope is not None:
+            model = family(read_request(body, {}).model)
+            self._learned.refuse(exchange.scope, fault, model)
 
     async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:
         """Capture the answer to `GET …/responses/{id}` as the turn that its request began."""
@@ -198,19 +264,13 @@ class Replay:
         keys = keys_of_turn(snapshot.turn, snapshot.response_id)
         new = [key for key in keys if key not in exchange.saved_keys]
         if await self._store.save(exchange.scope, snapshot.turn, new):
+            runs = (part for item in snapshot.turn.items for part in item.run)
+            self._learned.issue(exchange.account, (blob for part in runs for blob in part.blobs))
             exchange.saved_keys.update(new)
             exchange.captured = "saved"
             exchange.captured_items = capture.reasoning_items
         else:
             exchange.captured = "store_failed"
-
-    def remember_refusal(self, exchange: Exchange, model: str) -> None:
-        """Do not ask a model that refused `include` for it again, for a while."""
-        if exchange.scope is None:
-            return
-        self._refused[exchange.scope, family(model)] = self._clock() + REFUSAL_REMEMBERED_S
-        while len(self._refused) > REFUSALS_REMEMBERED:
-            self._refused.popitem(last=False)
 
     def _wants_include(self, scope: bytes, request: Request, *, lacks_blob: bool) -> bool:
         """Ask for blobs where an item may have to go back to an upstream that knows no id of it."""
@@ -221,8 +281,7 @@ class Replay:
                 return False
             case "auto" if request.stores and not lacks_blob:
                 return False
-        until = self._refused.get((scope, family(request.model)))
-        return until is None or until <= self._clock()
+        return not self._learned.is_refused(scope, Fault.INCLUDE, family(request.model))
 
     @staticmethod
     def _parent(request: Request, recognised: Recognised, recalled: Recalled) -> Turn | None:

@@ -6,7 +6,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from proxy.adapters.upstream import HEAD_MAX_BYTES
-from proxy.web.errors import BUG, Fault, answer
+from proxy.web.errors import BUG, Fault, refusal_of
 from proxy.web.forward import Forward
 
 __all__ = ["Server", "silent"]
@@ -43,7 +43,7 @@ class _Connection(RequestHandler):
             )
             if isinstance(self._manager, Server):
                 self._manager.forward.refuse(fault)
-        refused = answer(fault)
+        refused = refusal_of(fault)
         refused.force_close()
         return refused
 

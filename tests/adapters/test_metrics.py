@@ -1,9 +1,14 @@
 """Every outcome exists from the start, and no label grows without end."""
 
+from collections.abc import Sequence
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.adapters.metrics import ASKED, CAPTURED, Metrics
+from proxy.core.capture import CONTEXTS, REMOVALS
+from proxy.core.heal.diagnosis import Fault
+from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
 
 Labels = frozenset[tuple[str, str]]
@@ -25,9 +30,12 @@ def samples(metrics: Metrics) -> dict[str, dict[Labels, float]]:
         ("items", "outcome", [outcome.value for outcome in Outcome]),
         ("requests", "result", ASKED),
         ("captures", "result", CAPTURED),
+        ("repairs", "repair", [repair.value for repair in Repair]),
+        ("removed_items", "reason", REMOVALS),
+        ("reasoning_contexts", "context", CONTEXTS),
     ],
 )
-def test_every_outcome_exists_from_the_start(name: str, label: str, values: list[str]) -> None:
+def test_every_outcome_exists_from_the_start(name: str, label: str, values: Sequence[str]) -> None:
     """At 0: a rate over a series that appears with its first event misses that event."""
     found = samples(Metrics())[f"reasoning_replay_{name}_total"]
     assert found == {frozenset({(label, value)}): 0.0 for value in values}
@@ -38,7 +46,7 @@ def test_heals_exist_from_the_start() -> None:
     found = samples(Metrics())["reasoning_replay_heals_total"]
     assert found == {
         frozenset({("diagnosis", diagnosis), ("result", result)}): 0.0
-        for diagnosis in ("include", "input")
+        for diagnosis in set(Fault) - {Fault.OTHER}
         for result in ("cured", "refused")
     }
 

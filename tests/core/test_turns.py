@@ -169,7 +169,7 @@ def test_what_is_emitted_is_kept_by_what_tells_it_from_others() -> None:
     item = read_item(json.dumps(fields | {"arguments": "{}"}).encode())
     kept = emitted_of(item)
 
-    assert kept == Emitted("function_call", "fc_1", "call_1", "f", item.content)
+    assert kept == Emitted("function_call", "fc_1", "call_1", "f", item.content, raw=item.raw)
     assert (kept.run, kept.withheld) == ((), False)
     assert kept.after((R1,), withheld=False).run == (R1,)
     assert kept.after((), withheld=True).withheld

@@ -34,7 +34,7 @@ FOLLOWER_GONE = Scenario(
     sent="u1 r1 u2",
     error=LACKS_FOLLOWER,
     blamed="r1",
-    want="u1 r1 m1 u2",
+    want="u1 u2",
     healed="lacks_follower",
 )
 MESSAGE_WITHOUT_ID = Scenario(
@@ -66,7 +66,7 @@ ORPHAN = Scenario(
     sent="u1 r1 c1 o1 r2 u2",
     error=LACKS_FOLLOWER,
     blamed="r2",
-    want="u1 r1 c1 o1 r2 m1 u2",
+    want="u1 r1 c1 o1 u2",
     healed="lacks_follower",
 )
 

@@ -116,7 +116,7 @@ SCENARIOS: Sequence[Scenario] = (
         made="elsewhere",
         sent="u1 r1 c1 o1",
         error=r"Encrypted content is not supported\.",
-        want="u1 r1:hollow c1 o1",
+        want="u1 c1:noid o1",
         healed="field",
         then=Quirks(takes_blobs=False),
     ),

@@ -50,6 +50,12 @@ class Gate:
         self._open.set()
 
 
+@pytest.fixture(autouse=True)
+def _the_head_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These scripts wait between the head and the first event."""
+    monkeypatch.setattr("proxy.web.heal.FIRST_EVENT_MAX_S", 0.01)
+
+
 async def silent(line: Line) -> bool:
     """Tell whether nothing more comes, for a while."""
     try:

@@ -65,9 +65,19 @@ async def test_each_chunk_is_passed_on_as_it_comes(target: str) -> None:
         assert await line.rest() == b"data: 2"
 
 
-async def test_the_head_is_passed_on_before_any_of_the_body() -> None:
-    """A client that waits for the head of an answer waits for upstream alone."""
-    script = Script([send(stream_head()), wait(), send(END)])
+@pytest.mark.parametrize(
+    ("start", "first_event_max_s"),
+    [
+        pytest.param(head("Transfer-Encoding: chunked"), 60.0, id="not a stream of events"),
+        pytest.param(stream_head(), 0.01, id="a stream whose first event is late"),
+    ],
+)
+async def test_the_head_is_passed_on_before_any_of_the_body(
+    start: bytes, first_event_max_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client waits for upstream alone, and a moment for the first event, which may refuse."""
+    monkeypatch.setattr("proxy.web.heal.FIRST_EVENT_MAX_S", first_event_max_s)
+    script = Script([send(start), wait(), send(END)])
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
         await line.send(post(ODD))

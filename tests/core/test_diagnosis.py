@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.core.heal import Refusal, diagnose, is_refusal
+from proxy.core.heal.diagnosis import Diagnosis, Fault, diagnose, is_refusal
 from tests.core.documents import values
 
 LOST = "Items are not persisted when `store` is set to false. Try again with `store` set to true"

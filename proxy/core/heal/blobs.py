@@ -1,0 +1,121 @@
+"""Cures for reasoning that upstream will not have: refused blobs, members, models."""
+
+from proxy.core import spans
+from proxy.core.heal.case import Case
+from proxy.core.heal.pieces import Piece, dropped, runs_of
+from proxy.core.include import exclude_edit
+from proxy.core.items import Role
+from proxy.core.turns import blob_digest
+
+__all__ = ["named_blobs", "without_blobs", "without_include", "without_member", "without_reasoning"]
+
+
+def without_blobs(case: Case) -> bytes | None:
+    """
+    Leave out what was refused: ours first, then the client's.
+
+    A blob that only does not match its id stays, without the id. Of the client's go those that
+    upstream names, and those that are not known to be this upstream's and model's own.
+    """
+    sealed = _sealed(case)
+    if case.diagnosis.is_bound:
+        return case.body(_unnamed(case))
+    named = set(_named(case))
+    ours = case.added() & set(sealed)
+    if ours and (not named or named & ours):
+        refused = ours
+    else:
+        refused = named | {piece for piece in sealed if not _is_trusted(case, piece)}
+        refused = refused or set(sealed)
+    for run in runs_of(case.pieces):
+        # Where upstream keeps the items the id says it all; elsewhere a hosted item of the group,
+        # whose id is required, would have to go as well.
+        hosted = [one for one in run.group if one.item.id and not one.item.id_is_optional]
+        if hosted and case.sent.stores and all(piece.item.id for piece in run.reasoning):
+            for piece in refused.intersection(run.reasoning):
+                piece.leave_out("encrypted_content")
+                refused.discard(piece)
+    return case.body(dropped(case.pieces, refused))
+
+
+def named_blobs(case: Case) -> set[bytes]:
+    """Return the digests of the blobs that upstream names, of all forms they are known in."""
+    found = set()
+    for piece in _named(case):
+        found.add(blob_digest(piece.item))
+        thought = case.thought(piece)
+        if thought is not None:
+            found.update(thought.part.blobs)
+    return found
+
+
+def without_member(case: Case) -> bytes | None:
+    """Leave a member out of all reasoning; what has nothing left goes as a whole."""
+    member = case.diagnosis.member
+    empty = set()
+    for piece in case.pieces:
+        if piece.item.role is not Role.REASONING:
+            continue
+        piece.leave_out(member)
+        found = spans.members(piece.raw)
+        if not any(
+            _has(piece, found, name) for name in ("encrypted_content", "content", "summary")
+        ):
+            empty.add(piece)
+    return case.body(dropped(case.pieces, empty))
+
+
+def without_reasoning(case: Case) -> bytes | None:
+    """Leave all reasoning out, and what names or asks for it."""
+    gone = [piece for piece in case.pieces if piece.is_reasoning]
+    return case.body(dropped(case.pieces, gone))
+
+
+def without_include(case: Case) -> bytes | None:
+    """Ask for no encrypted reasoning."""
+    edit = exclude_edit(case.sent)
+    return spans.apply(case.sent.body, [edit]) if edit is not None else None
+
+
+def _sealed(case: Case) -> list[Piece]:
+    return [p for p in case.pieces if p.item.role is Role.REASONING and p.item.blob]
+
+
+def _named(case: Case) -> list[Piece]:
+    """Return the reasoning that upstream's words are about; [] when they name none."""
+    subject, ends = case.diagnosis.subject, case.diagnosis.ends
+    sealed = _sealed(case)
+    if subject:
+        return [piece for piece in sealed if piece.item.id == subject]
+    if ends is None:
+        return []
+    head, tail = ends
+    return [p for p in sealed if p.item.blob.startswith(head) and p.item.blob.endswith(tail)]
+
+
+def _is_trusted(case: Case, piece: Piece) -> bool:
+    """Tell whether a blob is known to come from where it goes; nobody is if all are foreign."""
+    thought = case.thought(piece)
+    return thought is not None and not case.diagnosis.is_foreign and case.is_own(thought.turn)
+
+
+def _unnamed(case: Case) -> list[Piece]:
+    """Leave out the ids of reasoning that goes by value, and those that would demand it by id."""
+    for run in runs_of(case.pieces):
+        if any(not piece.item.blob for piece in run.reasoning):
+            continue
+        for piece in run.reasoning:
+            piece.leave_out("id")
+        for piece in run.group:
+            if piece.item.role is Role.MODEL and piece.item.id_is_optional:
+                piece.leave_out("id")
+    return case.pieces
+
+
+def _has(piece: Piece, found: dict[str, spans.Member], name: str) -> bool:
+    member = found.get(name)
+    return member is not None and piece.raw[member.start : member.end] not in (
+        b"null",
+        b"[]",
+        b'""',
+    )

@@ -1,0 +1,89 @@
+"""A refused request, and what is known of each of its items."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from proxy.core.heal.diagnosis import Diagnosis
+from proxy.core.heal.order import Spot
+from proxy.core.heal.pieces import Piece, body_of, pieces_of
+from proxy.core.heal.thoughts import Thought, Thoughts
+from proxy.core.identity import Recognised, recognise
+from proxy.core.inject import Policy
+from proxy.core.items import Role
+from proxy.core.keys import Recalled
+from proxy.core.models import family
+from proxy.core.request import Request
+from proxy.core.turns import Emitted, Turn
+
+__all__ = ["Case"]
+
+
+@dataclass(slots=True)
+class Case:
+    """
+    Everything that a cure may go by.
+
+    Attributes:
+        sent: The request as it was refused.
+        given: The request as the client sent it; the same object where nothing was edited.
+        pieces: The items of `sent`; cures change them in place, so one Case serves one cure.
+    """
+
+    sent: Request
+    given: Request
+    diagnosis: Diagnosis
+    recalled: Recalled
+    policy: Policy
+    pieces: list[Piece] = field(init=False)
+    recognised: Recognised = field(init=False)
+    _thoughts: Thoughts = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Recognise the items."""
+        self.pieces = pieces_of(self.sent)
+        self.recognised = recognise(self.sent, self.recalled)
+        self._thoughts = Thoughts(self.recalled.turns)
+
+    def body(self, pieces: list[Piece]) -> bytes:
+        """Return the request with these pieces."""
+        return body_of(self.sent, pieces)
+
+    def thought(self, piece: Piece) -> Thought | None:
+        """Return the captured reasoning that a piece is, or stands for."""
+        return self._thoughts.of(piece.item) if piece.is_reasoning else None
+
+    def emitted(self, piece: Piece) -> Emitted | None:
+        """Return the captured item that a piece is, or stands for."""
+        match = self.recognised.matches.get(piece.index) if piece.index is not None else None
+        return match.emitted if match is not None else None
+
+    def spot(self, piece: Piece) -> Spot | None:
+        """Return where a piece stood in its turn."""
+        if (thought := self.thought(piece)) is not None:
+            return thought.turn.id, (thought.k, thought.n - len(thought.follower.run))
+        match = self.recognised.matches.get(piece.index) if piece.index is not None else None
+        return (match.turn.id, (match.k, 0)) if match is not None else None
+
+    def captured(self, piece: Piece) -> bytes:
+        """Return the whole item that a piece stands for; b"" when it is not known, or not whole."""
+        thought = self.thought(piece)
+        if thought is not None:
+            part = thought.part
+            return part.raw if part.has_blob or b'"reasoning_text"' in part.raw else b""
+        emitted = self.emitted(piece)
+        return emitted.raw if emitted is not None else b""
+
+    def is_own(self, turn: Turn) -> bool:
+        """Whether the model that is asked can read what that turn thought."""
+        return family(self.sent.model) in turn.models
+
+    def added(self) -> set[Piece]:
+        """Return the reasoning that we put in."""
+        came = Counter(place.item.raw for place in self.given.places)
+        ours = set()
+        for piece in self.pieces:
+            if came[piece.item.raw]:
+                came[piece.item.raw] -= 1
+            elif piece.item.role is Role.REASONING:
+                ours.add(piece)
+        return ours

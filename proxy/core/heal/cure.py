@@ -1,0 +1,123 @@
+"""
+Change a refused request so that it is taken: the least that cures, and nothing that is invented.
+
+`cure` is pure and total. It works on the request as it was sent, our own edits included, and does
+for the whole of it what the refusal asks for one item: the API names only the first.
+What belongs together stays together: reasoning, what it led to, and the outputs of its calls.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from proxy.core.heal.blobs import (
+    named_blobs,
+    without_blobs,
+    without_include,
+    without_member,
+    without_reasoning,
+)
+from proxy.core.heal.case import Case
+from proxy.core.heal.diagnosis import Diagnosis, Fault
+from proxy.core.heal.ids import completed, deduplicated, with_good_ids
+from proxy.core.heal.pairing import (
+    with_calls,
+    with_follower,
+    with_outputs_behind,
+    with_reasoning,
+    with_text,
+)
+from proxy.core.inject import Policy
+from proxy.core.items import Role
+from proxy.core.keys import RESPONSE, Asked, Recalled, keys_of_name, keys_of_request
+from proxy.core.request import Request, read_request
+from proxy.core.spans import Unspliceable
+from proxy.core.turns import Turn
+
+__all__ = ["Cure", "asked_of", "cure"]
+
+# So many ids without content are looked up besides the one that upstream names.
+HOLLOW_LOOKED_UP = 64
+
+_CURES: Mapping[Fault, Callable[[Case], bytes | None]] = {
+    Fault.LACKS_REASONING: with_reasoning,
+    Fault.LACKS_FOLLOWER: with_follower,
+    Fault.LACKS_OUTPUT: with_outputs_behind,
+    Fault.LACKS_CALL: with_calls,
+    Fault.LACKS_TEXT: with_text,
+    Fault.DUPLICATE: deduplicated,
+    Fault.NOT_FOUND: completed,
+    Fault.BAD_ID: with_good_ids,
+    Fault.BLOB: without_blobs,
+    Fault.FIELD: without_member,
+    Fault.INCLUDE: without_include,
+    Fault.NO_REASONING_MODEL: without_reasoning,
+}
+# Nothing that we do takes an output or a call away.
+_NEVER_OURS = frozenset({Fault.LACKS_OUTPUT, Fault.LACKS_CALL, Fault.OTHER})
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """
+    What to send instead.
+
+    Attributes:
+        body: The request, never the one that was refused.
+        injected: How many more reasoning items it has than what the client sent.
+        takes_back: Nothing of ours is left in it: it is what the client sent.
+        refused: Digests of the blobs that upstream named as refused.
+        evicted: Turns as they shall be kept from now on, less what was refused.
+    """
+
+    body: bytes
+    injected: int = 0
+    takes_back: bool = False
+    refused: frozenset[bytes] = frozenset()
+    evicted: tuple[Turn, ...] = ()
+
+
+def asked_of(sent: Request, diagnosis: Diagnosis) -> list[Asked]:
+    """Return what to look up for a cure: what upstream names, and all that the request holds."""
+    names = [diagnosis.wanted, diagnosis.subject]
+    hollow = [p.item.id for p in sent.places if p.item.is_hollow or p.item.role is Role.REFERENCE]
+    orphans = [p.item.call_id for p in sent.places if p.item.type.endswith("_output")]
+    names += hollow[-HOLLOW_LOOKED_UP:] + orphans[-HOLLOW_LOOKED_UP:]
+    named = [Asked(RESPONSE, keys_of_name(name)) for name in dict.fromkeys(names) if name]
+    return [*(asked for asked in named if asked.keys), *keys_of_request(sent)]
+
+
+def cure(
+    sent: Request, given: Request, diagnosis: Diagnosis, recalled: Recalled, policy: Policy
+) -> Cure | None:
+    """
+    Decide what to send instead of a request that was refused.
+
+    Args:
+        sent: As it went out.
+        given: As the client sent it.
+        diagnosis: Of the refusal.
+        recalled: What the store holds for `asked_of`.
+        policy: As for `plan`.
+
+    Returns:
+        None where nothing can be done: the refusal is the client's.
+    """
+    case = Case(sent, given, diagnosis, recalled, policy)
+    act = _CURES.get(diagnosis.fault)
+    try:
+        body = act(case) if act is not None else None
+    except Unspliceable:
+        body = None
+    refused = frozenset(named_blobs(case)) if diagnosis.fault is Fault.BLOB else frozenset()
+    lost = ((turn, turn.without_reasoning(refused)) for turn in recalled.turns)
+    evicted = tuple(after for before, after in lost if after is not before)
+    if body is not None and body not in (sent.body, given.body):
+        more = _thoughts(read_request(body, {})) - _thoughts(given)
+        return Cure(body, max(0, more), refused=refused, evicted=evicted)
+    if given.body != sent.body and diagnosis.fault not in _NEVER_OURS:
+        return Cure(given.body, takes_back=True, refused=refused, evicted=evicted)
+    return None
+
+
+def _thoughts(request: Request) -> int:
+    return sum(place.item.role is Role.REASONING for place in request.places)

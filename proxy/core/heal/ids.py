@@ -1,0 +1,204 @@
+"""Cures for ids: sent twice, not found, not of the form that the API takes."""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+
+from proxy.core import spans
+from proxy.core.heal.case import Case
+from proxy.core.heal.pieces import Piece, dropped, runs_of
+from proxy.core.items import Item, Role
+from proxy.core.spans import Unspliceable
+
+__all__ = ["completed", "deduplicated", "outputs_without_call", "with_good_ids"]
+
+# How the ids of emitted items begin (OpenAI's API; ids of other types are not looked at).
+_PREFIXES: Mapping[str, str] = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "computer_call": "cu",
+    "local_shell_call": "lsh",
+    "shell_call": "sh",
+    "apply_patch_call": "apc",
+    "tool_search_call": "tsc",
+    "web_search_call": "ws",
+    "file_search_call": "fs",
+    "code_interpreter_call": "ci",
+    "image_generation_call": "ig",
+    "mcp_call": "mcp",
+    "program": "cm",
+}
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# What a reference may stand for that no output is waiting for.
+_WITHOUT_OUTPUT = ("rs_", "msg_", "ws_", "fs_", "ci_", "ig_", "mcp_", "mcpl_")
+
+
+def deduplicated(case: Case) -> bytes | None:
+    """Send every item once: the copies that say the same go, another item loses the id."""
+    subject = case.diagnosis.subject
+    if [piece.item.id for piece in case.pieces].count(subject) < 2:  # noqa: PLR2004 (twice)
+        return _less_than_upstream_holds(case) if case.sent.is_stateful else None
+    return case.body(once(case.pieces))
+
+
+def once(pieces: list[Piece], *, exact: bool = False) -> list[Piece]:
+    """
+    Leave the second copy of an item with an id out, a call together with the copy of its output.
+
+    Args:
+        pieces: The input of a request.
+        exact: Only copies that are equal to the letter; all else stays as it is.
+    """
+    copies, others = _repeated(pieces, exact=exact)
+    outputs: dict[str, list[Piece]] = defaultdict(list)
+    for piece in pieces:
+        if piece.is_output:
+            outputs[piece.item.call_id].append(piece)
+    gone: set[Piece] = set()
+    for copy in copies:
+        answers = outputs[copy.item.call_id] if copy.item.is_tool and copy.item.call_id else []
+        again = _said_again(answers)
+        if again is not None:
+            answers.remove(again)
+            gone |= {copy, again}
+        elif len(answers) > 1:
+            others.append(copy)  # called twice, with two results: no copy after all
+        else:
+            gone.add(copy)
+    for piece in () if exact else others:
+        if piece.item.id_is_optional:
+            piece.leave_out("id")
+        else:
+            gone.add(piece)
+    return [piece for piece in pieces if piece not in gone]
+
+
+def _repeated(pieces: list[Piece], *, exact: bool) -> tuple[list[Piece], list[Piece]]:
+    """Return the pieces whose id is another's before them: those that say the same, and not."""
+    first: dict[str, Piece] = {}
+    copies: list[Piece] = []
+    others: list[Piece] = []
+    for piece in _best_first(pieces):
+        item = piece.item
+        before = first.setdefault(item.id, piece)
+        if not item.id or before is piece:
+            continue
+        is_copy = item.raw == before.item.raw if exact else _says_the_same(piece, before)
+        (copies if is_copy else others).append(piece)
+    return copies, others
+
+
+def _said_again(outputs: list[Piece]) -> Piece | None:
+    """Return an output that says what one before it says."""
+    said: set[bytes] = set()
+    for piece in outputs:
+        if piece.item.said in said:
+            return piece
+        said.add(piece.item.said)
+    return None
+
+
+def completed(case: Case) -> bytes | None:
+    """
+    Put whole items where only an id stood; leave out what nobody can complete.
+
+    None when a call would have to go whose output stays: half of a unit is never removed.
+    """
+    subject = case.diagnosis.subject
+    lost: set[Piece] = set()
+    before_named = True
+    unnamed = False
+    for piece in case.pieces:
+        item = piece.item
+        if item.is_hollow or item.role is Role.REFERENCE:
+            whole = case.captured(piece)
+            if whole:
+                piece.raw = whole
+            elif before_named or not case.sent.stores:
+                lost.add(piece)
+        elif item.id == subject:
+            unnamed = True  # it is whole, and upstream looks its id up all the same
+        before_named = before_named and item.id != subject
+    if unnamed:
+        _leave_ids_out(case)
+    others = {piece for piece in lost if not piece.is_reasoning}
+    if outputs_without_call(case) and any(
+        not p.item.id.startswith(_WITHOUT_OUTPUT) for p in others
+    ):
+        return None
+    left = dropped(case.pieces, lost - others)
+    return case.body([piece for piece in left if piece not in others])
+
+
+def with_good_ids(case: Case) -> bytes | None:
+    """Give bad ids back as upstream emitted them where they are demanded; leave the others out."""
+    named_ahead: set[Piece] = set()
+    for run in runs_of(case.pieces):
+        if all(piece.item.id for piece in run.reasoning):
+            named_ahead.update(run.group)
+    lost = set()
+    for piece in case.pieces:
+        if piece.index != case.diagnosis.index and not _has_bad_id(piece.item):
+            continue
+        emitted, thought = case.emitted(piece), case.thought(piece)
+        known = emitted.id if emitted is not None else thought.part.id if thought else ""
+        demanded = piece in named_ahead or not piece.item.id_is_optional
+        if known and known != piece.item.id and demanded:
+            piece.name(known)
+        elif piece.item.id_is_optional or piece.item.blob:
+            piece.leave_out("id")
+        elif piece.item.role is Role.REASONING:
+            lost.add(piece)
+    return case.body(dropped(case.pieces, lost))
+
+
+def outputs_without_call(case: Case) -> list[Piece]:
+    """Return the outputs whose call is not in the input as a whole item."""
+    calls = {p.item.call_id for p in case.pieces if p.item.role is Role.MODEL}
+    return [p for p in case.pieces if p.is_output and p.item.call_id not in calls]
+
+
+def _best_first(pieces: list[Piece]) -> list[Piece]:
+    """Put reasoning that leads to something ahead of reasoning that does not: it is kept."""
+    leading = {piece for run in runs_of(pieces) if run.group for piece in run.reasoning}
+    return sorted(pieces, key=lambda piece: piece.is_reasoning and piece not in leading)
+
+
+def _less_than_upstream_holds(case: Case) -> bytes | None:
+    """Leave out what the history that upstream holds has already."""
+    known = {case.diagnosis.subject}
+    for turn in case.recalled.turns:
+        ids = {item.id for item in turn.items} | {part.id for i in turn.items for part in i.run}
+        if case.diagnosis.subject in ids:
+            known |= ids - {""}
+    return case.body([piece for piece in case.pieces if piece.item.id not in known])
+
+
+def _leave_ids_out(case: Case) -> None:
+    for piece in case.pieces:
+        item = piece.item
+        if (item.role is Role.REASONING and item.blob) or (
+            item.role is Role.MODEL and item.id_is_optional
+        ):
+            piece.leave_out("id")
+
+
+def _says_the_same(piece: Piece, before: Piece) -> bool:
+    item, other = piece.item, before.item
+    return piece.is_reasoning or (
+        (item.type, item.call_id, item.content) == (other.type, other.call_id, other.content)
+    )
+
+
+def _has_bad_id(item: Item) -> bool:
+    prefix = _PREFIXES.get(item.type)
+    if prefix is None or item.role not in (Role.MODEL, Role.REASONING):
+        return False
+    if not item.id:
+        try:
+            return "id" in spans.members(item.raw)
+        except Unspliceable:
+            return False
+    return not item.id.startswith(prefix) or _ID.fullmatch(item.id) is None

@@ -1,0 +1,264 @@
+"""Cures for what lacks its other half: reasoning and what it led to, calls and their outputs."""
+
+from proxy.core.heal.case import Case
+from proxy.core.heal.ids import outputs_without_call
+from proxy.core.heal.order import in_order
+from proxy.core.heal.pieces import Piece, dropped, put_in, runs_of
+from proxy.core.identity import recognise
+from proxy.core.inject import plan
+from proxy.core.items import Role
+from proxy.core.request import Request, read_request
+from proxy.core.turns import Emitted
+
+__all__ = [
+    "with_calls",
+    "with_follower",
+    "with_outputs_behind",
+    "with_reasoning",
+    "with_text",
+]
+
+# Items that stand for themselves: no other item answers them.
+_ANSWERED = frozenset(
+    {
+        "function_call",
+        "custom_tool_call",
+        "computer_call",
+        "local_shell_call",
+        "shell_call",
+        "apply_patch_call",
+        "tool_search_call",
+        "mcp_approval_request",
+        "program",
+    }
+)
+
+
+def with_reasoning(case: Case) -> bytes | None:
+    """Move reasoning back ahead of what it led to; or fetch it; or leave out what names it."""
+    wanted = case.diagnosis.wanted
+    present = next((piece for piece in case.pieces if piece.item.id == wanted), None)
+    if present is not None:
+        is_known = case.spot(present) is not None
+        body = _in_order(case, joins=False) if is_known else _beside(case)
+        if body is not None:
+            return body
+    elif _named_again(case):
+        return case.body(case.pieces)
+    else:
+        body = _injected(case, case.sent)
+        ids = {place.item.id for place in read_request(body, {}).places}
+        if wanted in ids or case.diagnosis.subject not in ids:
+            return body
+    return case.body(_without_orphans(case))
+
+
+def with_follower(case: Case) -> bytes | None:
+    """Put what reasoning led to back behind it; or let reasoning go without id, or go."""
+    body = _in_order(case, joins=False)
+    if body is not None:
+        return body
+    returned: dict[Piece, Piece] = {}
+    alone: set[Piece] = set()
+    lost: set[Piece] = set()
+    for run in runs_of(case.pieces):
+        *others, last = _parts(case, run.reasoning)
+        for part in (*others, last):
+            if not any(piece.item.id for piece in part):
+                continue
+            follower = _follower(case, part[-1])
+            behind = run.group[0] if run.group and part is last else None
+            if behind is not None and _is(case, behind, follower):
+                lost.update(_joined(case, part, run.group, follower))
+            elif follower is not None and _may_return(case, follower):
+                returned[part[-1]] = put_in(follower.raw)
+            else:
+                (lost if part is last else alone).update(part)
+    pieces: list[Piece] = []
+    for piece in case.pieces:
+        if piece not in alone:
+            pieces += [piece, returned[piece]] if piece in returned else [piece]
+    return case.body(_less(pieces, lost))
+
+
+def with_outputs_behind(case: Case) -> bytes | None:
+    """Put outputs behind their calls. One that is not there is never made up."""
+    call_id = case.diagnosis.subject
+    if not any(piece.is_output and piece.item.call_id == call_id for piece in case.pieces):
+        return None
+    return _in_order(case, joins=True)
+
+
+def with_calls(case: Case) -> bytes | None:
+    """Put a call ahead of its output: from where it stands, or as it was captured."""
+    if any(p.item.is_tool and p.item.call_id == case.diagnosis.subject for p in case.pieces):
+        return _in_order(case, joins=True)
+    present = {piece.item.id for piece in case.pieces} - {""}
+    orphans = set(outputs_without_call(case))
+    pieces: list[Piece] = []
+    for piece in case.pieces:
+        call = _captured_call(case, piece.item.call_id) if piece in orphans else None
+        if call is not None:
+            pieces += [put_in(part.raw) for part in call.run if part.id not in present]
+            pieces.append(put_in(call.raw))
+        pieces.append(piece)
+    return case.body(pieces)
+
+
+def with_text(case: Case) -> bytes | None:
+    """Give reasoning back with its text in the open, and each call its output behind its group."""
+    for piece in case.pieces:
+        whole = case.captured(piece)
+        if piece.item.role is Role.REASONING and b'"reasoning_text"' in whole:
+            piece.raw = whole if b'"reasoning_text"' not in piece.raw else piece.raw
+    body = case.body(case.pieces)
+    body = _injected(case, read_request(body, {}))
+    return body if body != case.sent.body else _in_order(case, joins=True)
+
+
+def _in_order(case: Case, *, joins: bool) -> bytes | None:
+    """Return the request in order; None if it was."""
+    pieces = in_order(case.pieces, case.spot, joins=joins)
+    return case.body(pieces) if pieces != case.pieces else None
+
+
+def _injected(case: Case, request: Request) -> bytes:
+    """Inject once more, now that upstream has named what to look for."""
+    recognised = recognise(request, case.recalled)
+    return plan(request, recognised, case.policy).apply(request.body)
+
+
+def _named_again(case: Case) -> bool:
+    """Give reasoning that goes without its id the id back, where what it led to keeps its own."""
+    found = False
+    for run in runs_of(case.pieces):
+        for piece in run.reasoning if run.group and run.group[0].item.id else ():
+            thought = case.thought(piece) if not piece.item.id else None
+            if thought is not None and thought.part.id:
+                piece.name(thought.part.id)
+                found = found or thought.part.id == case.diagnosis.wanted
+    return found
+
+
+def _beside(case: Case) -> bytes | None:
+    """Put the pair that upstream names side by side; None if it is."""
+    pieces = list(case.pieces)
+    at = {piece.item.id: n for n, piece in enumerate(pieces)}
+    reasoning, item = at[case.diagnosis.wanted], at.get(case.diagnosis.subject)
+    if item is None or reasoning == item - 1:
+        return None
+    is_shared = reasoning and pieces[reasoning - 1].is_reasoning
+    if reasoning > item or is_shared:
+        moved = pieces.pop(reasoning)
+        pieces.insert(pieces.index(case.pieces[item]), moved)
+    else:  # what follows it now would lack it: the item moves instead
+        moved = pieces.pop(item)
+        pieces.insert(reasoning + 1, moved)
+    return case.body(pieces)
+
+
+def _parts(case: Case, reasoning: list[Piece]) -> list[list[Piece]]:
+    """Split consecutive reasoning where it is known that something stood in between."""
+    parts: list[list[Piece]] = [[]]
+    before: object = None
+    for piece in reasoning:
+        thought = case.thought(piece)
+        led_to = (thought.turn.id, thought.k) if thought is not None else None
+        if parts[-1] and led_to != before:
+            parts.append([])
+        parts[-1].append(piece)
+        before = led_to
+        if piece.item.id == case.diagnosis.subject and thought is None:
+            before = piece  # upstream says that what comes next is not what it led to
+    return parts
+
+
+def _follower(case: Case, piece: Piece) -> Emitted | None:
+    thought = case.thought(piece)
+    return thought.follower if thought is not None else None
+
+
+def _joined(
+    case: Case, reasoning: list[Piece], group: list[Piece], follower: Emitted | None
+) -> list[Piece]:
+    """Join reasoning and what stands behind it, by both ids or by none; return what has to go."""
+    if group[0].item.id:
+        return []  # a pair, as far as anyone can tell
+    if follower is not None and case.sent.stores and group[0].item.takes_id:
+        group[0].name(follower.id)
+        return []
+    if all(piece.item.blob for piece in reasoning):
+        _by_value(reasoning, group)
+        return []
+    return reasoning
+
+
+def _without_orphans(case: Case) -> list[Piece]:
+    """Leave out the ids of items that have no reasoning ahead: by value, none is demanded."""
+    subject = next((p for p in case.pieces if p.item.id == case.diagnosis.subject), None)
+    covered: set[Piece] = set()
+    lost: set[Piece] = set()
+    for run in runs_of(case.pieces):
+        if subject not in run.group:
+            covered.update(run.group)
+        elif all(one.item.blob for one in run.reasoning):
+            _by_value(run.reasoning, run.group)
+        else:
+            lost.update(run.reasoning)
+    kinds = {subject.item.type} if subject is not None and not subject.item.id_is_optional else ()
+    gone: set[Piece] = set()
+    for piece in case.pieces:
+        if piece.item.role is not Role.MODEL or piece in covered:
+            continue
+        if piece.item.id_is_optional:
+            piece.leave_out("id")
+        elif piece.item.type in kinds:
+            gone.add(piece)  # hosted, and whole in itself: no output of it stays behind
+    return [piece for piece in _less(case.pieces, lost) if piece not in gone]
+
+
+def _by_value(reasoning: list[Piece], group: list[Piece]) -> None:
+    for piece in reasoning:
+        piece.leave_out("id")
+    for piece in group:
+        if piece.item.role is Role.MODEL and piece.item.id_is_optional:
+            piece.leave_out("id")
+
+
+def _less(pieces: list[Piece], lost: set[Piece]) -> list[Piece]:
+    return dropped(pieces, lost) if lost else pieces
+
+
+def _captured_call(case: Case, call_id: str) -> Emitted | None:
+    """Return the one captured call of that name; None when there is none, or more than one."""
+    found = [
+        item
+        for turn in case.recalled.turns
+        for item in turn.items
+        if item.call_id == call_id and item.raw and item.type != "message"
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _is(case: Case, piece: Piece, follower: Emitted | None) -> bool:
+    """Tell whether a piece may be what reasoning led to."""
+    if follower is None:
+        return True
+    emitted = case.emitted(piece)
+    if emitted is not None:
+        return emitted == follower
+    return piece.item.id in ("", follower.id) and piece.item.type == follower.type
+
+
+def _may_return(case: Case, follower: Emitted) -> bool:
+    """
+    Tell whether what a client left out may be put in again.
+
+    What the model said may have been taken back on purpose; what it did has happened. A call
+    returns only to its output.
+    """
+    if not follower.raw or follower.type == "message":
+        return False
+    if follower.type not in _ANSWERED:
+        return True
+    return any(piece.is_output and piece.item.call_id == follower.call_id for piece in case.pieces)

@@ -1,0 +1,150 @@
+"""
+The items of a request as pieces that may be left out, moved, mended and put in.
+
+For what cannot be said as an insertion before an item: repairs, and cures of refused requests.
+Bytes that are not touched stay as they came, the white space between two neighbours included.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from proxy.core import spans
+from proxy.core.items import Item, Role, read_item
+from proxy.core.request import Request
+from proxy.core.spans import Edit, Unspliceable
+
+__all__ = ["Piece", "Run", "body_of", "dropped", "pieces_of", "put_in", "runs_of"]
+
+
+@dataclass(slots=True, eq=False)
+class Piece:
+    """
+    One item of `input`.
+
+    Attributes:
+        item: As it came; as it was captured where it is put in.
+        raw: Its JSON as it shall go out.
+        index: Its place in the request; None where it is put in.
+    """
+
+    item: Item
+    raw: bytes
+    index: int | None = None
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Whether it is reasoning, or a reference that names some."""
+        role = self.item.role
+        return role is Role.REASONING or (role is Role.REFERENCE and self.item.id.startswith("rs_"))
+
+    @property
+    def is_output(self) -> bool:
+        """Whether it answers a call."""
+        return self.item.role is Role.CLIENT and self.item.type.endswith("_output")
+
+    def leave_out(self, member: str) -> None:
+        """Leave a member out; a piece whose bytes cannot be cut stays as it is."""
+        try:
+            self.raw = spans.without(self.raw, (member,))
+        except Unspliceable:
+            return
+
+    def name(self, item_id: str) -> None:
+        """Give it an id, in place of any that it has."""
+        self.leave_out("id")
+        comma = b"" if self.raw[1:].lstrip(b" \t\r\n")[:1] == b"}" else b","
+        self.raw = b'{"id":' + msgspec.json.encode(item_id) + comma + self.raw[1:]
+
+
+@dataclass(slots=True)
+class Run:
+    """Consecutive reasoning, and the model's items behind it up to whoever speaks next."""
+
+    reasoning: list[Piece]
+    group: list[Piece]
+
+
+def pieces_of(request: Request) -> list[Piece]:
+    """Return the pieces that a request's `input` is made of."""
+    return [Piece(place.item, place.item.raw, n) for n, place in enumerate(request.places)]
+
+
+def put_in(raw: bytes) -> Piece:
+    """Return a captured item as a piece."""
+    return Piece(read_item(raw), raw)
+
+
+def body_of(request: Request, pieces: Sequence[Piece]) -> bytes:
+    """Return the request with these pieces as its `input`; the same object if they are its own."""
+    places = request.places
+    if len(pieces) == len(places) and all(
+        piece.index == n and piece.raw is piece.item.raw for n, piece in enumerate(pieces)
+    ):
+        return request.body
+    written: list[bytes] = []
+    before: int | None = None
+    for piece in pieces:
+        if written:
+            written.append(_between(request, before, piece.index))
+        written.append(piece.raw)
+        before = piece.index
+    return spans.apply(
+        request.body, [Edit(places[0].item.start, places[-1].item.end, b"".join(written))]
+    )
+
+
+def runs_of(pieces: Sequence[Piece]) -> Iterator[Run]:
+    """Yield every run of reasoning, with what it leads to by its place; () where that is none."""
+    run = Run([], [])
+    for piece in pieces:
+        if piece.is_reasoning:
+            if run.group:
+                yield run
+                run = Run([], [])
+            run.reasoning.append(piece)
+        elif piece.item.role in (Role.MODEL, Role.REFERENCE):
+            if run.reasoning:
+                run.group.append(piece)
+        else:
+            if run.reasoning:
+                yield run
+            run = Run([], [])
+    if run.reasoning:
+        yield run
+
+
+def dropped(pieces: Sequence[Piece], refused: Collection[Piece]) -> list[Piece]:
+    """
+    Leave reasoning out, and with it what would demand it.
+
+    That is the ids of its group, and a hosted item whose id is required as a whole: it is the
+    rest of a unit whose other half cannot stay. Half a run does not stay with its ids either.
+    """
+    gone = set(refused)
+    for run in runs_of(pieces):
+        if gone.isdisjoint(run.reasoning):
+            continue
+        for piece in run.reasoning:
+            if piece in gone:
+                continue
+            if piece.item.blob:
+                piece.leave_out("id")
+            else:
+                gone.add(piece)
+        is_whole = gone.issuperset(run.reasoning)
+        for piece in run.group:
+            if piece.item.role is Role.MODEL and piece.item.id:
+                if piece.item.id_is_optional:
+                    piece.leave_out("id")
+                elif is_whole:
+                    gone.add(piece)
+    return [piece for piece in pieces if piece not in gone]
+
+
+def _between(request: Request, before: int | None, index: int | None) -> bytes:
+    """Return what stands between two items: what stood there, if they were neighbours."""
+    if before is None or index is None or index != before + 1:
+        return b","
+    return request.body[request.places[before].item.end : request.places[index].item.start]
