@@ -1,9 +1,10 @@
 """Reasoning that this upstream cannot read: without it the session goes on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from proxy.standin import Behaviour, Quirks
+from tests.demand.notation import Item
 from tests.demand.scenario import Scenario
 
 __all__ = ["SCENARIOS"]
@@ -19,6 +20,9 @@ RESOURCE = r"The requested item was created under a different Azure OpenAI resou
 NO_REASONING = r"Reasoning input items can only be provided to a reasoning or computer use model"
 UNSTORED = {"store": False}
 ELSEWHERE = Quirks(account="b")
+COMPACTED: Mapping[str, Item] = {
+    "k1": {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAABcompacted=="},
+}
 
 
 def _uncached(scenario: Scenario) -> Scenario:
@@ -97,6 +101,19 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     POOLED,
     _uncached(POOLED),
+    Scenario(
+        row=29,
+        title="what was compacted is never touched",
+        made="straight",
+        sent="k1 u1 r1 c1 o1",
+        error=ORGANIZATION,
+        blamed="r1",
+        want="k1 u1 c1:noid o1",
+        healed="blob",
+        body=UNSTORED,
+        then=ELSEWHERE,
+        more=COMPACTED,
+    ),
     CALLERS,
     _uncached(CALLERS),
     Scenario(
@@ -138,6 +155,17 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     SWITCHED,
     replace(_uncached(SWITCHED), healed="blob", repaired=False),
+    Scenario(
+        row=42,
+        title="one blob of two is damaged, the other is known to be good",
+        turns=2,
+        asks="Go on.",
+        sent="u1 r1:damaged c1 o1 r2 m1 u2",
+        error=r"The encrypted content \S+\.\.\.\S+ could not be verified\. Reason: ",
+        want="u1 c1:noid o1 r2 m1 u2",
+        healed="blob",
+        body=UNSTORED,
+    ),
     Scenario(
         row=42,
         title="Codex finds its own blob refused",

@@ -68,9 +68,7 @@ class Client:
                 told = [item for item in past.items[-1:] if item.get("role") != "assistant"]
             answer = await self.send(base_url, self.request(told))
             assert (answer.status, answer.said) == (200, "")
-            output = self._take(answer.raw, past)
-            past.items += output
-            past.items += [_answered(item) for item in output if "call_id" in item]
+            past.items += self._take(answer.raw, past)
         if scenario.asks:
             past.items.append({"role": "user", "content": scenario.asks})
         return past
@@ -98,12 +96,15 @@ class Client:
             mark = {name: value for name, _, value in words}
             return Answer(response.status, raw, said, mark)
 
+    def kept(self, raw: bytes) -> list[Item]:
+        """Give what an honest client keeps of an answer: all of it, and an output for each call."""
+        return self._take(raw, Past())
+
     def _take(self, raw: bytes, past: Past) -> list[Item]:
         if not self._stream:
             answer = json.loads(raw)
             past.responses.append(answer["id"])
-            output: list[Item] = answer["output"]
-            return output
+            return _with_outputs(answer["output"])
         told = _events(raw)
         past.responses.append(told[-1]["response"]["id"])
         added = [event["item"] for event in told if event["type"] == "response.output_item.added"]
@@ -112,7 +113,12 @@ class Client:
         for first, item, last in zip(added, done, final, strict=True):
             past.added[item["id"]] = first["id"]
             past.completed[item["id"]] = last
-        return done
+        return _with_outputs(done)
+
+
+def _with_outputs(items: list[Item]) -> list[Item]:
+    calls = [item for item in items if "call_id" in item]
+    return [*items, *map(_answered, calls)]
 
 
 def _answered(call: Item) -> Item:

@@ -121,6 +121,18 @@ SCENARIOS: Sequence[Scenario] = (
         healed="duplicate",
     ),
     Scenario(
+        row=32,
+        title="VS Code gives ids to more than one text (not captured)",
+        turns=2,
+        asks="Sure?",
+        made="straight",
+        sent="u1 r1 c1 o1 r2 m1 u2 m1:reworded u2 c1:reasked o1:again u2",
+        error=DUPLICATE,
+        blamed="m1",
+        want="u1 r1 c1 o1 r2 m1 u2 m1:reworded+noid u2 c1:reasked+noid o1:again u2",
+        healed="duplicate",
+    ),
+    Scenario(
         row=40,
         title="Hermes repeats reasoning of an earlier turn",
         turns=2,

@@ -112,6 +112,17 @@ SCENARIOS: Sequence[Scenario] = (
     MASTRA,
     _uncached(MASTRA, "u1 c1:noid o1 m1:noid u2"),
     Scenario(
+        row=6,
+        title="Mastra Memory keeps a hosted search, which has to have its id (not captured)",
+        loop="hosted",
+        made="straight",
+        sent="u1 w1 c1 o1",
+        error=LACKS_REASONING,
+        blamed="w1 r1",
+        want="u1 c1:noid o1",
+        healed="lacks_reasoning",
+    ),
+    Scenario(
         row=7,
         title="Mastra DurableAgent with parallel calls",
         loop="parallel",
