@@ -18,7 +18,7 @@ from proxy.core.request import Request
 from proxy.core.spans import Edit
 from proxy.core.turns import Emitted, Reasoning
 
-__all__ = ["Form", "Led", "choose_form", "id_removals"]
+__all__ = ["Form", "Led", "choose_form", "id_removals", "in_form"]
 
 _NOTHING = b'[]" \t\r\n'  # what is left of a value that holds nothing, less `null`
 
@@ -69,6 +69,12 @@ def choose_form(
         return Form(tuple(part.raw for part in run))
     is_stored = request.stores and led.is_stored and profile.keeps_items
     return _FORMS[profile.ids](_Case(request.body, led, run, is_stored))
+
+
+def in_form(part: Reasoning, profile: Profile) -> bytes:
+    """Return one reasoning item as an upstream takes it, where there is nothing to choose."""
+    going = _less(part, profile.omits)
+    return going.raw_without_id if profile.ids is Ids.DROPPED and going.has_blob else going.raw
 
 
 def id_removals(body: bytes, items: Iterable[tuple[Item, Emitted]]) -> tuple[Edit, ...] | None:

@@ -189,7 +189,7 @@ class Replay:
             takes_reasoning=not learned.is_refused(
                 scope, Fault.NO_REASONING_MODEL, family(request.model)
             ),
-            keeps_items=request.stores,
+            keeps_items=request.stores and self._settings.profile.keeps_items,
         )
         mended = repair(request, recalled.turns, repairs)
         exchange.repairs.update(mended.counts)

@@ -25,8 +25,9 @@ def without_blobs(case: Case) -> bytes | None:
     if ours and (not named or named & ours):
         refused = ours
     else:
-        refused = named | {piece for piece in sealed if not _is_trusted(case, piece)}
-        refused = refused or set(sealed)
+        foreign = {p for p in sealed if not case.policy.profile.is_own_blob(p.item.blob)}
+        doubtful = {piece for piece in sealed if not _is_trusted(case, piece)}
+        refused = named | doubtful if named else foreign or doubtful or set(sealed)
     for run in runs_of(case.pieces):
         # Where upstream keeps the items the id says it all; elsewhere a hosted item of the group,
         # whose id is required, would have to go as well.

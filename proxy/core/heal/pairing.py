@@ -99,7 +99,7 @@ def with_calls(case: Case) -> bytes | None:
     for piece in case.pieces:
         call = _captured_call(case, piece.item.call_id) if piece in orphans else None
         if call is not None:
-            pieces += [put_in(part.raw) for part in call.run if part.id not in present]
+            pieces += [put_in(case.sendable(part)) for part in call.run if part.id not in present]
             pieces.append(put_in(call.raw))
         pieces.append(piece)
     return case.body(pieces)
