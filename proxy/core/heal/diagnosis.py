@@ -112,11 +112,11 @@ _TABLE = (
     _row(Fault.BAD_ID, r"Invalid 'id': message id must be"),
     _row(
         Fault.LACKS_OUTPUT,
-        r"No tool output found for [\w ]*?call (?P<subject>[^\s'\"]+?)\.?(?:$|[\s'\"])",
+        r"No tool output found for [\w ]*?call (?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])",
     ),
     _row(
         Fault.LACKS_CALL,
-        r"No tool call found for [\w ]+? with call_id (?P<subject>[^\s'\"]+?)\.?(?:$|[\s'\"])",
+        r"No tool call found for [\w ]+? with call_id (?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])",
     ),
     _row(Fault.FIELD, r"'input\[(?P<index>\w+)\]\.(?P<member>status|content|encrypted_content)'"),
 )
@@ -125,7 +125,6 @@ _OURS = re.compile(
     r"|input\[\d+\]|Invalid 'input",
     re.IGNORECASE,
 )
-_EVENTS = frozenset({"error", "response.failed"})
 # How deep the words of a refusal are looked for: {"detail": [{"error": {"message": …}}]}.
 _DEPTH_MAX = 4
 
@@ -138,9 +137,14 @@ def is_refusal(status: int) -> bool:
 def is_refusing_event(data: bytes) -> bool:
     """Tell whether an event says that there will be no answer."""
     event = _decoded(data)
-    if not isinstance(event, dict) or event.get("type") not in _EVENTS:
+    if not isinstance(event, dict):
         return False
-    return event.get("status", 400) in _STATUSES or event["type"] == "response.failed"
+    match event.get("type"), event.get("status"):
+        case "error", int(status):
+            return status in _STATUSES
+        case "error" | "response.failed", _:
+            return True
+    return False
 
 
 def diagnose(status: int, body: bytes) -> Diagnosis:
