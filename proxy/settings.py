@@ -47,10 +47,10 @@ def _utf8(secret: SecretStr) -> SecretStr:
 
 
 def _repairs(written: str) -> str:
-    """Take `none`, or names of repairs by comma."""
+    """Take names of repairs by comma, or none of them."""
     names = [name.strip() for name in written.split(",")]
     known = [repair.value for repair in Repair]
-    if names != ["none"] and not set(names) <= set(known):
+    if names not in (["none"], [""]) and not set(names) <= set(known):
         raise ValueError(f"name some of {','.join(known)}, or none")
     return ",".join(names)
 

@@ -96,7 +96,7 @@ class Healer:
         first.response.close()
         self._account.metrics.heals.labels(fault.value, "cured").inc()
         exchange.heal(fault.value, cure.injected, takes_back=cure.takes_back)
-        self._replay.learn(exchange, fault, cure.body)
+        self._replay.learn(exchange, fault, cure)
         return again
 
     async def _cure(

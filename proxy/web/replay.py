@@ -140,7 +140,7 @@ class Replay:
             return Prepared(body, body)
         asked = keys_of_request(request)
         found = await self._store.recall(exchange.scope, asked) if asked else Recalled()
-        recalled = found or Recalled()
+        recalled = self._less_refused(exchange.scope, found or Recalled())
         base = body
         if request.body is body:  # nothing in it had to be read as something else
             request = self._repaired(exchange, request, recalled)
@@ -175,6 +175,17 @@ class Replay:
         exchange.edited = whole is not body
         return Prepared(body, whole)
 
+    def _less_refused(self, scope: bytes, recalled: Recalled) -> Recalled:
+        """Withhold what upstream has refused within the last hour."""
+        if self._learned.is_blank:
+            return recalled
+
+        def is_refused(blob: bytes) -> bool:
+            return self._learned.is_refused(scope, Fault.BLOB, blob)
+
+        turns = [turn.without_reasoning(is_refused) for turn in recalled.turns]
+        return Recalled(turns, recalled.crowded)
+
     def _repaired(self, exchange: Exchange, request: Request, recalled: Recalled) -> Request:
         """Mend what is certain, and read what came of it."""
         scope, learned = exchange.scope, self._learned
@@ -186,8 +197,9 @@ class Replay:
                 learned.is_refused(scope, Fault.BLOB, blob)
                 or learned.is_anothers(exchange.account, blob)
             ),
-            takes_reasoning=not learned.is_refused(
-                scope, Fault.NO_REASONING_MODEL, family(request.model)
+            takes_reasoning=not (
+                is_known_not_to_reason(request.model)
+                or learned.is_refused(scope, Fault.NO_REASONING_MODEL, family(request.model))
             ),
             keeps_items=request.stores and self._settings.profile.keeps_items,
         )
@@ -224,10 +236,14 @@ class Replay:
                 await self._store.save(exchange.scope, turn, [])
         return found
 
-    def learn(self, exchange: Exchange, fault: Fault, body: bytes) -> None:
-        """Note that a request was taken once it was mended: what is its model's will come again."""
-        if fault in _OF_MODEL and exchange.scope is not None:
-            model = family(read_request(body, {}).model)
+    def learn(self, exchange: Exchange, fault: Fault, cure: Cure) -> None:
+        """Note that a cured request was taken: what it went without will be refused again."""
+        if exchange.scope is None:
+            return
+        for blob in cure.lost:
+            self._learned.refuse(exchange.scope, Fault.BLOB, blob)
+        if fault in _OF_MODEL:
+            model = family(read_request(cure.body, {}).model)
             self._learned.refuse(exchange.scope, fault, model)
 
     async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:

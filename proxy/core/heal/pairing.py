@@ -78,7 +78,7 @@ def with_follower(case: Case) -> bytes | None:
     for piece in case.pieces:
         if piece not in alone:
             pieces += [piece, returned[piece]] if piece in returned else [piece]
-    return case.body(_less(pieces, lost))
+    return case.body(_answering(case, _less(pieces, lost)))
 
 
 def with_outputs_behind(case: Case) -> bytes | None:
@@ -93,16 +93,7 @@ def with_calls(case: Case) -> bytes | None:
     """Put a call ahead of its output: from where it stands, or as it was captured."""
     if any(p.item.is_tool and p.item.call_id == case.diagnosis.subject for p in case.pieces):
         return _in_order(case, joins=True)
-    present = {piece.item.id for piece in case.pieces} - {""}
-    orphans = set(outputs_without_call(case))
-    pieces: list[Piece] = []
-    for piece in case.pieces:
-        call = _captured_call(case, piece.item.call_id) if piece in orphans else None
-        if call is not None:
-            pieces += [put_in(case.sendable(part)) for part in call.run if part.id not in present]
-            pieces.append(put_in(call.raw))
-        pieces.append(piece)
-    return case.body(pieces)
+    return case.body(_answering(case, case.pieces))
 
 
 def with_text(case: Case) -> bytes | None:
@@ -227,6 +218,20 @@ def _by_value(reasoning: list[Piece], group: list[Piece]) -> None:
 
 def _less(pieces: list[Piece], lost: set[Piece]) -> list[Piece]:
     return dropped(pieces, lost) if lost else pieces
+
+
+def _answering(case: Case, pieces: list[Piece]) -> list[Piece]:
+    """Put captured calls, with their reasoning, ahead of outputs whose call is not there."""
+    present = {piece.item.id for piece in pieces} - {""}
+    orphans = set(outputs_without_call(pieces))
+    answering: list[Piece] = []
+    for piece in pieces:
+        call = _captured_call(case, piece.item.call_id) if piece in orphans else None
+        if call is not None:
+            answering += [put_in(case.sendable(p)) for p in call.run if p.id not in present]
+            answering.append(put_in(call.raw))
+        answering.append(piece)
+    return answering
 
 
 def _captured_call(case: Case, call_id: str) -> Emitted | None:
