@@ -41,7 +41,7 @@ async def send_to(
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(REFUSED_BLOBS))
 async def test_what_was_refused_is_not_sent_again(scenario: Scenario, *, stream: bool) -> None:
-    """The next request with it, or for which it is kept, is served at once."""
+    """Upstream names one blob at a time: after as many requests the next is served at once."""
     async with (
         client_of(scenario, stream=stream) as (standin, client),
         proxied(standin) as proxy,
@@ -51,7 +51,9 @@ async def test_what_was_refused_is_not_sent_again(scenario: Scenario, *, stream:
         turn(scenario, standin)
         body = client.last(written(scenario.sent, past, scenario.more), past)
 
-        assert await send_to(standin, client, proxy, body) == (200, "", 2)
+        refused = max(1, scenario.sent.count("r"))
+        for _ in range(refused):
+            assert (await send_to(standin, client, proxy, body))[:2] == (200, "")
         assert await send_to(standin, client, proxy, body) == (200, "", 1)
 
 
