@@ -147,7 +147,7 @@ class Healer:
 
     def _diagnose(self, status: int, encoding: str, read: bytes) -> Diagnosis:
         try:
-            return diagnose(status, decoder_for(encoding).feed(read))
+            return diagnose(status, decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read))
         except Undecodable:
             return Diagnosis(Fault.OTHER)
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)

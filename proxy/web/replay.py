@@ -27,6 +27,7 @@ from proxy.core.keys import (
     keys_of_turn,
 )
 from proxy.core.models import family, is_known_not_to_reason
+from proxy.core.profiles import Profile
 from proxy.core.request import Request, read_request
 from proxy.core.scope import account_of, scope_of
 from proxy.core.spans import Unspliceable
@@ -64,6 +65,7 @@ class ReplaySettings:
     scope_secret: str
     is_shadow: bool
     anchors: Anchors
+    profile: Profile
     include: str
     heals: bool
     repairs: Collection[Repair]
@@ -76,8 +78,8 @@ class Prepared:
     A request as it shall go out.
 
     Attributes:
-        original: The very bytes that came.
-        body: The same object, unless something is edited.
+        original: What the client said: the bytes that came, decoded where that was possible.
+        body: The same object, unless something is edited. Then it is not encoded.
     """
 
     original: bytes
@@ -106,7 +108,7 @@ class Replay:
         self._settings = settings
         self._store = store
         self._epoch_ms = epoch_ms
-        self._policy = Policy(settings.anchors)
+        self._policy = Policy(settings.anchors, settings.profile)
         self.is_shadow = settings.is_shadow
         self.heals = settings.heals and not settings.is_shadow
         self._learned = Learned(clock)
@@ -274,12 +276,15 @@ class Replay:
 
     def _wants_include(self, scope: bytes, request: Request, *, lacks_blob: bool) -> bool:
         """Ask for blobs where an item may have to go back to an upstream that knows no id of it."""
+        profile = self._settings.profile
+        if not profile.takes_include:
+            return False
         if request.is_background or is_known_not_to_reason(request.model):
             return False
         match self._settings.include:
             case "never":
                 return False
-            case "auto" if request.stores and not lacks_blob:
+            case "auto" if request.stores and profile.keeps_items and not lacks_blob:
                 return False
         return not self._learned.is_refused(scope, Fault.INCLUDE, family(request.model))
 
