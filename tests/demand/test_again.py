@@ -79,6 +79,26 @@ async def test_a_session_goes_on(scenario: Scenario, *, stream: bool) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
+async def test_a_damaged_copy_does_not_cost_the_good_one(stream: bool) -> None:
+    """The client's own copy is refused and forgotten; the captured one is still given back."""
+    scenario = next(one for one in TABLE if one.row == 1 and one.made == "proxied")
+    async with (
+        client_of(scenario, stream=stream) as (standin, client),
+        proxied(standin) as proxy,
+    ):
+        past = await history(scenario, client, proxy)
+        damaged = client.last(written("u1 r1:damaged c1 o1", past, {}), past)
+        dropped = client.last(written("u1 c1 o1", past, {}), past)
+        first = await send_to(standin, client, proxy, damaged)
+        second = await send_to(standin, client, proxy, dropped)
+        received = json.loads(standin.received[-1].body)["input"]
+
+    assert first == (200, "", 2)
+    assert second == (200, "", 1)
+    assert received == written("u1 r1 c1 o1", past, {})
+
+
+@pytest.mark.parametrize("stream", [False, True])
 async def test_what_a_model_does_not_give_is_not_asked_of_it(stream: bool) -> None:
     """`include` less the one value; of it nothing else changes, and nothing else is lost."""
     scenario = next(one for one in TABLE if not one.body and not one.last)

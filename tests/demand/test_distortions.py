@@ -130,7 +130,8 @@ async def test_a_captured_history_is_served_whatever_one_item_is(
 
 
 @pytest.mark.parametrize(
-    ("loop", "turns", "asks"), [pytest.param(*loop, id=loop[0]) for loop in LOOPS if loop[0] in KNOWN_TO_NOBODY]
+    ("loop", "turns", "asks"),
+    [pytest.param(*loop, id=loop[0]) for loop in LOOPS if loop[0] in KNOWN_TO_NOBODY],
 )
 @stores
 async def test_a_history_that_nobody_knows_is_no_worse_off(
