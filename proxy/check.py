@@ -17,6 +17,7 @@ import redis.asyncio as redis
 from redis.exceptions import RedisError
 
 from proxy.addresses import redacted
+from proxy.core.profiles import profile_of
 from proxy.settings import Settings
 
 __all__ = ["check"]
@@ -56,7 +57,9 @@ async def check(settings: Settings, api_key: str) -> int:
 
 async def _settings(settings: Settings) -> AsyncIterator[Finding]:
     where = f"clients at {settings.listen}, health and metrics at {settings.admin_listen}"
-    yield Finding("ok", "settings", f"valid: mode {settings.mode}, {where}")
+    profile = profile_of(settings.upstream_profile, settings.upstream_url).name
+    words = f"valid: mode {settings.mode}, upstream profile {profile}, {where}"
+    yield Finding("ok", "settings", words)
     if settings.mode == "off":
         yield Finding("warning", "settings", "mode is off: nothing is captured or given back")
     if settings.mode == "shadow":

@@ -47,10 +47,10 @@ def _utf8(secret: SecretStr) -> SecretStr:
 
 
 def _repairs(written: str) -> str:
-    """Take `none`, or names of repairs by comma."""
+    """Take names of repairs by comma, or none of them."""
     names = [name.strip() for name in written.split(",")]
     known = [repair.value for repair in Repair]
-    if names != ["none"] and not set(names) <= set(known):
+    if names not in (["none"], [""]) and not set(names) <= set(known):
         raise ValueError(f"name some of {','.join(known)}, or none")
     return ",".join(names)
 
@@ -77,6 +77,25 @@ class Settings(BaseSettings):
         default="https://api.openai.com/v1",
         description="Base URL of the API, with its version path. Everything sent to the proxy, "
         "keys included, is sent there: use https unless it is on this machine.",
+    )
+    upstream_profile: Literal[
+        "auto",
+        "openai",
+        "azure",
+        "codex",
+        "copilot",
+        "openrouter",
+        "xai",
+        "bedrock",
+        "deepseek",
+        "vllm",
+        "ollama",
+        "llamacpp",
+        "generic",
+    ] = Field(
+        default="auto",
+        description="Whose API the upstream is: which ids and fields may go back to it. auto knows "
+        "it by the host of upstream_url, and takes it for generic, as OpenAI documents, otherwise.",
     )
     listen: Listen = Field(
         default="127.0.0.1:8080",
@@ -141,6 +160,11 @@ class Settings(BaseSettings):
         default=32 * MIB,
         description="Bytes of a request that are read to give reasoning back. A larger request "
         "is streamed through unread; every request in flight may hold this much memory.",
+    )
+    decoded_max_bytes: Count = Field(
+        default=64 * MIB,
+        description="Bytes that a request with a Content-Encoding may decode to and still be read. "
+        "A larger one is sent on as it came; every one in flight may hold this much besides.",
     )
     capture_max_bytes: Count = Field(
         default=64 * MIB,

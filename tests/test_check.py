@@ -231,6 +231,7 @@ async def test_a_redis_that_is_not_there_is_a_problem(
     ("change", "want"),
     [
         pytest.param({}, [], id="defaults"),
+        pytest.param({"upstream_profile": "azure"}, [], id="profile"),
         pytest.param({"mode": "off"}, ["mode is off: nothing is captured or given back"], id="off"),
         pytest.param({"mode": "shadow"}, ["mode is shadow: no request is changed, only counted"], id="shadow"),  # noqa: E501
         pytest.param({"store_url": "unix:///nowhere"}, ["scope_secret is empty: who reads the store can test guesses of a client's key"], id="shared-store-without-secret"),  # noqa: E501
@@ -244,4 +245,5 @@ async def test_warns_of_settings_that_surprise(
 
     first, *warnings = report(capsys, "settings")
     assert first.startswith("ok: valid: mode ")
+    assert f", upstream profile {change.get('upstream_profile', 'generic')}, " in first
     assert warnings == [f"warning: {words}" for words in want]

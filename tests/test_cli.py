@@ -47,6 +47,7 @@ def test_every_setting_has_a_flag(served: list[Settings], name: str) -> None:
     """The flags come from Settings: one for each, in kebab-case."""
     other = {
         "upstream_url": "http://localhost:1",
+        "upstream_profile": "azure",
         "listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",
         "store_url": "redis://localhost",

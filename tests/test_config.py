@@ -38,7 +38,7 @@ def test_the_annotated_file_explains_every_setting() -> None:
     ("name", "want"),
     [
         pytest.param("azure", {"upstream_url"}, id="azure"),
-        pytest.param("openrouter", {"upstream_url", "include"}, id="openrouter"),
+        pytest.param("openrouter", {"upstream_url"}, id="openrouter"),
         pytest.param("redis", {"store_url", "listen", "admin_listen"}, id="redis"),
     ],
 )

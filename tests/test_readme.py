@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from proxy.core.inject import Outcome
+from proxy.core.profiles import PROFILES, Profile
 from proxy.settings import Settings, env_of
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
@@ -25,3 +26,15 @@ def test_every_setting_is_in_the_table(name: str) -> None:
 def test_every_outcome_is_named(outcome: Outcome) -> None:
     """Operators find each word of the metrics explained."""
     assert f"`{outcome.value}`" in README
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_every_profile_is_in_the_table(profile: Profile) -> None:
+    """With how its ids travel, and what it is known by."""
+    (row,) = [line for line in README.splitlines() if line.startswith(f"| `{profile.name}` |")]
+    _, _, hosts, ids, besides, source, _ = (cell.strip() for cell in row.split("|"))
+
+    assert ids == profile.ids
+    assert bool(hosts) == bool(profile.hosts or profile.name == "generic")
+    assert ("keeps nothing" in besides) is not profile.keeps_items
+    assert source

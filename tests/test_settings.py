@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
 
+from proxy.core.profiles import AUTO, PROFILES
 from proxy.settings import Settings, SettingsError, env_of, flag_of, load
 
 SECRET = "hunter2-hunter2"
@@ -251,6 +252,7 @@ def test_settings_are_frozen() -> None:
     ("name", "default"),
     [
         ("upstream_url", "https://api.openai.com/v1"),
+        ("upstream_profile", "auto"),
         ("listen", "127.0.0.1:8080"),
         ("admin_listen", "127.0.0.1:9090"),
         ("store_url", "memory://"),
@@ -262,6 +264,7 @@ def test_settings_are_frozen() -> None:
         ("conversation_max_bytes", 8 * 1024**2),
         ("memory_max_bytes", 256 * 1024**2),
         ("inspect_max_bytes", 32 * 1024**2),
+        ("decoded_max_bytes", 64 * 1024**2),
         ("capture_max_bytes", 64 * 1024**2),
         ("store_timeout_ms", 250),
         ("connect_timeout_s", 10),
@@ -274,6 +277,13 @@ def test_settings_are_frozen() -> None:
 def test_defaults_are_a_promise(name: str, default: Any) -> None:
     """A changed default is a changed product: it takes a change here and in the changelog."""
     assert getattr(Settings(), name) == default
+
+
+def test_every_profile_can_be_named() -> None:
+    """The words of the setting are the profiles that there are, in their order."""
+    names = get_args(Settings.model_fields["upstream_profile"].annotation)
+
+    assert names == (AUTO, *PROFILES)
 
 
 def test_every_setting_is_described() -> None:

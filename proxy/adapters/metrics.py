@@ -19,8 +19,8 @@ ASKED = (
     "stateful",  # upstream holds the history itself
     "no_scope",  # no credential, so nobody to keep things for
     "unreadable",  # not JSON, or JSON that readers could disagree on
-    "encoded",  # a Content-Encoding that is not read
-    "too_large",  # over inspect_max_bytes
+    "encoded",  # a Content-Encoding that cannot be undone: not known here, or damaged
+    "too_large",  # over inspect_max_bytes, or over decoded_max_bytes once it is decoded
     "store_failed",  # the store did not answer: sent as it came
     "failed",  # a fault of ours: sent as it came
     "off",

@@ -6,10 +6,9 @@ The rules it follows are the API's (pairing by id both ways, order, no reasoning
 
 - a run of reasoning goes directly before the first item of its group that the client still sends,
   where a group is the item the run led to and those behind it up to the next run;
-- ids stay together: with its id where the items of the group keep theirs, without where they do
-  not; where upstream keeps items, a missing pair of ids is restored;
+- it goes in a form that the upstream takes, with ids or without (`forms`);
 - where reasoning exists but may not go back, the ids that would demand it are left out instead
-  (*degrade*), if the API takes the items without;
+  (*degrade*), if the upstream takes the items without;
 - what the client replays itself, by id or by any blob of it, is left alone.
 """
 
@@ -18,13 +17,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-import msgspec
-
 from proxy.core import spans
+from proxy.core.forms import Led, choose_form, id_removals
 from proxy.core.identity import Recognised
-from proxy.core.items import Item, Role
+from proxy.core.items import Role
 from proxy.core.known import Match
 from proxy.core.models import family, is_known_not_to_reason
+from proxy.core.profiles import GENERIC, Profile
 from proxy.core.request import Request
 from proxy.core.spans import Edit
 from proxy.core.turns import Reasoning, Turn, blob_digest
@@ -56,9 +55,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the operator and the request allow."""
+    """What the operator and the upstream allow."""
 
     anchors: Anchors = Anchors.ALL
+    profile: Profile = GENERIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +194,12 @@ class _Planner:
         if self._family not in turn.models:
             self._guard(group, Outcome.GUARDED_MODEL, len(missing), is_partial=is_partial)
             return
-        form = self._form(group, [group.run[n] for n in missing])
+        run = [group.run[n] for n in missing]
+        form = choose_form(self._request, self._policy.profile, self._led(group), run)
         if form is None or self._is_displaced(group):
             self._guard(group, Outcome.GUARDED_FORM, len(missing), is_partial=is_partial)
             return
-        for n in missing:
-            part = group.run[n]
-            raw = part.raw if form.with_ids else part.raw_without_id
+        for n, raw in zip(missing, form.parts, strict=True):
             later = (replayed.get(slot) for slot in slots[n + 1 :])
             at = self._place_of(group, next((index for index in later if index is not None), None))
             self._edits.append(Edit(at, at, raw + b","))
@@ -231,64 +230,24 @@ class _Planner:
                 return places[sibling].item.start
         return places[anchor].item.start
 
-    def _form(self, group: _Group, missing: list[Reasoning]) -> "_Form | None":
-        """Choose whether ids go with it. None: no form of it may go back in this request."""
-        items = [self._request.places[index].item for index in group.places]
-        emitted = [self._recognised.matches[index].emitted for index in group.places]
-        if not _is_encrypted(missing):
-            # Its text is in the open and bound to nothing: it goes back just as it came.
-            return _Form(with_ids=True)
-        has_blobs = all(part.has_blob for part in missing)
-        is_stored = self._request.stores and group.turn.is_stored
-        # An id alone means something only to an upstream that keeps the items.
-        can_name = all(part.id for part in missing) and (has_blobs or is_stored)
-        if can_name and self._recognised.matches[group.places[0]].k == group.head:
-            if items[0].id == emitted[0].id != "":
-                return _Form(with_ids=True)
-            keeps_ids = any(i.id == e.id != "" for i, e in zip(items, emitted, strict=True))
-            added = self._add_id(items[0], emitted[0].id) if keeps_ids or is_stored else None
-            if added is not None:
-                return _Form(with_ids=True, edits=[added])
-        # Without ids nothing is paired, so all those of the group have to go.
-        removals = self._remove_ids(group.places)
-        if has_blobs and removals is not None:
-            return _Form(with_ids=False, edits=removals)
-        return None
-
-    def _add_id(self, item: Item, item_id: str) -> Edit | None:
-        """Return the edit that gives an item its id back; None where it has or takes no such."""
-        if not item_id or item.id or not item.takes_id:
-            return None
-        value = msgspec.json.encode(item_id)
-        found = spans.members(self._request.body, item.start, item.end)
-        if "id" in found:  # null, or of a type that no id has
-            return Edit(found["id"].start, found["id"].end, value)
-        at = item.start + 1
-        return Edit(at, at, b'"id":' + value + b",")
-
-    def _remove_ids(self, indices: Iterable[int]) -> list[Edit] | None:
-        """
-        Return the edits that leave out the ids that upstream would know items by.
-
-        None when the API demands one of them. An id that the client made up demands nothing.
-        """
-        edits = []
-        for index in indices:
-            item = self._request.places[index].item
-            if not item.id or item.id != self._recognised.matches[index].emitted.id:
-                continue
-            if not item.id_is_optional:
-                return None
-            found = spans.members(self._request.body, item.start, item.end)
-            edits.append(spans.remove(self._request.body, found, "id"))
-        return edits
+    def _led(self, group: _Group) -> Led:
+        matches = [self._recognised.matches[index] for index in group.places]
+        return Led(
+            items=tuple(self._request.places[index].item for index in group.places),
+            emitted=tuple(match.emitted for match in matches),
+            has_head=matches[0].k == group.head,
+            is_stored=group.turn.is_stored,
+        )
 
     def _guard(self, group: _Group, outcome: Outcome, count: int, *, is_partial: bool) -> None:
         self._count[outcome] += count
         if is_partial:
             return  # the client replays half of the run: what it means by that is its own affair
-        for index in group.places:
-            removals = self._remove_ids([index])
+        if not self._policy.profile.checks_pairs:
+            return  # no id demands anything there
+        led = self._led(group)
+        for pair in zip(led.items, led.emitted, strict=True):
+            removals = id_removals(self._request.body, [pair])
             if removals:
                 self._edits += removals
                 self._count[Outcome.DEGRADED] += 1
@@ -307,14 +266,6 @@ class _Planner:
             is_run = role in (Role.MODEL, Role.REASONING)
 
 
-@dataclass(slots=True)
-class _Form:
-    """How a run goes back: with its ids or without, and what its items need for that."""
-
-    with_ids: bool
-    edits: list[Edit] = field(default_factory=list)
-
-
 def _head_of_group(match: Match) -> int | None:
     """Return where in its turn the run stands that an item's group begins with; None without."""
     items = match.turn.items
@@ -326,8 +277,3 @@ def _take_first(slots: Iterable[_Slot], found: dict[_Slot, int], index: int) -> 
     free = next((slot for slot in slots if slot not in found), None)
     if free is not None:
         found[free] = index
-
-
-def _is_encrypted(parts: Iterable[Reasoning]) -> bool:
-    """Tell whether reasoning is opaque; open models put its text in `content` instead."""
-    return not all(b'"reasoning_text"' in part.raw for part in parts)

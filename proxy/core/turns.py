@@ -6,7 +6,7 @@ Whoever meets a version that it does not know treats the turn as not there.
 """
 
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec import structs
@@ -128,11 +128,11 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     context: Context
     items: tuple[Emitted, ...]
 
-    def without_reasoning(self, refused: Collection[bytes]) -> "Turn":
+    def without_reasoning(self, is_refused: Callable[[bytes], bool]) -> "Turn":
         """Return the same turn less every run of which upstream has refused a blob."""
         items = tuple(
             item.after((), withheld=True)
-            if any(blob in refused for part in item.run for blob in part.blobs)
+            if any(is_refused(blob) for part in item.run for blob in part.blobs)
             else item
             for item in self.items
         )

@@ -5,8 +5,9 @@ It knows nothing of the proxy. Rules, ledger, variants and events are pure; serv
 """
 
 from proxy.standin.answering import Behaviour
+from proxy.standin.quirks import Quirks
 from proxy.standin.refusals import Refusal
 from proxy.standin.server import Received, StandIn
 from proxy.standin.variants import LOOPS
 
-__all__ = ["LOOPS", "Behaviour", "Received", "Refusal", "StandIn"]
+__all__ = ["LOOPS", "Behaviour", "Quirks", "Received", "Refusal", "StandIn"]

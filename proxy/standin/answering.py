@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from proxy.standin.events import Moment, Telling
 from proxy.standin.ledger import Turn, pair
 from proxy.standin.mint import LINEAGE_DIGITS, Ids, Mint, lineage_of
+from proxy.standin.quirks import PLAIN, Quirks
 from proxy.standin.rules import Continuity, Verdict, family, reasons
 from proxy.standin.sealing import Binding, Sealer
 from proxy.standin.shapes import (
@@ -54,6 +55,7 @@ class Behaviour(Struct, kw_only=True):
         rotate_ids: Ids in `added` and `completed` are not those in `done` (GitHub Copilot).
         chunk_bytes: Cut the stream into writes of this size; None writes event by event.
         delay_s: Pause after every event, 5 s at most.
+        quirks: What it does otherwise than api.openai.com.
     """
 
     variant: Variant = "one_call"
@@ -65,6 +67,7 @@ class Behaviour(Struct, kw_only=True):
     rotate_ids: bool = False
     chunk_bytes: int | None = None
     delay_s: float = 0.0
+    quirks: Quirks = PLAIN
 
 
 class Issue(Struct, frozen=True):
@@ -99,6 +102,7 @@ def respond(body: Body, verdict: Verdict, issue: Issue, behaviour: Behaviour) ->
         before=verdict.earlier[-1].answered if verdict.earlier else 0,
         summarises=options.summary is not None,
     )
+    given = replace(given, thinks_aloud=behaviour.quirks.thinks_aloud)
     output = perform(behaviour.variant, given, ids, reasons=reasons(body.model))
     if behaviour.end == "incomplete":
         output = (*output[:-1], _cut_short(output[-1]))
@@ -133,7 +137,7 @@ def respond(body: Body, verdict: Verdict, issue: Issue, behaviour: Behaviour) ->
         caller=issue.caller,
         family=family(body.model),
         items=pair(answer.id, output),
-        stored=body.stores,
+        stored=body.stores and not behaviour.quirks.keeps_nothing,
         finished=behaviour.end == "completed",
         previous=body.previous_response_id,
         conversation=conversation,

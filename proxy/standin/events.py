@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from proxy.standin.refusals import ErrorBody
+from proxy.standin.quirks import RefusesBy
+from proxy.standin.refusals import ErrorBody, Refusal
 from proxy.standin.shapes import (
     Answer,
     CustomToolCall,
@@ -26,7 +27,7 @@ from proxy.standin.shapes import (
     WebSearchCall,
 )
 
-__all__ = ["Event", "Moment", "Telling", "frame", "tell"]
+__all__ = ["Event", "Moment", "Telling", "frame", "tell", "tell_refusal"]
 
 Moment = Literal["added", "done", "completed"]
 """When an item is shown: each shows another blob and, on some backends, another id."""
@@ -42,6 +43,9 @@ class Event(Struct, kw_only=True):
     sequence_number: int = 0
     response: Answer | UnsetType = UNSET
     error: ErrorBody | UnsetType = UNSET
+    code: str | UnsetType | None = UNSET
+    message: str | UnsetType = UNSET
+    param: str | UnsetType | None = UNSET
     output_index: int | UnsetType = UNSET
     item: OutputItem | UnsetType = UNSET
     item_id: str | UnsetType = UNSET
@@ -86,6 +90,30 @@ def tell(answer: Answer, telling: Telling) -> Iterator[Event]:
             event.obfuscation = _digits(answer.id, number)[
                 : _OBFUSCATION_BLOCK - len(event.delta) % _OBFUSCATION_BLOCK
             ]
+        yield event
+
+
+def tell_refusal(refusal: Refusal, answer: Answer, form: RefusesBy) -> Iterator[Event]:
+    """
+    Tell a refusal as the events of a stream that was accepted.
+
+    Args:
+        refusal: What is wrong.
+        answer: The answer that there is not; its status is `failed`.
+        form: See Quirks; as "status" it is told like "failed".
+    """
+    told: list[Event] = []
+    if form == "late":
+        begun = replace(answer, status="in_progress", error=None)
+        told.append(Event(type="response.created", response=begun))
+    if form == "flat_error":
+        flat = Event(type="error", code=refusal.code, message=refusal.message, param=refusal.param)
+        told.append(flat)
+    elif form in {"error", "late"}:
+        told.append(Event(type="error", error=refusal.envelope.error))
+    told.append(Event(type="response.failed", response=answer))
+    for number, event in enumerate(told):
+        event.sequence_number = number
         yield event
 
 
@@ -145,6 +173,7 @@ def _item(item: OutputItem, telling: Telling) -> Iterator[Event]:
     yield Event(type="response.output_item.added", item=telling.show(_begun(item), "added"))
     if isinstance(item, Reasoning):
         yield from _summary(item)
+        yield from _thoughts(item)
     elif isinstance(item, Message):
         yield from _text(item)
     elif isinstance(item, FunctionCall):
@@ -166,7 +195,7 @@ def _item(item: OutputItem, telling: Telling) -> Iterator[Event]:
 def _begun(item: OutputItem) -> OutputItem:
     """The item before it said anything."""
     if isinstance(item, Reasoning):
-        return replace(item, summary=())
+        return replace(item, summary=(), content=())
     if isinstance(item, Message):
         return replace(item, status="in_progress", content=())
     if isinstance(item, FunctionCall):
@@ -185,6 +214,14 @@ def _summary(item: Reasoning) -> Iterator[Event]:
             yield Event(type=f"{stem}_text.delta", summary_index=index, delta=piece)
         yield Event(type=f"{stem}_text.done", summary_index=index, text=part.text)
         yield Event(type=f"{stem}_part.done", summary_index=index, part=part)
+
+
+def _thoughts(item: Reasoning) -> Iterator[Event]:
+    for index, part in enumerate(item.content):
+        stem = "response.reasoning_text"
+        for piece in _pieces(part.text):
+            yield Event(type=f"{stem}.delta", content_index=index, delta=piece)
+        yield Event(type=f"{stem}.done", content_index=index, text=part.text)
 
 
 def _text(item: Message) -> Iterator[Event]:

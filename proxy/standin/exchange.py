@@ -138,7 +138,12 @@ class Exchange:
 
     def refuse(self, refusal: Refusal) -> web.Response:
         """Answer with an error."""
-        return self.answer(refusal.envelope, refusal.status)
+        if not refusal.is_text:
+            return self.answer(refusal.envelope, refusal.status)
+        response = web.Response(text=refusal.message, status=refusal.status)
+        self._sign(response)
+        self.received.finished = True
+        return response
 
     async def stream(
         self, frames: Iterable[bytes], *, chunk_bytes: int | None, delay_s: float, cut: bool

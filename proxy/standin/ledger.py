@@ -198,6 +198,11 @@ class Ledger:
         self._forget(response_id)
         return True
 
+    def expire(self) -> None:
+        """Keep nothing of what was stored so far: from now on its ids lead nowhere."""
+        for turn in list(self._turns.values()):
+            self._turns[turn.answer.id] = replace(turn, stored=False)
+
     def _forget(self, response_id: str) -> None:
         turn = self._turns.pop(response_id)
         for item in turn.items:

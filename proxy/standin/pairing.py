@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from proxy.standin import refusals
 from proxy.standin.ledger import Emitted, Ledger
+from proxy.standin.quirks import PLAIN, Quirks
 from proxy.standin.refusals import Refusal
 from proxy.standin.sealing import Sealer
 from proxy.standin.shapes import InputItem
@@ -66,6 +67,7 @@ class Bench(Struct, frozen=True, kw_only=True):
     known: AbstractSet[str]
     ledger: Ledger
     sealer: Sealer
+    quirks: Quirks = PLAIN
 
 
 def faults(seen: Sequence[Seen], bench: Bench) -> Iterator[Refusal]:
@@ -76,20 +78,50 @@ def faults(seen: Sequence[Seen], bench: Bench) -> Iterator[Refusal]:
             if refusal is not None:
                 yield refusal
     yield from _broken_pairs(seen, bench)
+    if bench.quirks.grouped:
+        yield from _parted_groups(seen)
 
 
 def _broken_pairs(seen: Sequence[Seen], bench: Bench) -> Iterator[Refusal]:
     ahead = set(bench.known)
+    directly_ahead: set[str] = set()
+    there = {one.id for one in seen} if bench.quirks.blames_follower else set()
     for one, after in zip(seen, _next_others(seen), strict=True):
         if one.kind == "reasoning":
-            if not _is_followed(one, after, bench):
+            is_blamed_elsewhere = one.emitted is not None and one.emitted.follower in there
+            if not is_blamed_elsewhere and not _is_followed(one, after, bench):
                 yield refusals.missing_follower(one.id or "")
+            directly_ahead.add(one.id or "")
         elif one.emitted is not None:
+            is_follower = bench.quirks.blames_follower and _follows(one.emitted, bench)
             for reasoning_id in one.emitted.required:
-                if reasoning_id not in ahead:
+                if reasoning_id not in (directly_ahead if is_follower else ahead):
                     yield refusals.missing_reasoning(one.emitted.id, one.emitted.type, reasoning_id)
+        if one.kind != "reasoning":
+            directly_ahead = set()
         if one.id is not None:
             ahead.add(one.id)
+
+
+def _follows(item: Emitted, bench: Bench) -> bool:
+    """Tell whether an item is the first behind its reasoning, and that is not held upstream."""
+    led_by = [bench.ledger.maybe_item(one, bench.caller) for one in item.required]
+    is_held = all(one in bench.known for one in item.required)
+    return not is_held and any(one is not None and one.follower == item.id for one in led_by)
+
+
+def _parted_groups(seen: Sequence[Seen]) -> Iterator[Refusal]:
+    """Yield a refusal for each item that an output parts from the reasoning it shares."""
+    open_groups: set[tuple[str, ...]] = set()
+    parted: set[tuple[str, ...]] = set()
+    for one in seen:
+        if one.kind.endswith("_output"):
+            parted |= open_groups
+        elif one.emitted is not None and one.emitted.required:
+            group = one.emitted.required
+            if group in parted:
+                yield refusals.missing_reasoning(one.emitted.id, one.emitted.type, group[0])
+            open_groups.add(group)
 
 
 def _maybe_bad_blob(one: Seen, blob: str, bench: Bench) -> Refusal | None:
@@ -97,7 +129,7 @@ def _maybe_bad_blob(one: Seen, blob: str, bench: Bench) -> Refusal | None:
     if binding is None:
         return refusals.bad_ciphertext(blob, readable=False)
     if binding.caller != bench.caller:
-        return refusals.foreign_ciphertext(one.id or binding.item_id)
+        return refusals.foreign_ciphertext(one.id or binding.item_id, blob, bench.quirks.foreign)
     if one.id is not None and binding.item_id != one.id:
         return refusals.moved_ciphertext(one.id)
     if binding.family != bench.family:

@@ -7,6 +7,8 @@ few that are neither say so. `rs_…` and `fc_…` there stand for the ids given
 
 from msgspec import Struct
 
+from proxy.standin.quirks import Foreign, NotFound
+
 __all__ = ["Envelope", "Refusal"]
 
 _ENDS_SHOWN = 4
@@ -29,13 +31,14 @@ class Envelope(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """Why a request is not served, and how that is said on the wire."""
+    """Why a request is not served, and how that is said on the wire: JSON, or the bare message."""
 
     status: int
     message: str
     type: str = "invalid_request_error"
     param: str | None = None
     code: str | None = None
+    is_text: bool = False
 
     @property
     def envelope(self) -> Envelope:
@@ -73,13 +76,28 @@ def duplicate(item_id: str) -> Refusal:
     )
 
 
-def not_found(item_id: str) -> Refusal:
-    """Refuse an id that stands for a stored item when none is stored."""
+def not_found(item_id: str, form: NotFound = "api", *, never_kept: bool = False) -> Refusal:
+    """
+    Refuse an id that stands for a stored item when none is stored.
+
+    Args:
+        item_id: The id.
+        form: See Quirks.
+        never_kept: Of an organization with zero data retention; after its second sentence the
+            text is not confirmed.
+    """
+    why = (
+        "Items are not persisted for Zero Data Retention organizations. Remove this item from"
+        " your input and try again."
+        if never_kept
+        else "Items are not persisted when `store` is set to false. Try again with `store` set to"
+        " true, or remove this item from your input."
+    )
     return Refusal(
-        404,
-        f"Item with id '{item_id}' not found. Items are not persisted when `store` is set to"
-        " false. Try again with `store` set to true, or remove this item from your input.",
+        400 if form == "azure" else 404,
+        f"Item with id '{item_id}' not found. {why}",
         param="input",
+        is_text=form == "text",
     )
 
 
@@ -90,19 +108,36 @@ def bad_ciphertext(blob: str, *, readable: bool) -> Refusal:
     return _ciphertext(f"The encrypted content {shown} could not be verified.{reason}")
 
 
-def foreign_ciphertext(item_id: str) -> Refusal:
-    """Refuse a blob that was issued to another organization."""
-    return _ciphertext(
-        f"The encrypted content for item {item_id} could not be verified. Reason: Encrypted"
-        " content organization_id did not match the target organization.",
-    )
+def foreign_ciphertext(item_id: str, blob: str, form: Foreign = "organization") -> Refusal:
+    """Refuse a blob that was issued to somebody else, in one of the forms of Quirks."""
+    match form:
+        case "organization":
+            return _of_item(
+                item_id,
+                "Encrypted content organization_id did not match the target organization.",
+            )
+        case "item":
+            return _of_item(item_id, "Encrypted content could not be decrypted or parsed.")
+        case "masked" | "damaged":
+            return bad_ciphertext(blob, readable=form == "masked")
+        case "caller":
+            return Refusal(400, "reasoning `encrypted_content` was not issued to this caller")
+        case "resource":
+            return Refusal(
+                400,
+                "The requested item was created under a different Azure OpenAI resource. Use the"
+                " same resource that created the item to access it.",
+            )
 
 
 def moved_ciphertext(item_id: str) -> Refusal:
     """Refuse a blob that was issued for another item id."""
+    return _of_item(item_id, "Encrypted content item_id did not match the target item id.")
+
+
+def _of_item(item_id: str, reason: str) -> Refusal:
     return _ciphertext(
-        f"The encrypted content for item {item_id} could not be verified. Reason: Encrypted"
-        " content item_id did not match the target item id.",
+        f"The encrypted content for item {item_id} could not be verified. Reason: {reason}"
     )
 
 
@@ -132,6 +167,22 @@ def ciphertext_not_kept() -> Refusal:
     return Refusal(
         400, "Encrypted content cannot be requested for persisted responses.", param="include"
     )
+
+
+def blobs_unsupported() -> Refusal:
+    """Refuse `encrypted_content` where no model has any (vLLM)."""
+    return Refusal(400, "Encrypted content is not supported.")
+
+
+def missing_text() -> Refusal:
+    """Refuse a call without the text of the reasoning that led to it (DeepSeek)."""
+    said = "The `reasoning_text` in the thinking mode must be passed back to the API."
+    return Refusal(400, said, code="invalid_request_error")
+
+
+def bad_message_id() -> Refusal:
+    """Refuse the id of a message that does not begin as it should (gateways over DeepSeek)."""
+    return Refusal(400, "Invalid 'id': message id must be a string starting with 'msg_'")
 
 
 def reasoning_unsupported() -> Refusal:

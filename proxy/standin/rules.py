@@ -14,9 +14,10 @@ from typing import Literal
 from msgspec import UNSET, Struct
 
 from proxy.standin import continuity as strict
-from proxy.standin import pairing, refusals
+from proxy.standin import pairing, refusals, thinking
 from proxy.standin.ledger import Ledger, Turn
 from proxy.standin.pairing import Seen
+from proxy.standin.quirks import PLAIN, Quirks
 from proxy.standin.refusals import Refusal
 from proxy.standin.sealing import Sealer
 from proxy.standin.shapes import Body, InputItem
@@ -84,7 +85,8 @@ ID_CHARS_MAX = 64
 
 _ID = re.compile(r"[A-Za-z0-9_-]+")
 _DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
-_WITHOUT_REASONING = re.compile(r"gpt-4|gpt-3\.5|chatgpt-|.*-chat(-|$)")
+_WITHOUT_REASONING = re.compile(r"gpt-4|gpt-3\.5|chatgpt-|.*-chat(-|$)|.*-plain$")
+"""The last stands for those that no list knows."""
 
 
 class Verdict(Struct, frozen=True):
@@ -105,8 +107,13 @@ def reasons(model: str) -> bool:
     return _WITHOUT_REASONING.match(model) is None
 
 
-def judge(
-    body: Body, caller: str, ledger: Ledger, sealer: Sealer, continuity: Continuity = "normal"
+def judge(  # noqa: PLR0913, PLR0917 - a request, what it is judged against, and how strictly
+    body: Body,
+    caller: str,
+    ledger: Ledger,
+    sealer: Sealer,
+    continuity: Continuity = "normal",
+    quirks: Quirks = PLAIN,
 ) -> Verdict:
     """
     Decide on one request.
@@ -117,6 +124,7 @@ def judge(
         ledger: What was emitted before.
         sealer: Opens the blobs that were emitted before.
         continuity: "strict" also refuses lost reasoning that the API would not miss.
+        quirks: What this backend does otherwise.
 
     Returns:
         A Verdict; its first refusal in the order of the module's docstring, or None.
@@ -124,7 +132,8 @@ def judge(
     Cost: linear in the length of `input`; strict, times the emitted items that share a
         `call_id` or a text.
     """
-    refusal = _model(body) or next(_shapes(body.items), None) or _history(body, caller, ledger)
+    refusal = _model(body) or next(_shapes(body.items, quirks), None)
+    refusal = refusal or _history(body, caller, ledger)
     if refusal is not None:
         return Verdict(refusal)
     seen = [_see(index, item, caller, ledger) for index, item in enumerate(body.items)]
@@ -133,13 +142,14 @@ def judge(
     bench = pairing.Bench(
         caller=caller,
         family=family(body.model),
-        stores=body.stores,
+        stores=body.stores and not quirks.keeps_nothing,
         known=known,
         ledger=ledger,
         sealer=sealer,
+        quirks=quirks,
     )
     refusal = _ids(seen, bench) or next(_reasoning(seen, bench, takes=reasons(body.model)), None)
-    refusal = refusal or next(_tool_outputs(seen, earlier), None)
+    refusal = refusal or next(_tool_outputs(seen, earlier, quirks), None)
     if refusal is None and continuity == "strict" and reasons(body.model):
         refusal = next(strict.losses(seen, bench), None)
     return Verdict(refusal, seen, earlier)
@@ -154,7 +164,7 @@ def _model(body: Body) -> Refusal | None:
     return refusals.ciphertext_unsupported() if body.wants_ciphertext else None
 
 
-def _shapes(items: Sequence[InputItem]) -> Iterator[Refusal]:
+def _shapes(items: Sequence[InputItem], quirks: Quirks) -> Iterator[Refusal]:
     for index, item in enumerate(items):
         at = f"input[{index}]"
         kind = kind_of(item)
@@ -162,7 +172,8 @@ def _shapes(items: Sequence[InputItem]) -> Iterator[Refusal]:
             yield refusals.unsupported_value(at, kind, TYPES)
         if kind == "message" and item.role not in ROLES:
             yield refusals.unsupported_value(at, str(item.role), ROLES)
-        yield from _id_shape(f"{at}.id", item, kind)
+        if not (quirks.thinks_aloud and kind == "message"):  # which has its own words for it
+            yield from _id_shape(f"{at}.id", item, kind)
         if kind == "item_reference" and not item.id:
             yield refusals.missing_parameter(f"{at}.id")
         if item.call_id is not None and len(item.call_id) > ID_CHARS_MAX:
@@ -170,7 +181,7 @@ def _shapes(items: Sequence[InputItem]) -> Iterator[Refusal]:
         if kind in OUTPUT_OF and item.call_id is None:
             yield refusals.missing_parameter(f"{at}.call_id")
         if kind == "reasoning":
-            yield from _reasoning_shape(at, item)
+            yield from _reasoning_shape(at, item, quirks)
 
 
 def _id_shape(param: str, item: InputItem, kind: str) -> Iterator[Refusal]:
@@ -189,14 +200,15 @@ def _id_shape(param: str, item: InputItem, kind: str) -> Iterator[Refusal]:
         yield refusals.wrong_prefix(param, item.id, PREFIXES[kind])
 
 
-def _reasoning_shape(at: str, item: InputItem) -> Iterator[Refusal]:
+def _reasoning_shape(at: str, item: InputItem, quirks: Quirks) -> Iterator[Refusal]:
     if item.status is not UNSET:
         yield refusals.unknown_parameter(f"{at}.status")
     if item.summary is UNSET or item.summary is None:
         yield refusals.missing_parameter(f"{at}.summary")
-    if isinstance(item.content, list) and item.content:
+    if isinstance(item.content, list) and item.content and not quirks.thinks_aloud:
         yield refusals.not_empty(f"{at}.content", len(item.content))
-    if not item.id and item.encrypted_content is None:
+    stands_alone = quirks.thinks_aloud or item.encrypted_content is not None
+    if not item.id and (quirks.needs_reasoning_ids or not stands_alone):
         yield refusals.missing_parameter(f"{at}.id")
 
 
@@ -237,23 +249,39 @@ def _ids(seen: Sequence[Seen], bench: pairing.Bench) -> Refusal | None:
         if one.id in taken:
             return refusals.duplicate(one.id)
         taken.add(one.id)
+    quirks = bench.quirks
     for one in seen:
-        by_id_alone = one.reference or (
-            one.kind == "reasoning" and one.item.encrypted_content is None
-        )
-        if one.id and by_id_alone and not bench.ledger.is_stored(one.id, bench.caller):
-            return refusals.not_found(one.id)
+        if not one.id or not _is_looked_up(one, quirks):
+            continue
+        if not bench.ledger.is_stored(one.id, bench.caller):
+            return refusals.not_found(one.id, quirks.not_found, never_kept=quirks.keeps_nothing)
     return None
 
 
+def _is_looked_up(one: Seen, quirks: Quirks) -> bool:
+    """Tell whether the id of an item stands for one that is kept, and not merely names it."""
+    if one.reference or one.kind != "reasoning":
+        return one.reference
+    if quirks.thinks_aloud or not quirks.takes_blobs:
+        return False
+    return quirks.looks_up_all or one.item.encrypted_content is None
+
+
 def _reasoning(seen: Sequence[Seen], bench: pairing.Bench, *, takes: bool) -> Iterator[Refusal]:
-    if takes:
+    if takes and not bench.quirks.takes_blobs:
+        if any(one.kind == "reasoning" and one.item.encrypted_content for one in seen):
+            yield refusals.blobs_unsupported()
+    elif takes and bench.quirks.thinks_aloud:
+        yield from thinking.faults(seen, bench.caller, bench.ledger)
+    elif takes:
         yield from pairing.faults(seen, bench)
     elif any(one.kind == "reasoning" for one in seen):
         yield refusals.reasoning_unsupported()
 
 
-def _tool_outputs(seen: Sequence[Seen], earlier: Sequence[Turn]) -> Iterator[Refusal]:
+def _tool_outputs(
+    seen: Sequence[Seen], earlier: Sequence[Turn], quirks: Quirks
+) -> Iterator[Refusal]:
     """
     Match calls and outputs by `call_id`, in order.
 
@@ -278,6 +306,8 @@ def _tool_outputs(seen: Sequence[Seen], earlier: Sequence[Turn]) -> Iterator[Ref
         if kind in OUTPUT_OF and not one.reference:
             waiting[OUTPUT_OF[kind], call_id] = (kind, one.item.name)
             made.add((OUTPUT_OF[kind], call_id))
+        elif kind == "message" and quirks.prompt_outputs and waiting:
+            break
         elif kind in OUTPUTS and call_id is None:
             named = (kind.removesuffix("_output"), one.item.name)
             waiting = {key: call for key, call in waiting.items() if call != named}

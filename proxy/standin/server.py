@@ -18,13 +18,15 @@ from msgspec import Struct
 
 from proxy.standin import neighbours, refusals
 from proxy.standin.answering import Behaviour, End, Issue, View, estimate_tokens, respond
-from proxy.standin.events import frame, tell
+from proxy.standin.events import frame, tell, tell_refusal
 from proxy.standin.exchange import BODY_BYTES_MAX, Exchange, Received, RefusedError
 from proxy.standin.ledger import Ledger
-from proxy.standin.mint import Mint
+from proxy.standin.mint import LINEAGE_DIGITS, Ids, Mint
+from proxy.standin.quirks import PLAIN, Quirks
 from proxy.standin.refusals import Refusal
-from proxy.standin.rules import Continuity, judge
+from proxy.standin.rules import Continuity, Verdict, judge
 from proxy.standin.sealing import Sealer
+from proxy.standin.shapes import Answer, AnswerError, Body, ReasoningOptions
 from proxy.standin.variants import Variant
 
 __all__ = ["Received", "StandIn"]
@@ -57,8 +59,8 @@ class StandIn:
 
     Args:
         variant, continuity, end, cut_after, always_encrypted, empty_completed_output,
-            rotate_ids, chunk_bytes, delay_s: See Behaviour, which they make up. It is kept as
-            `behaviour` and may be changed between requests.
+            rotate_ids, chunk_bytes, delay_s, quirks: See Behaviour, which they make up. It is
+            kept as `behaviour` and may be changed between requests.
         port: 0 takes a free one.
         seed: Makes ids and blobs repeatable. Two stand-ins of one seed accept each other's blobs.
         clock: Gives unix time in seconds.
@@ -83,6 +85,7 @@ class StandIn:
         rotate_ids: bool = False,
         chunk_bytes: int | None = None,
         delay_s: float = 0.0,
+        quirks: Quirks = PLAIN,
         port: int = 0,
         seed: bytes | None = None,
         clock: Callable[[], float] = time.time,
@@ -98,6 +101,7 @@ class StandIn:
             rotate_ids=rotate_ids,
             chunk_bytes=chunk_bytes,
             delay_s=delay_s,
+            quirks=quirks,
         )
         self.received: list[Received] = []
         self.ledger = Ledger()
@@ -167,7 +171,7 @@ class StandIn:
             if self._refusals:
                 return exchange.refuse(self._refusals.popleft())
             try:
-                return await handler(exchange, exchange.caller)
+                return await handler(exchange, self._account_of(exchange.caller))
             except RefusedError as error:
                 return exchange.refuse(error.refusal)
 
@@ -178,15 +182,21 @@ class StandIn:
     async def _create(self, exchange: Exchange, caller: str) -> web.StreamResponse:
         body = exchange.read_body()
         behaviour = self.behaviour
-        verdict = judge(body, caller, self.ledger, self._sealer, behaviour.continuity)
+        verdict = self._judge(body, caller)
         if verdict.refusal is not None:
-            raise RefusedError(verdict.refusal)
+            form = behaviour.quirks.refuses_by
+            if not body.stream or form == "status":
+                raise RefusedError(verdict.refusal)
+            events = tell_refusal(verdict.refusal, self._failed(body, verdict.refusal), form)
+            return await self._tell(exchange, map(frame, events))
         turn = respond(body, verdict, Issue(caller, self._mint, self._now_s()), behaviour)
         self.ledger.record(turn)
         view = View(
             turn=turn,
             sealer=self._sealer,
-            encrypted=behaviour.always_encrypted or body.wants_ciphertext,
+            encrypted=(behaviour.always_encrypted or body.wants_ciphertext)
+            and behaviour.quirks.takes_blobs
+            and not behaviour.quirks.thinks_aloud,
             rotate_ids=behaviour.rotate_ids,
         )
         if body.stream:
@@ -207,7 +217,7 @@ class StandIn:
 
     async def _count(self, exchange: Exchange, caller: str) -> web.Response:
         body = exchange.read_body()
-        verdict = judge(body, caller, self.ledger, self._sealer, self.behaviour.continuity)
+        verdict = self._judge(body, caller)
         if verdict.refusal is not None:
             raise RefusedError(verdict.refusal)
         return exchange.answer(InputTokens(estimate_tokens(body)))
@@ -235,6 +245,25 @@ class StandIn:
         if not self.ledger.delete(response_id, caller):
             raise RefusedError(refusals.unknown_response(response_id))
         return exchange.answer(DeletedResponse(response_id))
+
+    def _judge(self, body: Body, caller: str) -> Verdict:
+        behaviour = self.behaviour
+        return judge(
+            body, caller, self.ledger, self._sealer, behaviour.continuity, behaviour.quirks
+        )
+
+    def _failed(self, body: Body, refusal: Refusal) -> Answer:
+        """The answer to a request that is refused after a 200."""
+        now_s = self._now_s()
+        return Answer(
+            id=Ids(self._mint, self._mint.digits(LINEAGE_DIGITS), now_s).item("resp"),
+            created_at=now_s,
+            status="failed",
+            error=AnswerError(refusal.code or refusal.type, refusal.message),
+            model=body.model,
+            reasoning=body.reasoning or ReasoningOptions(),
+            store=body.stores,
+        )
 
     async def _tell(
         self, exchange: Exchange, frames: Iterable[bytes], *, cut: bool = False
@@ -266,6 +295,11 @@ class StandIn:
     async def _unknown_route(self, exchange: Exchange, _caller: str) -> web.Response:
         request = exchange.request
         return exchange.refuse(refusals.unknown_route(request.method, request.path))
+
+    def _account_of(self, caller: str) -> str:
+        """Name whom items and blobs belong to: the caller, at the account that answers."""
+        account = self.behaviour.quirks.account
+        return f"{account}/{caller}" if account else caller
 
     def _now_s(self) -> int:
         return int(self._clock())

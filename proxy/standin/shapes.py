@@ -24,6 +24,7 @@ __all__ = [
     "Part",
     "Reasoning",
     "ReasoningOptions",
+    "ReasoningText",
     "SearchAction",
     "SummaryText",
     "Tool",
@@ -144,12 +145,19 @@ class SummaryText(Struct, frozen=True, kw_only=True):
     text: str
 
 
+class ReasoningText(Struct, frozen=True, kw_only=True):
+    """Reasoning in the open, which only some backends have."""
+
+    type: str = "reasoning_text"
+    text: str
+
+
 class Reasoning(Struct, frozen=True, kw_only=True):
     """A reasoning item. It has no `status`, as on api.openai.com."""
 
     id: str
     type: str = "reasoning"
-    content: tuple[()] = ()
+    content: tuple[ReasoningText, ...] = ()
     encrypted_content: str | None = None
     summary: tuple[SummaryText, ...] = ()
 

@@ -21,6 +21,7 @@ from proxy.standin.shapes import (
     OutputItem,
     OutputText,
     Reasoning,
+    ReasoningText,
     SearchAction,
     SummaryText,
     Tool,
@@ -81,7 +82,7 @@ class Cue(Struct, frozen=True, kw_only=True):
 
     `answered` counts the tool outputs since the last user message, `topic` opens that message,
     `round` counts the user messages: so that two conversations, or two rounds of one, say and
-    ask different things.
+    ask different things. `thinks_aloud` has reasoning as text.
     """
 
     answered: int
@@ -89,6 +90,7 @@ class Cue(Struct, frozen=True, kw_only=True):
     topic: str
     tools: Sequence[Tool] = ()
     summarises: bool = False
+    thinks_aloud: bool = False
 
 
 def progress(items: Sequence[InputItem], before: int = 0) -> int:
@@ -188,7 +190,11 @@ def perform(variant: Variant, cue: Cue, ids: Ids, *, reasons: bool) -> tuple[Out
 
 def _reasoning(item_id: str, cue: Cue, step: int) -> Reasoning:
     text = f"**Step {step}**\n\nThinking about {cue.topic}."
-    return Reasoning(id=item_id, summary=(SummaryText(text=text),) if cue.summarises else ())
+    return Reasoning(
+        id=item_id,
+        summary=(SummaryText(text=text),) if cue.summarises else (),
+        content=(ReasoningText(text=text),) if cue.thinks_aloud else (),
+    )
 
 
 def _message(item_id: str, cue: Cue, step: int, *, ends: bool) -> Message:

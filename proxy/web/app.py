@@ -21,10 +21,12 @@ from proxy.adapters.upstream import Upstream
 from proxy.addresses import host_and_port, redacted
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Anchors
+from proxy.core.profiles import profile_of
 from proxy.settings import Settings
 from proxy.web.account import Account
 from proxy.web.admin import admin_app
-from proxy.web.forward import Forward, Limits
+from proxy.web.exchange import Limits
+from proxy.web.forward import Forward
 from proxy.web.replay import Replay, ReplaySettings
 from proxy.web.server import Server, silent
 
@@ -46,6 +48,7 @@ class App:
     def __init__(self, settings: Settings) -> None:
         """Put the parts together; needs a running loop, opens no port yet."""
         self.settings = settings
+        self._profile = profile_of(settings.upstream_profile, settings.upstream_url)
         self.url = self.admin_url = ""
         self.metrics = Metrics()
         self.log = Log(settings.log_level, settings.log_format)
@@ -61,7 +64,11 @@ class App:
             settings.upstream_url,
             self._upstream,
             None if settings.mode == "off" else self._replay(),
-            Limits(settings.inspect_max_bytes, settings.capture_max_bytes),
+            Limits(
+                settings.inspect_max_bytes,
+                settings.decoded_max_bytes,
+                settings.capture_max_bytes,
+            ),
             Account(self.metrics, self.log, time.monotonic),
         )
         self._runners: list[web.ServerRunner | web.AppRunner] = []
@@ -74,6 +81,7 @@ class App:
             scope_secret=settings.scope_secret.get_secret_value(),
             is_shadow=settings.mode == "shadow",
             anchors=Anchors(settings.anchors),
+            profile=self._profile,
             include=settings.include,
             heals=settings.heal == "on",
             repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
@@ -100,6 +108,7 @@ class App:
             listen=self.url,
             admin=self.admin_url,
             upstream=redacted(self.settings.upstream_url),
+            profile=self._profile.name,
             store=redacted(self.settings.store_url),
             mode=self.settings.mode,
         )

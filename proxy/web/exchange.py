@@ -7,7 +7,7 @@ from proxy.core.capture import Capture
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
 
-__all__ = ["Exchange", "Route"]
+__all__ = ["Exchange", "Limits", "Route"]
 
 
 class Route:
@@ -20,6 +20,22 @@ class Route:
     OTHER = "other"  # passes through
 
     REPLAYED = frozenset({RESPONSES, COMPACT, INPUT_TOKENS})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """
+    Bounds on what is held in memory for one exchange, in bytes.
+
+    Attributes:
+        inspect_max_bytes: Of a request's body as it comes; a larger one is streamed on unread.
+        decoded_max_bytes: Of an encoded one once it is decoded; a larger one is sent on unread.
+        capture_max_bytes: Of an answer, or of one event of a stream; a larger one is not captured.
+    """
+
+    inspect_max_bytes: int
+    decoded_max_bytes: int
+    capture_max_bytes: int
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ The one handler: every exchange passes through its phases in the order they stan
 """
 
 import asyncio
-from dataclasses import dataclass
 
 import aiohttp
 from aiohttp import web
@@ -15,23 +14,15 @@ from proxy.core.headers import for_downstream
 from proxy.web.account import Account, mark
 from proxy.web.downstream import Passed, pump
 from proxy.web.errors import BUG, MARK, Fault, ProxyError, of_upstream, refusal_of
-from proxy.web.exchange import Exchange, Route
+from proxy.web.exchange import Exchange, Limits, Route
 from proxy.web.heal import Answer, Healer
 from proxy.web.intake import Intake, Outgoing, headers_of
 from proxy.web.reader import Reader, reader_for
 from proxy.web.replay import Replay, route_of
 
-__all__ = ["Forward", "Limits"]
+__all__ = ["Forward"]
 
 _OUTCOMES = {4: "refused", 5: "upstream_error"}
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds on what is held in memory for one exchange, in bytes."""
-
-    inspect_max_bytes: int
-    capture_max_bytes: int
 
 
 class Forward:
@@ -62,9 +53,7 @@ class Forward:
             limits: See Limits.
             account: Where each exchange is written down.
         """
-        self._intake = Intake(
-            upstream_url, replay, limits.inspect_max_bytes, account.log, account.clock
-        )
+        self._intake = Intake(upstream_url, replay, limits, account.log, account.clock)
         self._upstream = upstream
         self._replay = replay
         heals = replay is not None and replay.heals

@@ -96,7 +96,7 @@ class Healer:
         first.response.close()
         self._account.metrics.heals.labels(fault.value, "cured").inc()
         exchange.heal(fault.value, cure.injected, takes_back=cure.takes_back)
-        self._replay.learn(exchange, fault, cure.body)
+        self._replay.learn(exchange, fault, cure)
         return again
 
     async def _cure(
@@ -147,7 +147,7 @@ class Healer:
 
     def _diagnose(self, status: int, encoding: str, read: bytes) -> Diagnosis:
         try:
-            return diagnose(status, decoder_for(encoding).feed(read))
+            return diagnose(status, decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read))
         except Undecodable:
             return Diagnosis(Fault.OTHER)
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)

@@ -1,9 +1,11 @@
 """
 What comes from the client: where it goes, its body, and what is done to it before it is sent.
 
-    accept -> read -> prepare
+    accept -> read -> decode -> prepare
 """
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
@@ -11,12 +13,17 @@ from aiohttp import HttpVersion11, hdrs, web
 
 from proxy.adapters.logs import Log
 from proxy.adapters.upstream import Body
-from proxy.core.headers import Headers, for_upstream
+from proxy.core.coding import TooLarge, Undecodable, decode, is_encoded
+from proxy.core.headers import Headers, asking_for_identity, for_upstream, without
 from proxy.web.errors import BAD_TARGET, NO_WEBSOCKET, ProxyError
-from proxy.web.exchange import Exchange, Route
+from proxy.web.exchange import Exchange, Limits, Route
 from proxy.web.replay import Prepared, Replay
 
 __all__ = ["Intake", "Outgoing", "headers_of"]
+
+# What is decoded on the loop, encoded and decoded: a millisecond or two. The rest, in a thread.
+ON_LOOP_ENCODED_BYTES = 64 * 1024
+ON_LOOP_DECODED_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +36,8 @@ class Outgoing:
     body: Body
 
     def with_body(self, body: bytes) -> "Outgoing":
-        """Return the same request with another body, which is not encoded."""
-        return replace(self, body=body)
+        """Return the same request with a body of ours: it is not encoded, whatever came was."""
+        return replace(self, headers=without(self.headers, "content-encoding"), body=body)
 
 
 class Intake:
@@ -45,7 +52,7 @@ class Intake:
         self,
         upstream_url: str,
         replay: Replay | None,
-        inspect_max_bytes: int,
+        limits: Limits,
         log: Log,
         clock: Callable[[], float],
     ) -> None:
@@ -55,7 +62,7 @@ class Intake:
         Args:
             upstream_url: What `/v1` stands for, without a slash at the end.
             replay: None when the mode is off.
-            inspect_max_bytes: Of a body; a larger one is streamed on unread.
+            limits: On a body, as it comes and decoded.
             log: Told when preparing fails.
             clock: Seconds, never going backwards.
         """
@@ -63,7 +70,7 @@ class Intake:
         scheme, _, rest = upstream_url.partition("://")
         self.origin = f"{scheme}://{rest.partition('/')[0]}"
         self._replay = replay
-        self._inspect_max_bytes = inspect_max_bytes
+        self._limits = limits
         self._log = log
         self._clock = clock
 
@@ -92,11 +99,10 @@ class Intake:
             body = await self._read(exchange, request)
             if isinstance(body, bytes):
                 prepared = await self._prepare(self._replay, exchange, body, request)
-                body = prepared.body
-        headers = for_upstream(headers_of(request.raw_headers))
-        if not isinstance(body, bytes) and hdrs.CONTENT_LENGTH in request.headers:
-            headers.append((hdrs.CONTENT_LENGTH, request.headers[hdrs.CONTENT_LENGTH]))
-        return Outgoing(request.method, url, headers, body), prepared
+        outgoing = Outgoing(request.method, url, self._headers(exchange, request, body), body)
+        if prepared is not None and exchange.edited:
+            outgoing = outgoing.with_body(prepared.body)
+        return outgoing, prepared
 
     def _url(self, target: str) -> str:
         """Map a request target: `/v1` is the upstream's URL, any other path is its origin's."""
@@ -106,9 +112,19 @@ class Intake:
             return self._upstream_url + target[3:]
         return self.origin + target
 
+    def _headers(self, exchange: Exchange, request: web.BaseRequest, body: Body) -> Headers:
+        headers = for_upstream(headers_of(request.raw_headers))
+        if not isinstance(body, bytes) and hdrs.CONTENT_LENGTH in request.headers:
+            headers.append((hdrs.CONTENT_LENGTH, request.headers[hdrs.CONTENT_LENGTH]))
+        # Where nothing will be read of the answer it is not our business, and a trial run changes
+        # no request: should its answers come encoded, the copy is decoded.
+        if exchange.capture is not None and self._replay and not self._replay.is_shadow:
+            return asking_for_identity(headers)
+        return headers
+
     async def _read(self, exchange: Exchange, request: web.BaseRequest) -> Body:
         """Read a body whole; one over the limit is streamed on instead, from its first byte."""
-        limit = self._inspect_max_bytes
+        limit = self._limits.inspect_max_bytes
         pieces: list[bytes] = []
         size = request.content_length or 0
         if size <= limit:
@@ -126,19 +142,38 @@ class Intake:
     async def _prepare(
         self, replay: Replay, exchange: Exchange, body: bytes, request: web.BaseRequest
     ) -> Prepared:
-        if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-            exchange.asked = "encoded"
-            return Prepared(body, body)
         started = self._clock()
         try:
             replay.identify(exchange, request.headers)
-            return await replay.prepare(exchange, body, request.headers)
+            plain = await self._decode(exchange, body, request)
+            if plain is None:
+                return Prepared(body, body)
+            return await replay.prepare(exchange, plain, request.headers)
         except Exception as error:  # noqa: BLE001 (fail open: a bug of ours is not the client's)
             self._log.warning("replay_failed", reason=type(error).__name__)
             exchange.forget()
             return Prepared(body, body)
         finally:
             exchange.before_ms = (self._clock() - started) * 1000
+
+    async def _decode(
+        self, exchange: Exchange, body: bytes, request: web.BaseRequest
+    ) -> bytes | None:
+        """Return a body as it is read; None when it cannot be, which is noted."""
+        coding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING, []))
+        if exchange.scope is None or not is_encoded(coding):
+            return body  # without a scope, nobody reads it
+        limit = self._limits.decoded_max_bytes
+        try:
+            if len(body) <= ON_LOOP_ENCODED_BYTES:
+                with contextlib.suppress(TooLarge):
+                    return decode(body, coding, min(limit, ON_LOOP_DECODED_BYTES))
+            return await asyncio.to_thread(decode, body, coding, limit)
+        except TooLarge:
+            exchange.asked = "too_large"
+        except Undecodable:
+            exchange.asked = "encoded"
+        return None
 
     async def _prepare_retrieval(
         self, replay: Replay, exchange: Exchange, path: str, request: web.BaseRequest

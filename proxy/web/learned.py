@@ -36,6 +36,11 @@ class Learned:
         until = self._until.get((scope, kind, what))
         return until is not None and until > self._clock()
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was refused yet, so that nothing has to be looked up."""
+        return not self._until
+
     def issue(self, account: bytes, blobs: Iterable[bytes]) -> None:
         """Remember for which account upstream issued blobs; b"" is an unknown one."""
         for blob in blobs if account else ():

@@ -7,7 +7,7 @@ from aiohttp import hdrs
 
 from proxy.adapters.logs import Log
 from proxy.core.capture import Capture
-from proxy.core.coding import Decoder, Undecodable, decoder_for
+from proxy.core.coding import Decoder, TooLarge, Undecodable, decoder_for
 from proxy.web.exchange import Exchange
 from proxy.web.replay import Replay
 
@@ -22,7 +22,8 @@ class Reader:
     Follows one answer; it holds a chunk up only while its turn is being saved.
 
     Attributes:
-        max_bytes: Of an answer that is not a stream; a larger one is not captured.
+        decoder: Of the copy that is read; it makes no more than `max_bytes`.
+        max_bytes: Of an answer that is no stream, or is encoded; a larger one is not captured.
         left: Bytes of the body still to come; None when nobody said how long it is.
     """
 
@@ -44,6 +45,8 @@ class Reader:
             return
         try:
             await self._feed(chunk)
+        except TooLarge:
+            self._give_up("too_large")
         except Undecodable:
             self._give_up("unreadable")
         except Exception as error:  # noqa: BLE001 (fail open: the client's stream goes on)
@@ -110,7 +113,8 @@ def reader_for(
         exchange.captured = "refused"
         return None
     try:
-        decoder = decoder_for(response.headers.get(hdrs.CONTENT_ENCODING, ""))
+        codings = response.headers.getall(hdrs.CONTENT_ENCODING, [])
+        decoder = decoder_for(", ".join(codings), max_bytes)
     except Undecodable:
         exchange.captured = "unreadable"
         return None

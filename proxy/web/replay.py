@@ -27,6 +27,7 @@ from proxy.core.keys import (
     keys_of_turn,
 )
 from proxy.core.models import family, is_known_not_to_reason
+from proxy.core.profiles import Profile
 from proxy.core.request import Request, read_request
 from proxy.core.scope import account_of, scope_of
 from proxy.core.spans import Unspliceable
@@ -64,6 +65,7 @@ class ReplaySettings:
     scope_secret: str
     is_shadow: bool
     anchors: Anchors
+    profile: Profile
     include: str
     heals: bool
     repairs: Collection[Repair]
@@ -76,8 +78,8 @@ class Prepared:
     A request as it shall go out.
 
     Attributes:
-        original: The very bytes that came.
-        body: The same object, unless something is edited.
+        original: What the client said: the bytes that came, decoded where that was possible.
+        body: The same object, unless something is edited. Then it is not encoded.
     """
 
     original: bytes
@@ -106,7 +108,7 @@ class Replay:
         self._settings = settings
         self._store = store
         self._epoch_ms = epoch_ms
-        self._policy = Policy(settings.anchors)
+        self._policy = Policy(settings.anchors, settings.profile)
         self.is_shadow = settings.is_shadow
         self.heals = settings.heals and not settings.is_shadow
         self._learned = Learned(clock)
@@ -138,7 +140,7 @@ class Replay:
             return Prepared(body, body)
         asked = keys_of_request(request)
         found = await self._store.recall(exchange.scope, asked) if asked else Recalled()
-        recalled = found or Recalled()
+        recalled = self._less_refused(exchange.scope, found or Recalled())
         base = body
         if request.body is body:  # nothing in it had to be read as something else
             request = self._repaired(exchange, request, recalled)
@@ -173,6 +175,17 @@ class Replay:
         exchange.edited = whole is not body
         return Prepared(body, whole)
 
+    def _less_refused(self, scope: bytes, recalled: Recalled) -> Recalled:
+        """Withhold what upstream has refused within the last hour."""
+        if self._learned.is_blank:
+            return recalled
+
+        def is_refused(blob: bytes) -> bool:
+            return self._learned.is_refused(scope, Fault.BLOB, blob)
+
+        turns = [turn.without_reasoning(is_refused) for turn in recalled.turns]
+        return Recalled(turns, recalled.crowded)
+
     def _repaired(self, exchange: Exchange, request: Request, recalled: Recalled) -> Request:
         """Mend what is certain, and read what came of it."""
         scope, learned = exchange.scope, self._learned
@@ -184,10 +197,11 @@ class Replay:
                 learned.is_refused(scope, Fault.BLOB, blob)
                 or learned.is_anothers(exchange.account, blob)
             ),
-            takes_reasoning=not learned.is_refused(
-                scope, Fault.NO_REASONING_MODEL, family(request.model)
+            takes_reasoning=not (
+                is_known_not_to_reason(request.model)
+                or learned.is_refused(scope, Fault.NO_REASONING_MODEL, family(request.model))
             ),
-            keeps_items=request.stores,
+            keeps_items=request.stores and self._settings.profile.keeps_items,
         )
         mended = repair(request, recalled.turns, repairs)
         exchange.repairs.update(mended.counts)
@@ -222,10 +236,14 @@ class Replay:
                 await self._store.save(exchange.scope, turn, [])
         return found
 
-    def learn(self, exchange: Exchange, fault: Fault, body: bytes) -> None:
-        """Note that a request was taken once it was mended: what is its model's will come again."""
-        if fault in _OF_MODEL and exchange.scope is not None:
-            model = family(read_request(body, {}).model)
+    def learn(self, exchange: Exchange, fault: Fault, cure: Cure) -> None:
+        """Note that a cured request was taken: what it went without will be refused again."""
+        if exchange.scope is None:
+            return
+        for blob in cure.lost:
+            self._learned.refuse(exchange.scope, Fault.BLOB, blob)
+        if fault in _OF_MODEL:
+            model = family(read_request(cure.body, {}).model)
             self._learned.refuse(exchange.scope, fault, model)
 
     async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:
@@ -274,12 +292,15 @@ class Replay:
 
     def _wants_include(self, scope: bytes, request: Request, *, lacks_blob: bool) -> bool:
         """Ask for blobs where an item may have to go back to an upstream that knows no id of it."""
+        profile = self._settings.profile
+        if not profile.takes_include:
+            return False
         if request.is_background or is_known_not_to_reason(request.model):
             return False
         match self._settings.include:
             case "never":
                 return False
-            case "auto" if request.stores and not lacks_blob:
+            case "auto" if request.stores and profile.keeps_items and not lacks_blob:
                 return False
         return not self._learned.is_refused(scope, Fault.INCLUDE, family(request.model))
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.core.headers import Headers, for_downstream, for_upstream
+from proxy.core.headers import (
+    Headers,
+    asking_for_identity,
+    for_downstream,
+    for_upstream,
+    without,
+)
 from proxy.core.scope import CONVERSATION_HEADER
 
 HOP_BY_HOP = [
@@ -92,3 +98,59 @@ def test_cleaning_twice_is_cleaning_once(clean: Clean, given: Headers) -> None:
 
     assert clean(once) == once
     assert all(header in rest for header in once)
+
+
+@pytest.mark.parametrize(
+    "accepted",
+    [
+        ["gzip"],
+        ["gzip, deflate, br, zstd"],
+        ["gzip;q=1.0, *;q=0.5"],
+        ["br", "gzip"],
+        ["*"],
+        [""],
+        ["identity"],
+        ["identity;q=0.001, *;q=0"],
+        ["*;q=0, Identity"],
+        ["gzip;q=0"],
+        ["gzip;identity;q=0"],
+        ["identity;q=none"],
+    ],
+    ids="/".join,
+)
+def test_identity_is_asked_for_in_place_of_what_is_accepted(accepted: list[str]) -> None:
+    """Once, where the first one stood: no client that does not refuse it can be hurt by it."""
+    given = [("accept-ENCODING", value) for value in accepted]
+    got = asking_for_identity([*KEPT, *given, ("After", "y"), *given])
+
+    assert got == [*KEPT, ("accept-ENCODING", "identity"), ("After", "y")]
+    assert asking_for_identity(got) == got
+
+
+@pytest.mark.parametrize(
+    "accepted",
+    [
+        ["identity;q=0"],
+        ["gzip, IDENTITY ; Q = 0.000"],
+        ["gzip", "identity;q=0."],
+        ["gzip,*;q=0"],
+        ["*;q=0.0, br"],
+    ],
+    ids="/".join,
+)
+def test_a_client_that_refuses_identity_is_not_overruled(accepted: list[str]) -> None:
+    """It says so by name, or by refusing all that it does not name (RFC 9110, 12.5.3)."""
+    given = [*KEPT, *(("Accept-Encoding", value) for value in accepted)]
+
+    assert asking_for_identity(given) == given
+
+
+def test_a_request_that_does_not_say_what_it_accepts_stays_bare() -> None:
+    """Nothing is added to its headers."""
+    assert asking_for_identity(KEPT) == KEPT
+
+
+def test_every_header_of_a_name_is_taken_out() -> None:
+    """Whatever its case; the rest keeps its order."""
+    assert without(KEPT, "accept") == [header for header in KEPT if header[0].lower() != "accept"]
+    assert without(KEPT, "x-none") == KEPT

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from proxy.core.capture import Capture, Origin
 from proxy.core.inject import Policy, plan
+from proxy.core.profiles import PROFILES, Profile
 from proxy.core.request import read_request
 from tests.core.world import (
     Item,
@@ -26,6 +27,7 @@ from tests.core.world import (
 )
 
 TEXTS = ["Done.", "It is sunny in Paris today.", "OK"]
+UPSTREAMS = st.sampled_from(list(PROFILES.values()))
 SHAPES = ["R C", "R C C", "C", "R M", "M", "R M C", "R R C", "R W R C", "R C R C", "R W R M"]
 
 
@@ -124,10 +126,12 @@ def test_likenesses_are_never_mistaken(tape: list[tuple[int, str, str, str]]) ->
 
 
 @settings(max_examples=100, deadline=None)
-@given(TAPES, st.booleans())
-def test_the_prefix_is_stable(tape: list[tuple[int, str, str, str]], keeps_ids: bool) -> None:
+@given(TAPES, st.booleans(), UPSTREAMS)
+def test_the_prefix_is_stable(
+    tape: list[tuple[int, str, str, str]], keeps_ids: bool, profile: Profile
+) -> None:
     """The input that upstream sees for one turn begins the one that it sees for the next."""
-    world = World()
+    world = World(profile=profile)
     person = Conversation(0, [user("I am one")])
     before: list[Item] = []
     for _, shape, text, saying in tape:
@@ -139,10 +143,12 @@ def test_the_prefix_is_stable(tape: list[tuple[int, str, str, str]], keeps_ids: 
 
 
 @settings(max_examples=100, deadline=None)
-@given(TAPES)
-def test_injecting_twice_is_injecting_once(tape: list[tuple[int, str, str, str]]) -> None:
+@given(TAPES, UPSTREAMS)
+def test_injecting_twice_is_injecting_once(
+    tape: list[tuple[int, str, str, str]], profile: Profile
+) -> None:
     """What has been given back already is recognised as there."""
-    world = World()
+    world = World(profile=profile)
     person = Conversation(0, [user("I am one")])
     for _, shape, text, saying in tape:
         sent = body(nameless(person.history), store=False)

@@ -10,6 +10,7 @@ from proxy.core.capture import Capture, Origin
 from proxy.core.identity import Recognised, recognise
 from proxy.core.inject import Anchors, Plan, Policy, plan
 from proxy.core.keys import Recalled, choose, keys_of_request, keys_of_turn
+from proxy.core.profiles import GENERIC, Profile
 from proxy.core.request import Request, read_request
 from proxy.core.turns import Turn
 
@@ -102,6 +103,7 @@ class World:
     turns: dict[bytes, Turn] = field(default_factory=dict)
     index: dict[bytes, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     responses: int = 0
+    profile: Profile = GENERIC
 
     def recall(self, request: Request) -> Recalled:
         """Return what the store holds for a request."""
@@ -117,7 +119,7 @@ class World:
         """Return a request as read, what was recognised in it, and what is decided."""
         request = read_request(sent, headers or {})
         recognised = recognise(request, self.recall(request))
-        return request, recognised, plan(request, recognised, Policy(anchors))
+        return request, recognised, plan(request, recognised, Policy(anchors, self.profile))
 
     def seen(self, sent: bytes) -> list[Item]:
         """Return the input that upstream receives."""

@@ -68,6 +68,7 @@ class Agent:
     Attributes:
         more: Members of every request besides model, tools and input.
         api_key: One that no other agent has: in a shared store they never meet.
+        transport: What the asynchronous ways send through; None for the SDK's own.
     """
 
     base_url: str
@@ -75,6 +76,7 @@ class Agent:
     keeps: Keeps = "ids"
     more: Item = field(default_factory=dict)
     api_key: str = field(default_factory=lambda: f"sk-e2e-{secrets.token_hex(8)}")
+    transport: httpx2.AsyncBaseTransport | None = None
     history: list[Item | ResponseOutputItem] = field(default_factory=list)
     whole: list[Item] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
@@ -83,7 +85,9 @@ class Agent:
         """Open both clients: connections of their own, and no certificates to load."""
         self._bodies: list[bytes] = []
         plain = DefaultHttpxClient(verify=False, event_hooks={"request": [self._note]})
-        spun = DefaultAsyncHttpxClient(verify=False, event_hooks={"request": [self._anote]})
+        spun = DefaultAsyncHttpxClient(
+            verify=False, transport=self.transport, event_hooks={"request": [self._anote]}
+        )
         key = self.api_key
         self._sync = OpenAI(base_url=self.base_url, api_key=key, max_retries=0, http_client=plain)
         self._async = AsyncOpenAI(

@@ -10,7 +10,7 @@ from tests.recordings import tape
 from tests.recordings.client import Variant
 from tests.recordings.judge import Result
 from tests.recordings.not_restorable import ALONE, ONE_TENANT
-from tests.recordings.runs import Played, alone, mix, one_tenant
+from tests.recordings.runs import Played, alone, mix, one_tenant, own
 from tests.redis_server import redis_server
 
 HEAD = (
@@ -38,6 +38,8 @@ def main() -> int:
         for seed, how in ((None, "alone"), (1, "alone, answers cut up")):
             played = asyncio.run(alone(tape.load("oracle"), variant, seed))
             told += _row(how, variant, played, ALONE[variant])
+        played = asyncio.run(own(tape.load("oracle"), variant))
+        told += _row("alone, own profile", variant, played, ALONE[variant])
     for variant in ONE_TENANT if shutil.which("redis-server") else ():
         with redis_server() as server:
             played, complaints = asyncio.run(one_tenant(mix(), variant, server.url))
@@ -45,10 +47,12 @@ def main() -> int:
     for kind in ("oracle", "dropped", "plain", "stateful", "stream", "error"):
         played = asyncio.run(alone(tape.load(kind), Variant.AS_RECORDED))
         told += _row(kind, Variant.AS_RECORDED, played, {})
+        played = asyncio.run(own(tape.load(kind), Variant.AS_RECORDED))
+        told += _row(f"{kind}, own profile", Variant.AS_RECORDED, played, {})
     sealed = [tape.sealed(recording) for recording in tape.load("dropped")]
-    told += _row(
-        "dropped, sealed", Variant.AS_RECORDED, asyncio.run(alone(sealed, Variant.AS_RECORDED)), {}
-    )
+    for how, run in (("dropped, sealed", alone), ("dropped, sealed, own", own)):
+        played = asyncio.run(run(sealed, Variant.AS_RECORDED))
+        told += _row(how, Variant.AS_RECORDED, played, {})
     print("\n".join(["", *told]))  # noqa: T201
     return 1 if told else 0
 

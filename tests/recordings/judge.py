@@ -17,7 +17,7 @@ from tests.recordings.client import ID_IS_OPTIONAL, Piece, Take, Thought, is_sta
 from tests.recordings.rawjson import Edit, Span
 from tests.recordings.tape import Json, Key
 
-__all__ = ["Result", "Verdict", "judge"]
+__all__ = ["RULES", "TOGETHER", "Result", "Rule", "Verdict", "judge"]
 
 # Families that answer 400 to the value (wire.md, 2.4).
 WITHOUT_REASONING = re.compile(r"\bgpt-(3|4o|4\.1|4\b|4-)|-chat\b")
@@ -25,6 +25,33 @@ SHOWN = 80  # characters of an item that a fault quotes
 INCLUDE = "reasoning.encrypted_content"
 # What input refuses of an emitted item, and what may be left out because ids go together.
 _MAY_LACK = frozenset({"status", "created_by", "id"})
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """
+    What an upstream takes.
+
+    Attributes:
+        ids: How ids travel, as in the README: together, kept, dropped or required.
+        keeps_items: Whether an id alone can mean something to it.
+    """
+
+    ids: str = "together"
+    keeps_items: bool = True
+
+
+TOGETHER = Rule()
+# By profile; all others are OpenAI's. What the recorded inputs that were accepted look like:
+# Azure: `store: false`, reasoning with its id, call without. DeepSeek: the same, nothing stored.
+# ChatGPT login: neither id. xAI and Bedrock: both ids, or neither.
+RULES = {
+    "azure": Rule("required"),
+    "codex": Rule("dropped", keeps_items=False),
+    "copilot": Rule("kept", keeps_items=False),
+    "openrouter": Rule("kept", keeps_items=False),
+    "deepseek": Rule("kept", keeps_items=False),
+}
 
 
 class Result(StrEnum):
@@ -79,19 +106,19 @@ class _Arrived:
     piece: Piece | None
 
 
-def judge(take: Take, got: bytes) -> Verdict:
-    """Judge what arrived of one exchange."""
+def judge(take: Take, got: bytes, rule: Rule = TOGETHER) -> Verdict:
+    """Judge what arrived of one exchange, at an upstream with this rule."""
     verdict = Verdict(take.missing)
     if got == take.body:
         verdict.missing = [one.label for one in take.want or () if isinstance(one, Thought)]
         return verdict
     try:
         text = got.decode()
-        edits = _undo_include(take.body.decode(), text, verdict)
+        edits = _undo_include(take.body.decode(), text, rule, verdict)
         if take.want is not None:
             arrived = _align(take.want, text, verdict)
             _compare(take, arrived, verdict)
-            _pairs(arrived, verdict)
+            _pairs(take, arrived, rule, verdict)
             edits += _undo_input(arrived, verdict)
     except (ValueError, LookupError) as error:
         verdict.wrong.append(f"what arrived cannot be read: {error!r}")
@@ -101,7 +128,7 @@ def judge(take: Take, got: bytes) -> Verdict:
     return verdict
 
 
-def _undo_include(sent: str, got: str, verdict: Verdict) -> list[Edit]:
+def _undo_include(sent: str, got: str, rule: Rule, verdict: Verdict) -> list[Edit]:
     before, after = rawjson.member(sent, "include"), rawjson.member(got, "include")
     if after is None:
         return []
@@ -115,7 +142,7 @@ def _undo_include(sent: str, got: str, verdict: Verdict) -> list[Edit]:
         return []
     verdict.has_include = True
     request = json.loads(sent)
-    is_stored = request.get("store") is not False
+    is_stored = request.get("store") is not False and rule.keeps_items
     if is_stored or is_stateful(request) or WITHOUT_REASONING.search(str(request.get("model"))):
         verdict.wrong.append("include was added where it is not needed, or is refused")
     if before is not None:
@@ -201,21 +228,33 @@ def _is_verbatim(take: Take, key: Key, item: Json) -> bool:
     return lacks <= _MAY_LACK and all(emitted.get(name, "") == item[name] for name in item)
 
 
-def _pairs(arrived: Sequence[_Arrived], verdict: Verdict) -> None:
+def _pairs(take: Take, arrived: Sequence[_Arrived], rule: Rule, verdict: Verdict) -> None:
     """
-    Ids stay together: added reasoning has its id if, and only if, what it led to has its own.
+    Ids travel as the rule says, those of added reasoning and those of what it led to.
 
-    Reasoning whose text is in the open is bound to nothing, and is left out of this.
+    Reasoning whose text is in the open is bound to nothing, and may go with its id anywhere.
     """
+    is_stored = json.loads(take.body).get("store") is not False
     for n, this in enumerate(arrived):
+        if rule.ids == "kept" and this.piece is not None and this.raw != this.piece.raw:
+            verdict.wrong.append(f"an id was given back, or taken: {this.raw[:SHOWN]}")
         if this.piece is not None or not this.item.get("encrypted_content"):
             continue
         group = [one for one in arrived[n:] if one.item.get("type") != "reasoning"]
         lead = group[0].piece if group else None
         if lead is None or lead.origin is None:
             continue  # named already: nothing that it could have led to
-        if bool(this.item.get("id")) != (group[0].item.get("id") == lead.origin.id):
-            verdict.wrong.append(f"one of a pair has its id, the other has not: {this.raw[:SHOWN]}")
+        has_id = bool(this.item.get("id"))
+        lead_has_id = group[0].item.get("id") == lead.origin.id
+        demands_id = lead.item.get("type", "message") not in ID_IS_OPTIONAL
+        is_right = {
+            "together": has_id == lead_has_id,
+            "kept": has_id,
+            "dropped": has_id == lead_has_id == demands_id,
+            "required": has_id and (lead_has_id or not is_stored),
+        }[rule.ids]
+        if not is_right:
+            verdict.wrong.append(f"ids do not travel {rule.ids}: {this.raw[:SHOWN]}")
 
 
 def _undo_input(arrived: Sequence[_Arrived], verdict: Verdict) -> list[Edit]:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from proxy.settings import Settings
 from proxy.web.app import running
@@ -22,8 +22,8 @@ STORE_TIMEOUT_MS = 10_000
 
 
 @contextlib.asynccontextmanager
-async def inside(upstream_url: str) -> AsyncIterator[str]:
-    """Run a proxy in this process, on `memory://`; yields where clients connect."""
+async def inside(upstream_url: str, **more: Any) -> AsyncIterator[str]:
+    """Run a proxy in this process, on `memory://` and with settings; yields where it listens."""
     settings = Settings(
         upstream_url=upstream_url + "/v1",
         listen="127.0.0.1:0",
@@ -32,6 +32,7 @@ async def inside(upstream_url: str) -> AsyncIterator[str]:
         store_timeout_ms=STORE_TIMEOUT_MS,
         log_level="warning",
         log_format="json",
+        **more,
     )
     async with running(settings) as app:
         yield app.url

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import aiohttp
 
 from tests.recordings.client import Take, Thought, Variant, take
-from tests.recordings.judge import Result, Verdict, judge
+from tests.recordings.judge import RULES, TOGETHER, Result, Rule, Verdict, judge
 from tests.recordings.proxies import Served, inside
 from tests.recordings.tape import Exchange, Recording, load
 from tests.recordings.upstream import TAPE, Answer, Upstream, upstream
 
-__all__ = ["Played", "alone", "client", "mix", "one_tenant", "play"]
+__all__ = ["Played", "alone", "client", "mix", "one_tenant", "own", "play"]
 
 MIXED = ("oracle", "dropped", "plain", "stateful")
 MARK = "x-reasoning-replay"
@@ -80,9 +80,15 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def play(
-    session: aiohttp.ClientSession, fake: Upstream, url: str, key: str, what: tuple[Take, Variant]
+    session: aiohttp.ClientSession,
+    fake: Upstream,
+    url: str,
+    key: str,
+    what: tuple[Take, Variant],
+    *,
+    rule: Rule = TOGETHER,
 ) -> Played:
-    """Send one request through a proxy, and judge what arrived."""
+    """Send one request through a proxy, and judge what arrived by the upstream's rule."""
     this, variant = what
     exchange = this.exchange
     before = len(fake.received.get(exchange.name, []))
@@ -100,22 +106,44 @@ async def play(
             await response.read(),
         )
     arrived = tuple(fake.received.get(exchange.name, [])[before:])
-    verdict = judge(this, arrived[0]) if arrived else Verdict(0, wrong=["nothing arrived"])
+    verdict = judge(this, arrived[0], rule) if arrived else Verdict(0, wrong=["nothing arrived"])
     return Played(this, variant, arrived, answer, response.headers.get(MARK, ""), verdict)
 
 
 async def alone(
-    recordings: Sequence[Recording], variant: Variant, seed: int | None = None
+    recordings: Sequence[Recording],
+    variant: Variant,
+    seed: int | None = None,
+    profile: str = "auto",
 ) -> list[Played]:
     """Play each recording as a tenant of its own, on one proxy with `memory://`."""
     played: list[Played] = []
-    async with upstream() as fake, inside(fake.url) as url, client() as session:
+    rule = RULES.get(profile, TOGETHER)
+    async with (
+        upstream() as fake,
+        inside(fake.url, upstream_profile=profile) as url,
+        client() as session,
+    ):
         fake.knows(recordings)
         fake.seed = seed
         for recording in recordings:
             for exchange in recording.exchanges:
                 what = take(recording, exchange, variant), variant
-                played.append(await play(session, fake, url, f"sk-{recording.name}", what))
+                key = f"sk-{recording.name}"
+                played.append(await play(session, fake, url, key, what, rule=rule))
+    return played
+
+
+async def own(recordings: Sequence[Recording], variant: Variant) -> list[Played]:
+    """
+    Play each recording as `alone`, on a proxy with the profile of the vendor who answered.
+
+    Under `auto` the fake upstream is nobody's: it listens on this machine.
+    """
+    played: list[Played] = []
+    for vendor in sorted({one.vendor for one in recordings}):
+        theirs = [one for one in recordings if one.vendor == vendor]
+        played += await alone(theirs, variant, profile=vendor)
     return played
 
 

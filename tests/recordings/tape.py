@@ -32,6 +32,21 @@ _NOT_SENT = frozenset(
         "host",
     }
 )
+# What a recording says of where it was made -> the upstream's profile. Where the host was redacted,
+# or not recorded, it was OpenAI's by default; a login of ChatGPT goes to its own backend.
+_VENDORS = (
+    ("openai-oauth", "codex"),
+    ("chatgpt.com", "codex"),
+    ("azure.com", "azure"),
+    ("vercel-ai-azure", "azure"),
+    ("githubcopilot.com", "copilot"),
+    ("openrouter.ai", "openrouter"),
+    ("api.x.ai", "xai"),
+    ("vercel-ai-xai", "xai"),
+    ("bedrock", "bedrock"),
+    ("api.deepseek.com", "deepseek"),
+    ("api.openai.com", "openai"),
+)
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
@@ -66,6 +81,7 @@ class Exchange:
     One recorded exchange.
 
     Attributes:
+        url: As recorded; its host may be redacted.
         path: As the client asked for it, from `/v1` on.
         request: The recorded bytes.
         answer: The recorded bytes, in the content coding that was recorded.
@@ -74,6 +90,7 @@ class Exchange:
 
     recording: str
     n: int
+    url: str
     path: str
     request: bytes
     request_headers: Mapping[str, str]
@@ -92,10 +109,16 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One recording: all exchanges of one test of somebody's suite."""
+    """
+    One recording: all exchanges of one test of somebody's suite.
+
+    Attributes:
+        vendor: Whose API answered, by the name of its profile; `generic` where nobody's own.
+    """
 
     name: str
     kind: str
+    vendor: str
     exchanges: tuple[Exchange, ...]
     emitted: Mapping[Key, Emitted] = field(repr=False)
 
@@ -176,7 +199,12 @@ def _recording(folder: Path, kind: str) -> Recording:
     while (meta := folder / f"exchange-{len(exchanges) + 1}.meta.json").exists():
         exchanges.append(_exchange(folder, len(exchanges) + 1, json.loads(meta.read_bytes())))
     emitted = {one.key: one for exchange in exchanges for one in exchange.emitted}
-    return Recording(folder.name, kind, tuple(exchanges), emitted)
+    hosts = json.loads((folder / "meta.json").read_bytes())["host"]
+    place = " ".join([folder.name, *hosts])
+    vendor = next((name for sign, name in _VENDORS if sign in place), "")
+    if not vendor:
+        vendor = "openai" if "(not recorded)" in hosts else "generic"
+    return Recording(folder.name, kind, vendor, tuple(exchanges), emitted)
 
 
 def _exchange(folder: Path, n: int, meta: Json) -> Exchange:
@@ -196,6 +224,7 @@ def _exchange(folder: Path, n: int, meta: Json) -> Exchange:
     return Exchange(
         recording=folder.name,
         n=n,
+        url=str(meta["url"]),
         path="/v1/responses" + ("/compact" if meta["endpoint"] == "compact" else ""),
         request=request.read_bytes() if request.exists() else _a_request(analysis),
         request_headers={

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.recordings.client import Take, Variant, take
-from tests.recordings.judge import Result, judge
+from tests.recordings.judge import Result, Rule, judge
 from tests.recordings.tape import Emitted, Exchange, Json, Recording
 
 ASK: Json = {"role": "user", "content": "Weather?"}
@@ -26,7 +26,10 @@ def wire(*items: Json, store: bool = False, include: list[str] | None = None) ->
 
 
 def taken(
-    *recorded: Json, variant: Variant = Variant.IDS_KEPT, include: list[str] | None = None
+    *recorded: Json,
+    variant: Variant = Variant.IDS_KEPT,
+    store: bool = False,
+    include: list[str] | None = None,
 ) -> Take:
     """Record a call, then a request that replays it, and return how a client plays the latter."""
     emitted = (
@@ -34,9 +37,9 @@ def taken(
         Emitted((1, 1), {**CALL, "status": "completed"}),
     )
     at = next(n for n, item in enumerate(recorded) if item.get("type") == "function_call")
-    body = wire(*recorded, include=include)
-    second = Exchange("tape", 2, "", body, {}, 200, "", "", b"", (), {at: (1, 1)})
-    recording = Recording("tape", "oracle", (second,), {one.key: one for one in emitted})
+    body = wire(*recorded, store=store, include=include)
+    second = Exchange("tape", 2, "", "", body, {}, 200, "", "", b"", (), {at: (1, 1)})
+    recording = Recording("tape", "oracle", "openai", (second,), {one.key: one for one in emitted})
     return take(recording, second, variant)
 
 
@@ -120,3 +123,44 @@ def test_include_may_grow_by_one_value(before: list[str] | None) -> None:
 def test_all_other_bytes_are_the_clients(arrived: bytes) -> None:
     """Anything else that differs, be it a space, is a fault."""
     assert judge(taken(ASK, THOUGHT, CALL, DONE), arrived).result is Result.WRONG
+
+
+@pytest.mark.parametrize(
+    ("ids", "stores", "right"),
+    [
+        pytest.param("together", False, [True, False, False, True], id="together"),
+        pytest.param("kept", False, [True, False, False, False], id="kept"),
+        pytest.param("dropped", False, [False, False, False, True], id="dropped"),
+        pytest.param("required", False, [True, True, False, False], id="required"),
+        pytest.param("required", True, [True, False, False, False], id="required-stored"),
+    ],
+)
+def test_ids_travel_by_the_rule(ids: str, stores: bool, right: list[bool]) -> None:
+    """Of the four ways that a pair can arrive, those are right which the upstream takes."""
+    this = taken(ASK, THOUGHT, CALL, DONE, store=stores)
+    pairs = [(THOUGHT, CALL), (THOUGHT, BARE_CALL), (BARE, CALL), (BARE, BARE_CALL)]
+    arrived = [wire(ASK, *pair, DONE, store=stores) for pair in pairs]
+
+    assert [not judge(this, body, Rule(ids)).wrong for body in arrived] == right
+
+
+@pytest.mark.parametrize(
+    ("ids", "is_right"),
+    [("together", False), ("kept", True), ("dropped", False), ("required", True)],
+)
+def test_a_call_without_its_id_may_stay_so(ids: str, is_right: bool) -> None:
+    """Reasoning with its id ahead of a call without: not every upstream takes that."""
+    this = taken(ASK, THOUGHT, CALL, DONE, variant=Variant.IDS_DROPPED)
+    at = this.body.index(b'{"type": "function_call"')
+    arrived = this.body[:at] + json.dumps(THOUGHT).encode() + b"," + this.body[at:]
+
+    assert judge(this, arrived, Rule(ids)).result is (Result.RESTORED if is_right else Result.WRONG)
+
+
+def test_include_may_grow_wherever_nothing_is_kept() -> None:
+    """Whatever the request says about `store`."""
+    this = taken(ASK, THOUGHT, CALL, DONE, store=True)
+    grown = wire(ASK, THOUGHT, CALL, DONE, store=True, include=["reasoning.encrypted_content"])
+
+    assert judge(this, grown, Rule(keeps_items=False)).result is Result.RESTORED
+    assert judge(this, grown).wrong

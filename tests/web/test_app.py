@@ -49,6 +49,7 @@ async def test_it_listens_where_it_says(capsys: pytest.CaptureFixture[str]) -> N
                 assert (await line.ask(request("GET", "*"))).status in (400, 404)
         started = logged(capsys)["started"]
     assert (started["listen"], started["admin"]) == (app.url, app.admin_url)
+    assert started["profile"] == "openai"
     assert "hunter2" not in str(started)
 
 

@@ -87,6 +87,24 @@ async def test_the_setting_says_when(setting: str, *, store: bool | None, is_add
         assert ("include" in w.sent()) is is_added
 
 
+@pytest.mark.parametrize(
+    ("profile", "setting", "is_added"),
+    [
+        ("openai", "auto", False),
+        ("openrouter", "auto", True),
+        ("openrouter", "never", False),
+        ("deepseek", "auto", False),
+        ("deepseek", "always", False),
+    ],
+)
+async def test_the_profile_says_where(profile: str, setting: str, *, is_added: bool) -> None:
+    """From the first request on where nothing is kept; nowhere, where it brings nothing."""
+    async with world(include=setting, upstream_profile=profile) as w:
+        w.upstream.answers(OK)
+        await w.turn(ASK)
+        assert ("include" in w.sent()) is is_added
+
+
 @pytest.mark.parametrize(("blob", "is_added"), [("gAAAA-1", False), (None, True)])
 async def test_an_upstream_that_keeps_nothing_is_known_by_its_answers(
     blob: str | None, *, is_added: bool

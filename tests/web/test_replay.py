@@ -56,6 +56,17 @@ async def test_what_an_answer_brought_is_in_the_next_request(answer: bytes) -> N
         }
 
 
+async def test_ids_travel_as_the_profile_says() -> None:
+    """Azure is sent reasoning with its id, OpenAI only where what it led to has one."""
+    bare = {key: value for key, value in CALL.items() if key != "id"}
+    rs = {key: value for key, value in RS.items() if key != "id"}
+    for profile, want in (("azure", RS), ("openai", rs)):
+        async with world(upstream_profile=profile) as w:
+            await taught(w, store=False)
+            await w.turn(ASK, bare, RESULT, store=False)
+            assert w.sent()["input"] == [ASK, want, bare, RESULT]
+
+
 async def test_the_header_says_what_was_done() -> None:
     """A person sees at once that it works."""
     async with world() as w:

@@ -99,7 +99,7 @@ async def test_upstream_reads_the_bytes_that_the_client_wrote(target: str) -> No
 
 
 async def test_request_headers_keep_their_spelling_order_and_number() -> None:
-    """Names, case, repeated headers and odd values arrive as they were sent."""
+    """Names, case, repeated headers and odd values arrive as they were sent; but for one."""
     given = [
         "X-Stainless-Retry-Count: 0",
         "authorization: Bearer sk-a",
@@ -107,14 +107,16 @@ async def test_request_headers_keep_their_spelling_order_and_number() -> None:
         "Cookie: a=1; b=2",
         "x-TWICE: ;=\"'%7E",
         "OpenAI-Beta: responses=v1",
-        "x-empty:",
         "Accept-Encoding: gzip, br;q=0.1",
+        "x-empty:",
     ]
+    # The answer will be read: tests/web/test_encoded_answers.py.
+    want = [line.replace("gzip, br;q=0.1", "identity") for line in given]
     async with world() as w:
         w.upstream.answers(whole(b"{}"))
         await w.post(ODD, *given)
         got = [f"{name}: {value}".strip() for name, value in w.upstream.received[0].headers]
-        assert [line for line in got if not line.startswith(("Host:", "Content-Length:"))] == given
+        assert [line for line in got if not line.startswith(("Host:", "Content-Length:"))] == want
 
 
 async def test_a_header_repeated_in_another_case_is_repeated() -> None:

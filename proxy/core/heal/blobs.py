@@ -1,13 +1,23 @@
 """Cures for reasoning that upstream will not have: refused blobs, members, models."""
 
+from collections.abc import Iterable
+
 from proxy.core import spans
 from proxy.core.heal.case import Case
 from proxy.core.heal.pieces import Piece, dropped, runs_of
 from proxy.core.include import exclude_edit
 from proxy.core.items import Role
+from proxy.core.request import read_request
 from proxy.core.turns import blob_digest
 
-__all__ = ["named_blobs", "without_blobs", "without_include", "without_member", "without_reasoning"]
+__all__ = [
+    "lost_blobs",
+    "named_blobs",
+    "without_blobs",
+    "without_include",
+    "without_member",
+    "without_reasoning",
+]
 
 
 def without_blobs(case: Case) -> bytes | None:
@@ -25,8 +35,9 @@ def without_blobs(case: Case) -> bytes | None:
     if ours and (not named or named & ours):
         refused = ours
     else:
-        refused = named | {piece for piece in sealed if not _is_trusted(case, piece)}
-        refused = refused or set(sealed)
+        foreign = {p for p in sealed if not case.policy.profile.is_own_blob(p.item.blob)}
+        doubtful = {piece for piece in sealed if not _is_trusted(case, piece)}
+        refused = named | doubtful if named else foreign or doubtful or set(sealed)
     for run in runs_of(case.pieces):
         # Where upstream keeps the items the id says it all; elsewhere a hosted item of the group,
         # whose id is required, would have to go as well.
@@ -40,13 +51,13 @@ def without_blobs(case: Case) -> bytes | None:
 
 def named_blobs(case: Case) -> set[bytes]:
     """Return the digests of the blobs that upstream names, of all forms they are known in."""
-    found = set()
-    for piece in _named(case):
-        found.add(blob_digest(piece.item))
-        thought = case.thought(piece)
-        if thought is not None:
-            found.update(thought.part.blobs)
-    return found
+    return set() if case.diagnosis.is_bound else _digests(case, _named(case))
+
+
+def lost_blobs(case: Case, body: bytes) -> set[bytes]:
+    """Return the digests of the blobs that a cured request goes without, as `named_blobs`."""
+    left = {place.item.blob for place in read_request(body, {}).places}
+    return _digests(case, [piece for piece in _sealed(case) if piece.item.blob not in left])
 
 
 def without_member(case: Case) -> bytes | None:
@@ -75,6 +86,16 @@ def without_include(case: Case) -> bytes | None:
     """Ask for no encrypted reasoning."""
     edit = exclude_edit(case.sent)
     return spans.apply(case.sent.body, [edit]) if edit is not None else None
+
+
+def _digests(case: Case, pieces: Iterable[Piece]) -> set[bytes]:
+    found = set()
+    for piece in pieces:
+        found.add(blob_digest(piece.item))
+        thought = case.thought(piece)
+        if thought is not None:
+            found.update(thought.part.blobs)
+    return found
 
 
 def _sealed(case: Case) -> list[Piece]:

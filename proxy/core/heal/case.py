@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from proxy.core.forms import in_form
 from proxy.core.heal.diagnosis import Diagnosis
 from proxy.core.heal.order import Spot
 from proxy.core.heal.pieces import Piece, body_of, pieces_of
@@ -13,7 +14,7 @@ from proxy.core.items import Role
 from proxy.core.keys import Recalled
 from proxy.core.models import family
 from proxy.core.request import Request
-from proxy.core.turns import Emitted, Turn
+from proxy.core.turns import Emitted, Reasoning, Turn
 
 __all__ = ["Case"]
 
@@ -69,9 +70,14 @@ class Case:
         thought = self.thought(piece)
         if thought is not None:
             part = thought.part
-            return part.raw if part.has_blob or b'"reasoning_text"' in part.raw else b""
+            is_whole = part.has_blob or b'"reasoning_text"' in part.raw
+            return self.sendable(part) if is_whole else b""
         emitted = self.emitted(piece)
         return emitted.raw if emitted is not None else b""
+
+    def sendable(self, part: Reasoning) -> bytes:
+        """Return captured reasoning in the form that upstream takes."""
+        return in_form(part, self.policy.profile)
 
     def is_own(self, turn: Turn) -> bool:
         """Whether the model that is asked can read what that turn thought."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from proxy.core.heal.blobs import (
+    lost_blobs,
     named_blobs,
     without_blobs,
     without_include,
@@ -66,6 +67,8 @@ class Cure:
         injected: How many more reasoning items it has than what the client sent.
         takes_back: Nothing of ours is left in it: it is what the client sent.
         refused: Digests of the blobs that upstream named as refused.
+        lost: Digests of the blobs that it goes without, which once it is taken are known for
+            refused too.
         evicted: Turns as they shall be kept from now on, less what was refused.
     """
 
@@ -73,6 +76,7 @@ class Cure:
     injected: int = 0
     takes_back: bool = False
     refused: frozenset[bytes] = frozenset()
+    lost: frozenset[bytes] = frozenset()
     evicted: tuple[Turn, ...] = ()
 
 
@@ -108,15 +112,23 @@ def cure(
         body = act(case) if act is not None else None
     except Unspliceable:
         body = None
-    refused = frozenset(named_blobs(case)) if diagnosis.fault is Fault.BLOB else frozenset()
-    lost = ((turn, turn.without_reasoning(refused)) for turn in recalled.turns)
-    evicted = tuple(after for before, after in lost if after is not before)
-    if body is not None and body not in (sent.body, given.body):
-        more = _thoughts(read_request(body, {})) - _thoughts(given)
-        return Cure(body, max(0, more), refused=refused, evicted=evicted)
-    if given.body != sent.body and diagnosis.fault not in _NEVER_OURS:
-        return Cure(given.body, takes_back=True, refused=refused, evicted=evicted)
-    return None
+    if body in (None, sent.body):
+        body = given.body
+    if body == sent.body:
+        return None
+    if body == given.body and diagnosis.fault in _NEVER_OURS:
+        return None
+    is_about_blobs = diagnosis.fault is Fault.BLOB
+    refused = named_blobs(case) if is_about_blobs else set()
+    left = ((turn, turn.without_reasoning(refused.__contains__)) for turn in recalled.turns)
+    return Cure(
+        body,
+        injected=max(0, _thoughts(read_request(body, {})) - _thoughts(given)),
+        takes_back=body == given.body,
+        refused=frozenset(refused),
+        lost=frozenset(lost_blobs(case, body)) if is_about_blobs else frozenset(),
+        evicted=tuple(after for before, after in left if after is not before),
+    )
 
 
 def _thoughts(request: Request) -> int:

@@ -83,7 +83,7 @@ def _repeated(pieces: list[Piece], *, exact: bool) -> tuple[list[Piece], list[Pi
     for piece in _best_first(pieces):
         item = piece.item
         before = first.setdefault(item.id, piece)
-        if not item.id or piece.is_output or before is piece:
+        if not item.id or before is piece:
             continue
         is_copy = item.raw == before.item.raw if exact else _says_the_same(piece, before)
         (copies if is_copy else others).append(piece)
@@ -108,7 +108,6 @@ def completed(case: Case) -> bytes | None:
     """
     subject = case.diagnosis.subject
     lost: set[Piece] = set()
-    before_named = True
     unnamed = False
     for piece in case.pieces:
         item = piece.item
@@ -116,15 +115,14 @@ def completed(case: Case) -> bytes | None:
             whole = case.captured(piece)
             if whole:
                 piece.raw = whole
-            elif before_named or not case.sent.stores:
+            else:  # what was kept as long is gone as well, and there is one more try alone
                 lost.add(piece)
         elif item.id == subject:
             unnamed = True  # it is whole, and upstream looks its id up all the same
-        before_named = before_named and item.id != subject
     if unnamed:
         _leave_ids_out(case)
     others = {piece for piece in lost if not piece.is_reasoning}
-    if outputs_without_call(case) and any(
+    if outputs_without_call(case.pieces) and any(
         not p.item.id.startswith(_WITHOUT_OUTPUT) for p in others
     ):
         return None
@@ -154,10 +152,10 @@ def with_good_ids(case: Case) -> bytes | None:
     return case.body(dropped(case.pieces, lost))
 
 
-def outputs_without_call(case: Case) -> list[Piece]:
-    """Return the outputs whose call is not in the input as a whole item."""
-    calls = {p.item.call_id for p in case.pieces if p.item.role is Role.MODEL}
-    return [p for p in case.pieces if p.is_output and p.item.call_id not in calls]
+def outputs_without_call(pieces: list[Piece]) -> list[Piece]:
+    """Return the outputs whose call is not among the pieces as a whole item."""
+    calls = {piece.item.call_id for piece in pieces if piece.item.role is Role.MODEL}
+    return [piece for piece in pieces if piece.is_output and piece.item.call_id not in calls]
 
 
 def _best_first(pieces: list[Piece]) -> list[Piece]:

@@ -37,10 +37,14 @@ _ANSWERED = frozenset(
 def with_reasoning(case: Case) -> bytes | None:
     """Move reasoning back ahead of what it led to; or fetch it; or leave out what names it."""
     wanted = case.diagnosis.wanted
-    if any(piece.item.id == wanted for piece in case.pieces):
-        body = _in_order(case, joins=False)
+    present = next((piece for piece in case.pieces if piece.item.id == wanted), None)
+    if present is not None:
+        is_known = case.spot(present) is not None
+        body = _in_order(case, joins=False) if is_known else _beside(case)
         if body is not None:
             return body
+    elif _named_again(case):
+        return case.body(case.pieces)
     else:
         body = _injected(case, case.sent)
         ids = {place.item.id for place in read_request(body, {}).places}
@@ -54,31 +58,27 @@ def with_follower(case: Case) -> bytes | None:
     body = _in_order(case, joins=False)
     if body is not None:
         return body
-    pieces: list[Piece] = []
+    returned: dict[Piece, Piece] = {}
+    alone: set[Piece] = set()
     lost: set[Piece] = set()
-    runs = {run.reasoning[-1]: run for run in runs_of(case.pieces)}
-    for piece in case.pieces:
-        pieces.append(piece)
-        run = runs.get(piece)
-        if run is None or not any(one.item.id for one in run.reasoning):
-            continue
-        next_one = run.group[0] if run.group else None
-        thought = case.thought(piece)
-        follower = thought.follower if thought is not None else None
-        if next_one is not None and _is(case, next_one, follower):
-            if next_one.item.id:
-                continue  # a pair, as far as anyone can tell
-            if follower is not None and case.sent.stores and next_one.item.takes_id:
-                next_one.name(follower.id)
-            elif all(one.item.blob for one in run.reasoning):
-                _by_value(run.reasoning, run.group)
+    for run in runs_of(case.pieces):
+        *others, last = _parts(case, run.reasoning)
+        for part in (*others, last):
+            if not any(piece.item.id for piece in part):
+                continue
+            follower = _follower(case, part[-1])
+            behind = run.group[0] if run.group and part is last else None
+            if behind is not None and _is(case, behind, follower):
+                lost.update(_joined(case, part, run.group, follower))
+            elif follower is not None and _may_return(case, follower):
+                returned[part[-1]] = put_in(follower.raw)
             else:
-                lost.update(run.reasoning)
-        elif follower is not None and _may_return(case, follower):
-            pieces.append(put_in(follower.raw))
-        else:
-            lost.update(run.reasoning)
-    return case.body(_less(pieces, lost))
+                (lost if part is last else alone).update(part)
+    pieces: list[Piece] = []
+    for piece in case.pieces:
+        if piece not in alone:
+            pieces += [piece, returned[piece]] if piece in returned else [piece]
+    return case.body(_answering(case, _less(pieces, lost)))
 
 
 def with_outputs_behind(case: Case) -> bytes | None:
@@ -93,16 +93,7 @@ def with_calls(case: Case) -> bytes | None:
     """Put a call ahead of its output: from where it stands, or as it was captured."""
     if any(p.item.is_tool and p.item.call_id == case.diagnosis.subject for p in case.pieces):
         return _in_order(case, joins=True)
-    present = {piece.item.id for piece in case.pieces} - {""}
-    orphans = set(outputs_without_call(case))
-    pieces: list[Piece] = []
-    for piece in case.pieces:
-        call = _captured_call(case, piece.item.call_id) if piece in orphans else None
-        if call is not None:
-            pieces += [put_in(part.raw) for part in call.run if part.id not in present]
-            pieces.append(put_in(call.raw))
-        pieces.append(piece)
-    return case.body(pieces)
+    return case.body(_answering(case, case.pieces))
 
 
 def with_text(case: Case) -> bytes | None:
@@ -126,6 +117,71 @@ def _injected(case: Case, request: Request) -> bytes:
     """Inject once more, now that upstream has named what to look for."""
     recognised = recognise(request, case.recalled)
     return plan(request, recognised, case.policy).apply(request.body)
+
+
+def _named_again(case: Case) -> bool:
+    """Give reasoning that goes without its id the id back, where what it led to keeps its own."""
+    found = False
+    for run in runs_of(case.pieces):
+        for piece in run.reasoning if run.group and run.group[0].item.id else ():
+            thought = case.thought(piece) if not piece.item.id else None
+            if thought is not None and thought.part.id:
+                piece.name(thought.part.id)
+                found = found or thought.part.id == case.diagnosis.wanted
+    return found
+
+
+def _beside(case: Case) -> bytes | None:
+    """Put the pair that upstream names side by side; None if it is."""
+    pieces = list(case.pieces)
+    at = {piece.item.id: n for n, piece in enumerate(pieces)}
+    reasoning, item = at[case.diagnosis.wanted], at.get(case.diagnosis.subject)
+    if item is None or reasoning == item - 1:
+        return None
+    is_shared = reasoning and pieces[reasoning - 1].is_reasoning
+    if reasoning > item or is_shared:
+        moved = pieces.pop(reasoning)
+        pieces.insert(pieces.index(case.pieces[item]), moved)
+    else:  # what follows it now would lack it: the item moves instead
+        moved = pieces.pop(item)
+        pieces.insert(reasoning + 1, moved)
+    return case.body(pieces)
+
+
+def _parts(case: Case, reasoning: list[Piece]) -> list[list[Piece]]:
+    """Split consecutive reasoning where it is known that something stood in between."""
+    parts: list[list[Piece]] = [[]]
+    before: object = None
+    for piece in reasoning:
+        thought = case.thought(piece)
+        led_to = (thought.turn.id, thought.k) if thought is not None else None
+        if parts[-1] and led_to != before:
+            parts.append([])
+        parts[-1].append(piece)
+        before = led_to
+        if piece.item.id == case.diagnosis.subject and thought is None:
+            before = piece  # upstream says that what comes next is not what it led to
+    return parts
+
+
+def _follower(case: Case, piece: Piece) -> Emitted | None:
+    thought = case.thought(piece)
+    return thought.follower if thought is not None else None
+
+
+def _joined(
+    case: Case, reasoning: list[Piece], group: list[Piece], follower: Emitted | None
+) -> list[Piece]:
+    """Join reasoning and what stands behind it, by both ids or by none; return what has to go."""
+    if group[0].item.id:
+        return []  # a pair, as far as anyone can tell
+    if follower is not None and case.sent.stores and group[0].item.takes_id:
+        group[0].name(follower.id)
+        return []
+    if all(piece.item.blob for piece in reasoning):
+        _by_value(reasoning, group)
+        return []
+    return reasoning
 
 
 def _without_orphans(case: Case) -> list[Piece]:
@@ -162,6 +218,20 @@ def _by_value(reasoning: list[Piece], group: list[Piece]) -> None:
 
 def _less(pieces: list[Piece], lost: set[Piece]) -> list[Piece]:
     return dropped(pieces, lost) if lost else pieces
+
+
+def _answering(case: Case, pieces: list[Piece]) -> list[Piece]:
+    """Put captured calls, with their reasoning, ahead of outputs whose call is not there."""
+    present = {piece.item.id for piece in pieces} - {""}
+    orphans = set(outputs_without_call(pieces))
+    answering: list[Piece] = []
+    for piece in pieces:
+        call = _captured_call(case, piece.item.call_id) if piece in orphans else None
+        if call is not None:
+            answering += [put_in(case.sendable(p)) for p in call.run if p.id not in present]
+            answering.append(put_in(call.raw))
+        answering.append(piece)
+    return answering
 
 
 def _captured_call(case: Case, call_id: str) -> Emitted | None:

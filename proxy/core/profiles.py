@@ -1,0 +1,217 @@
+"""
+What is known of each upstream's Responses API, as data: adding one is adding one entry.
+
+No other module knows a vendor by name; they ask the fields of the `Profile` in force.
+A profile says what may be sent. It never decides what reasoning is whose.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from urllib.parse import urlsplit
+
+__all__ = ["AUTO", "GENERIC", "PROFILES", "Ids", "Profile", "profile_of"]
+
+AUTO = "auto"
+
+# Shapes of `encrypted_content`. Formats change: they tell a foreign blob after a refusal that
+# names none, and are never a reason to leave one out beforehand.
+_ANY = re.compile(r".+", re.DOTALL)
+_NONE = re.compile(r"(?!)")
+_FERNET = re.compile(r"gAAAA[A-Za-z0-9_-]+={0,2}")
+# Unpadded standard base64; that of its own tools' output has the item's id ahead (recorded).
+_XAI = re.compile(r"(?!gAAAA)(?:tco_[0-9a-f-]+_call-[0-9a-f-]+_)?[A-Za-z0-9+/]+")
+_BEDROCK = re.compile(r"rsn_[A-Za-z0-9+/_-]+={0,2}")
+_PLAIN = re.compile(r"(?!gAAAA|rsn_).+", re.DOTALL)
+
+
+class Ids(StrEnum):
+    """How the ids of reasoning and of what it led to travel."""
+
+    TOGETHER = "together"  # pairs are checked by id: both or neither; a lost pair is restored
+    KEPT = "kept"  # reasoning goes with its id, and what it led to is left as it is
+    DROPPED = "dropped"  # neither, wherever the API takes the items without
+    REQUIRED = "required"  # reasoning without its id is refused, and stored pairs are checked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """
+    One upstream.
+
+    Attributes:
+        name: As in the setting `upstream_profile`.
+        source: Where this is known from.
+        hosts: Patterns of `host` or `host:port` by which `auto` recognises it, `*` for any text.
+        ids: See Ids.
+        omits: Members of a reasoning item that input refuses.
+        needs: The member without which reasoning is of no use there; "" when any form is.
+        takes_include: Whether `include: ["reasoning.encrypted_content"]` brings anything.
+        keeps_items: Whether it can keep items at all; where it cannot, an id alone means nothing,
+            whatever a request says about `store`.
+        blob: The shape of its `encrypted_content`.
+    """
+
+    name: str
+    source: str
+    hosts: tuple[str, ...] = ()
+    ids: Ids = Ids.TOGETHER
+    omits: tuple[str, ...] = ()
+    needs: str = ""
+    takes_include: bool = True
+    keeps_items: bool = True
+    blob: re.Pattern[str] = _ANY
+
+    @property
+    def checks_pairs(self) -> bool:
+        """Whether an item's id may demand the reasoning that the item was emitted behind."""
+        return self.ids is not Ids.KEPT
+
+    def is_own_blob(self, blob: str) -> bool:
+        """Tell whether an `encrypted_content` has the shape of this upstream's own."""
+        return self.blob.fullmatch(blob) is not None
+
+
+GENERIC = Profile(
+    name="generic",
+    source="What OpenAI documents; gateways in front of several vendors (opencode zen, LiteLLM)",
+)
+
+_ALL = (
+    Profile(
+        name="openai",
+        source="pydantic-ai cassette test_openai_responses_thinking_with_modified_history (a pair "
+        "is checked by its ids); Vercel AI SDK packages/openai/src/responses; openai/codex#8128",
+        hosts=("api.openai.com", "*.api.openai.com"),
+        blob=_FERNET,
+    ),
+    Profile(
+        name="azure",
+        source="LiteLLM llms/azure/responses/transformation.py (no `status`, litellm#13484); "
+        "fantasy's recordings (store false: reasoning with its id, call without). Reports disagree "
+        "over time: openai/codex#3528 (id demanded), openai/codex#35739 (id and blob not found)",
+        hosts=(
+            "*.openai.azure.com",
+            "*.openai.azure.us",
+            "*.services.ai.azure.com",
+            "*.cognitiveservices.azure.com",
+        ),
+        ids=Ids.REQUIRED,
+        omits=("status",),
+        blob=_FERNET,
+    ),
+    Profile(
+        name="codex",
+        source="CLIProxyAPI codex_reasoning_replay_cache.go and codex_executor_reasoning.go (ids "
+        "are stripped; without a blob they are not found), LiteLLM llms/chatgpt (no store); "
+        "opencode's recording native-openai-oauth-tool-loop (neither id)",
+        hosts=("chatgpt.com", "*.chatgpt.com"),
+        ids=Ids.DROPPED,
+        keeps_items=False,
+        blob=_FERNET,
+    ),
+    Profile(
+        name="copilot",
+        source="microsoft/vscode-copilot-chat responsesApi.ts (reasoning with its id, calls and "
+        "messages without), openclaw#71448 (the blob is bound to that id), LiteLLM "
+        "llms/github_copilot/responses (ids rotate; no null `status`)",
+        hosts=("*.githubcopilot.com", "copilot-api.*.ghe.com"),
+        ids=Ids.KEPT,
+        omits=("status",),
+        keeps_items=False,
+    ),
+    Profile(
+        name="openrouter",
+        source="@openrouter/sdk models OpenResponsesReasoning and OpenResponsesFunctionToolCall "
+        "(`id` is required); pydantic-ai cassettes (`store: false` whatever was asked); LiteLLM",
+        hosts=("openrouter.ai", "*.openrouter.ai"),
+        ids=Ids.KEPT,
+        keeps_items=False,
+    ),
+    Profile(
+        name="xai",
+        source="docs.x.ai best-practices (30 days of storage; blobs go back every turn), "
+        "CLIProxyAPI internal/signature/grok_validation.go (unpadded base64); ruby_llm's "
+        "recordings (with all ids, and with none)",
+        hosts=("api.x.ai", "*.api.x.ai"),
+        blob=_XAI,
+    ),
+    Profile(
+        name="bedrock",
+        source="LiteLLM llms/bedrock/responses; pydantic-ai cassettes test_bedrock_mantle "
+        "(blobs `rsn_…`, both ids)",
+        hosts=("bedrock-runtime*.amazonaws.com", "bedrock-mantle.*.api.aws"),
+        blob=_BEDROCK,
+    ),
+    Profile(
+        name="deepseek",
+        source="rikkahub/rikkahub#1629 (`reasoning_text` must be passed back); pydantic-ai "
+        "cassettes test_deepseek_responses (id and text, call without id, `store: false`)",
+        hosts=("api.deepseek.com",),
+        ids=Ids.KEPT,
+        needs="content",
+        takes_include=False,
+        keeps_items=False,
+        blob=_NONE,
+    ),
+    Profile(
+        name="vllm",
+        source="vLLM vllm/entrypoints/openai/responses/utils.py (`Encrypted content is not "
+        "supported.`; the text is read from `content`), protocol.py (reasoning has an `id`)",
+        ids=Ids.KEPT,
+        omits=("encrypted_content",),
+        needs="content",
+        takes_include=False,
+        keeps_items=False,
+        blob=_NONE,
+    ),
+    Profile(
+        name="ollama",
+        source="Ollama openai/responses.go (`encrypted_content` is the plain thinking, and all "
+        "that is read of reasoning; nothing is kept)",
+        hosts=("*:11434", "ollama.com"),
+        ids=Ids.KEPT,
+        needs="encrypted_content",
+        takes_include=False,
+        keeps_items=False,
+        blob=_PLAIN,
+    ),
+    Profile(
+        name="llamacpp",
+        source="llama.cpp tools/server/server-chat.cpp (`item['content'] is not an array`; "
+        "previous_response_id is refused)",
+        ids=Ids.KEPT,
+        needs="content",
+        takes_include=False,
+        keeps_items=False,
+        blob=_NONE,
+    ),
+    GENERIC,
+)
+
+PROFILES: Mapping[str, Profile] = MappingProxyType({profile.name: profile for profile in _ALL})
+
+
+def profile_of(name: str, upstream_url: str) -> Profile:
+    """
+    Return the profile in force.
+
+    Args:
+        name: One of PROFILES, or `auto`: recognise it by the host, else `generic`.
+        upstream_url: A valid URL; what it has besides host and port tells nothing.
+
+    Raises:
+        KeyError: There is no such profile.
+    """
+    if name != AUTO:
+        return PROFILES[name]
+    parts = urlsplit(upstream_url)
+    host = (parts.hostname or "").rstrip(".")
+    places = (host, f"{host}:{parts.port}")
+    for profile in _ALL:
+        if any(fnmatchcase(place, pattern) for pattern in profile.hosts for place in places):
+            return profile
+    return GENERIC

@@ -1,0 +1,150 @@
+"""A client in raw HTTP that makes an honest history, and then sends whatever a scenario says."""
+
+import json
+from typing import Any, NamedTuple
+
+import aiohttp
+import msgspec
+
+from proxy.standin import StandIn
+from tests.demand.notation import Item, Past
+from tests.demand.scenario import Scenario
+
+__all__ = ["Answer", "Client", "standin_for"]
+
+QUESTIONS = ("Where does it rain today?", "And tomorrow?", "And on Sunday?")
+MARK = "x-reasoning-replay"
+
+
+class Answer(NamedTuple):
+    """
+    One answer, whole.
+
+    Attributes:
+        said: What it says is wrong; "" when nothing is.
+        mark: What the proxy says it did; word -> value.
+    """
+
+    status: int
+    raw: bytes
+    said: str
+    mark: dict[str, str]
+
+
+def standin_for(scenario: Scenario) -> StandIn:
+    """Give the upstream of a scenario as it is while the history is made."""
+    standin = StandIn(seed=b"demand")
+    standin.behaviour = msgspec.structs.replace(
+        scenario.behaviour, variant=scenario.loop, quirks=scenario.quirks
+    )
+    return standin
+
+
+class Client:
+    """
+    One client of one scenario.
+
+    Args:
+        session: Connections.
+        scenario: What it does.
+        stream: Whether it asks for streams.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, scenario: Scenario, *, stream: bool) -> None:
+        self._session = session
+        self._scenario = scenario
+        self._stream = stream
+
+    async def converse(self, base_url: str) -> Past:
+        """Make the honest history: keep all, answer every call, ask on when an answer is over."""
+        scenario, past = self._scenario, Past()
+        rounds = 0
+        for _ in range(scenario.turns):
+            if not past.items or past.items[-1].get("role") == "assistant":
+                past.items.append({"role": "user", "content": QUESTIONS[rounds]})
+                rounds += 1
+            told = past.items
+            if "conversation" in scenario.body:  # upstream holds what came before
+                told = [item for item in past.items[-1:] if item.get("role") != "assistant"]
+            answer = await self.send(base_url, self.request(told))
+            assert (answer.status, answer.said) == (200, "")
+            past.items += self._take(answer.raw, past)
+        if scenario.asks:
+            past.items.append({"role": "user", "content": scenario.asks})
+        return past
+
+    def request(self, items: list[Item], **last: Any) -> bytes:
+        """Spell a request."""
+        body = {"model": self._scenario.model, "input": items, "stream": self._stream}
+        return json.dumps(body | dict(self._scenario.body) | last).encode()
+
+    def last(self, items: list[Item], past: Past) -> bytes:
+        """Spell the request that all is about."""
+        more = dict(self._scenario.last)
+        if more.get("previous_response_id") == "previous":
+            more["previous_response_id"] = past.responses[-1]
+        return self.request(items, **more)
+
+    async def send(self, base_url: str, body: bytes, path: str = "/responses") -> Answer:
+        """Send a request, and read the whole answer."""
+        key = "sk-demand" if self._scenario.key == "api-key" else "Bearer sk-demand"
+        headers = {self._scenario.key: key, "Content-Type": "application/json"}
+        async with self._session.post(base_url + path, data=body, headers=headers) as response:
+            raw = await response.read()
+            said = _said(raw) if response.status == 200 else _fault(raw)
+            words = [one.partition("=") for one in response.headers.get(MARK, "").split(", ")]
+            mark = {name: value for name, _, value in words}
+            return Answer(response.status, raw, said, mark)
+
+    def kept(self, raw: bytes) -> list[Item]:
+        """Give what an honest client keeps of an answer: all of it, and an output for each call."""
+        return self._take(raw, Past())
+
+    def _take(self, raw: bytes, past: Past) -> list[Item]:
+        if not self._stream:
+            answer = json.loads(raw)
+            past.responses.append(answer["id"])
+            return _with_outputs(answer["output"])
+        told = _events(raw)
+        past.responses.append(told[-1]["response"]["id"])
+        added = [event["item"] for event in told if event["type"] == "response.output_item.added"]
+        done = [event["item"] for event in told if event["type"] == "response.output_item.done"]
+        final = told[-1]["response"]["output"]
+        for first, item, last in zip(added, done, final, strict=True):
+            past.added[item["id"]] = first["id"]
+            past.completed[item["id"]] = last
+        return _with_outputs(done)
+
+
+def _with_outputs(items: list[Item]) -> list[Item]:
+    calls = [item for item in items if "call_id" in item]
+    return [*items, *map(_answered, calls)]
+
+
+def _answered(call: Item) -> Item:
+    return {"type": f"{call['type']}_output", "call_id": call["call_id"], "output": "7 degrees"}
+
+
+def _events(raw: bytes) -> list[Item]:
+    blocks = raw.decode().removesuffix("\n\n").split("\n\n")
+    return [json.loads(block.partition("\ndata: ")[2]) for block in blocks]
+
+
+def _fault(raw: bytes) -> str:
+    try:
+        said: str = json.loads(raw)["error"]["message"]
+    except ValueError:
+        return raw.decode()
+    return said
+
+
+def _said(raw: bytes) -> str:
+    """What a stream that was accepted says is wrong, in its `error` or `response.failed`."""
+    if not raw.startswith(b"event:"):
+        return ""
+    for event in _events(raw):
+        if event["type"] == "error":
+            return str(event.get("error", event)["message"])
+        if event["type"] == "response.failed":
+            return str(event["response"]["error"]["message"])
+    return ""

@@ -1,0 +1,280 @@
+"""
+Reasoning that the client dropped, ahead of calls and of messages.
+
+Where it was captured it is back before the first try. Where nothing was captured the refusal is
+cured by leaving out the ids that demand it, which the API takes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from proxy.standin import Behaviour
+from tests.demand.scenario import LACKS_REASONING, Scenario
+
+__all__ = ["SCENARIOS"]
+
+LOST = ""
+"""Upstream says nothing: it answers, and worse."""
+UNSTORED = {"store": False}
+TO_BILLING = {"instructions": "You are the billing agent. Take over."}
+
+
+def _uncached(scenario: Scenario, want: str) -> Scenario:
+    """The same where the proxy knows nothing of the history."""
+    return replace(
+        scenario,
+        title=f"{scenario.title} (not captured)",
+        made="straight",
+        want=want,
+        healed="lacks_reasoning",
+    )
+
+
+CLINE = Scenario(
+    row=1,
+    title="Cline keeps the call's id",
+    sent="u1 c1 o1",
+    error=LACKS_REASONING,
+    blamed="c1 r1",
+    want="u1 r1 c1 o1",
+    model="gpt-5.5",
+)
+CONTINUE = Scenario(
+    row=2,
+    title="Continue keeps calls' ids over several steps",
+    loop="chain",
+    turns=3,
+    sent="u1 c1 o1 c2 o2 c3 o3",
+    error=LACKS_REASONING,
+    blamed="c1 r1",
+    want="u1 r1 c1 o1 c2 o2 r2 c3 o3",
+    model="gpt-5",
+)
+CONTINUE_MESSAGE = Scenario(
+    row=3,
+    title="Continue keeps the message's id",
+    loop="message",
+    asks="Sure?",
+    sent="u1 m1 u2",
+    error=LACKS_REASONING,
+    blamed="m1 r1",
+    want="u1 r1 m1 u2",
+)
+MASTRA = Scenario(
+    row=6,
+    title="Mastra Memory rebuilds the history",
+    turns=2,
+    asks="Sure?",
+    sent="u1 c1 o1 m1 u2",
+    error=LACKS_REASONING,
+    blamed="c1 r1",
+    want="u1 r1 c1 o1 r2 m1 u2",
+    model="gpt-5-mini",
+)
+HERMES = Scenario(
+    row=39,
+    title="Hermes keeps the message and its id",
+    loop="message",
+    asks="Sure?",
+    sent="u1 m1 u2",
+    error=LACKS_REASONING,
+    blamed="m1 r1",
+    want="u1 r1 m1 u2",
+    model="gpt-5.6",
+)
+OPEN_SWE = Scenario(
+    row=47,
+    title="LangGraph middleware removes stale reasoning",
+    loop="chain",
+    turns=3,
+    sent="u1 c1 o1 c2 o2 r2 c3 o3",
+    error=LACKS_REASONING,
+    blamed="c1 r1",
+    want="u1 r1 c1 o1 c2 o2 r2 c3 o3",
+)
+QWEN = Scenario(
+    row=46,
+    title="Qwen Code pairs every call with its output",
+    loop="parallel",
+    sent="u1 c1 o1 c2 o2 c3 o3",
+    error=LACKS_REASONING,
+    blamed="c1 r1",
+    want="u1 r1 c1 o1 c2 o2 c3 o3",
+)
+
+SCENARIOS: Sequence[Scenario] = (
+    CLINE,
+    _uncached(CLINE, "u1 c1:noid o1"),
+    CONTINUE,
+    _uncached(CONTINUE, "u1 c1:noid o1 c2:noid o2 c3:noid o3"),
+    CONTINUE_MESSAGE,
+    _uncached(CONTINUE_MESSAGE, "u1 m1:noid u2"),
+    MASTRA,
+    _uncached(MASTRA, "u1 c1:noid o1 m1:noid u2"),
+    Scenario(
+        row=6,
+        title="Mastra Memory keeps a hosted search, which has to have its id (not captured)",
+        loop="hosted",
+        made="straight",
+        sent="u1 w1 c1 o1",
+        error=LACKS_REASONING,
+        blamed="w1 r1",
+        want="u1 c1:noid o1",
+        healed="lacks_reasoning",
+    ),
+    Scenario(
+        row=7,
+        title="Mastra DurableAgent with parallel calls",
+        loop="parallel",
+        sent="u1 c1 c2 c3 o1 o2 o3",
+        error=LACKS_REASONING,
+        blamed="c1 r1",
+        want="u1 r1 c1 c2 c3 o1 o2 o3",
+    ),
+    Scenario(
+        row=8,
+        title="Mastra refers to a message whose reasoning it did not keep",
+        loop="message",
+        asks="Sure?",
+        sent="u1 m1:ref u2",
+        error=LACKS_REASONING,
+        blamed="m1 r1",
+        want="u1 r1 m1:ref u2",
+        model="gpt-5.6",
+    ),
+    Scenario(
+        row=10,
+        title="Mastra drops reasoning",
+        sent="u1 c1 o1",
+        error=LACKS_REASONING,
+        blamed="c1 r1",
+        want="u1 r1 c1 o1",
+        body=UNSTORED,
+    ),
+    Scenario(
+        row=11,
+        title="TanStack AI drops several in a turn",
+        loop="two_reasoning",
+        turns=2,
+        sent="u1 c1 o1 c2 c3 o2 o3",
+        error=LACKS_REASONING,
+        blamed="c1 r1",
+        want="u1 r1 r2 c1 o1 r3 c2 r4 c3 o2 o3",
+    ),
+    Scenario(
+        row=13,
+        title="Agency Swarm hands over to another agent",
+        sent="u1 c1 o1",
+        error=LACKS_REASONING,
+        blamed="c1 r1",
+        want="u1 r1 c1 o1",
+        last=TO_BILLING,
+    ),
+    Scenario(
+        row=14,
+        title="Agent Framework on Azure, with an api-key",
+        sent="u1 c1 o1",
+        error=LACKS_REASONING,
+        blamed="c1 r1",
+        want="u1 r1 c1 o1",
+        key="api-key",
+    ),
+    Scenario(
+        row=27,
+        title="AI SDK's open-responses provider drops all but the call_id",
+        sent="u1 c1:noid o1",
+        error=LACKS_REASONING,
+        blamed="c1 r1",
+        continuity="strict",
+        want="u1 r1:noid c1:noid o1",
+        body=UNSTORED,
+    ),
+    Scenario(
+        row=27,
+        title="ids rotate, so that only the call_id is the call's",
+        sent="u1 c1:addedid o1",
+        error=LACKS_REASONING,
+        blamed="c1 r1",
+        continuity="strict",
+        want="u1 r1:noid c1:addedid o1",
+        body=UNSTORED,
+        behaviour=Behaviour(always_encrypted=True, rotate_ids=True),
+        streams=(True,),
+    ),
+    Scenario(
+        row=30,
+        title="Rig sends the call alone",
+        loop="custom",
+        sent="u1 c1 o1",
+        error=LACKS_REASONING,
+        blamed="c1 r1",
+        want="u1 r1 c1 o1",
+        body=UNSTORED,
+    ),
+    HERMES,
+    _uncached(HERMES, "u1 m1:noid u2"),
+    QWEN,
+    _uncached(QWEN, "u1 c1:noid o1 c2:noid o2 c3:noid o3"),
+    OPEN_SWE,
+    _uncached(OPEN_SWE, "u1 c1:noid o1 c2:noid o2 r2 c3 o3"),
+    Scenario(
+        row=48,
+        title="LangChain loses ids and reasoning",
+        turns=2,
+        asks="Sure?",
+        sent="u1 c1:noid o1 m1:easy u2",
+        error=LOST,
+        want="u1 r1 c1 o1 r2:noid m1:easy u2",
+    ),
+    Scenario(
+        row=49,
+        title="LangChain Elixir sends no ids",
+        loop="parallel",
+        sent="u1 c1:noid c2:noid c3:noid o1 o2 o3",
+        error=LOST,
+        want="u1 r1:noid c1:noid c2:noid c3:noid o1 o2 o3",
+        body=UNSTORED,
+    ),
+    Scenario(
+        row=50,
+        title="frameworks drop it between tool turns",
+        loop="chain",
+        turns=3,
+        sent="u1 c1:noid o1 c2:noid o2 c3:noid o3",
+        error=LACKS_REASONING,
+        blamed="c1 r1",
+        continuity="strict",
+        want="u1 r1:noid c1:noid o1 c2:noid o2 r2:noid c3:noid o3",
+        body=UNSTORED,
+    ),
+    Scenario(
+        row=51,
+        title="frameworks that know of no reasoning keep texts alone",
+        loop="message",
+        asks="Sure?",
+        sent="u1 m1:easy u2",
+        error=LOST,
+        want="u1 r1:noid m1:easy u2",
+    ),
+    Scenario(
+        row=55,
+        title="Kilo Code drops it ahead of a call",
+        sent="u1 c1 o1",
+        error=LACKS_REASONING,
+        blamed="c1 r1",
+        want="u1 r1 c1 o1",
+        body={"store": False, "include": ["reasoning.encrypted_content"]},
+    ),
+    Scenario(
+        row=56,
+        title="LibreChat asks for all_turns and replays none",
+        turns=3,
+        sent="u1 c1:noid o1 m1:easy u2 c2:noid o2",
+        error=LACKS_REASONING,
+        blamed="c1 r1",
+        continuity="strict",
+        want="u1 r1:noid c1:noid o1 r2:noid m1:easy u2 r3:noid c2:noid o2",
+        body={"store": False, "reasoning": {"effort": "high", "context": "all_turns"}},
+        model="gpt-5.6",
+    ),
+)

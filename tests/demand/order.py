@@ -1,0 +1,174 @@
+"""What belongs together stands apart: the order is restored, and nothing is lost."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from proxy.standin import Quirks
+from tests.demand.scenario import (
+    LACKS_CALL,
+    LACKS_FOLLOWER,
+    LACKS_OUTPUT,
+    LACKS_REASONING,
+    Scenario,
+)
+
+__all__ = ["SCENARIOS"]
+
+BLAMES_FOLLOWER = Quirks(blames_follower=True)
+
+
+def _uncached(scenario: Scenario) -> Scenario:
+    """The same where the proxy knows nothing: the refusal names all that is needed."""
+    return replace(scenario, title=f"{scenario.title} (not captured)", made="straight")
+
+
+CALL_FIRST = Scenario(
+    row=5,
+    title="Continue emits the call before the message",
+    loop="preamble",
+    sent="u1 r1 c1 m1 o1",
+    error=LACKS_REASONING,
+    blamed="m1 r1",
+    want="u1 r1 m1 c1 o1",
+    healed="lacks_reasoning",
+    quirks=BLAMES_FOLLOWER,
+)
+GROUPED = Scenario(
+    row=12,
+    title="TanStack AI puts all reasoning first",
+    loop="two_reasoning",
+    turns=2,
+    sent="u1 r1 r2 c1 o1 r3 r4 c2 c3 o2 o3",
+    error=LACKS_REASONING,
+    blamed="c3 r4",
+    want="u1 r1 r2 c1 o1 r3 c2 r4 c3 o2 o3",
+    healed="lacks_reasoning",
+    quirks=BLAMES_FOLLOWER,
+)
+BEHIND_ITS_CALL = Scenario(
+    row=24,
+    title="AI SDK sends reasoning behind its call",
+    sent="u1 c1 r1 o1",
+    error=LACKS_REASONING,
+    blamed="c1 r1",
+    want="u1 r1 c1 o1",
+    healed="lacks_reasoning",
+)
+LATE_OUTPUT = Scenario(
+    row=15,
+    title="Agent Framework has the output behind the next question",
+    asks="Still there?",
+    sent="u1 r1 c1 u2 o1",
+    error=LACKS_OUTPUT,
+    blamed="c1",
+    want="u1 r1 c1 o1 u2",
+    healed="lacks_output",
+    quirks=Quirks(prompt_outputs=True),
+)
+EARLY_OUTPUT = Scenario(
+    row=38,
+    title="oh-my-pi has the output ahead of its call",
+    sent="u1 o1 r1 c1",
+    error=LACKS_CALL,
+    blamed="o1",
+    want="u1 r1 c1 o1",
+    healed="lacks_call",
+)
+
+SCENARIOS: Sequence[Scenario] = (
+    CALL_FIRST,
+    _uncached(CALL_FIRST),
+    replace(
+        CALL_FIRST,
+        title="Continue emits the call before the message, reasoning is blamed",
+        error=LACKS_FOLLOWER,
+        blamed="r1",
+        healed="lacks_follower",
+        quirks=Quirks(),
+    ),
+    GROUPED,
+    _uncached(GROUPED),
+    replace(
+        GROUPED,
+        title="TanStack AI puts all reasoning first, reasoning is blamed",
+        error=LACKS_FOLLOWER,
+        blamed="r4",
+        healed="lacks_follower",
+        quirks=Quirks(),
+    ),
+    BEHIND_ITS_CALL,
+    _uncached(BEHIND_ITS_CALL),
+    LATE_OUTPUT,
+    _uncached(LATE_OUTPUT),
+    replace(
+        LATE_OUTPUT,
+        row=38,
+        title="oh-my-pi has a message between call and output",
+        sent="u1 r1 c1 u2 o1",
+    ),
+    EARLY_OUTPUT,
+    _uncached(EARLY_OUTPUT),
+    Scenario(
+        row=38,
+        title="oh-my-pi has a message ahead of all outputs of a group (not captured)",
+        loop="parallel",
+        made="straight",
+        asks="Still there?",
+        sent="u1 r1 c1 c2 c3 u2 o3 o1 o2",
+        error=r"No tool output found for function call call_\w+\.",
+        want="u1 r1 c1 c2 c3 o3 o1 o2 u2",
+        healed="lacks_output",
+        quirks=Quirks(prompt_outputs=True),
+    ),
+    Scenario(
+        row=38,
+        title="oh-my-pi drops two calls, their outputs stay",
+        loop="chain",
+        turns=3,
+        sent="u1 o1 c2 o2 r2 o3",
+        error=LACKS_FOLLOWER,
+        blamed="r2",
+        want="u1 r1 c1 o1 c2 o2 r2 c3 o3",
+        healed="lacks_follower",
+    ),
+    Scenario(
+        row=46,
+        title="Qwen Code pairs calls with outputs where groups must stay together",
+        loop="parallel",
+        sent="u1 c1 o1 c2 o2 c3 o3",
+        error=LACKS_REASONING,
+        blamed="c1 r1",
+        want="u1 r1 c1 c2 c3 o1 o2 o3",
+        healed="lacks_reasoning",
+        quirks=Quirks(grouped=True),
+    ),
+    Scenario(
+        row=38,
+        title="oh-my-pi drops a call, its output stays",
+        sent="u1 o1",
+        error=LACKS_CALL,
+        blamed="o1",
+        want="u1 r1 c1 o1",
+        healed="lacks_call",
+    ),
+    Scenario(
+        row=38,
+        title="oh-my-pi drops a call, its reasoning and output stay",
+        sent="u1 r1 o1",
+        error=LACKS_FOLLOWER,
+        blamed="r1",
+        want="u1 r1 c1 o1",
+        healed="lacks_follower",
+    ),
+    Scenario(
+        row=57,
+        title="codex2api sends an output without its call",
+        turns=2,
+        loop="chain",
+        sent="u1 r1 c1 o1 o2",
+        error=LACKS_CALL,
+        blamed="o2",
+        want="u1 r1 c1 o1 c2 o2",
+        healed="lacks_call",
+    ),
+)

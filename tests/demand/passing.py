@@ -1,0 +1,101 @@
+"""What no proxy can cure without inventing: the refusal is the client's, byte for byte."""
+
+from collections.abc import Sequence
+
+from proxy.standin import Quirks
+from tests.demand.blobs import MASKED
+from tests.demand.scenario import LACKS_CALL, LACKS_OUTPUT, NOT_FOUND, Scenario
+
+__all__ = ["SCENARIOS"]
+
+AFTER_PREVIOUS = {"previous_response_id": "previous"}
+
+SCENARIOS: Sequence[Scenario] = (
+    Scenario(
+        row=15,
+        title="Agent Framework has lost an output",
+        asks="Still there?",
+        sent="u1 r1 c1 u2",
+        error=LACKS_OUTPUT,
+        blamed="c1",
+        want=None,
+    ),
+    Scenario(
+        row=15,
+        title="Agent Framework has lost one output of three",
+        loop="parallel",
+        sent="u1 r1 c1 c2 c3 o1 o3",
+        error=LACKS_OUTPUT,
+        blamed="c2",
+        want=None,
+    ),
+    Scenario(
+        row=15,
+        title="Agent Framework goes on from a response that is gone",
+        asks="Still there?",
+        sent="u2",
+        error=r"Previous response with id 'resp_gone' not found\.",
+        want=None,
+        last={"previous_response_id": "resp_gone"},
+    ),
+    Scenario(
+        row=21,
+        title="Agents SDK does not post the output to the previous response",
+        asks="Still there?",
+        sent="u2",
+        error=LACKS_OUTPUT,
+        blamed="c1",
+        want=None,
+        last=AFTER_PREVIOUS,
+    ),
+    Scenario(
+        row=38,
+        title="oh-my-pi drops a call that nobody knows (not captured)",
+        made="straight",
+        sent="u1 o1",
+        error=LACKS_CALL,
+        blamed="o1",
+        want=None,
+    ),
+    Scenario(
+        row=45,
+        title="VS Code extension, the error comes after `response.created`",
+        made="straight",
+        sent="u1 r1 c1 o1",
+        error=MASKED,
+        want=None,
+        then=Quirks(account="b", foreign="masked", refuses_by="late"),
+        streams=(True,),
+    ),
+    Scenario(
+        row=53,
+        title="a reference to a call whose output is there (not captured)",
+        made="straight",
+        sent="u1 c1:ref o1",
+        error=NOT_FOUND,
+        blamed="c1",
+        want=None,
+        status=404,
+        expires=True,
+    ),
+    Scenario(
+        row=57,
+        title="codex2api sends an output whose call nobody knows (not captured)",
+        made="straight",
+        turns=2,
+        loop="chain",
+        sent="u1 r1 c1 o1 o2",
+        error=LACKS_CALL,
+        blamed="o2",
+        want=None,
+    ),
+    Scenario(
+        row=0,
+        title="DeepSeek's text is not known (not captured)",
+        made="straight",
+        sent="u1 r1:notext c1 o1",
+        error=r"The `reasoning_text` in the thinking mode must be passed back to the API\.",
+        want=None,
+        quirks=Quirks(thinks_aloud=True),
+    ),
+)

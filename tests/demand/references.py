@@ -1,0 +1,210 @@
+"""Ids that lead nowhere: what they stand for is put in their place, or they are left out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from proxy.standin import Quirks
+from tests.demand.scenario import NOT_FOUND, Scenario
+
+__all__ = ["SCENARIOS"]
+
+UNSTORED = {"store": False}
+ZDR = Quirks(keeps_nothing=True)
+ZDR_WORDS = r"Item with id '{0}' not found\. Items are not persisted for Zero Data Retention"
+AZURE = Quirks(not_found="azure")
+
+
+def _uncached(scenario: Scenario, want: str) -> Scenario:
+    """The same where the proxy knows nothing of the history."""
+    return replace(
+        scenario,
+        title=f"{scenario.title} (not captured)",
+        made="straight",
+        want=want,
+        healed="not_found",
+        repaired=False,
+    )
+
+
+HOLLOW = Scenario(
+    row=16,
+    title="Semantic Kernel keeps the id and no blob",
+    sent="u1 r1:hollow c1 o1",
+    error=NOT_FOUND,
+    blamed="r1",
+    status=404,
+    want="u1 r1 c1 o1",
+    repaired=True,
+    body=UNSTORED,
+)
+REFERENCE = Scenario(
+    row=25,
+    title="AI SDK refers to reasoning",
+    sent="u1 r1:ref c1 o1",
+    error=NOT_FOUND,
+    blamed="r1",
+    status=404,
+    want="u1 r1 c1 o1",
+    repaired=True,
+    body=UNSTORED,
+)
+NULL_BLOB = Scenario(
+    row=37,
+    title="OpenClaw sends a null blob to Azure",
+    sent="u1 r1:null c1 o1",
+    error=NOT_FOUND,
+    blamed="r1",
+    want="u1 r1 c1 o1",
+    healed="not_found",
+    quirks=AZURE,
+    expires=True,
+)
+AGED = Scenario(
+    row=52,
+    title="AutoGPT comes back after the items have gone",
+    sent="u1 r1:hollow c1 o1",
+    error=NOT_FOUND,
+    blamed="r1",
+    status=404,
+    want="u1 r1 c1 o1",
+    healed="not_found",
+    expires=True,
+)
+NEON = Scenario(
+    row=53,
+    title="a gateway cannot resolve references to reasoning",
+    sent="u1 r1:ref c1 o1",
+    error=NOT_FOUND,
+    blamed="r1",
+    want="u1 r1 c1 o1",
+    healed="not_found",
+    quirks=AZURE,
+    expires=True,
+)
+TWENTY = Scenario(
+    row=53,
+    title="Azure does not find a message yet",
+    loop="message",
+    asks="Sure?",
+    sent="u1 m1:ref u2",
+    error=NOT_FOUND,
+    blamed="m1",
+    want="u1 r1 m1 u2",
+    healed="not_found",
+    quirks=AZURE,
+    expires=True,
+)
+LANGFUSE = Scenario(
+    row=54,
+    title="bare ids in an organisation that keeps nothing",
+    sent="u1 r1:bare c1 o1",
+    error=ZDR_WORDS,
+    blamed="r1",
+    status=404,
+    want="u1 r1 c1 o1",
+    healed="not_found",
+    quirks=ZDR,
+)
+WITH_BLOB = Scenario(
+    row=19,
+    title="id and blob where every id is looked up",
+    sent="u1 r1 c1 o1",
+    error=NOT_FOUND,
+    blamed="r1",
+    status=404,
+    want="u1 r1:noid c1:noid o1",
+    healed="not_found",
+    body=UNSTORED,
+    quirks=Quirks(looks_up_all=True, not_found="text"),
+)
+
+SCENARIOS: Sequence[Scenario] = (
+    HOLLOW,
+    _uncached(HOLLOW, "u1 c1:noid o1"),
+    Scenario(
+        row=19,
+        title="Agents SDK saves ids in an organisation that keeps nothing",
+        sent="u1 r1:hollow c1 o1",
+        error=ZDR_WORDS,
+        blamed="r1",
+        status=404,
+        want="u1 r1 c1 o1",
+        healed="not_found",
+        quirks=ZDR,
+    ),
+    WITH_BLOB,
+    _uncached(WITH_BLOB, "u1 r1:noid c1:noid o1"),
+    REFERENCE,
+    _uncached(REFERENCE, "u1 c1:noid o1"),
+    replace(
+        REFERENCE,
+        title="AI SDK sends an id and nothing else",
+        sent="u1 r1:bare c1 o1",
+    ),
+    Scenario(
+        row=33,
+        title="OpenCode sends bare ids over several turns",
+        turns=2,
+        asks="Sure?",
+        sent="u1 r1:hollow c1 o1 r2:hollow m1 u2",
+        error=NOT_FOUND,
+        blamed="r1",
+        status=404,
+        want="u1 r1 c1 o1 r2 m1 u2",
+        repaired=True,
+        body=UNSTORED,
+    ),
+    NULL_BLOB,
+    _uncached(NULL_BLOB, "u1 c1:noid o1"),
+    Scenario(
+        row=48,
+        title="LangChain loses the blob and the call's id",
+        sent="u1 r1:hollow c1:noid o1",
+        error=NOT_FOUND,
+        blamed="r1",
+        status=404,
+        want="u1 r1 c1:noid o1",
+        repaired=True,
+        body=UNSTORED,
+    ),
+    AGED,
+    _uncached(AGED, "u1 c1:noid o1"),
+    replace(
+        AGED,
+        title="AutoGPT comes back after the items have gone, and is told in plain text",
+        quirks=Quirks(not_found="text"),
+    ),
+    NEON,
+    _uncached(NEON, "u1 c1:noid o1"),
+    TWENTY,
+    _uncached(TWENTY, "u1 u2"),
+    Scenario(
+        row=52,
+        title="AutoGPT comes back after many turns",
+        turns=2,
+        asks="Sure?",
+        sent="u1 r1:hollow c1 o1 r2:ref m1:ref u2",
+        error=NOT_FOUND,
+        blamed="r1",
+        status=404,
+        want="u1 r1 c1 o1 r2 m1 u2",
+        healed="not_found",
+        expires=True,
+    ),
+    Scenario(
+        row=52,
+        title="AutoGPT comes back after many turns (not captured)",
+        made="straight",
+        turns=2,
+        asks="Sure?",
+        sent="u1 r1:hollow c1 o1 r2:hollow m1 u2",
+        error=NOT_FOUND,
+        blamed="r1",
+        status=404,
+        want="u1 c1:noid o1 m1:noid u2",
+        healed="not_found",
+        expires=True,
+    ),
+    LANGFUSE,
+    _uncached(LANGFUSE, "u1 c1:noid o1"),
+)

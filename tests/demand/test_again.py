@@ -1,0 +1,96 @@
+"""After a cure: what was learned saves the next second try, and the session goes on."""
+
+import json
+from typing import Any
+
+import pytest
+
+from proxy.standin import StandIn
+from tests.demand.client import Client
+from tests.demand.notation import Item, written
+from tests.demand.scenario import Scenario
+from tests.demand.table import TABLE, cases, client_of, history, turn
+from tests.e2e.proxies import proxied
+
+NEXT: Item = {"role": "user", "content": "And on Monday?"}
+INCLUDE = "reasoning.encrypted_content"
+OTHER = "file_search_call.results"
+STATEFUL = {"previous_response_id", "conversation"}
+
+REFUSED_BLOBS = [
+    scenario
+    for scenario in TABLE
+    if scenario.healed in {"blob", "no_reasoning_model"} and scenario.row != 36
+]
+"""Not those of row 36: there the ids were at fault, and the blobs went back."""
+GOING_ON = [
+    scenario
+    for scenario in TABLE
+    if scenario.want is not None and STATEFUL.isdisjoint({*scenario.body, *scenario.last})
+]
+
+
+async def send_to(
+    standin: StandIn, client: Client, base_url: str, body: bytes
+) -> tuple[int, str, int]:
+    """Send a request; give its status, what is said to be wrong, and how often upstream saw it."""
+    before = len(standin.received)
+    answer = await client.send(base_url, body)
+    return answer.status, answer.said, len(standin.received) - before
+
+
+@pytest.mark.parametrize(("scenario", "stream"), cases(REFUSED_BLOBS))
+async def test_what_was_refused_is_not_sent_again(scenario: Scenario, *, stream: bool) -> None:
+    """The next request with it, or for which it is kept, is served at once."""
+    async with (
+        client_of(scenario, stream=stream) as (standin, client),
+        proxied(standin) as proxy,
+    ):
+        made_at = proxy if scenario.made == "proxied" else standin.base_url
+        past = await history(scenario, client, made_at)
+        turn(scenario, standin)
+        body = client.last(written(scenario.sent, past, scenario.more), past)
+
+        assert await send_to(standin, client, proxy, body) == (200, "", 2)
+        assert await send_to(standin, client, proxy, body) == (200, "", 1)
+
+
+@pytest.mark.parametrize(("scenario", "stream"), cases(GOING_ON))
+async def test_a_session_goes_on(scenario: Scenario, *, stream: bool) -> None:
+    """The client adds what it got to what it had sent, and asks on in the same way."""
+    async with (
+        client_of(scenario, stream=stream) as (standin, client),
+        proxied(standin) as proxy,
+    ):
+        made_at = proxy if scenario.made == "proxied" else standin.base_url
+        past = await history(scenario, client, made_at)
+        turn(scenario, standin)
+        sent = written(scenario.sent, past, scenario.more)
+        answer = await client.send(proxy, client.last(sent, past))
+        assert (answer.status, answer.said) == (200, "")
+
+        going_on = client.last([*sent, *client.kept(answer.raw), NEXT], past)
+        status, said, tries = await send_to(standin, client, proxy, going_on)
+
+    assert (status, said) == (200, "")
+    assert tries <= 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_a_model_does_not_give_is_not_asked_of_it(stream: bool) -> None:
+    """`include` less the one value; of it nothing else changes, and nothing else is lost."""
+    scenario = next(one for one in TABLE if not one.body and not one.last)
+    async with (
+        client_of(scenario, stream=stream) as (standin, client),
+        proxied(standin) as proxy,
+    ):
+        asked: dict[str, Any] = {"model": "acme-plain", "include": [OTHER, INCLUDE]}
+        body = client.request([NEXT], **asked)
+        straight = await client.send(standin.base_url, body)
+        before = len(standin.received)
+        answer = await client.send(proxy, body)
+        tries = [one.json for one in standin.received[before:]]
+
+    assert straight.said == "Encrypted content is not supported with this model."
+    assert (answer.status, answer.mark.get("healed")) == (200, "include")
+    assert tries == [json.loads(body), json.loads(body) | {"include": [OTHER]}]

@@ -1,0 +1,81 @@
+"""The official SDK raises what it would without the proxy, and with it gets its answer."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+from openai.types.responses import Response
+
+from tests.demand.notation import written
+from tests.demand.scenario import Scenario
+from tests.demand.table import TABLE, cases, client_of, history, one_of_each, turn
+from tests.e2e.proxies import proxied
+
+PASSING = [scenario for scenario in TABLE if scenario.want is None and scenario.row in (15, 57)]
+
+
+@pytest.fixture
+async def sdk() -> AsyncIterator[AsyncOpenAI]:
+    """A client that tries once; each request is told where it goes."""
+    async with AsyncOpenAI(
+        base_url="http://127.0.0.1:1", api_key="sk-demand", max_retries=0
+    ) as one:
+        yield one
+
+
+async def ask(sdk: AsyncOpenAI, base_url: str, body: bytes) -> str:
+    """Send a body as the SDK's user would, and give the id of the response that came."""
+    client = sdk.with_options(base_url=base_url)
+    request: dict[str, Any] = json.loads(body)
+    if not request.pop("stream"):
+        made: Response = await client.responses.create(**request)
+        return made.id
+    events = [event async for event in await client.responses.create(**request, stream=True)]
+    assert events[-1].type == "response.completed"
+    return str(events[-1].response.id)
+
+
+@pytest.mark.parametrize(("scenario", "stream"), cases(one_of_each()))
+async def test_the_sdk_gets_an_answer_through_the_proxy(
+    sdk: AsyncOpenAI, scenario: Scenario, *, stream: bool
+) -> None:
+    """One that upstream wrote down; straight it raises what users report."""
+    async with (
+        client_of(scenario, stream=stream) as (standin, client),
+        proxied(standin) as proxy,
+    ):
+        made_at = proxy if scenario.made == "proxied" else standin.base_url
+        past = await history(scenario, client, made_at)
+        turn(scenario, standin)
+        body = client.last(written(scenario.sent, past, scenario.more), past)
+        if scenario.error:
+            with pytest.raises(openai.APIStatusError):
+                await ask(sdk, standin.base_url, body)
+        found = await ask(sdk, proxy, body)
+
+        assert found in standin.ledger._turns
+
+
+@pytest.mark.parametrize(("scenario", "stream"), cases(PASSING))
+async def test_the_sdk_raises_the_same_where_nothing_can_be_done(
+    sdk: AsyncOpenAI, scenario: Scenario, *, stream: bool
+) -> None:
+    """Class, status and words."""
+    async with (
+        client_of(scenario, stream=stream) as (standin, client),
+        proxied(standin) as proxy,
+    ):
+        past = await history(scenario, client, standin.base_url)
+        body = client.last(written(scenario.sent, past, scenario.more), past)
+        raised = []
+        for base_url in (standin.base_url, proxy):
+            with pytest.raises(openai.APIStatusError) as caught:
+                await ask(sdk, base_url, body)
+            raised.append(caught.value)
+
+    straight, through = raised
+    assert type(straight) is type(through)
+    assert straight.response.content == through.response.content

@@ -1,0 +1,152 @@
+"""Answers are asked for in identity where they are read; encoded, they are read all the same."""
+
+import gzip
+import zlib
+from collections.abc import Callable
+
+import brotli
+import pytest
+import zstandard
+
+from tests.web.line import request
+from tests.web.wire import (
+    ASK,
+    CALL,
+    END,
+    RESULT,
+    RS,
+    as_json,
+    chunk,
+    events,
+    response,
+    stream_head,
+    whole,
+)
+from tests.web.world import MODEL, World, world
+
+Encode = Callable[[bytes], bytes]
+
+KEY = "Authorization: Bearer sk-a"
+ACCEPTS = "Accept-Encoding: gzip, deflate, br, zstd"
+OK = whole(b'{"ok":true}')
+BODY = as_json({"model": MODEL, "input": [ASK]})
+ENCODED = pytest.mark.parametrize(
+    ("coding", "encode"),
+    [
+        pytest.param("gzip", gzip.compress, id="gzip"),
+        pytest.param("deflate", zlib.compress, id="deflate"),
+        pytest.param("br", brotli.compress, id="br"),
+        pytest.param("zstd", zstandard.ZstdCompressor().compress, id="zstd"),
+    ],
+)
+
+
+async def accepted(w: World, data: bytes) -> list[str]:
+    """Send a request; return what upstream was told to choose from."""
+    w.upstream.answers(OK)
+    assert (await w.ask(data)).status == 200
+    return w.upstream.received[-1].values("accept-encoding")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(request("POST", "/v1/responses", KEY, ACCEPTS, body=BODY), id="asked"),
+        pytest.param(request("GET", "/v1/responses/resp_1", KEY, ACCEPTS), id="fetched"),
+    ],
+)
+async def test_an_answer_that_is_read_is_asked_for_in_identity(data: bytes) -> None:
+    """In place of what the client accepts, who can read that always."""
+    async with world() as w:
+        assert await accepted(w, data) == ["identity"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(request("POST", "/v1/responses", ACCEPTS, body=BODY), id="no-credential"),
+        pytest.param(request("POST", "/v1/responses", KEY, ACCEPTS, body=b"{"), id="unreadable"),
+        pytest.param(request("GET", "/v1/responses/resp_1", ACCEPTS), id="fetched-by-nobody"),
+        pytest.param(request("POST", "/v1/embeddings", KEY, ACCEPTS, body=b"{}"), id="post"),
+        pytest.param(request("GET", "/v1/files/f/content", KEY, ACCEPTS), id="get"),
+    ],
+)
+async def test_an_answer_that_is_not_read_is_the_clients_business(data: bytes) -> None:
+    """Its compression saves the client what it always did."""
+    async with world() as w:
+        assert await accepted(w, data) == ["gzip, deflate, br, zstd"]
+
+
+@pytest.mark.parametrize("mode", ["shadow", "off"])
+async def test_a_proxy_that_changes_no_request_leaves_it(mode: str) -> None:
+    """A trial run is one for the headers, too."""
+    async with world(mode=mode) as w:
+        data = request("POST", "/v1/responses", KEY, ACCEPTS, body=BODY)
+        assert await accepted(w, data) == ["gzip, deflate, br, zstd"]
+
+
+@pytest.mark.parametrize("refusal", ["gzip, identity;q=0", "gzip;q=1.0, *;q=0"])
+async def test_a_client_that_refuses_identity_is_not_overruled(refusal: str) -> None:
+    """It gets what it asks for, and a copy is decoded."""
+    async with world() as w:
+        data = request("POST", "/v1/responses", KEY, f"Accept-Encoding: {refusal}", body=BODY)
+        assert await accepted(w, data) == [refusal]
+
+
+async def test_a_client_that_accepts_anything_is_not_made_to_choose() -> None:
+    """No header is added to a request."""
+    async with world() as w:
+        assert await accepted(w, request("POST", "/v1/responses", KEY, body=BODY)) == []
+
+
+@ENCODED
+@pytest.mark.parametrize("is_stream", [False, True], ids=["json", "streamed"])
+async def test_an_answer_that_is_encoded_all_the_same_is_captured(
+    coding: str, encode: Encode, is_stream: bool
+) -> None:
+    """The client gets the bytes that upstream wrote, and a copy is decoded."""
+    plain = b"".join(events(RS, CALL)) if is_stream else as_json(response(RS, CALL))
+    body, named = encode(plain), f"Content-Encoding: {coding}"
+    answer = whole(body, "Content-Type: application/json", named)
+    if is_stream:
+        answer = stream_head(named) + chunk(body[:9]) + chunk(body[9:]) + END
+    async with world() as w:
+        w.upstream.answers(answer, OK)
+        got = await w.turn(ASK)
+        assert (got.body, got.head.values("content-encoding")) == (body, [coding])
+        await w.turn(ASK, CALL, RESULT)
+        assert w.sent()["input"] == [ASK, RS, CALL, RESULT]
+
+
+@ENCODED
+@pytest.mark.parametrize("is_stream", [False, True], ids=["json", "streamed"])
+async def test_an_answer_that_is_a_bomb_is_given_up_on(
+    coding: str, encode: Encode, is_stream: bool
+) -> None:
+    """It reaches the client as it is."""
+    kind = "text/event-stream" if is_stream else "application/json"
+    body = encode(b"\n" * (8 << 20))
+    async with world(capture_max_bytes=1 << 20) as w:
+        w.upstream.answers(whole(body, f"Content-Type: {kind}", f"Content-Encoding: {coding}"))
+        got = await w.turn(ASK)
+        assert (got.status, got.body) == (200, body)
+        assert w.counted("captures_total", result="too_large") == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "codings"),
+    [
+        pytest.param(gzip.compress(as_json(response(RS, CALL))), ["br"], id="another"),
+        pytest.param(b"{}", ["aws-chunked"], id="unknown"),
+        pytest.param(gzip.compress(gzip.compress(b"{}")), ["gzip", "gzip"], id="stacked-in-lines"),
+    ],
+)
+async def test_an_answer_that_cannot_be_decoded_is_not_captured(
+    body: bytes, codings: list[str]
+) -> None:
+    """And is the client's to read, as it is."""
+    async with world() as w:
+        w.upstream.answers(whole(body, *(f"Content-Encoding: {coding}" for coding in codings)))
+        got = await w.turn(ASK)
+        assert (got.body, got.head.values("content-encoding")) == (body, codings)
+        assert w.counted("captures_total", result="unreadable") == 1
