@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from proxy.core import spans
-from proxy.core.include import INCLUDE, include_edit
+from proxy.core.include import INCLUDE, exclude_edit, include_edit
 from proxy.core.request import read_request
 from tests.core.documents import Written, arrays, objects, values
 
@@ -86,3 +86,43 @@ def test_any_request_means_the_same_but_for_include(written: Written) -> None:
     assert merged(once) is once
     assert got.pop("include") == [INCLUDE]
     assert got == written.value
+
+
+# (as it was sent, as it goes once the model has refused it; None: it did not ask)
+EXCLUDED = [
+    pytest.param(b'{"include":[%s]}', b"{}", id="alone"),
+    pytest.param(b'{ "n":1.0e0, "include" : [ %s ] }', b'{ "n":1.0e0 }', id="last-member"),
+    pytest.param(b'{"include":[%s],"n":1.0e0}', b'{"n":1.0e0}', id="first-member"),
+    pytest.param(b'{"include":["x", %s,1.0e0]}', b'{"include":["x",1.0e0]}', id="among-others"),
+    pytest.param(b'{"include":[%s,%s]}', b"{}", id="twice"),
+    pytest.param(b'{"include":["x"]}', None, id="others"),
+    pytest.param(b'{"include":[]}', None, id="empty"),
+    pytest.param(b'{"include":null}', None, id="null"),
+    pytest.param(b'{"include":%s}', None, id="string"),
+    pytest.param(b"{}", None, id="absent"),
+]
+
+
+@pytest.mark.parametrize(("sent", "want"), EXCLUDED)
+def test_what_a_model_does_not_know_leaves_the_include(sent: bytes, want: bytes | None) -> None:
+    """Everything else of it stays; a list of nothing goes as a whole."""
+    body = sent.replace(b"%s", ASKED)
+    edit = exclude_edit(read_request(body, {}))
+
+    assert (spans.apply(body, [edit]) if edit is not None else None) == want
+
+
+@settings(max_examples=100, deadline=None)
+@given(objects(values))
+def test_excluding_undoes_including(written: Written) -> None:
+    """As far as anybody can tell: the value is the one that came, or an empty list left out."""
+    request = read_request(written.text, {})
+    added = include_edit(request)
+    if added is None:
+        return
+    asking = spans.apply(written.text, [added])
+    edit = exclude_edit(read_request(asking, {}))
+    assert edit is not None
+    before, after = json.loads(written.text), json.loads(spans.apply(asking, [edit]))
+
+    assert after == before or after == {k: v for k, v in before.items() if k != "include"}

@@ -270,3 +270,23 @@ def test_only_what_looks_drawn_at_random_is_distinctive(
 ) -> None:
     """A place or a tool's name beside a counter is in every conversation."""
     assert is_distinctive(call_id, name) is distinctive
+
+
+# (an item, whether it is reasoning of which there is nothing but an id)
+HOLLOW = [
+    ({"type": "reasoning", "id": "rs_1", "summary": []}, True),
+    ({"type": "reasoning", "id": "rs_1", "content": []}, True),
+    ({"type": "reasoning", "id": "rs_1", "content": None, "encrypted_content": None}, True),
+    ({"type": "reasoning", "id": "rs_1", "encrypted_content": ""}, True),
+    ({"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA"}, False),
+    ({"type": "reasoning", "id": "rs_1", "content": [{"type": "reasoning_text"}]}, False),
+    ({"type": "reasoning", "summary": []}, False),
+    ({"type": "item_reference", "id": "rs_1"}, False),
+    ({"type": "message", "role": "assistant", "id": "msg_1"}, False),
+]
+
+
+@pytest.mark.parametrize(("fields", "want"), HOLLOW)
+def test_an_id_alone_is_hollow(fields: dict[str, object], want: bool) -> None:
+    """It means something only to an upstream that keeps items."""
+    assert item(**fields).is_hollow is want

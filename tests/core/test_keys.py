@@ -19,6 +19,7 @@ from proxy.core.keys import (
     Key,
     choose,
     key_of_response,
+    keys_of_name,
     keys_of_request,
     keys_of_turn,
     response_named_by,
@@ -286,3 +287,27 @@ def test_an_item_is_compared_with_all_or_named(
         doubtful = next((found for key in item.doubtful if (found := index.get(key))), [])
         if item.place not in choice.crowded:
             assert set(certain or doubtful) <= set(choice.conversations)
+
+
+def test_a_name_leads_to_the_conversation_of_its_item() -> None:
+    """Upstream names an item by id, and a call by `call_id`; both are keys of its turn."""
+    asked = read_request(body([ASK]), {})
+    capture = Capture(Origin(asked.context(), asked.model), 1 << 20)
+    capture.read(answer([R1, C1], RESPONSE_ID))
+    turn = capture.snapshot(1).turn
+    assert turn is not None
+    keys = keys_of_turn(turn, RESPONSE_ID)
+
+    for name in (R1["id"], C1["id"], C1["call_id"]):
+        assert set(keys_of_name(name)) <= set(keys)
+        assert keys_of_name(name)
+    for name in ("", "call_0", "..."):
+        assert keys_of_name(name) == []
+
+
+def test_an_id_without_content_is_looked_up() -> None:
+    """Reasoning that stands for a stored item is what upstream may not find."""
+    hollow = {key: value for key, value in R1.items() if key != "encrypted_content"}
+
+    assert [one.place for one in keys_of_request(read_request(body([ASK, hollow]), {}))] == [1]
+    assert keys_of_request(read_request(body([ASK, R1]), {})) == []

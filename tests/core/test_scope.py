@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from proxy.core.scope import CONVERSATION_HEADER, hint_of, scope_of
+from proxy.core.scope import CONVERSATION_HEADER, account_of, hint_of, scope_of
 
 URL = "https://api.openai.com/v1"
 KEY = {"authorization": "Bearer sk-1"}
@@ -129,3 +129,14 @@ def test_a_name_in_any_bytes_is_a_name() -> None:
     """Header values that are not UTF-8 arrive as surrogates."""
     assert len(hint_of({"session-id": "\udcff"}, nothing)) == 16
     assert len(hint_of({}, lambda _: "\ud800")) == 16
+
+
+def test_an_account_is_what_blobs_are_issued_for() -> None:
+    """A key may be renewed within an account; without a name there is none."""
+    names = [{"openai-organization": "org"}, {"chatgpt-account-id": "org"}]
+    accounts = {account_of(headers) for headers in names}
+
+    assert len(accounts) == 2
+    assert all(len(account) == 16 for account in accounts)
+    assert account_of({**names[0], **KEY}) == account_of({**names[0], "openai-project": "p"})
+    assert account_of(KEY) == account_of({**KEY, "openai-organization": ""}) == b""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.core.sse import Events
+from proxy.core.sse import Events, first_event
 
 BOUND = 1 << 20
 DONE = b'{"type":"response.output_item.done","item":{}}'
@@ -271,3 +271,20 @@ def test_the_bound_is_for_one_event() -> None:
     found = [data for n in range(len(stream)) for data in events.feed(stream[n : n + 1])]
 
     assert found == [DONE] * 50
+
+
+# (what came of a stream, the data of its first event; None while that is not whole)
+FIRST = [
+    pytest.param(b"", None, id="nothing"),
+    pytest.param(b'event: error\ndata: {"a":1}\n', None, id="half"),
+    pytest.param(b'event: error\ndata: {"a":1}\n\ndata: x', b'{"a":1}', id="whole"),
+    pytest.param(b"data: a\r\ndata: b\r\n\r\n", b"a\nb", id="two-lines"),
+    pytest.param(b"\xef\xbb\xbfdata: a\n\n", b"a", id="byte-order-mark"),
+    pytest.param(b": ping\n\ndata: a\n\n", b"", id="comment"),
+]
+
+
+@pytest.mark.parametrize(("stream", "want"), FIRST)
+def test_the_first_event_is_known_once_it_is_whole(stream: bytes, want: bytes | None) -> None:
+    """Whatever it is about: it decides whether the answer may go on."""
+    assert first_event(stream) == want

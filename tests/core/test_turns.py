@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from proxy.core.items import digest, read_item
 from proxy.core.turns import (
     FORMAT,
+    RAW_MAX_BYTES,
     Context,
     Emitted,
     Reasoning,
@@ -173,3 +174,32 @@ def test_what_is_emitted_is_kept_by_what_tells_it_from_others() -> None:
     assert (kept.run, kept.withheld) == ((), False)
     assert kept.after((R1,), withheld=False).run == (R1,)
     assert kept.after((), withheld=True).withheld
+
+
+def test_what_was_refused_is_withheld_from_then_on() -> None:
+    """The whole run of a refused blob: half a run is not what upstream emitted."""
+    ours = Emitted("function_call", "fc_2", "call_2", "f", b"d", (R1,))
+    other = Reasoning("rs_2", b"{}", (b"o" * 16,), has_blob=True)
+    mixed = Emitted("message", "msg_2", "", "", b"d", (R1, other), raw=b"{}")
+    turn = Turn(b"i", b"c", b"p", (), True, 1, KNOWN, (ours, mixed, CUT))
+
+    less = turn.without_reasoning({b"o" * 16})
+
+    assert less.items == (ours, mixed.after((), withheld=True), CUT)
+    assert turn.without_reasoning(set()) is turn
+    assert turn.without_reasoning({b"x" * 16}) is turn
+
+
+# (an item as upstream emitted it, what is kept of its bytes)
+RAW = [
+    pytest.param(b'{"type":"message","n":1.0e0}', b'{"type":"message","n":1.0e0}', id="whole"),
+    pytest.param(b'{"created_by":"x","type":"m"}', b'{"type":"m"}', id="output-only"),
+    pytest.param(b'{"type":"m","type":"n"}', b"", id="a-key-twice"),
+    pytest.param(b'{"x":"%s"}' % (b"x" * RAW_MAX_BYTES), b"", id="too-long"),
+]
+
+
+@pytest.mark.parametrize(("raw", "want"), RAW)
+def test_an_emitted_item_is_kept_as_it_may_go_back(raw: bytes, want: bytes) -> None:
+    """Less what input refuses; nothing of one that is too long, or cannot be cut."""
+    assert emitted_of(read_item(raw)).raw == want

@@ -1,0 +1,39 @@
+"""What upstream says it did to the reasoning that it was given."""
+
+import pytest
+
+from proxy.core.capture import CONTEXTS, REMOVALS, Capture, Origin
+from proxy.core.turns import Context
+from tests.core.streams import stream_of
+from tests.core.world import Item, answer, call, reasoning
+
+ITEMS = [reasoning("1"), call("1")]
+
+# (members of a response, what upstream says it removed, how much reasoning it went by)
+NOTES: list[tuple[Item, dict[str, int], str]] = [
+    ({}, {}, ""),
+    ({"input_transformations": [], "reasoning": {"context": "auto"}}, {}, "auto"),
+    ({"input_transformations": [{"reason": r} for r in REMOVALS]}, dict.fromkeys(REMOVALS, 1), ""),
+    ({"input_transformations": [{"reason": "new"}, {"action": "removed"}]}, {"other": 2}, ""),
+    ({"input_transformations": [{"reason": ["new"]}]}, {"other": 1}, ""),
+    ({"input_transformations": ["x", None], "reasoning": "x"}, {}, ""),
+    ({"input_transformations": {"reason": "x"}, "reasoning": {"context": 1}}, {}, ""),
+    ({"reasoning": {"effort": "low", "context": "of_the_future"}}, {}, "other"),
+]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(("more", "removed", "context"), NOTES)
+def test_what_upstream_did_to_reasoning_is_noted(
+    more: Item, removed: dict[str, int], context: str, is_streamed: bool
+) -> None:
+    """In words of a fixed list, so that they can label a metric."""
+    capture = Capture(Origin(Context(), "gpt-5.6"), 1 << 20)
+    if is_streamed:
+        capture.feed(stream_of(ITEMS, **more))
+    else:
+        capture.read(answer(ITEMS, "resp_1", **more))
+
+    assert capture.removed == removed
+    assert capture.reasoning_context == context
+    assert context in ("", *CONTEXTS)
