@@ -8,7 +8,7 @@ Pure: a request, its caller, what was emitted before, and the key of the blobs.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import UNSET, Struct
@@ -105,8 +105,13 @@ def reasons(model: str) -> bool:
     return _WITHOUT_REASONING.match(model) is None
 
 
-def judge(
-    body: Body, caller: str, ledger: Ledger, sealer: Sealer, continuity: Continuity = "normal"
+def judge(  # noqa: PLR0913, PLR0917 - all that a request is judged by
+    body: Body,
+    caller: str,
+    ledger: Ledger,
+    sealer: Sealer,
+    continuity: Continuity = "normal",
+    cached: Container[str] = (),
 ) -> Verdict:
     """
     Decide on one request.
@@ -117,6 +122,7 @@ def judge(
         ledger: What was emitted before.
         sealer: Opens the blobs that were emitted before.
         continuity: "strict" also refuses lost reasoning that the API would not miss.
+        cached: Responses that may be continued though they are not stored.
 
     Returns:
         A Verdict; its first refusal in the order of the module's docstring, or None.
@@ -124,11 +130,12 @@ def judge(
     Cost: linear in the length of `input`; strict, times the emitted items that share a
         `call_id` or a text.
     """
-    refusal = _model(body) or next(_shapes(body.items), None) or _history(body, caller, ledger)
+    refusal = _model(body) or next(_shapes(body.items), None)
+    refusal = refusal or _history(body, caller, ledger, cached)
     if refusal is not None:
         return Verdict(refusal)
     seen = [_see(index, item, caller, ledger) for index, item in enumerate(body.items)]
-    earlier = ledger.earlier(caller, body.previous_response_id, body.conversation_id)
+    earlier = ledger.earlier(caller, body.previous_response_id, body.conversation_id, cached)
     known = {item.id for turn in earlier for item in turn.items}
     bench = pairing.Bench(
         caller=caller,
@@ -207,13 +214,13 @@ def kind_of(item: InputItem) -> str:
     return "message" if item.role is not None or not item.id else "item_reference"
 
 
-def _history(body: Body, caller: str, ledger: Ledger) -> Refusal | None:
+def _history(body: Body, caller: str, ledger: Ledger, cached: Container[str]) -> Refusal | None:
     previous = body.previous_response_id
     if previous is None:
         return None
     if body.conversation_id is not None:
         return refusals.two_histories()
-    if ledger.maybe_stored_turn(previous, caller) is None:
+    if ledger.maybe_stored_turn(previous, caller, cached) is None:
         return refusals.unknown_previous(previous)
     return None
 

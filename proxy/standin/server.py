@@ -8,7 +8,7 @@ arrived is in `StandIn.received`; what it wants to go wrong is in `StandIn.behav
 import secrets
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from types import TracebackType
 from typing import Self
 
@@ -25,6 +25,8 @@ from proxy.standin.mint import Mint
 from proxy.standin.refusals import Refusal
 from proxy.standin.rules import Continuity, judge
 from proxy.standin.sealing import Sealer
+from proxy.standin.shapes import Body
+from proxy.standin.socket import Socket
 from proxy.standin.variants import Variant
 
 __all__ = ["Received", "StandIn"]
@@ -64,7 +66,7 @@ class StandIn:
         clock: Gives unix time in seconds.
 
     Attributes:
-        received: The last 1,000 requests, oldest first.
+        received: The last 1,000 requests, oldest first; those on a WebSocket among them.
         ledger: What was emitted.
 
     Raises:
@@ -144,6 +146,7 @@ class StandIn:
     def _application(self) -> web.Application:
         application = web.Application(client_max_size=BODY_BYTES_MAX)
         for method, path, handler in (
+            (hdrs.METH_GET, "/v1/responses", self._connect),
             (hdrs.METH_POST, "/v1/responses", self._create),
             (hdrs.METH_POST, "/v1/responses/input_tokens", self._count),
             (hdrs.METH_GET, "/v1/responses/{id}", self._retrieve),
@@ -162,8 +165,7 @@ class StandIn:
 
         async def serve(request: web.Request) -> web.StreamResponse:
             exchange = await Exchange.take_in(request, f"req_{self._mint.digits(32)}")
-            self.received.append(exchange.received)
-            del self.received[:-RECEIVED_KEPT]
+            self._note(exchange.received)
             if self._refusals:
                 return exchange.refuse(self._refusals.popleft())
             try:
@@ -178,20 +180,10 @@ class StandIn:
     async def _create(self, exchange: Exchange, caller: str) -> web.StreamResponse:
         body = exchange.read_body()
         behaviour = self.behaviour
-        verdict = judge(body, caller, self.ledger, self._sealer, behaviour.continuity)
-        if verdict.refusal is not None:
-            raise RefusedError(verdict.refusal)
-        turn = respond(body, verdict, Issue(caller, self._mint, self._now_s()), behaviour)
-        self.ledger.record(turn)
-        view = View(
-            turn=turn,
-            sealer=self._sealer,
-            encrypted=behaviour.always_encrypted or body.wants_ciphertext,
-            rotate_ids=behaviour.rotate_ids,
-        )
+        view = self._answer(body, caller)
         if body.stream:
             obfuscates = body.stream_options is None or body.stream_options.include_obfuscation
-            events = tell(turn.answer, view.telling(behaviour, obfuscates=obfuscates))
+            events = tell(view.turn.answer, view.telling(behaviour, obfuscates=obfuscates))
             frames = [frame(event) for event in events]
             cut = behaviour.end == "cut"
             kept = len(frames) - 1 if behaviour.cut_after is None else behaviour.cut_after
@@ -204,6 +196,48 @@ class StandIn:
         if behaviour.end == "cut":
             return await exchange.answer_half(answer)
         return exchange.answer(answer)
+
+    def _answer(self, body: Body, caller: str, cached: Container[str] = ()) -> View:
+        """
+        Judge a request, and answer it.
+
+        Args:
+            body: The request.
+            caller: Whose it is.
+            cached: Responses that it may continue though they are not stored.
+
+        Raises:
+            RefusedError: It may not be served.
+        """
+        behaviour = self.behaviour
+        verdict = judge(body, caller, self.ledger, self._sealer, behaviour.continuity, cached)
+        if verdict.refusal is not None:
+            raise RefusedError(verdict.refusal)
+        turn = respond(body, verdict, Issue(caller, self._mint, self._now_s()), behaviour)
+        self.ledger.record(turn)
+        return View(
+            turn=turn,
+            sealer=self._sealer,
+            encrypted=behaviour.always_encrypted or body.wants_ciphertext,
+            rotate_ids=behaviour.rotate_ids,
+        )
+
+    async def _connect(self, exchange: Exchange, caller: str) -> web.StreamResponse:
+        """Serve a WebSocket; a GET that asks for none is the wrong method."""
+        if "websocket" not in exchange.request.headers.get(hdrs.UPGRADE, "").lower():
+            return await self._wrong_method(exchange, caller)
+
+        def answer(body: Body, cached: Container[str]) -> View:
+            if self._refusals:
+                raise RefusedError(self._refusals.popleft())
+            return self._answer(body, caller, cached)
+
+        socket = Socket(exchange, answer, lambda: self.behaviour, self._note)
+        return await socket.serve()
+
+    def _note(self, received: Received) -> None:
+        self.received.append(received)
+        del self.received[:-RECEIVED_KEPT]
 
     async def _count(self, exchange: Exchange, caller: str) -> web.Response:
         body = exchange.read_body()
