@@ -8,7 +8,13 @@ from proxy.core.inject import Outcome
 
 __all__ = ["ASKED", "CAPTURED", "ENDED", "ROUTES", "Metrics"]
 
-ROUTES = ("responses", "retrieve", "other")
+ROUTES = (
+    "responses",  # POST …/responses
+    "retrieve",  # GET …/responses/{id}
+    "websocket",  # a whole WebSocket, from its handshake to its end
+    "create",  # one response.create on a WebSocket, and its answer
+    "other",
+)
 # How an exchange ended; errors of ours have their own code instead.
 ENDED = ("ok", "refused", "upstream_error", "cut_off", "client_gone")
 # What became of a request on a replayed route, before it was sent.
@@ -18,7 +24,7 @@ ASKED = (
     "no_scope",  # no credential, so nobody to keep things for
     "unreadable",  # not JSON, or JSON that readers could disagree on
     "encoded",  # a Content-Encoding that is not read
-    "too_large",  # over inspect_max_bytes
+    "too_large",  # over inspect_max_bytes, or more at once than a WebSocket is followed for
     "store_failed",  # the store did not answer: sent as it came
     "failed",  # a fault of ours: sent as it came
     "off",

@@ -31,7 +31,7 @@ class Account:
         metrics.exchange_seconds.labels(exchange.route).observe(took_s)
         if exchange.first_byte_ms:
             metrics.first_byte_seconds.observe(exchange.first_byte_ms / 1000)
-        if exchange.route == Route.RESPONSES:
+        if exchange.route in Route.REPLAYED:
             if exchange.asked:
                 metrics.requests.labels(exchange.asked).inc()
             metrics.before_seconds.observe(exchange.before_ms / 1000)

@@ -23,7 +23,8 @@ from proxy.core.inject import Anchors
 from proxy.settings import Settings
 from proxy.web.account import Account
 from proxy.web.admin import admin_app
-from proxy.web.forward import Forward, Limits
+from proxy.web.exchange import Limits
+from proxy.web.forward import Forward
 from proxy.web.replay import Replay, ReplaySettings
 from proxy.web.server import Server, silent
 
@@ -128,7 +129,7 @@ class App:
 
     async def stop(self, drain_s: float = 0.0) -> None:
         """Take nothing new, let what runs finish for `drain_s` seconds at most, then close."""
-        self.forward.is_draining = True
+        self.forward.drain()
         if self.forward.in_flight:
             self.log.info("draining", in_flight=self.forward.in_flight, drain_s=drain_s)
         for site in self._sites[:1]:  # clients' port first; operators may watch the drain

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from proxy.core.capture import Capture
 from proxy.core.inject import Outcome
 
-__all__ = ["Exchange", "Route"]
+__all__ = ["Exchange", "Limits", "Route"]
 
 
 class Route:
@@ -14,7 +14,19 @@ class Route:
 
     RESPONSES = "responses"  # POST …/responses: replay and capture
     RETRIEVE = "retrieve"  # GET …/responses/{id}: capture
+    WEBSOCKET = "websocket"  # a whole tunnel, whatever is said in it
+    CREATE = "create"  # one response.create of a WebSocket, and its answer: replay and capture
     OTHER = "other"  # passes through
+
+    REPLAYED = frozenset({RESPONSES, CREATE})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what is held in memory for one exchange, in bytes."""
+
+    inspect_max_bytes: int
+    capture_max_bytes: int
 
 
 @dataclass(slots=True)

@@ -12,8 +12,9 @@ from aiohttp import HttpVersion11, hdrs, web
 from proxy.adapters.logs import Log
 from proxy.adapters.upstream import Body
 from proxy.core.headers import Headers, for_upstream
-from proxy.web.errors import BAD_TARGET, NO_WEBSOCKET, ProxyError
+from proxy.web.errors import BAD_TARGET, ProxyError
 from proxy.web.exchange import Exchange, Route
+from proxy.web.handshake import for_handshake
 from proxy.web.replay import Prepared, Replay
 
 __all__ = ["Intake", "Outgoing", "headers_of"]
@@ -77,8 +78,6 @@ class Intake:
             ProxyError: It cannot be forwarded at all.
         """
         url = self._url(request.raw_path)
-        if "websocket" in request.headers.get(hdrs.UPGRADE, "").lower():
-            raise ProxyError(NO_WEBSOCKET)
         expects = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
         if expects and request.version >= HttpVersion11 and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -94,9 +93,17 @@ class Intake:
                 prepared = await self._prepare(self._replay, exchange, body, request)
                 body = prepared.body
         headers = for_upstream(headers_of(request.raw_headers))
+        if exchange.route == Route.WEBSOCKET:
+            headers = for_handshake(
+                headers, request.headers[hdrs.UPGRADE], is_read=self.reads(path)
+            )
         if not isinstance(body, bytes) and hdrs.CONTENT_LENGTH in request.headers:
             headers.append((hdrs.CONTENT_LENGTH, request.headers[hdrs.CONTENT_LENGTH]))
         return Outgoing(request.method, url, headers, body), prepared
+
+    def reads(self, path: str) -> bool:
+        """Tell whether the messages of a WebSocket on this path are read."""
+        return self._replay is not None and path.endswith("/responses")
 
     def _url(self, target: str) -> str:
         """Map a request target: `/v1` is the upstream's URL, any other path is its origin's."""

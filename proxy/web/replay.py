@@ -186,6 +186,11 @@ class Replay:
             )
         exchange.capture = Capture(origin, self._settings.frame_max_bytes)
 
+    def follow(self, exchange: Exchange, origin: Origin | None) -> None:
+        """Capture an answer that no request is known of; `origin` is what it comes behind."""
+        begun = origin or Origin(context=Context(), model="")
+        exchange.capture = Capture(begun, self._settings.frame_max_bytes)
+
     async def save(self, exchange: Exchange) -> None:
         """Save what the answer has brought so far, if there is anything new."""
         capture = exchange.capture
