@@ -10,7 +10,15 @@ from proxy.core.inject import Outcome
 
 __all__ = ["ASKED", "CAPTURED", "ENDED", "ROUTES", "Metrics"]
 
-ROUTES = ("responses", "compact", "input_tokens", "retrieve", "other")
+ROUTES = (
+    "responses",  # POST …/responses
+    "compact",  # POST …/responses/compact
+    "input_tokens",  # POST …/responses/input_tokens
+    "retrieve",  # GET …/responses/{id}
+    "websocket",  # a whole WebSocket, from its handshake to its end
+    "create",  # one response.create on a WebSocket, and its answer
+    "other",
+)
 # How an exchange ended; errors of ours have their own code instead.
 ENDED = ("ok", "refused", "upstream_error", "cut_off", "client_gone")
 # What became of a request on a replayed route, before it was sent.
@@ -20,7 +28,7 @@ ASKED = (
     "no_scope",  # no credential, so nobody to keep things for
     "unreadable",  # not JSON, or JSON that readers could disagree on
     "encoded",  # a Content-Encoding that cannot be undone: not known here, or damaged
-    "too_large",  # over inspect_max_bytes, or over decoded_max_bytes once it is decoded
+    "too_large",  # over inspect_max_bytes, decoded_max_bytes, or what is followed of a WebSocket
     "store_failed",  # the store did not answer: sent as it came
     "failed",  # a fault of ours: sent as it came
     "off",

@@ -101,8 +101,9 @@ class Capture:
     """
     Follow one answer.
 
-    Call `feed` with each chunk of a stream, or `read` with a whole JSON answer. Whenever `dirty`
-    is true afterwards there is something that should be saved before the client sees the chunk.
+    Call `feed` with each chunk of a stream, `hear` with each event where there is no framing, or
+    `read` with a whole JSON answer. Whenever `dirty` is true afterwards there is something that
+    should be saved before the client sees it.
 
     Attributes:
         removed: How many reasoning items upstream says it left out, by one of REMOVALS.
@@ -130,18 +131,30 @@ class Capture:
         if self.gave_up:
             return
         for data in self._events.feed(chunk):
-            self._event(data)
+            self.hear(data)
         if self._events.is_overrun:
             self.gave_up = "frame_too_long"
 
     def close(self) -> None:
         """Take the end of the stream."""
         for data in [] if self.gave_up else self._events.close():
-            self._event(data)
+            self.hear(data)
 
     def read(self, answer: bytes) -> None:
         """Take a whole JSON answer; never raises."""
         self._response(answer, "response.completed")
+
+    def successor(self) -> Origin:
+        """Return the origin of a response that upstream begins behind this one, unasked."""
+        this = turn_id(self._response_id)
+        origin = self._origin
+        return Origin(
+            context=Context(),
+            model=origin.model,
+            conversation=origin.conversation or this,
+            parent=this,
+            stores=origin.stores,
+        )
 
     def snapshot(self, created_ms: int) -> Snapshot:
         """Return what is known so far, and count it as saved."""
@@ -166,7 +179,8 @@ class Capture:
         )
         return Snapshot(self._response_id, self._status, turn)
 
-    def _event(self, data: bytes) -> None:
+    def hear(self, data: bytes) -> None:
+        """Take the JSON of one event; never raises."""
         try:
             found = spans.members(data)
         except Unspliceable:

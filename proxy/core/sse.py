@@ -8,7 +8,7 @@ Framing: https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 import re
 
-__all__ = ["Events", "first_event"]
+__all__ = ["Events", "first_event", "is_worth_reading"]
 
 # A blank line, whichever of the three line ends the upstream writes or mixes.
 _END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
@@ -18,6 +18,11 @@ _WORTH = re.compile(
     rb"response\.(?:output_item\.(?:done|added)|completed|incomplete|failed|created|queued|"
     rb"in_progress)|\"error\""
 )
+
+
+def is_worth_reading(data: bytes) -> bool:
+    """Tell whether an event, or a chunk of events, may hold what a capture learns from."""
+    return _WORTH.search(data) is not None
 
 
 class Events:
@@ -47,7 +52,7 @@ class Events:
         """
         buffer = self._buffer
         is_whole = not buffer and chunk.endswith(b"\n\n") and len(chunk) <= self._max_bytes
-        if is_whole and _WORTH.search(chunk) is None:
+        if is_whole and not is_worth_reading(chunk):
             return []  # whole events, none of them ours: the hot path of a streamed delta
         if self.is_overrun:
             return []
@@ -63,7 +68,7 @@ class Events:
                 break
             frame = bytes(buffer[start : end.start()])
             start = search_from = end.end()
-            if _WORTH.search(frame) is not None and (data := _data(frame)):
+            if is_worth_reading(frame) and (data := _data(frame)):
                 found.append(data)
         del buffer[:start]
         self._searched = len(buffer)
@@ -76,7 +81,7 @@ class Events:
         """Return the data of a last event that the upstream did not end with a blank line."""
         frame = bytes(self._buffer)
         self._buffer.clear()
-        data = _data(frame) if _WORTH.search(frame) is not None else b""
+        data = _data(frame) if is_worth_reading(frame) else b""
         return [data] if data else []
 
 

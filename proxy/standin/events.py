@@ -59,6 +59,7 @@ class Event(Struct, kw_only=True):
     input: str | UnsetType = UNSET
     logprobs: tuple[()] | UnsetType = UNSET
     obfuscation: str | UnsetType = UNSET
+    stream_id: str | UnsetType = UNSET
 
 
 class Telling(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 
 import msgspec
 from aiohttp import hdrs, web
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from proxy.standin import refusals
 from proxy.standin.refusals import Refusal
@@ -122,9 +122,7 @@ class Exchange:
             body.declared_tools()
         except msgspec.MsgspecError as error:
             raise RefusedError(refusals.unreadable_body(f"tools: {error}")) from error
-        # Raw members are views of the whole body: what outlives the request is copied out.
-        for name in ("instructions", "metadata", "tool_choice", "tools"):
-            setattr(body, name, Raw(bytes(getattr(body, name))))
+        body.detach()
         return body
 
     def answer(self, body: Struct, status: int = 200) -> web.Response:

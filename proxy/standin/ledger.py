@@ -6,7 +6,7 @@ here, when the turn is recorded; the rules only compare. Bounded: the oldest tur
 """
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -143,10 +143,12 @@ class Ledger:
         turn = self._turns.get(response_id)
         return turn if turn is not None and turn.caller == caller else None
 
-    def maybe_stored_turn(self, response_id: str, caller: str) -> Turn | None:
-        """The turn of that response, when this caller may look it up."""
+    def maybe_stored_turn(
+        self, response_id: str, caller: str, cached: Container[str] = ()
+    ) -> Turn | None:
+        """The turn of that response, when this caller may look it up, or holds it `cached`."""
         turn = self.maybe_turn(response_id, caller)
-        return turn if turn is not None and turn.stored else None
+        return turn if turn is not None and (turn.stored or response_id in cached) else None
 
     def maybe_item(self, item_id: str, caller: str) -> Emitted | None:
         """The item of that id, when it was emitted to this caller."""
@@ -166,7 +168,11 @@ class Ledger:
         return self._texts.get((caller, text), ())
 
     def earlier(
-        self, caller: str, previous: str | None, conversation: str | None
+        self,
+        caller: str,
+        previous: str | None,
+        conversation: str | None,
+        cached: Container[str] = (),
     ) -> tuple[Turn, ...]:
         """
         The turns that the server itself puts ahead of a request, oldest first.
@@ -175,6 +181,7 @@ class Ledger:
             caller: Only this caller's turns are followed.
             previous: `previous_response_id`; its own chain is followed back.
             conversation: Id of a conversation; its turns in order.
+            cached: Responses that may be continued though they are not stored.
         """
         if conversation is not None:
             return tuple(
@@ -184,7 +191,7 @@ class Ledger:
             )
         chain: list[Turn] = []
         while previous is not None:
-            turn = self.maybe_stored_turn(previous, caller)
+            turn = self.maybe_stored_turn(previous, caller, cached)
             if turn is None:
                 break
             chain.append(turn)

@@ -317,10 +317,30 @@ def unknown_route(method: str, path: str) -> Refusal:
 
 
 def wrong_method(method: str) -> Refusal:
-    """Refuse a known address used another way, a WebSocket upgrade among them."""
+    """Refuse a known address used another way."""
     return Refusal(
         405,
         f"Not allowed to {method} on this URL. (HINT: Perhaps you meant to use a different HTTP"
         " method?)",
         code="method_not_supported",
+    )
+
+
+def invalid_stream_id() -> Refusal:
+    """Refuse the name of a lane; text not confirmed."""
+    return Refusal(
+        400,
+        "Invalid 'stream_id': expected 1 to 256 letters, digits, underscores, dots or dashes.",
+        param="stream_id",
+        code="invalid_stream_id",
+    )
+
+
+def stream_limit() -> Refusal:
+    """Refuse one lane too many on a WebSocket."""
+    return Refusal(
+        400,
+        "This WebSocket connection has reached its stream limit.",
+        param="stream_id",
+        code="websocket_stream_limit_reached",
     )

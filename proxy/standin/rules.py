@@ -8,7 +8,7 @@ Pure: a request, its caller, what was emitted before, and the key of the blobs.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import UNSET, Struct
@@ -114,6 +114,7 @@ def judge(  # noqa: PLR0913, PLR0917 - a request, what it is judged against, and
     sealer: Sealer,
     continuity: Continuity = "normal",
     quirks: Quirks = PLAIN,
+    cached: Container[str] = (),
 ) -> Verdict:
     """
     Decide on one request.
@@ -125,6 +126,7 @@ def judge(  # noqa: PLR0913, PLR0917 - a request, what it is judged against, and
         sealer: Opens the blobs that were emitted before.
         continuity: "strict" also refuses lost reasoning that the API would not miss.
         quirks: What this backend does otherwise.
+        cached: Responses that may be continued though they are not stored.
 
     Returns:
         A Verdict; its first refusal in the order of the module's docstring, or None.
@@ -133,11 +135,11 @@ def judge(  # noqa: PLR0913, PLR0917 - a request, what it is judged against, and
         `call_id` or a text.
     """
     refusal = _model(body) or next(_shapes(body.items, quirks), None)
-    refusal = refusal or _history(body, caller, ledger)
+    refusal = refusal or _history(body, caller, ledger, cached)
     if refusal is not None:
         return Verdict(refusal)
     seen = [_see(index, item, caller, ledger) for index, item in enumerate(body.items)]
-    earlier = ledger.earlier(caller, body.previous_response_id, body.conversation_id)
+    earlier = ledger.earlier(caller, body.previous_response_id, body.conversation_id, cached)
     known = {item.id for turn in earlier for item in turn.items}
     bench = pairing.Bench(
         caller=caller,
@@ -219,13 +221,13 @@ def kind_of(item: InputItem) -> str:
     return "message" if item.role is not None or not item.id else "item_reference"
 
 
-def _history(body: Body, caller: str, ledger: Ledger) -> Refusal | None:
+def _history(body: Body, caller: str, ledger: Ledger, cached: Container[str]) -> Refusal | None:
     previous = body.previous_response_id
     if previous is None:
         return None
     if body.conversation_id is not None:
         return refusals.two_histories()
-    if ledger.maybe_stored_turn(previous, caller) is None:
+    if ledger.maybe_stored_turn(previous, caller, cached) is None:
         return refusals.unknown_previous(previous)
     return None
 

@@ -8,7 +8,7 @@ arrived is in `StandIn.received`; what it wants to go wrong is in `StandIn.behav
 import secrets
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from types import TracebackType
 from typing import Self
 
@@ -27,6 +27,7 @@ from proxy.standin.refusals import Refusal
 from proxy.standin.rules import Continuity, Verdict, judge
 from proxy.standin.sealing import Sealer
 from proxy.standin.shapes import Answer, AnswerError, Body, ReasoningOptions
+from proxy.standin.socket import Socket
 from proxy.standin.variants import Variant
 
 __all__ = ["Received", "StandIn"]
@@ -66,7 +67,7 @@ class StandIn:
         clock: Gives unix time in seconds.
 
     Attributes:
-        received: The last 1,000 requests, oldest first.
+        received: The last 1,000 requests, oldest first; those on a WebSocket among them.
         ledger: What was emitted.
 
     Raises:
@@ -148,6 +149,7 @@ class StandIn:
     def _application(self) -> web.Application:
         application = web.Application(client_max_size=BODY_BYTES_MAX)
         for method, path, handler in (
+            (hdrs.METH_GET, "/v1/responses", self._connect),
             (hdrs.METH_POST, "/v1/responses", self._create),
             (hdrs.METH_POST, "/v1/responses/input_tokens", self._count),
             (hdrs.METH_GET, "/v1/responses/{id}", self._retrieve),
@@ -166,8 +168,7 @@ class StandIn:
 
         async def serve(request: web.Request) -> web.StreamResponse:
             exchange = await Exchange.take_in(request, f"req_{self._mint.digits(32)}")
-            self.received.append(exchange.received)
-            del self.received[:-RECEIVED_KEPT]
+            self._note(exchange.received)
             if self._refusals:
                 return exchange.refuse(self._refusals.popleft())
             try:
@@ -182,26 +183,17 @@ class StandIn:
     async def _create(self, exchange: Exchange, caller: str) -> web.StreamResponse:
         body = exchange.read_body()
         behaviour = self.behaviour
-        verdict = self._judge(body, caller)
-        if verdict.refusal is not None:
+        try:
+            view = self._answer(body, caller)
+        except RefusedError as error:
             form = behaviour.quirks.refuses_by
             if not body.stream or form == "status":
-                raise RefusedError(verdict.refusal)
-            events = tell_refusal(verdict.refusal, self._failed(body, verdict.refusal), form)
+                raise
+            events = tell_refusal(error.refusal, self._failed(body, error.refusal), form)
             return await self._tell(exchange, map(frame, events))
-        turn = respond(body, verdict, Issue(caller, self._mint, self._now_s()), behaviour)
-        self.ledger.record(turn)
-        view = View(
-            turn=turn,
-            sealer=self._sealer,
-            encrypted=(behaviour.always_encrypted or body.wants_ciphertext)
-            and behaviour.quirks.takes_blobs
-            and not behaviour.quirks.thinks_aloud,
-            rotate_ids=behaviour.rotate_ids,
-        )
         if body.stream:
             obfuscates = body.stream_options is None or body.stream_options.include_obfuscation
-            events = tell(turn.answer, view.telling(behaviour, obfuscates=obfuscates))
+            events = tell(view.turn.answer, view.telling(behaviour, obfuscates=obfuscates))
             frames = [frame(event) for event in events]
             cut = behaviour.end == "cut"
             kept = len(frames) - 1 if behaviour.cut_after is None else behaviour.cut_after
@@ -214,6 +206,50 @@ class StandIn:
         if behaviour.end == "cut":
             return await exchange.answer_half(answer)
         return exchange.answer(answer)
+
+    def _answer(self, body: Body, caller: str, cached: Container[str] = ()) -> View:
+        """
+        Judge a request, and answer it.
+
+        Args:
+            body: The request.
+            caller: Whose it is.
+            cached: Responses that it may continue though they are not stored.
+
+        Raises:
+            RefusedError: It may not be served.
+        """
+        behaviour = self.behaviour
+        verdict = self._judge(body, caller, cached)
+        if verdict.refusal is not None:
+            raise RefusedError(verdict.refusal)
+        turn = respond(body, verdict, Issue(caller, self._mint, self._now_s()), behaviour)
+        self.ledger.record(turn)
+        return View(
+            turn=turn,
+            sealer=self._sealer,
+            encrypted=(behaviour.always_encrypted or body.wants_ciphertext)
+            and behaviour.quirks.takes_blobs
+            and not behaviour.quirks.thinks_aloud,
+            rotate_ids=behaviour.rotate_ids,
+        )
+
+    async def _connect(self, exchange: Exchange, caller: str) -> web.StreamResponse:
+        """Serve a WebSocket; a GET that asks for none is the wrong method."""
+        if "websocket" not in exchange.request.headers.get(hdrs.UPGRADE, "").lower():
+            return await self._wrong_method(exchange, caller)
+
+        def answer(body: Body, cached: Container[str]) -> View:
+            if self._refusals:
+                raise RefusedError(self._refusals.popleft())
+            return self._answer(body, caller, cached)
+
+        socket = Socket(exchange, answer, lambda: self.behaviour, self._note)
+        return await socket.serve()
+
+    def _note(self, received: Received) -> None:
+        self.received.append(received)
+        del self.received[:-RECEIVED_KEPT]
 
     async def _count(self, exchange: Exchange, caller: str) -> web.Response:
         body = exchange.read_body()
@@ -246,10 +282,16 @@ class StandIn:
             raise RefusedError(refusals.unknown_response(response_id))
         return exchange.answer(DeletedResponse(response_id))
 
-    def _judge(self, body: Body, caller: str) -> Verdict:
+    def _judge(self, body: Body, caller: str, cached: Container[str] = ()) -> Verdict:
         behaviour = self.behaviour
         return judge(
-            body, caller, self.ledger, self._sealer, behaviour.continuity, behaviour.quirks
+            body,
+            caller,
+            self.ledger,
+            self._sealer,
+            behaviour.continuity,
+            behaviour.quirks,
+            cached,
         )
 
     def _failed(self, body: Body, refusal: Refusal) -> Answer:

@@ -128,6 +128,11 @@ class Body(Struct):
         """Whether `include` asks for `encrypted_content`."""
         return "reasoning.encrypted_content" in (self.include or ())
 
+    def detach(self) -> None:
+        """Copy out what outlives the request: raw members are views of all its bytes."""
+        for name in ("instructions", "metadata", "tool_choice", "tools"):
+            setattr(self, name, Raw(bytes(getattr(self, name))))
+
     def declared_tools(self) -> list[Tool]:
         """
         Decode the tools.

@@ -140,7 +140,7 @@ class App:
 
     async def stop(self, drain_s: float = 0.0) -> None:
         """Take nothing new, let what runs finish for `drain_s` seconds at most, then close."""
-        self.forward.is_draining = True
+        self.forward.drain()
         if self.forward.in_flight:
             self.log.info("draining", in_flight=self.forward.in_flight, drain_s=drain_s)
         for site in self._sites[:1]:  # clients' port first; operators may watch the drain

@@ -12,7 +12,6 @@ __all__ = [
     "BAD_TARGET",
     "BUG",
     "MARK",
-    "NO_WEBSOCKET",
     "Fault",
     "ProxyError",
     "of_upstream",
@@ -59,12 +58,6 @@ BAD_TARGET = Fault(
     "The request target is not a path. This is a reverse proxy: set it as OPENAI_BASE_URL, not "
     "as HTTP_PROXY.",
 )
-NO_WEBSOCKET = Fault(
-    HTTPStatus.UPGRADE_REQUIRED,
-    "websocket_not_supported",
-    "This proxy does not carry WebSocket connections; use HTTP with stream: true on the same "
-    "URL. Clients that can do both fall back by themselves.",
-)
 
 
 def of_upstream(error: UpstreamError, upstream: str) -> Fault:
@@ -101,12 +94,9 @@ def refusal_of(fault: Fault) -> web.Response:
             "code": fault.code,
         }
     }
-    headers = {MARK: f"error={fault.code}"}
-    if fault.status == HTTPStatus.UPGRADE_REQUIRED:
-        headers["Upgrade"] = "HTTP/1.1"
     return web.Response(
         status=fault.status,
         body=json.dumps(body).encode(),
         content_type="application/json",
-        headers=headers,
+        headers={MARK: f"error={fault.code}"},
     )

@@ -17,9 +17,12 @@ class Route:
     COMPACT = "compact"  # POST …/responses/compact: replay
     INPUT_TOKENS = "input_tokens"  # POST …/responses/input_tokens: replay
     RETRIEVE = "retrieve"  # GET …/responses/{id}: capture
+    WEBSOCKET = "websocket"  # a whole tunnel, whatever is said in it
+    CREATE = "create"  # one response.create of a WebSocket, and its answer: replay and capture
     OTHER = "other"  # passes through
 
-    REPLAYED = frozenset({RESPONSES, COMPACT, INPUT_TOKENS})
+    REPLAYED = frozenset({RESPONSES, COMPACT, INPUT_TOKENS, CREATE})
+    CAPTURED = frozenset({RESPONSES, CREATE})  # on these, a response is made and told
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 The one handler: every exchange passes through its phases in the order they stand here.
 
     accept -> read -> prepare -> send (and heal, once) -> tee -> settle
+
+A WebSocket is tunnelled where others are teed, and settled when it ends.
 """
 
 import asyncio
@@ -15,10 +17,12 @@ from proxy.web.account import Account, mark
 from proxy.web.downstream import Passed, pump
 from proxy.web.errors import BUG, MARK, Fault, ProxyError, of_upstream, refusal_of
 from proxy.web.exchange import Exchange, Limits, Route
+from proxy.web.handshake import SWITCHED, is_websocket
 from proxy.web.heal import Answer, Healer
 from proxy.web.intake import Intake, Outgoing, headers_of
 from proxy.web.reader import Reader, reader_for
 from proxy.web.replay import Replay, route_of
+from proxy.web.tunnel import tunnel
 
 __all__ = ["Forward"]
 
@@ -32,7 +36,6 @@ class Forward:
     Attributes:
         in_flight: Exchanges under way.
         idle: Set while there are none.
-        is_draining: Whether the process is about to stop.
     """
 
     def __init__(
@@ -60,15 +63,25 @@ class Forward:
         self._healer = Healer(replay, account) if replay is not None and heals else None
         self._limits = limits
         self._account = account
-        self.is_draining = False
+        self._draining = asyncio.Event()
         self.in_flight = 0
         self.idle = asyncio.Event()
         self.idle.set()
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether the process is about to stop."""
+        return self._draining.is_set()
+
+    def drain(self) -> None:
+        """Keep no connection longer than what runs on it."""
+        self._draining.set()
+
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Carry one exchange through all its phases."""
         path = request.raw_path.partition("?")[0]
-        exchange = Exchange(route_of(request.method, path), self._account.clock())
+        route = Route.WEBSOCKET if is_websocket(request) else route_of(request.method, path)
+        exchange = Exchange(route, self._account.clock())
         self.in_flight += 1
         self.idle.clear()
         self._account.metrics.in_flight.inc()
@@ -112,6 +125,11 @@ class Forward:
             if self._healer is not None and prepared is not None:
                 answer = await self._healer.heal(
                     exchange, response, prepared, lambda body: self._send(outgoing.with_body(body))
+                )
+            if exchange.route == Route.WEBSOCKET and response.status == SWITCHED:
+                replay = self._replay if self._intake.reads(path) else None
+                return await tunnel(
+                    exchange, request, response, replay, self._limits, self._account, self._draining
                 )
             return await self._tee(exchange, request, answer)
         finally:

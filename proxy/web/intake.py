@@ -15,8 +15,9 @@ from proxy.adapters.logs import Log
 from proxy.adapters.upstream import Body
 from proxy.core.coding import TooLarge, Undecodable, decode, is_encoded
 from proxy.core.headers import Headers, asking_for_identity, for_upstream, without
-from proxy.web.errors import BAD_TARGET, NO_WEBSOCKET, ProxyError
+from proxy.web.errors import BAD_TARGET, ProxyError
 from proxy.web.exchange import Exchange, Limits, Route
+from proxy.web.handshake import for_handshake
 from proxy.web.replay import Prepared, Replay
 
 __all__ = ["Intake", "Outgoing", "headers_of"]
@@ -84,8 +85,6 @@ class Intake:
             ProxyError: It cannot be forwarded at all.
         """
         url = self._url(request.raw_path)
-        if "websocket" in request.headers.get(hdrs.UPGRADE, "").lower():
-            raise ProxyError(NO_WEBSOCKET)
         expects = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
         if expects and request.version >= HttpVersion11 and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -104,6 +103,10 @@ class Intake:
             outgoing = outgoing.with_body(prepared.body)
         return outgoing, prepared
 
+    def reads(self, path: str) -> bool:
+        """Tell whether the messages of a WebSocket on this path are read."""
+        return self._replay is not None and path.endswith("/responses")
+
     def _url(self, target: str) -> str:
         """Map a request target: `/v1` is the upstream's URL, any other path is its origin's."""
         if not target.startswith("/"):
@@ -114,6 +117,9 @@ class Intake:
 
     def _headers(self, exchange: Exchange, request: web.BaseRequest, body: Body) -> Headers:
         headers = for_upstream(headers_of(request.raw_headers))
+        if exchange.route == Route.WEBSOCKET:
+            is_read = self.reads(request.raw_path.partition("?")[0])
+            headers = for_handshake(headers, request.headers[hdrs.UPGRADE], is_read=is_read)
         if not isinstance(body, bytes) and hdrs.CONTENT_LENGTH in request.headers:
             headers.append((hdrs.CONTENT_LENGTH, request.headers[hdrs.CONTENT_LENGTH]))
         # Where nothing will be read of the answer it is not our business, and a trial run changes

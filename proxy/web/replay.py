@@ -154,7 +154,7 @@ class Replay:
             parent=parent.id if parent is not None else b"",
             stores=request.stores,
         )
-        is_created = exchange.route == Route.RESPONSES
+        is_created = exchange.route in Route.CAPTURED
         if is_created:
             exchange.capture = Capture(origin, self._settings.frame_max_bytes)
         if request.is_stateful:
@@ -269,6 +269,11 @@ class Replay:
                 stores=begun.is_stored,
             )
         exchange.capture = Capture(origin, self._settings.frame_max_bytes)
+
+    def follow(self, exchange: Exchange, origin: Origin | None) -> None:
+        """Capture an answer that no request is known of; `origin` is what it comes behind."""
+        begun = origin or Origin(context=Context(), model="")
+        exchange.capture = Capture(begun, self._settings.frame_max_bytes)
 
     async def save(self, exchange: Exchange) -> None:
         """Save what the answer has brought so far, if there is anything new."""

@@ -66,7 +66,7 @@ def test_exchanges_exist_from_the_start() -> None:
     found = samples(Metrics()).get("reasoning_replay_exchanges_total", {})
     assert found.items() >= {
         (frozenset({("route", route), ("outcome", outcome)}), 0.0)
-        for route in ("responses", "retrieve", "other")
+        for route in ("responses", "retrieve", "websocket", "create", "other")
         for outcome in ("ok", "refused", "upstream_error", "cut_off", "client_gone")
     }
 

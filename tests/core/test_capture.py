@@ -93,6 +93,26 @@ def test_reasoning_is_tied_to_the_next_item(items: list[Item], want: dict[str, l
     assert [capture.reasoning_items for capture in captures] == [sum(map(len, want.values()))] * 3
 
 
+@pytest.mark.parametrize(("items", "want"), OUTPUTS)
+def test_events_need_no_framing(items: list[Item], want: dict[str, list[str]]) -> None:
+    """On a WebSocket each message is the JSON of one event."""
+    capture = Capture(ORIGIN, 1 << 20)
+    for frame in stream_of(items).split(b"\n\n")[:-1]:
+        capture.hear(frame.partition(b"data: ")[2])
+
+    assert runs(capture) == want
+
+
+@pytest.mark.parametrize("conversation", [b"", digest(b"conversation")])
+def test_an_unasked_answer_continues_the_one_before_it(conversation: bytes) -> None:
+    """In its conversation, as its child; what was said in between is not known."""
+    before = Origin(Context(is_known=True), "gpt-5.4", conversation, b"parent", stores=False)
+    got = after([stream_of([R1, SAID])], before).successor()
+    this = turn_id("resp_1")
+
+    assert got == Origin(Context(), "gpt-5.4", conversation or this, this, stores=False)
+
+
 @pytest.mark.parametrize("unfinished", [CUT, BUSY])
 def test_what_never_finished_withholds_its_reasoning(unfinished: Item) -> None:
     """That there was some is remembered; that there was none, too."""

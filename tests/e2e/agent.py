@@ -11,7 +11,18 @@ import httpx2
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, DefaultHttpxClient, OpenAI
 from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
 
-__all__ = ["MARK", "MODEL", "QUESTIONS", "Agent", "Item", "Keeps", "Step", "Way"]
+__all__ = [
+    "MARK",
+    "MODEL",
+    "QUESTIONS",
+    "Agent",
+    "Answer",
+    "Item",
+    "Keeps",
+    "Step",
+    "Way",
+    "items_of",
+]
 
 Item = dict[str, Any]
 Way = Literal["sync", "sync-stream", "async", "async-stream"]
@@ -69,6 +80,7 @@ class Agent:
         more: Members of every request besides model, tools and input.
         api_key: One that no other agent has: in a shared store they never meet.
         transport: What the asynchronous ways send through; None for the SDK's own.
+        is_marked: Whether answers come with the proxy's header.
     """
 
     base_url: str
@@ -77,6 +89,7 @@ class Agent:
     more: Item = field(default_factory=dict)
     api_key: str = field(default_factory=lambda: f"sk-e2e-{secrets.token_hex(8)}")
     transport: httpx2.AsyncBaseTransport | None = None
+    is_marked: bool = True
     history: list[Item | ResponseOutputItem] = field(default_factory=list)
     whole: list[Item] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
@@ -162,7 +175,7 @@ class Agent:
             raw = sdk.create(**request)
             return Answer(raw.parse().output, raw.headers.get(MARK, ""))
         told = sdk.create(**request, stream=True)
-        return Answer(_told(list(told.parse())), told.headers.get(MARK, ""))
+        return Answer(items_of(list(told.parse())), told.headers.get(MARK, ""))
 
     async def _ask_async(self, base_url: str, request: Item) -> Answer:
         sdk = self._async.with_options(base_url=base_url).responses.with_raw_response
@@ -170,7 +183,7 @@ class Agent:
             raw = await sdk.create(**request)
             return Answer(raw.parse().output, raw.headers.get(MARK, ""))
         told = await sdk.create(**request, stream=True)
-        return Answer(_told([event async for event in told.parse()]), told.headers.get(MARK, ""))
+        return Answer(items_of([event async for event in told.parse()]), told.headers.get(MARK, ""))
 
     def _note(self, request: httpx2.Request) -> None:
         self._bodies.append(request.read())
@@ -179,7 +192,7 @@ class Agent:
         self._bodies.append(await request.aread())
 
 
-def _told(events: list[ResponseStreamEvent]) -> list[ResponseOutputItem]:
+def items_of(events: list[ResponseStreamEvent]) -> list[ResponseOutputItem]:
     """Take the items from a stream, which has to be a whole one."""
     assert events[-1].type == "response.completed"
     assert [event.sequence_number for event in events] == list(range(len(events)))

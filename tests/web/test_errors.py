@@ -178,18 +178,6 @@ async def test_a_slow_client_too_sees_the_break() -> None:
                     assert await slow_reader(line) == (size, False)
 
 
-@pytest.mark.parametrize("target", ["/v1/responses", "/v1/realtime?model=x"])
-async def test_a_websocket_is_refused_with_426(target: str) -> None:
-    """The body says so and what to do instead; upstream hears nothing of it."""
-    upgrade = ["Connection: keep-alive, Upgrade", "Upgrade: WebSocket", "Sec-WebSocket-Version: 13"]
-    async with world() as w, line_to(w.app.url) as line:
-        w.upstream.answers(whole(b"{}"))
-        got = await line.ask(request("GET", target, KEY, *upgrade, "Sec-WebSocket-Key: eA=="))
-        assert "stream: true" in assert_ours(got, 426, "websocket_not_supported")
-        assert got.head.values("upgrade") == ["HTTP/1.1"]
-        assert w.upstream.received == []
-
-
 @pytest.mark.parametrize(
     "line", ["GET http://api.openai.com/v1/models", "OPTIONS *", "CONNECT api.openai.com:443"]
 )

@@ -113,7 +113,7 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
         assert not is_ours or w.upstream.received[0].body == BODY
 
 
-@pytest.mark.parametrize("name", ["feed", "read", "close", "snapshot", "_event", "_response"])
+@pytest.mark.parametrize("name", ["feed", "read", "close", "snapshot", "hear", "_response"])
 async def test_a_bug_in_the_capture_is_not_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

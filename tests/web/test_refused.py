@@ -72,7 +72,7 @@ async def test_a_refusal_of_what_we_added_is_healed_once(refusal: bytes, fault: 
         w.upstream.answers(refusal, OK)
         got = await w.post(BODY)
         assert (got.status, got.body) == (200, b'{"ok":true}')
-        assert f"healed={fault}" in got.mark
+        assert f"healed={fault}" in (got.mark or "")
         assert len(w.upstream.received) == 2
         assert w.counted("heals_total", diagnosis=fault, result="cured") == 1
 

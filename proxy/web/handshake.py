@@ -1,0 +1,61 @@
+"""The upgrade to a WebSocket: which it is, how it goes on, and how upstream's answer goes back."""
+
+import aiohttp
+from aiohttp import HttpVersion11, hdrs, web
+
+from proxy.core.headers import Headers
+
+__all__ = ["SWITCHED", "Written", "for_handshake", "head_of", "is_websocket"]
+
+SWITCHED = 101
+
+
+def is_websocket(request: web.BaseRequest) -> bool:
+    """Tell whether a request asks for a WebSocket; other upgrades are left out, as HTTP allows."""
+    options = ",".join(request.headers.getall(hdrs.CONNECTION, ())).lower().split(",")
+    return (
+        request.method == hdrs.METH_GET
+        and request.version >= HttpVersion11
+        and request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
+        and "upgrade" in map(str.strip, options)
+        and not request.body_exists
+    )
+
+
+def for_handshake(headers: Headers, upgrade: str, *, is_read: bool) -> Headers:
+    """
+    Return the headers of an upgrade as they go on.
+
+    Args:
+        headers: The end-to-end ones.
+        upgrade: The protocol, as the client spelled it.
+        is_read: Whether messages will be read. Then no extension is offered: the one in use
+            compresses them, and what is compressed over many messages cannot be edited in one.
+    """
+    left_out = hdrs.SEC_WEBSOCKET_EXTENSIONS.lower() if is_read else None
+    return [
+        *((name, value) for name, value in headers if name.lower() != left_out),
+        (hdrs.CONNECTION, "Upgrade"),
+        (hdrs.UPGRADE, upgrade),
+    ]
+
+
+def head_of(response: aiohttp.ClientResponse) -> bytes:
+    """Return the head with which upstream agreed, as it came."""
+    line = f"HTTP/1.1 {response.status} {response.reason}".encode("utf-8", "surrogateescape")
+    return b"\r\n".join([line, *(b"%b: %b" % field for field in response.raw_headers), b"", b""])
+
+
+class Written(web.StreamResponse):
+    """What a handler returns when all is written already, and the connection is over."""
+
+    def __init__(self) -> None:
+        """Take the connection away from aiohttp."""
+        super().__init__(status=SWITCHED)
+        self.force_close()
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        """Write no head."""
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Write no end."""

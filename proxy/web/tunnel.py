@@ -1,0 +1,266 @@
+"""
+A WebSocket that both sides have agreed to: bytes pass both ways as they came, until it ends.
+
+The API's own messages are read on the way. A text message waits until it is whole, and one that
+completes an item until that is saved; only `response.create` may go out otherwise than it came.
+Whatever cannot be followed passes unread.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import aiohttp
+from aiohttp import web
+
+from proxy.adapters.upgraded import End, client_end, upstream_end
+from proxy.core.frames import Messages, Piece, close_frame
+from proxy.core.sse import is_worth_reading
+from proxy.web.account import Account
+from proxy.web.exchange import Exchange, Limits
+from proxy.web.handshake import Written, head_of
+from proxy.web.lanes import Lanes, is_worth_preparing
+from proxy.web.replay import Replay
+
+__all__ = ["tunnel"]
+
+# How long one side may take to end once the other one has.
+LINGER_S = 5.0
+# How soon it is looked again whether a close frame of ours would cut a message in two.
+AGAIN_S = 0.1
+GOING_AWAY = 1001
+KEY_BYTES = 4
+
+
+async def tunnel(  # noqa: PLR0913, PLR0917 (all that takes part in it)
+    exchange: Exchange,
+    request: web.BaseRequest,
+    response: aiohttp.ClientResponse,
+    replay: Replay | None,
+    limits: Limits,
+    account: Account,
+    draining: asyncio.Event,
+) -> web.StreamResponse:
+    """
+    Carry a WebSocket until it ends.
+
+    Args:
+        exchange: Its outcome is filled in.
+        request: The client's upgrade.
+        response: Upstream's 101; the caller closes it.
+        replay: None leaves all messages unread.
+        limits: Of the messages that are held in order to be read.
+        account: Where each `response.create` is written down.
+        draining: Set when the process is about to stop.
+    """
+    exchange.status = response.status
+    upstream = upstream_end(response)
+    client = client_end(request)
+    try:
+        await client.write(head_of(response))
+        carried = _Tunnel(exchange, client, upstream, account)
+        if replay is not None:
+            carried.read_with(replay, request.headers, limits)
+        await carried.run(draining)
+    except ConnectionResetError:
+        pass  # the client has left already
+    finally:
+        client.close()
+        upstream.close()
+    return Written()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ear:
+    """
+    What listens to one direction.
+
+    Attributes:
+        is_worth: A cheap search, so that most messages are not looked into.
+        read: Returns what goes out for a message.
+        skip: Told that a message was too long to be read.
+    """
+
+    messages: Messages
+    is_worth: Callable[[bytes], bool]
+    read: Callable[[Piece], Awaitable[bytes]]
+    skip: Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Way:
+    """
+    One direction.
+
+    Attributes:
+        ended: What it is called when this source ends first.
+        ear: None while nobody listens.
+    """
+
+    source: End
+    sink: End
+    ended: str
+    ear: _Ear | None = None
+
+
+class _Tunnel:
+    """Both directions of one WebSocket."""
+
+    def __init__(self, exchange: Exchange, client: End, upstream: End, account: Account) -> None:
+        self._exchange = exchange
+        self._account = account
+        self._up = _Way(client, upstream, "client_gone")
+        self._down = _Way(upstream, client, "cut_off")
+        self._lanes: Lanes | None = None
+        self._ended = ""  # by whom, once that is known
+        self._is_closed = False  # by a close frame
+        self._is_leaving = False  # we have closed it: nothing is passed on any more
+
+    def read_with(self, replay: Replay, headers: Mapping[str, str], limits: Limits) -> None:
+        """Read the messages; `headers` are the handshake's."""
+        longest = limits.inspect_max_bytes
+        lanes = Lanes(replay, self._account, headers, longest, self._resend)
+        self._lanes = lanes
+        self._up.ear = _Ear(Messages(longest), is_worth_preparing, lanes.prepare, lanes.overlook)
+        answers = Messages(limits.capture_max_bytes)
+        self._down.ear = _Ear(answers, is_worth_reading, lanes.hear, lanes.miss)
+
+    async def run(self, draining: asyncio.Event) -> None:
+        """Pass bytes on until both sides have ended."""
+        pumps = {asyncio.ensure_future(self._pump(way)) for way in (self._up, self._down)}
+        tasks = {*pumps, asyncio.ensure_future(self._leave(draining))}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(pumps, timeout=LINGER_S)
+        finally:
+            for task in tasks:
+                task.cancel()
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(result, Exception):
+                    self._account.log.error("bug", reason=type(result).__name__)
+            self._settle()
+
+    def _settle(self) -> None:
+        ended = self._ended or self._exchange.outcome
+        if self._lanes is not None:
+            self._lanes.close(ended)
+        is_unread = self._lanes is None and bool(self._ended)  # there, a close frame is not seen
+        self._exchange.outcome = "ok" if self._is_closed or is_unread else ended
+
+    # --- bytes ---
+
+    async def _pump(self, way: _Way) -> None:
+        try:
+            while data := await way.source.read():
+                await self._pass(way, data)
+            self._end(way)
+            await self._write(way, self._rest(way))
+            way.sink.end()
+        except ConnectionResetError:
+            self._end(self._down if way is self._up else self._up)
+            # A client that we close while it writes would be reset, and might never read why.
+            while way is self._up and await way.source.read():
+                pass
+
+    async def _pass(self, way: _Way, data: bytes) -> None:
+        ear = way.ear
+        if ear is None:
+            await self._write(way, data)
+            return
+        out: list[bytes] = []
+        for piece in ear.messages.feed(data):
+            if piece.is_long:
+                self._skip(ear)
+            if piece.text is None or not ear.is_worth(piece.text):
+                out.append(piece.raw)
+                continue
+            await self._write(way, b"".join(out))  # not to wait for what is done to this one
+            out = [await self._read(ear, piece)]
+        await self._write(way, b"".join(out))
+        if ear.messages.is_closed:
+            self._is_closed = True
+            self._end(way)
+        elif ear.messages.is_over:
+            self._stop_reading("frames")
+
+    async def _write(self, way: _Way, data: bytes) -> None:
+        if not data or self._is_leaving:
+            return
+        if way is self._down:
+            self._exchange.sent_bytes += len(data)
+        await way.sink.write(data)
+
+    def _end(self, way: _Way) -> None:
+        self._ended = self._ended or way.ended
+
+    def _rest(self, way: _Way) -> bytes:
+        """Return what was held of a direction that has ended."""
+        if way.ear is None:
+            return b""
+        refusals = self._lanes.close(self._ended) if self._lanes and way is self._down else b""
+        return refusals + way.ear.messages.rest()
+
+    # --- messages ---
+
+    async def _read(self, ear: _Ear, piece: Piece) -> bytes:
+        if ear.messages.is_over and not ear.messages.is_closed:
+            return piece.raw
+        try:
+            return await ear.read(piece)
+        except Exception as error:  # noqa: BLE001 (fail open: the message passes as it came)
+            self._stop_reading(type(error).__name__)
+            return piece.raw
+
+    def _skip(self, ear: _Ear) -> None:
+        try:
+            ear.skip()
+        except Exception as error:  # noqa: BLE001 (as above)
+            self._stop_reading(type(error).__name__)
+
+    def _stop_reading(self, reason: str) -> None:
+        """Let everything pass unread from here on, in both directions."""
+        if self._lanes is None or self._up.ear is None or self._down.ear is None:
+            return
+        may_write = self._down.ear.messages.is_between
+        for messages in (self._up.ear.messages, self._down.ear.messages):
+            messages.is_over = True
+        refusals = self._lanes.close("ok")
+        if refusals and may_write:
+            with contextlib.suppress(ConnectionResetError):
+                self._down.sink.put(refusals)
+        self._lanes = None
+        self._account.log.warning("websocket_unread", reason=reason)
+
+    def _resend(self, message: bytes) -> bool:
+        """Send upstream a message of the client's once more, without waiting."""
+        if self._up.ear is None or not self._up.ear.messages.is_between:
+            return False
+        with contextlib.suppress(ConnectionResetError):
+            self._up.sink.put(message)
+            return True
+        return False
+
+    # --- leaving ---
+
+    async def _leave(self, draining: asyncio.Event) -> None:
+        """Once the process is about to stop: close as soon as no answer is under way."""
+        await draining.wait()
+        while not await self._is_free():  # noqa: ASYNC110 (frames know no events)
+            await asyncio.sleep(AGAIN_S)
+        self._is_leaving = self._is_closed = True
+        self._ended = self._ended or "ok"
+        for end, key in (
+            (self._down.sink, b""),
+            (self._up.sink, secrets.token_bytes(KEY_BYTES)),
+        ):
+            with contextlib.suppress(ConnectionResetError):
+                end.put(close_frame(GOING_AWAY, key))
+        self._down.sink.end()
+
+    async def _is_free(self) -> bool:
+        if self._lanes is None or self._up.ear is None or self._down.ear is None:
+            return False  # unread: it may last for as long as the process does
+        await self._lanes.idle.wait()
+        return self._up.ear.messages.is_between and self._down.ear.messages.is_between

@@ -1,0 +1,231 @@
+"""The official SDK on a WebSocket: an agent that drops reasoning, the proxy, a strict upstream."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import pytest
+from openai import AsyncOpenAI, OpenAIError
+from openai._utils import async_maybe_transform
+from openai.lib.responses_websocket import AsyncResponsesWebSocketSession, ResponsesWebSocketLimits
+from openai.resources.responses.responses import AsyncResponsesConnection
+from openai.types.responses import ResponseStreamEvent
+from openai.types.responses.responses_client_event_param import ResponsesClientEventParam
+
+from proxy.standin import Refusal, StandIn
+from proxy.standin.rules import Continuity
+from proxy.standin.variants import Variant
+from tests.e2e.agent import MODEL, Agent, Answer, Item, Keeps, items_of
+from tests.e2e.proxies import ProxyProcess, proxied
+from tests.e2e.witness import assert_restored
+
+LOST = "was provided without its required 'reasoning' item"
+LIMITS = ResponsesWebSocketLimits(
+    max_lanes=9,  # the default one is among them
+    max_events_per_lane=512,
+    max_events=4096,
+    max_bytes_per_lane=1 << 24,
+    max_bytes=1 << 26,
+    max_response_bytes=None,
+)
+
+
+@dataclass
+class Speaker(Agent):
+    """An agent whose requests go over one WebSocket, while it has one; else over HTTP."""
+
+    connection: AsyncResponsesConnection | None = None
+
+    @contextlib.asynccontextmanager
+    async def connected(self, base_url: str = "") -> AsyncIterator[None]:
+        """Open a connection for as long as the block lasts."""
+        sdk = self._async.with_options(base_url=base_url or self.base_url)
+        async with sdk.responses.connect() as connection:
+            self.connection, self.is_marked = connection, False
+            yield
+        self.connection, self.is_marked = None, True
+
+    async def _ask_async(self, base_url: str, request: Item) -> Answer:
+        if self.connection is None:
+            return await super()._ask_async(base_url, request)
+        event: Any = {"type": "response.create", **request}
+        self._bodies.append(
+            json.dumps(await async_maybe_transform(event, ResponsesClientEventParam)).encode()
+        )
+        await self.connection.send(event)
+        events: list[Any] = []
+        async for got in self.connection:
+            events.append(got)
+            if got.type == "error":
+                raise OpenAIError(got.error.message)
+            if got.type == "response.completed":
+                break
+        answered: list[ResponseStreamEvent] = events
+        return Answer(items_of(answered), "")
+
+
+@pytest.mark.parametrize("variant", get_args(Variant))
+@pytest.mark.parametrize("continuity", get_args(Continuity))
+@pytest.mark.parametrize("keeps", ["ids", "no-ids"])
+@pytest.mark.parametrize("more", [{}, {"store": False}], ids=["store-absent", "store-false"])
+async def test_dropped_reasoning_is_back_at_its_place(
+    variant: Variant, continuity: Continuity, keeps: Keeps, more: Item
+) -> None:
+    """Whatever the loop, upstream sees the history that the client should have sent."""
+    async with (
+        StandIn(variant, continuity) as standin,
+        proxied(standin) as base_url,
+        Speaker(base_url, "async", keeps, more) as agent,
+        agent.connected(),
+    ):
+        await agent.converse()
+        assert_restored(standin, agent)
+
+
+@pytest.mark.parametrize("variant", ["parallel", "call_zero"])
+async def test_without_the_proxy_the_same_client_fails(variant: Variant) -> None:
+    """The upstream of these tests does notice."""
+    async with (
+        StandIn(variant, "strict") as standin,
+        Speaker(standin.base_url) as agent,
+        agent.connected(),
+    ):
+        with pytest.raises(OpenAIError, match=LOST):
+            await agent.converse()
+
+
+@pytest.mark.parametrize("variant", ["parallel", "two_reasoning", "call_zero", "message"])
+async def test_http_and_websocket_continue_each_other(variant: Variant) -> None:
+    """A turn over HTTP, the next on a WebSocket, one after reconnecting, and one over HTTP."""
+    async with (
+        StandIn(variant, "strict") as standin,
+        proxied(standin) as base_url,
+        Speaker(base_url, "async-stream", "no-ids") as agent,
+    ):
+        await agent.converse(["Where does it rain?"])
+        for question in ("And tomorrow?", "And on Sunday?"):
+            async with agent.connected():
+                await agent.converse([question])
+        await agent.converse(["And on Monday?"])
+        agent.steps = [_unmarked(step) for step in agent.steps]
+        agent.is_marked = False
+        assert_restored(standin, agent)
+
+
+def _unmarked(step: Any) -> Any:
+    return type(step)(step.sent, step.whole, step.body, "")
+
+
+async def test_a_client_that_replays_all_is_left_alone() -> None:
+    """A request that lacks nothing arrives as the very bytes that the SDK wrote."""
+    more = {"include": ["reasoning.encrypted_content"]}
+    async with (
+        StandIn("chain", "strict") as standin,
+        proxied(standin) as base_url,
+        Speaker(base_url, "async", "everything", more) as agent,
+        agent.connected(),
+    ):
+        await agent.converse()
+        assert [one.body for one in standin.received if one.body] == [
+            step.body for step in agent.steps
+        ]
+
+
+async def test_a_chain_of_responses_is_left_to_upstream() -> None:
+    """`previous_response_id` with `store: false` lives on the connection; a reconnect replays."""
+    question: Any = {"role": "user", "content": "Where does it rain?"}
+    async with (
+        StandIn("one_call") as standin,
+        proxied(standin) as base_url,
+        AsyncOpenAI(base_url=base_url, api_key="sk-chain") as sdk,
+    ):
+        async with (
+            sdk.responses.connect() as connection,
+            AsyncResponsesWebSocketSession(connection, limits=LIMITS) as session,
+        ):
+            lane = session.lane("one")
+            await lane.send(unstored(question))
+            first = await lane.get_final_response()
+            call = first.output[-1]
+            assert call.type == "function_call"
+            result = {"type": "function_call_output", "call_id": call.call_id, "output": "Oslo"}
+            blobs = ["reasoning.encrypted_content"]  # whose history lies upstream is left alone
+            await lane.send(unstored(result, previous_response_id=first.id, include=blobs))
+            await lane.recv()  # the SDK gives the answer before this one until the next has begun
+            second = await lane.get_final_response()
+            assert second.output[-1].type == "message"
+        async with (
+            sdk.responses.connect() as connection,
+            AsyncResponsesWebSocketSession(connection, limits=LIMITS) as session,
+        ):
+            lane = session.lane("one")
+            again = {"role": "user", "content": "Why?"}
+            kept = [one.to_dict() for one in (call, second.output[-1])]
+            await lane.send(unstored(question, kept[0], result, kept[1], again))
+            assert (await lane.get_final_response()).status == "completed"
+        seen = json.loads(standin.received[-1].body)["input"]
+        kinds = ["reasoning", "function_call", "function_call_output", "reasoning", "message"]
+        assert [item.get("type") for item in seen] == [None, *kinds, None]
+
+
+def unstored(*items: Item, **more: object) -> Any:
+    """Spell a request whose answer lives on its connection alone."""
+    fixed = {"type": "response.create", "model": MODEL, "store": False}
+    return {**fixed, "input": list(items), **more}
+
+
+async def test_lanes_of_one_connection_never_meet() -> None:
+    """Eight conversations side by side, all with the same `call_id`s and without ids."""
+    async with (
+        StandIn("call_zero", "strict") as standin,
+        proxied(standin) as base_url,
+        AsyncOpenAI(base_url=base_url, api_key="sk-lanes") as sdk,
+        sdk.responses.connect() as connection,
+        AsyncResponsesWebSocketSession(connection, limits=LIMITS) as session,
+    ):
+
+        async def talk(number: int) -> None:
+            lane = session.lane(f"lane-{number}")
+            history: list[Any] = [{"role": "user", "content": f"Rain in place {number}?"}]
+            for _ in range(4):
+                request: Any = {"type": "response.create", "model": MODEL, "input": history}
+                await lane.send(request)
+                for item in (await lane.get_final_response()).output:
+                    if item.type == "reasoning":
+                        continue
+                    history.append({k: v for k, v in item.to_dict().items() if k != "id"})
+                    if item.type == "function_call":
+                        output = {"call_id": item.call_id, "output": str(number)}
+                        history.append({"type": "function_call_output", **output})
+            assert history[-1]["type"] == "message"
+
+        await asyncio.gather(*map(talk, range(8)))
+        assert {one.status for one in standin.received} == {101, 200}
+
+
+async def test_a_refused_upgrade_reaches_the_sdk() -> None:
+    """With upstream's own status."""
+    async with (
+        StandIn() as standin,
+        proxied(standin) as base_url,
+        AsyncOpenAI(base_url=base_url, api_key="sk-a", max_retries=0) as sdk,
+    ):
+        standin.refuse_next(Refusal(426, "Use HTTP."))
+        with pytest.raises(Exception, match="426"):
+            await sdk.responses.connect().enter()
+
+
+async def test_it_is_the_same_as_it_is_served() -> None:
+    """In a process of its own, on uvloop."""
+    async with (
+        StandIn("parallel", "strict") as standin,
+        ProxyProcess(standin.base_url, "memory://") as proxy,
+        Speaker(proxy.base_url) as agent,
+        agent.connected(),
+    ):
+        await agent.converse()
+        assert_restored(standin, agent)
+    assert proxy.complaints == []
