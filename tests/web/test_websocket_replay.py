@@ -305,13 +305,26 @@ async def test_our_fault_is_not_the_clients_error() -> None:
         await turn(client, upstream, create(ASK), told(RS, CALL))
         await client.send(create(*LOST))
         assert (await upstream.event())["input"] == WHOLE
-        await upstream.send(failed(f"Item with id '{RS['id']}' not found.", 404))
+        await upstream.send(failed("That is odd.", param="input"))
         await upstream.gets(create(*LOST))
         await upstream.send(b"".join(told(MESSAGE)))
         await client.gets(*told(MESSAGE))
         assert w.counted("heals_total", diagnosis="input", result="cured") == 1
         assert w.counted("items_total", outcome="refused") == 1
         assert w.counted("items_total", outcome="injected") == 0
+
+
+async def test_what_a_client_breaks_is_cured() -> None:
+    """As over HTTP: nothing was captured, so the call goes by value, which demands nothing."""
+    by_value = {name: value for name, value in CALL.items() if name != "id"}
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await client.send(create(*LOST))
+        await upstream.gets(create(*LOST))
+        await upstream.send(failed(PAIRING))
+        assert (await upstream.event())["input"] == [ASK, by_value, RESULT]
+        await upstream.send(b"".join(told(MESSAGE)))
+        await client.gets(*told(MESSAGE))
+        assert w.counted("heals_total", diagnosis="lacks_reasoning", result="cured") == 1
 
 
 async def test_a_second_refusal_gives_the_first_one() -> None:
@@ -322,11 +335,11 @@ async def test_a_second_refusal_gives_the_first_one() -> None:
         await client.send(create(*LOST))
         await upstream.event()
         await upstream.send(first)
-        await upstream.gets(create(*LOST))
+        await upstream.event()
         await upstream.send(failed(PAIRING))
         await client.gets(first)
         await turn(client, upstream, create(ASK), told(MESSAGE))
-        assert w.counted("heals_total", diagnosis="input", result="refused") == 1
+        assert w.counted("heals_total", diagnosis="not_found", result="refused") == 1
 
 
 async def test_a_refusal_that_is_held_back_is_not_lost() -> None:
@@ -337,7 +350,7 @@ async def test_a_refusal_that_is_held_back_is_not_lost() -> None:
         await client.send(create(*LOST))
         await upstream.event()
         await upstream.send(first)
-        await upstream.gets(create(*LOST))
+        await upstream.event()
         upstream.leave()
         await client.gets(first)
         assert await client.ended()
