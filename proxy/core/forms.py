@@ -15,7 +15,7 @@ from proxy.core import spans
 from proxy.core.items import Item
 from proxy.core.profiles import Ids, Profile
 from proxy.core.request import Request
-from proxy.core.spans import Edit
+from proxy.core.spans import Edit, Member, Unspliceable
 from proxy.core.turns import Emitted, Reasoning
 
 __all__ = ["Form", "Led", "choose_form", "id_removals", "in_form"]
@@ -87,9 +87,9 @@ def id_removals(body: bytes, items: Iterable[tuple[Item, Emitted]]) -> tuple[Edi
     for item, emitted in items:
         if not item.id or item.id != emitted.id:
             continue
-        if not item.id_is_optional:
+        found = _members(body, item) if item.id_is_optional else None
+        if found is None:
             return None
-        found = spans.members(body, item.start, item.end)
         edits.append(spans.remove(body, found, "id"))
     return tuple(edits)
 
@@ -138,7 +138,9 @@ class _Case:
         if not self.led.has_head or not item_id or item.id or not item.takes_id:
             return None
         value = msgspec.json.encode(item_id)
-        found = spans.members(self.body, item.start, item.end)
+        found = _members(self.body, item)
+        if found is None:
+            return None
         if "id" in found:  # null, or of a type that no id has
             return Edit(found["id"].start, found["id"].end, value)
         at = item.start + 1
@@ -191,6 +193,14 @@ def _required(case: _Case) -> Form | None:
 _FORMS: Mapping[Ids, Callable[[_Case], Form | None]] = MappingProxyType(
     {Ids.TOGETHER: _together, Ids.KEPT: _kept, Ids.DROPPED: _dropped, Ids.REQUIRED: _required}
 )
+
+
+def _members(body: bytes, item: Item) -> dict[str, Member] | None:
+    """Return the members of an item; None where readers could disagree on them: it stays."""
+    try:
+        return spans.members(body, item.start, item.end)
+    except Unspliceable:
+        return None
 
 
 def _less(part: Reasoning, omits: tuple[str, ...]) -> Reasoning:

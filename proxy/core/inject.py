@@ -267,9 +267,18 @@ class _Planner:
 
 
 def _head_of_group(match: Match) -> int | None:
-    """Return where in its turn the run stands that an item's group begins with; None without."""
+    """
+    Return where in its turn the run stands that an item's group begins with; None without.
+
+    What stood ahead of a compaction is in it, and never goes back.
+    """
     items = match.turn.items
-    return next((k for k in range(match.k, -1, -1) if items[k].run or items[k].withheld), None)
+    for k in range(match.k, -1, -1):
+        if items[k].type == "compaction":
+            return None
+        if items[k].run or items[k].withheld:
+            return k
+    return None
 
 
 def _take_first(slots: Iterable[_Slot], found: dict[_Slot, int], index: int) -> None:

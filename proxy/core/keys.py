@@ -178,4 +178,5 @@ def response_named_by(item: Item) -> str:
 
 
 def _is_anchor(item: Item) -> bool:
-    return item.role in (Role.MODEL, Role.REFERENCE) or item.is_hollow
+    is_emitted = item.role in (Role.MODEL, Role.REFERENCE) or item.type == "compaction"
+    return is_emitted or item.is_hollow

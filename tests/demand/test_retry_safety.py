@@ -1,6 +1,7 @@
 """One second try at the most, before any byte went out, and no answer worse than the first."""
 
 import asyncio
+import gzip
 from collections.abc import Callable
 
 import pytest
@@ -110,6 +111,19 @@ async def test_other_statuses_are_never_tried_again(fault: Fault, status: str) -
         await assert_no_more(w, 1)
 
 
+@pytest.mark.parametrize("size", [1, 7, 50])
+async def test_a_first_event_in_pieces_is_one_event(size: int) -> None:
+    """However upstream cuts it."""
+    told = in_stream(FAULT).partition(b"\r\n\r\n")[2].split(b"\r\n")[1]
+    pieces = [chunk(told[at : at + size]) for at in range(0, len(told), size)]
+    async with world() as w:
+        w.upstream.plays(Script([send(stream_head() + b"".join(pieces) + END)]))
+        w.upstream.answers(OPENED)
+        got = await w.post(FAULT.body[:-1] + b',"stream":true}')
+        assert got.body == b"".join(events(MESSAGE))
+        await assert_no_more(w, 2)
+
+
 async def test_after_the_first_event_nothing_is_tried_again() -> None:
     """It is with the client before the error comes, and every byte of both arrives."""
     created = events(CALL)[0]
@@ -164,6 +178,20 @@ async def test_a_body_that_just_fits_is_tried_again_however_it_came() -> None:
         w.upstream.answers(FAULT.refusal, OK)
         assert (await w.ask(data)).status == 200
         await assert_no_more(w, 2)
+
+
+async def test_a_request_in_gzip_is_mended_as_well() -> None:
+    """It was read, so it can be; a client that gets no cure gets the first answer here too."""
+    data = gzip.compress(FAULT.body)
+    headers = [KEY, JSON, "Content-Encoding: gzip"]
+    async with world() as w:
+        w.upstream.answers(FAULT.refusal, OK, FAULT.refusal, FAULT.refusal)
+        cured = await w.post(data, *headers)
+        refused = await w.post(data, *headers)
+        assert (cured.status, refused.status) == (200, 400)
+        assert FAULT.refusal.endswith(refused.body)
+        assert w.upstream.received[0].body == w.upstream.received[2].body == data
+        await assert_no_more(w, 4)
 
 
 async def test_a_client_that_leaves_during_the_refusal_starts_no_second_try() -> None:

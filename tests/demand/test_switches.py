@@ -35,7 +35,7 @@ async def proxied(standin: StandIn, **more: Any) -> AsyncIterator[str]:
 @pytest.mark.parametrize(
     ("settings", "tries"),
     [
-        pytest.param({"repairs": ""}, 2, id="healed-instead"),
+        pytest.param({"repairs": "none"}, 2, id="healed-instead"),
         pytest.param({"heal": "off"}, 1, id="repaired-alone"),
     ],
 )
@@ -67,7 +67,7 @@ async def test_without_both_the_refusal_is_the_clients(scenario: Scenario, *, st
     """Then the proxy injects, and that is all."""
     async with (
         client_of(scenario, stream=stream) as (standin, client),
-        proxied(standin, repairs="", heal="off") as proxy,
+        proxied(standin, repairs="none", heal="off") as proxy,
     ):
         made_at = proxy if scenario.made == "proxied" else standin.base_url
         past = await history(scenario, client, made_at)
