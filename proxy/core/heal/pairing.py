@@ -3,7 +3,7 @@
 from proxy.core.heal.case import Case
 from proxy.core.heal.ids import outputs_without_call
 from proxy.core.heal.order import in_order
-from proxy.core.heal.pieces import Piece, dropped, put_in, runs_of
+from proxy.core.heal.pieces import Piece, dropped, is_answered, put_in, runs_of
 from proxy.core.identity import recognise
 from proxy.core.inject import plan
 from proxy.core.items import Role
@@ -17,21 +17,6 @@ __all__ = [
     "with_reasoning",
     "with_text",
 ]
-
-# Items that stand for themselves: no other item answers them.
-_ANSWERED = frozenset(
-    {
-        "function_call",
-        "custom_tool_call",
-        "computer_call",
-        "local_shell_call",
-        "shell_call",
-        "apply_patch_call",
-        "tool_search_call",
-        "mcp_approval_request",
-        "program",
-    }
-)
 
 
 def with_reasoning(case: Case) -> bytes | None:
@@ -196,14 +181,14 @@ def _without_orphans(case: Case) -> list[Piece]:
             _by_value(run.reasoning, run.group)
         else:
             lost.update(run.reasoning)
-    kinds = {subject.item.type} if subject is not None and not subject.item.id_is_optional else ()
+    kinds = {subject.item.type} if subject is not None else ()
     gone: set[Piece] = set()
     for piece in case.pieces:
         if piece.item.role is not Role.MODEL or piece in covered:
             continue
         if piece.item.id_is_optional:
             piece.leave_out("id")
-        elif piece.item.type in kinds:
+        elif piece.item.type in kinds and not is_answered(piece.item.type, piece.item.call_id):
             gone.add(piece)  # hosted, and whole in itself: no output of it stays behind
     return [piece for piece in _less(case.pieces, lost) if piece not in gone]
 
@@ -264,6 +249,6 @@ def _may_return(case: Case, follower: Emitted) -> bool:
     """
     if not follower.raw or follower.type == "message":
         return False
-    if follower.type not in _ANSWERED:
+    if not is_answered(follower.type, follower.call_id):
         return True
     return any(piece.is_output and piece.item.call_id == follower.call_id for piece in case.pieces)

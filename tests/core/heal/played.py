@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from proxy.core.heal.case import Case
 from proxy.core.heal.cure import Cure, asked_of, cure
-from proxy.core.heal.diagnosis import Diagnosis
+from proxy.core.heal.diagnosis import Diagnosis, Fault
 from proxy.core.heal.repair import Repair, Repaired, Repairs, repair
 from proxy.core.inject import Policy
 from proxy.core.keys import Recalled, choose
@@ -48,6 +49,15 @@ def recalled_for(world: World, sent: Request, diagnosis: Diagnosis) -> Recalled:
     return Recalled(turns, choice.crowded)
 
 
+def case_of(
+    world: World, items: Sequence[Item], diagnosis: Diagnosis | None = None, **more: Any
+) -> Case:
+    """Return what is known of a request of these items."""
+    sent = read_request(body(items, **more), {})
+    refusal = diagnosis or Diagnosis(Fault.OTHER)
+    return Case(sent, sent, refusal, recalled_for(world, sent, refusal), DEFAULT)
+
+
 def cure_of(
     world: World,
     items: Sequence[Item],
@@ -75,6 +85,11 @@ def repaired(
     world: World, items: Sequence[Item], repairs: Repairs | None = None, **more: Any
 ) -> Repaired:
     """Return a request as it is mended before the first try; by default in every way."""
-    request = read_request(body(items, **more), {})
+    return repaired_body(world, body(items, **more), repairs)
+
+
+def repaired_body(world: World, sent: bytes, repairs: Repairs | None = None) -> Repaired:
+    """Return a body as it is mended before the first try."""
+    request = read_request(sent, {})
     every = Repairs(frozenset(Repair), lambda _: False, keeps_items=request.stores)
     return repair(request, world.recall(request).turns, repairs or every)

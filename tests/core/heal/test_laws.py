@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from proxy.core import spans
 from proxy.core.heal.diagnosis import Diagnosis, Fault
 from proxy.core.heal.order import in_order
-from proxy.core.heal.pieces import body_of, pieces_of
-from proxy.core.request import read_request
 from tests.core.heal.histories import History, histories, refusals, requests
-from tests.core.heal.played import cure_of, repaired
+from tests.core.heal.played import case_of, cure_of, repaired, repaired_body
 from tests.core.world import Item, body, input_of
 
 Refused = tuple[History, list[Item], dict[str, object], Diagnosis]
@@ -107,19 +105,18 @@ def test_repairing_twice_is_repairing_once(requested: Requested) -> None:
     assert said(got) == said(sent)
     assert set(outputs(got)) == set(outputs(sent))
     assert calls(got) == calls(sent)
-    again = read_request(once.body, {})
-    assert repaired(history.world, got, **more).counts == {}
-    assert len(again.places) == len(got)
+    assert repaired_body(history.world, once.body).body is once.body
 
 
 @settings(max_examples=100, deadline=None)
 @given(histories)
 def test_a_clean_history_is_the_very_same_object(history: History) -> None:
     """Nothing to mend costs no copy."""
-    done = repaired(history.world, history.items)
+    sent = body(history.items)
+    done = repaired_body(history.world, sent)
 
     assert done.counts == {}
-    assert done.body == body(history.items)
+    assert done.body is sent
 
 
 @settings(max_examples=200, deadline=None)
@@ -128,23 +125,19 @@ def test_ordering_loses_nothing_and_settles_at_once(requested: Requested) -> Non
     """The pieces stay the same ones; an order is its own order."""
     history, sent, more = requested
     for joins in (False, True):
-        request, spots = _spots(history, body(sent, **more))
-        pieces = pieces_of(request)
-        ordered = in_order(pieces, lambda p: spots.get(p.item.raw), joins=joins)
-        assert Counter(map(id, ordered)) == Counter(map(id, pieces))
+        case = case_of(history.world, sent, **more)
+        ordered = in_order(case.pieces, case.spot, joins=joins)
+        assert Counter(map(id, ordered)) == Counter(map(id, case.pieces))
 
-        once = body_of(request, ordered)
-        again = pieces_of(read_request(once, {}))
-        assert in_order(again, lambda p: spots.get(p.item.raw), joins=joins) == again
+        again = case_of(history.world, input_of(case.body(ordered)), **more)
+        assert in_order(again.pieces, again.spot, joins=joins) == again.pieces
 
 
 @settings(max_examples=100, deadline=None)
 @given(histories)
 def test_an_honest_history_is_in_order(history: History) -> None:
-    """Whatever of it is known."""
-    request, spots = _spots(history, body(history.items))
-    pieces = pieces_of(request)
+    """Whatever of it is known, as long as upstream does not say otherwise."""
+    case = case_of(history.world, history.items)
 
-    for joins in (False, True):
-        assert in_order(pieces, lambda p: spots.get(p.item.raw), joins=joins) == pieces
-    assert body_of(request, pieces) is request.body
+    assert in_order(case.pieces, case.spot, joins=False) == case.pieces
+    assert case.body(case.pieces) is case.sent.body
