@@ -8,7 +8,7 @@ what was not, neighbours do.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from proxy.core.heal.pieces import Piece
@@ -63,21 +63,35 @@ def _units(
     pieces: Sequence[Piece], spot_of: Callable[[Piece], Spot | None], *, joins: bool
 ) -> list[_Unit]:
     captured: dict[bytes, list[tuple[tuple[int, int], int, Piece]]] = defaultdict(list)
-    unknown: list[_Unit] = []
-    is_open = False
+    others: list[Piece] = []
     for n, piece in enumerate(pieces):
-        if piece.item.role in (Role.CLIENT, Role.FRAME):
-            is_open = is_open and joins and piece.is_output
-        elif (spot := spot_of(piece)) is not None:
+        is_said = piece.item.role in (Role.CLIENT, Role.FRAME)
+        spot = spot_of(piece) if not is_said else None
+        if spot is not None:
             captured[spot[0]].append((spot[1], n, piece))
-            is_open = False
         else:
-            if not is_open or (piece.is_reasoning and not unknown[-1].pieces[-1].is_reasoning):
-                unknown.append(_Unit([]))
-            unknown[-1].pieces.append(piece)
-            is_open = True
+            others.append(piece)
     known = [_Unit([piece for *_, piece in sorted(unit, key=_spot)]) for unit in captured.values()]
-    return [*known, *unknown]
+    standing = sorted((*others, *(unit.anchor for unit in known)), key=_place)
+    return [*known, *_unknown(standing, set(others), joins=joins)]
+
+
+def _unknown(standing: Sequence[Piece], others: Collection[Piece], *, joins: bool) -> list[_Unit]:
+    """Tell what was not captured by what stands between; of a captured unit, its anchor does."""
+    units: list[_Unit] = []
+    is_open = is_answered = False
+    for piece in standing:
+        if piece not in others:
+            is_open = False
+        elif piece.item.role in (Role.CLIENT, Role.FRAME):
+            is_open = is_open and joins and piece.is_output
+            is_answered = True
+        else:
+            if not is_open or (piece.is_reasoning and is_answered):
+                units.append(_Unit([]))
+            units[-1].pieces.append(piece)
+            is_open, is_answered = True, False
+    return units
 
 
 def _answer(pieces: Sequence[Piece], by_anchor: dict[Piece, _Unit]) -> None:
