@@ -81,13 +81,13 @@ class Events:
 
 
 def first_event(stream: bytes) -> bytes | None:
-    """
-    Return the data of a stream's first event; None while that is not whole.
-
-    b"" where a comment comes first.
-    """
-    end = _END.search(stream)
-    return _data(stream[: end.start()]) if end is not None else None
+    """Return the data of a stream's first event, behind comments; None while it is not whole."""
+    start = 0
+    for end in _END.finditer(stream):
+        if data := _data(stream[start : end.start()]):
+            return data
+        start = end.end()
+    return None
 
 
 def _data(frame: bytes) -> bytes:

@@ -280,7 +280,8 @@ FIRST = [
     pytest.param(b'event: error\ndata: {"a":1}\n\ndata: x', b'{"a":1}', id="whole"),
     pytest.param(b"data: a\r\ndata: b\r\n\r\n", b"a\nb", id="two-lines"),
     pytest.param(b"\xef\xbb\xbfdata: a\n\n", b"a", id="byte-order-mark"),
-    pytest.param(b": ping\n\ndata: a\n\n", b"", id="comment"),
+    pytest.param(b": ping\n\n", None, id="comment"),
+    pytest.param(b": ping\n\ndata: a\n\ndata: b\n\n", b"a", id="behind-a-comment"),
 ]
 
 

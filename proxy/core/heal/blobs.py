@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from proxy.core import spans
 from proxy.core.heal.case import Case
-from proxy.core.heal.pieces import Piece, dropped, runs_of
+from proxy.core.heal.pieces import Piece, by_value, dropped, runs_of
 from proxy.core.include import exclude_edit
 from proxy.core.items import Role
 from proxy.core.request import read_request
@@ -31,12 +31,19 @@ def without_blobs(case: Case) -> bytes | None:
     if case.diagnosis.is_bound:
         return case.body(_unnamed(case))
     named = set(_named(case))
+    damaged = {piece for piece in named if _is_damaged(case, piece)}
+    if damaged:
+        for piece in damaged:
+            piece.raw = case.captured(piece)
+        return case.body(case.pieces)
     ours = case.added() & set(sealed)
     if ours and (not named or named & ours):
         refused = ours
     else:
         foreign = {p for p in sealed if not case.policy.profile.is_own_blob(p.item.blob)}
-        doubtful = {piece for piece in sealed if not _is_trusted(case, piece)}
+        # Where one that was captured is refused, no other can be relied on.
+        is_all = any(case.thought(piece) is not None for piece in named)
+        doubtful = {piece for piece in sealed if is_all or not _is_trusted(case, piece)}
         refused = named | doubtful if named else foreign or doubtful or set(sealed)
     for run in runs_of(case.pieces):
         # Where upstream keeps the items the id says it all; elsewhere a hosted item of the group,
@@ -91,10 +98,10 @@ def without_include(case: Case) -> bytes | None:
 def _digests(case: Case, pieces: Iterable[Piece]) -> set[bytes]:
     found = set()
     for piece in pieces:
-        found.add(blob_digest(piece.item))
+        digest = blob_digest(piece.item)
         thought = case.thought(piece)
-        if thought is not None:
-            found.update(thought.part.blobs)
+        known = thought.part.blobs if thought is not None else ()
+        found |= {digest, *known} if digest in known else {digest}
     return found
 
 
@@ -107,11 +114,25 @@ def _named(case: Case) -> list[Piece]:
     subject, ends = case.diagnosis.subject, case.diagnosis.ends
     sealed = _sealed(case)
     if subject:
-        return [piece for piece in sealed if piece.item.id == subject]
+        return [piece for piece in sealed if subject in (piece.item.id, _captured_id(case, piece))]
     if ends is None:
         return []
     head, tail = ends
     return [p for p in sealed if p.item.blob.startswith(head) and p.item.blob.endswith(tail)]
+
+
+def _captured_id(case: Case, piece: Piece) -> str:
+    """Return the id of reasoning that goes without: upstream knows it by what is sealed in it."""
+    thought = case.thought(piece) if not piece.item.id else None
+    return thought.part.id if thought is not None else ""
+
+
+def _is_damaged(case: Case, piece: Piece) -> bool:
+    """Tell whether a blob is none that upstream gave for the item, and a good one is kept."""
+    thought = case.thought(piece)
+    if thought is None or blob_digest(piece.item) in thought.part.blobs:
+        return False
+    return case.is_own(thought.turn) and bool(case.captured(piece))
 
 
 def _is_trusted(case: Case, piece: Piece) -> bool:
@@ -125,11 +146,7 @@ def _unnamed(case: Case) -> list[Piece]:
     for run in runs_of(case.pieces):
         if any(not piece.item.blob for piece in run.reasoning):
             continue
-        for piece in run.reasoning:
-            piece.leave_out("id")
-        for piece in run.group:
-            if piece.item.role is Role.MODEL and piece.item.id_is_optional:
-                piece.leave_out("id")
+        by_value(run)
     return case.pieces
 
 

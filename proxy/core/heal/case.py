@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 from proxy.core.forms import in_form
 from proxy.core.heal.diagnosis import Diagnosis
-from proxy.core.heal.order import Spot
-from proxy.core.heal.pieces import Piece, body_of, pieces_of
+from proxy.core.heal.pieces import Piece, Spot, body_of, pieces_of
 from proxy.core.heal.thoughts import Thought, Thoughts
 from proxy.core.identity import Recognised, recognise
 from proxy.core.inject import Policy
@@ -60,8 +59,10 @@ class Case:
 
     def spot(self, piece: Piece) -> Spot | None:
         """Return where a piece stood in its turn."""
+        if piece.spot is not None:
+            return piece.spot
         if (thought := self.thought(piece)) is not None:
-            return thought.turn.id, (thought.k, thought.n - len(thought.follower.run))
+            return thought.turn.id, thought.place
         match = self.recognised.matches.get(piece.index) if piece.index is not None else None
         return (match.turn.id, (match.k, 0)) if match is not None else None
 

@@ -109,6 +109,7 @@ _TABLE = (
         r" must be passed back|Missing `reasoning_content`|reasoning_content is missing",
     ),
     _row(Fault.BAD_ID, r"Invalid 'input\[(?P<index>\w+)\]\.id'"),
+    _row(Fault.BAD_ID, r"Missing required parameter: 'input\[(?P<index>\w+)\]\.id'"),
     _row(Fault.BAD_ID, r"Invalid 'id': message id must be"),
     _row(
         Fault.LACKS_OUTPUT,

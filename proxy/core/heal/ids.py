@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from proxy.core import spans
 from proxy.core.heal.case import Case
-from proxy.core.heal.pieces import Piece, dropped, runs_of
+from proxy.core.heal.pieces import Piece, by_value, dropped, runs_of
 from proxy.core.items import Item, Role
 from proxy.core.spans import Unspliceable
 
@@ -126,30 +126,45 @@ def completed(case: Case) -> bytes | None:
         not p.item.id.startswith(_WITHOUT_OUTPUT) for p in others
     ):
         return None
+    for run in runs_of(case.pieces):
+        if run.group and others.issuperset(run.group):
+            lost.update(run.reasoning)  # nothing is left that it led to
     left = dropped(case.pieces, lost - others)
     return case.body([piece for piece in left if piece not in others])
 
 
 def with_good_ids(case: Case) -> bytes | None:
-    """Give bad ids back as upstream emitted them where they are demanded; leave the others out."""
-    named_ahead: set[Piece] = set()
-    for run in runs_of(case.pieces):
-        if all(piece.item.id for piece in run.reasoning):
-            named_ahead.update(run.group)
+    """
+    Give bad ids back as upstream emitted them where they are demanded; leave the others out.
+
+    Ids go together: where one of a group cannot be given back, the others go with it.
+    """
+    run_of = {piece: run for run in runs_of(case.pieces) for piece in run.group}
+    subject = next((p for p in case.pieces if p.index == case.diagnosis.index), None)
+    lacks_id = subject is not None and subject.is_reasoning and not subject.item.id
     lost = set()
     for piece in case.pieces:
-        if piece.index != case.diagnosis.index and not _has_bad_id(piece.item):
+        is_lacking = lacks_id and piece.item.role is Role.REASONING and not piece.item.id
+        if piece is not subject and not is_lacking and not _has_bad_id(piece.item):
             continue
-        emitted, thought = case.emitted(piece), case.thought(piece)
-        known = emitted.id if emitted is not None else thought.part.id if thought else ""
-        demanded = piece in named_ahead or not piece.item.id_is_optional
-        if known and known != piece.item.id and demanded:
+        known = _known_id(case, piece)
+        run = run_of.get(piece)
+        is_demanded = run is not None and all(one.item.id for one in run.reasoning)
+        if known != piece.item.id and known and (is_demanded or not piece.item.id_is_optional):
             piece.name(known)
+        elif is_demanded and run is not None and all(one.item.blob for one in run.reasoning):
+            by_value(run)
         elif piece.item.id_is_optional or piece.item.blob:
             piece.leave_out("id")
         elif piece.item.role is Role.REASONING:
             lost.add(piece)
     return case.body(dropped(case.pieces, lost))
+
+
+def _known_id(case: Case, piece: Piece) -> str:
+    """Return the id that upstream gave an item; "" when that is not known."""
+    emitted, thought = case.emitted(piece), case.thought(piece)
+    return emitted.id if emitted is not None else thought.part.id if thought is not None else ""
 
 
 def outputs_without_call(pieces: list[Piece]) -> list[Piece]:

@@ -3,10 +3,20 @@
 from proxy.core.heal.case import Case
 from proxy.core.heal.ids import outputs_without_call
 from proxy.core.heal.order import in_order
-from proxy.core.heal.pieces import Piece, dropped, is_answered, put_in, runs_of
+from proxy.core.heal.pieces import (
+    Piece,
+    Run,
+    Spot,
+    by_value,
+    dropped,
+    is_answered,
+    put_in,
+    runs_of,
+)
 from proxy.core.identity import recognise
 from proxy.core.inject import plan
 from proxy.core.items import Role
+from proxy.core.known import Match
 from proxy.core.request import Request, read_request
 from proxy.core.turns import Emitted
 
@@ -40,13 +50,11 @@ def with_reasoning(case: Case) -> bytes | None:
 
 def with_follower(case: Case) -> bytes | None:
     """Put what reasoning led to back behind it; or let reasoning go without id, or go."""
-    body = _in_order(case, joins=False)
-    if body is not None:
-        return body
+    ordered = in_order(_answering(case, case.pieces), case.spot, joins=False)
     returned: dict[Piece, Piece] = {}
     alone: set[Piece] = set()
     lost: set[Piece] = set()
-    for run in runs_of(case.pieces):
+    for run in runs_of(ordered):
         *others, last = _parts(case, run.reasoning)
         for part in (*others, last):
             if not any(piece.item.id for piece in part):
@@ -54,16 +62,19 @@ def with_follower(case: Case) -> bytes | None:
             follower = _follower(case, part[-1])
             behind = run.group[0] if run.group and part is last else None
             if behind is not None and _is(case, behind, follower):
-                lost.update(_joined(case, part, run.group, follower))
+                lost.update(_joined(case, Run(part, run.group), follower))
             elif follower is not None and _may_return(case, follower):
-                returned[part[-1]] = put_in(follower.raw)
+                returned[part[-1]] = put_in(follower.raw, _spot_behind(case, part[-1]))
             else:
                 (lost if part is last else alone).update(part)
     pieces: list[Piece] = []
-    for piece in case.pieces:
+    for piece in ordered:
         if piece not in alone:
             pieces += [piece, returned[piece]] if piece in returned else [piece]
-    return case.body(_answering(case, _less(pieces, lost)))
+    left = _less(pieces, lost)
+    if lost:  # nobody knows what it led to, so what lacks it now goes by value
+        _name_no_orphans(left)
+    return case.body(left)
 
 
 def with_outputs_behind(case: Case) -> bytes | None:
@@ -78,7 +89,7 @@ def with_calls(case: Case) -> bytes | None:
     """Put a call ahead of its output: from where it stands, or as it was captured."""
     if any(p.item.is_tool and p.item.call_id == case.diagnosis.subject for p in case.pieces):
         return _in_order(case, joins=True)
-    return case.body(_answering(case, case.pieces))
+    return case.body(in_order(_answering(case, case.pieces), case.spot, joins=False))
 
 
 def with_text(case: Case) -> bytes | None:
@@ -121,10 +132,11 @@ def _beside(case: Case) -> bytes | None:
     pieces = list(case.pieces)
     at = {piece.item.id: n for n, piece in enumerate(pieces)}
     reasoning, item = at[case.diagnosis.wanted], at.get(case.diagnosis.subject)
-    if item is None or reasoning == item - 1:
+    if item is None or item in (reasoning, reasoning + 1):
         return None
-    is_shared = reasoning and pieces[reasoning - 1].is_reasoning
-    if reasoning > item or is_shared:
+    is_shared = reasoning > 0 and pieces[reasoning - 1].is_reasoning
+    leads = any(pieces[reasoning] in run.reasoning and run.group for run in runs_of(pieces))
+    if reasoning > item or is_shared or not leads:
         moved = pieces.pop(reasoning)
         pieces.insert(pieces.index(case.pieces[item]), moved)
     else:  # what follows it now would lack it: the item moves instead
@@ -149,24 +161,29 @@ def _parts(case: Case, reasoning: list[Piece]) -> list[list[Piece]]:
     return parts
 
 
+def _spot_behind(case: Case, piece: Piece) -> Spot | None:
+    spot = case.spot(piece)
+    return (spot[0], (spot[1][0], 0)) if spot is not None else None
+
+
 def _follower(case: Case, piece: Piece) -> Emitted | None:
     thought = case.thought(piece)
     return thought.follower if thought is not None else None
 
 
-def _joined(
-    case: Case, reasoning: list[Piece], group: list[Piece], follower: Emitted | None
-) -> list[Piece]:
+def _joined(case: Case, run: Run, follower: Emitted | None) -> list[Piece]:
     """Join reasoning and what stands behind it, by both ids or by none; return what has to go."""
-    if group[0].item.id:
+    behind = run.group[0]
+    is_named = any(piece.item.id == case.diagnosis.subject for piece in run.reasoning)
+    if behind.item.id and not (is_named and follower is None):
         return []  # a pair, as far as anyone can tell
-    if follower is not None and case.sent.stores and group[0].item.takes_id:
-        group[0].name(follower.id)
+    if follower is not None and case.sent.stores and behind.item.takes_id:
+        behind.name(follower.id)
         return []
-    if all(piece.item.blob for piece in reasoning):
-        _by_value(reasoning, group)
+    if all(piece.item.blob for piece in run.reasoning):
+        by_value(run)
         return []
-    return reasoning
+    return run.reasoning
 
 
 def _without_orphans(case: Case) -> list[Piece]:
@@ -178,7 +195,7 @@ def _without_orphans(case: Case) -> list[Piece]:
         if subject not in run.group:
             covered.update(run.group)
         elif all(one.item.blob for one in run.reasoning):
-            _by_value(run.reasoning, run.group)
+            by_value(run)
         else:
             lost.update(run.reasoning)
     kinds = {subject.item.type} if subject is not None else ()
@@ -193,11 +210,11 @@ def _without_orphans(case: Case) -> list[Piece]:
     return [piece for piece in _less(case.pieces, lost) if piece not in gone]
 
 
-def _by_value(reasoning: list[Piece], group: list[Piece]) -> None:
-    for piece in reasoning:
-        piece.leave_out("id")
-    for piece in group:
-        if piece.item.role is Role.MODEL and piece.item.id_is_optional:
+def _name_no_orphans(pieces: list[Piece]) -> None:
+    """Leave out the ids of what has no reasoning ahead of it, where the API takes it without."""
+    covered = {piece for run in runs_of(pieces) for piece in run.group}
+    for piece in pieces:
+        if piece.item.role is Role.MODEL and piece.item.id_is_optional and piece not in covered:
             piece.leave_out("id")
 
 
@@ -206,25 +223,36 @@ def _less(pieces: list[Piece], lost: set[Piece]) -> list[Piece]:
 
 
 def _answering(case: Case, pieces: list[Piece]) -> list[Piece]:
-    """Put captured calls, with their reasoning, ahead of outputs whose call is not there."""
-    present = {piece.item.id for piece in pieces} - {""}
+    """Put captured calls, with their reasoning, ahead of the outputs that lack them."""
+    present = {piece.item.id for piece in pieces if piece.item.role is not Role.REFERENCE} - {""}
     orphans = set(outputs_without_call(pieces))
     answering: list[Piece] = []
+    added: set[str] = set()
     for piece in pieces:
         call = _captured_call(case, piece.item.call_id) if piece in orphans else None
         if call is not None:
-            answering += [put_in(case.sendable(p)) for p in call.run if p.id not in present]
-            answering.append(put_in(call.raw))
+            run = call.emitted.run
+            for n, part in enumerate(run):
+                if part.id not in present:
+                    spot = call.turn.id, (call.k, n - len(run))
+                    answering.append(put_in(case.sendable(part), spot))
+            answering.append(put_in(call.emitted.raw, (call.turn.id, (call.k, 0))))
+            added |= {call.emitted.id, *(part.id for part in run)}
         answering.append(piece)
-    return answering
+    # A reference cannot stand for a call whose output is there, nor beside what it stands for.
+    return [
+        piece
+        for piece in answering
+        if piece.item.role is not Role.REFERENCE or piece.item.id not in added
+    ]
 
 
-def _captured_call(case: Case, call_id: str) -> Emitted | None:
+def _captured_call(case: Case, call_id: str) -> Match | None:
     """Return the one captured call of that name; None when there is none, or more than one."""
     found = [
-        item
+        Match(turn, k)
         for turn in case.recalled.turns
-        for item in turn.items
+        for k, item in enumerate(turn.items)
         if item.call_id == call_id and item.raw and item.type != "message"
     ]
     return found[0] if len(found) == 1 else None

@@ -18,13 +18,18 @@ from proxy.core.spans import Edit, Unspliceable
 __all__ = [
     "Piece",
     "Run",
+    "Spot",
     "body_of",
+    "by_value",
     "dropped",
     "is_answered",
     "pieces_of",
     "put_in",
     "runs_of",
 ]
+
+# Of an item that was captured: its turn, and where it stood in it; reasoning sorts ahead.
+Spot = tuple[bytes, tuple[int, int]]
 
 # What the model does and somebody else answers; all else stands for itself.
 _ANSWERED = frozenset(
@@ -51,11 +56,13 @@ class Piece:
         item: As it came; as it was captured where it is put in.
         raw: Its JSON as it shall go out.
         index: Its place in the request; None where it is put in.
+        spot: Where it stood in its turn, if it is put in: turn, and what its place sorts by.
     """
 
     item: Item
     raw: bytes
     index: int | None = None
+    spot: Spot | None = None
 
     @property
     def is_reasoning(self) -> bool:
@@ -109,9 +116,9 @@ def pieces_of(request: Request) -> list[Piece]:
     return [Piece(place.item, place.item.raw, n) for n, place in enumerate(request.places)]
 
 
-def put_in(raw: bytes) -> Piece:
+def put_in(raw: bytes, spot: Spot | None) -> Piece:
     """Return a captured item as a piece."""
-    return Piece(read_item(raw), raw)
+    return Piece(read_item(raw), raw, spot=spot)
 
 
 def body_of(request: Request, pieces: Sequence[Piece]) -> bytes:
@@ -154,6 +161,15 @@ def runs_of(pieces: Sequence[Piece]) -> Iterator[Run]:
             run, has_output = Run(), False
     if run.reasoning:
         yield run
+
+
+def by_value(run: Run) -> None:
+    """Leave the ids of a run and its group out: then nothing is paired by them."""
+    for piece in run.reasoning:
+        piece.leave_out("id")
+    for piece in run.group:
+        if piece.item.role is Role.MODEL and piece.item.id_is_optional:
+            piece.leave_out("id")
 
 
 def dropped(pieces: Sequence[Piece], refused: Collection[Piece]) -> list[Piece]:

@@ -86,10 +86,22 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
         counts[Repair.FOREIGN] += len(foreign)
         pieces = dropped(pieces, foreign)
     if Repair.DANGLING in allowed:
-        while pieces and pieces[-1].item.role is Role.REASONING:
-            pieces = pieces[:-1]
-            counts[Repair.DANGLING] += 1
+        left = _less_dangling(pieces, Thoughts(turns))
+        counts[Repair.DANGLING] += len(pieces) - len(left)
+        pieces = left
     return Repaired(body_of(request, pieces), +counts)
+
+
+def _less_dangling(pieces: list[Piece], thoughts: Thoughts) -> list[Piece]:
+    """Leave reasoning at the end out, unless what it led to stands somewhere else."""
+    names = {name for piece in pieces for name in (piece.item.id, piece.item.call_id) if name}
+    end = len(pieces)
+    while end and pieces[end - 1].item.role is Role.REASONING:
+        thought = thoughts.of(pieces[end - 1].item)
+        if thought is not None and {thought.follower.id, thought.follower.call_id} & names:
+            return pieces  # out of order, which upstream will tell
+        end -= 1
+    return pieces[:end]
 
 
 def _complete(pieces: Sequence[Piece], thoughts: Thoughts, model: str) -> int:

@@ -23,6 +23,11 @@ class Thought(NamedTuple):
         return self.turn.items[self.k].run[self.n]
 
     @property
+    def place(self) -> tuple[int, int]:
+        """What its place in the turn sorts by: ahead of the k-th item, which is at (k, 0)."""
+        return self.k, self.n - len(self.follower.run)
+
+    @property
     def follower(self) -> Emitted:
         """What it led to."""
         return self.turn.items[self.k]

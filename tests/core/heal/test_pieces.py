@@ -55,7 +55,7 @@ WRITTEN = [
 def test_what_is_not_touched_stays_as_it_came(order: str, want: bytes) -> None:
     """White space between two neighbours included; new neighbours have a comma alone."""
     request = read_request(SPACED, {})
-    named = {piece.item.id: piece for piece in pieces_of(request)} | {"p": put_in(b'{"x":1}')}
+    named = {piece.item.id: piece for piece in pieces_of(request)} | {"p": put_in(b'{"x":1}', None)}
 
     got = body_of(request, [named[name] for name in order])
 
@@ -84,7 +84,7 @@ NAMED = [
 @pytest.mark.parametrize(("raw", "name", "want"), NAMED)
 def test_an_id_is_given_in_place_of_any_other(raw: bytes, name: str, want: bytes) -> None:
     """What readers could disagree on stays as it is."""
-    piece = put_in(raw)
+    piece = put_in(raw, None)
     piece.name(name)
 
     assert piece.raw == want
@@ -92,7 +92,7 @@ def test_an_id_is_given_in_place_of_any_other(raw: bytes, name: str, want: bytes
 
 def test_what_cannot_be_cut_stays_as_it_is() -> None:
     """A key twice: nobody knows which of the two is meant."""
-    piece = put_in(b'{"id":"a","id":"b","type":"m"}')
+    piece = put_in(b'{"id":"a","id":"b","type":"m"}', None)
     piece.leave_out("id")
 
     assert piece.raw == b'{"id":"a","id":"b","type":"m"}'
