@@ -8,7 +8,7 @@ what was not, neighbours do.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from proxy.core.heal.pieces import Piece, Spot
@@ -62,23 +62,41 @@ def _units(
 ) -> list[_Unit]:
     """Return every unit, in the order in which they begin to speak."""
     captured: dict[bytes, list[tuple[tuple[int, int], int]]] = defaultdict(list)
-    unknown: list[list[Piece]] = []
-    is_open = False
+    others: list[Piece] = []
     for n, piece in enumerate(pieces):
-        if piece.item.role in (Role.CLIENT, Role.FRAME):
-            is_open = is_open and joins and piece.is_output
-        elif (spot := spot_of(piece)) is not None:
+        is_said = piece.item.role in (Role.CLIENT, Role.FRAME)
+        spot = spot_of(piece) if not is_said else None
+        if spot is not None:
             captured[spot[0]].append((spot[1], n))
-            is_open = False
         else:
-            if not is_open or (piece.is_reasoning and not unknown[-1][-1].is_reasoning):
-                unknown.append([])
-            unknown[-1].append(piece)
-            is_open = True
-    known = [[pieces[n] for _, n in sorted(unit)] for unit in captured.values()]
+            others.append(piece)
     at = {piece: n for n, piece in enumerate(pieces)}
-    units = [_Unit(unit, _anchor(unit, at)) for unit in (*known, *unknown)]
+    known = [[pieces[n] for _, n in sorted(unit)] for unit in captured.values()]
+    units = [_Unit(unit, _anchor(unit, at)) for unit in known]
+    standing = sorted((*others, *(unit.anchor for unit in units)), key=lambda piece: at[piece])
+    unknown = _unknown(standing, set(others), joins=joins)
+    units += [_Unit(unit, _anchor(unit, at)) for unit in unknown]
     return sorted(units, key=lambda unit: at[unit.anchor])
+
+
+def _unknown(
+    standing: Sequence[Piece], others: Collection[Piece], *, joins: bool
+) -> list[list[Piece]]:
+    """Tell what was not captured by what stands between; of a captured unit, its anchor does."""
+    units: list[list[Piece]] = []
+    is_open = is_answered = False
+    for piece in standing:
+        if piece not in others:
+            is_open = False
+        elif piece.item.role in (Role.CLIENT, Role.FRAME):
+            is_open = is_open and joins and piece.is_output
+            is_answered = True
+        else:
+            if not is_open or (piece.is_reasoning and is_answered):
+                units.append([])
+            units[-1].append(piece)
+            is_open, is_answered = True, False
+    return units
 
 
 def _anchor(unit: Sequence[Piece], at: Mapping[Piece, int]) -> Piece:

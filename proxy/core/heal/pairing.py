@@ -3,7 +3,16 @@
 from proxy.core.heal.case import Case
 from proxy.core.heal.ids import outputs_without_call
 from proxy.core.heal.order import in_order
-from proxy.core.heal.pieces import Piece, Run, Spot, by_value, dropped, put_in, runs_of
+from proxy.core.heal.pieces import (
+    Piece,
+    Run,
+    Spot,
+    by_value,
+    dropped,
+    is_answered,
+    put_in,
+    runs_of,
+)
 from proxy.core.identity import recognise
 from proxy.core.inject import plan
 from proxy.core.items import Role
@@ -18,21 +27,6 @@ __all__ = [
     "with_reasoning",
     "with_text",
 ]
-
-# Items that stand for themselves: no other item answers them.
-_ANSWERED = frozenset(
-    {
-        "function_call",
-        "custom_tool_call",
-        "computer_call",
-        "local_shell_call",
-        "shell_call",
-        "apply_patch_call",
-        "tool_search_call",
-        "mcp_approval_request",
-        "program",
-    }
-)
 
 
 def with_reasoning(case: Case) -> bytes | None:
@@ -138,10 +132,11 @@ def _beside(case: Case) -> bytes | None:
     pieces = list(case.pieces)
     at = {piece.item.id: n for n, piece in enumerate(pieces)}
     reasoning, item = at[case.diagnosis.wanted], at.get(case.diagnosis.subject)
-    if item is None or reasoning == item - 1:
+    if item is None or item in (reasoning, reasoning + 1):
         return None
-    is_shared = reasoning and pieces[reasoning - 1].is_reasoning
-    if reasoning > item or is_shared:
+    is_shared = reasoning > 0 and pieces[reasoning - 1].is_reasoning
+    leads = any(pieces[reasoning] in run.reasoning and run.group for run in runs_of(pieces))
+    if reasoning > item or is_shared or not leads:
         moved = pieces.pop(reasoning)
         pieces.insert(pieces.index(case.pieces[item]), moved)
     else:  # what follows it now would lack it: the item moves instead
@@ -203,14 +198,14 @@ def _without_orphans(case: Case) -> list[Piece]:
             by_value(run)
         else:
             lost.update(run.reasoning)
-    kinds = {subject.item.type} if subject is not None and not subject.item.id_is_optional else ()
+    kinds = {subject.item.type} if subject is not None else ()
     gone: set[Piece] = set()
     for piece in case.pieces:
         if piece.item.role is not Role.MODEL or piece in covered:
             continue
         if piece.item.id_is_optional:
             piece.leave_out("id")
-        elif piece.item.type in kinds:
+        elif piece.item.type in kinds and not is_answered(piece.item.type, piece.item.call_id):
             gone.add(piece)  # hosted, and whole in itself: no output of it stays behind
     return [piece for piece in _less(case.pieces, lost) if piece not in gone]
 
@@ -282,6 +277,6 @@ def _may_return(case: Case, follower: Emitted) -> bool:
     """
     if not follower.raw or follower.type == "message":
         return False
-    if follower.type not in _ANSWERED:
+    if not is_answered(follower.type, follower.call_id):
         return True
     return any(piece.is_output and piece.item.call_id == follower.call_id for piece in case.pieces)

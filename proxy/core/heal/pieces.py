@@ -6,7 +6,7 @@ Bytes that are not touched stay as they came, the white space between two neighb
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -22,6 +22,7 @@ __all__ = [
     "body_of",
     "by_value",
     "dropped",
+    "is_answered",
     "pieces_of",
     "put_in",
     "runs_of",
@@ -29,6 +30,21 @@ __all__ = [
 
 # Of an item that was captured: its turn, and where it stood in it; reasoning sorts ahead.
 Spot = tuple[bytes, tuple[int, int]]
+
+# What the model does and somebody else answers; all else stands for itself.
+_ANSWERED = frozenset(
+    {
+        "function_call",
+        "custom_tool_call",
+        "computer_call",
+        "local_shell_call",
+        "shell_call",
+        "apply_patch_call",
+        "tool_search_call",
+        "mcp_approval_request",
+        "program",
+    }
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -68,17 +84,31 @@ class Piece:
 
     def name(self, item_id: str) -> None:
         """Give it an id, in place of any that it has."""
-        self.leave_out("id")
-        comma = b"" if self.raw[1:].lstrip(b" \t\r\n")[:1] == b"}" else b","
-        self.raw = b'{"id":' + msgspec.json.encode(item_id) + comma + self.raw[1:]
+        try:
+            raw = spans.without(self.raw, ("id",))
+        except Unspliceable:
+            return
+        comma = b"" if raw[1:].lstrip(b" \t\r\n")[:1] == b"}" else b","
+        self.raw = b'{"id":' + msgspec.json.encode(item_id) + comma + raw[1:]
 
 
 @dataclass(slots=True)
 class Run:
-    """Consecutive reasoning, and the model's items behind it up to whoever speaks next."""
+    """
+    Consecutive reasoning, and the model's items behind it up to whoever speaks next.
 
-    reasoning: list[Piece]
-    group: list[Piece]
+    Attributes:
+        later: The model's items that only outputs stand ahead of: they may be of the same group.
+    """
+
+    reasoning: list[Piece] = field(default_factory=list)
+    group: list[Piece] = field(default_factory=list)
+    later: list[Piece] = field(default_factory=list)
+
+
+def is_answered(kind: str, call_id: str) -> bool:
+    """Tell whether an output belongs to such an item: half of a unit is never removed."""
+    return bool(call_id) or kind in _ANSWERED
 
 
 def pieces_of(request: Request) -> list[Piece]:
@@ -112,20 +142,23 @@ def body_of(request: Request, pieces: Sequence[Piece]) -> bytes:
 
 def runs_of(pieces: Sequence[Piece]) -> Iterator[Run]:
     """Yield every run of reasoning, with what it leads to by its place; () where that is none."""
-    run = Run([], [])
+    run = Run()
+    has_output = False
     for piece in pieces:
         if piece.is_reasoning:
-            if run.group:
+            if run.group or has_output:
                 yield run
-                run = Run([], [])
+                run, has_output = Run(), False
             run.reasoning.append(piece)
+        elif not run.reasoning:
+            continue
         elif piece.item.role in (Role.MODEL, Role.REFERENCE):
-            if run.reasoning:
-                run.group.append(piece)
+            (run.later if has_output else run.group).append(piece)
+        elif piece.is_output:
+            has_output = True
         else:
-            if run.reasoning:
-                yield run
-            run = Run([], [])
+            yield run
+            run, has_output = Run(), False
     if run.reasoning:
         yield run
 
@@ -157,14 +190,18 @@ def dropped(pieces: Sequence[Piece], refused: Collection[Piece]) -> list[Piece]:
                 piece.leave_out("id")
             else:
                 gone.add(piece)
-        is_whole = gone.issuperset(run.reasoning)
-        for piece in run.group:
-            if piece.item.role is Role.MODEL and piece.item.id:
-                if piece.item.id_is_optional:
-                    piece.leave_out("id")
-                elif is_whole:
-                    gone.add(piece)
+        for piece in (*run.group, *run.later):
+            if piece.item.role is Role.MODEL and piece.item.id_is_optional:
+                piece.leave_out("id")
+        if gone.issuperset(run.reasoning):
+            gone.update(piece for piece in run.group if _is_hosted(piece.item))
     return [piece for piece in pieces if piece not in gone]
+
+
+def _is_hosted(item: Item) -> bool:
+    """Tell whether the model did it alone, and it has an id that the API demands."""
+    is_own = item.role is Role.MODEL and not item.id_is_optional
+    return is_own and bool(item.id) and not is_answered(item.type, item.call_id)
 
 
 def _between(request: Request, before: int | None, index: int | None) -> bytes:
