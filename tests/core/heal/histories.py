@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -12,7 +13,13 @@ from tests.core.world import Item, World, body, call, message, output, reasoning
 SHAPES = ["R C", "R C C", "C", "R M", "M", "R M C", "R R C", "R W R C", "R C R C", "R W R M", "S"]
 STATEFUL = {"previous_response_id": "resp_0000000000001"}
 # What a request says besides its input.
-MORE = [{}, {"store": True}, {"store": False}, {"model": "o4-mini"}, {"store": False, **STATEFUL}]
+MORE: list[dict[str, Any]] = [
+    {},
+    {"store": True},
+    {"store": False},
+    {"model": "o4-mini"},
+    {"store": False, **STATEFUL},
+]
 
 
 @dataclass
@@ -104,14 +111,14 @@ def changed(items: list[Item], operations: list[tuple[str, int, int]]) -> list[I
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> tuple[History, list[Item], dict[str, object]]:
+def requests(draw: st.DrawFn) -> tuple[History, list[Item], dict[str, Any]]:
     """Draw a history, what a client makes of it, and what it says besides."""
     history = draw(histories)
     return history, changed(history.items, draw(_OPERATIONS)), draw(st.sampled_from(MORE))
 
 
 @st.composite
-def refusals(draw: st.DrawFn) -> tuple[History, list[Item], dict[str, object], Diagnosis]:
+def refusals(draw: st.DrawFn) -> tuple[History, list[Item], dict[str, Any], Diagnosis]:
     """Draw a request, and any refusal of it."""
     history, sent, more = draw(requests())
     names = [str(item[key]) for item in sent for key in ("id", "call_id") if key in item]

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from typing import Any
 
 from hypothesis import given, settings
 
@@ -12,8 +13,8 @@ from tests.core.heal.histories import History, histories, refusals, requests
 from tests.core.heal.played import case_of, cure_of, repaired, repaired_body
 from tests.core.world import Item, body, input_of
 
-Refused = tuple[History, list[Item], dict[str, object], Diagnosis]
-Requested = tuple[History, list[Item], dict[str, object]]
+Refused = tuple[History, list[Item], dict[str, Any], Diagnosis]
+Requested = tuple[History, list[Item], dict[str, Any]]
 
 # What may be left out of an item that stays.
 LEFT_OUT = ("id", "encrypted_content", "content", "status")

@@ -1,0 +1,157 @@
+"""Before the first try only what is certain is mended."""
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from proxy.core.heal.repair import Repair, Repairs
+from tests.core.heal.played import (
+    ASK,
+    MORE,
+    hollow,
+    nameless,
+    reference,
+    repaired,
+    repaired_body,
+    world_of,
+)
+from tests.core.heal.test_blobs import digest_of
+from tests.core.world import Item, World, body, call, input_of, message, output, reasoning, search
+
+R1, R2 = reasoning("1"), reasoning("2")
+C1, C2 = call("1"), call("2")
+O1, O2 = output(C1, "one"), output(C2, "two")
+SAID, WS = message("1", "Sunny."), search("1")
+NOTE: Item = {"type": "message", "role": "user", "id": "msg_9", "content": "Hi"}
+UNSTORED, OTHER_MODEL = {"store": False}, {"model": "o4-mini"}
+D, H, F, END = Repair.DUPLICATES, Repair.HOLLOW, Repair.FOREIGN, Repair.DANGLING
+
+# (turns captured, what the request says, what the client sends, what goes out, what was mended)
+REPAIRED: list[Any] = [
+    pytest.param([], {}, [R1, C1, O1, R1], [R1, C1, O1], {D: 1}, id="reasoning-twice"),
+    pytest.param([], {}, [C1, O1, C1, O1], [C1, O1], {D: 2}, id="call-with-its-output"),
+    pytest.param([], {}, [SAID, MORE, SAID], [SAID, MORE], {D: 1}, id="message-twice"),
+    pytest.param([], {}, [NOTE, NOTE], [NOTE, NOTE], {}, id="what-users-say-twice"),
+    pytest.param([], {}, [C1, C1, O1, O2, MORE], [C1, O1, O2, MORE], {D: 1}, id="call-alone"),
+    pytest.param(
+        [],
+        {},
+        [SAID, {**SAID, "content": "x"}],
+        [SAID, {**SAID, "content": "x"}],
+        {},
+        id="not-to-the-letter",
+    ),
+    pytest.param(
+        [],
+        {},
+        [C1, O1, C1, {**O1, "output": "two"}],
+        [C1, O1, C1, {**O1, "output": "two"}],
+        {},
+        id="called-twice",
+    ),
+    pytest.param([[R1, C1]], UNSTORED, [hollow(R1), C1], [R1, C1], {H: 1}, id="hollow"),
+    pytest.param([[R1, C1]], UNSTORED, [reference(R1), C1], [R1, C1], {H: 1}, id="reference"),
+    pytest.param([[R1, C1]], {}, [hollow(R1), C1], [hollow(R1), C1], {}, id="hollow-but-kept"),
+    pytest.param([], UNSTORED, [hollow(R1), C1], [hollow(R1), C1], {}, id="hollow-unknown"),
+    pytest.param(
+        [[R1, SAID]], UNSTORED, [R1, reference(SAID)], [R1, reference(SAID)], {}, id="of-a-message"
+    ),
+    pytest.param(
+        [[R1, C1]],
+        {**UNSTORED, **OTHER_MODEL},
+        [hollow(R1), C1],
+        [hollow(R1), C1],
+        {},
+        id="hollow-other-model",
+    ),
+    pytest.param([[R1, C1]], OTHER_MODEL, [R1, C1, O1], [nameless(C1), O1], {F: 1}, id="foreign"),
+    pytest.param([[R1, C1]], {"model": ""}, [R1, C1, O1], [R1, C1, O1], {}, id="no-model"),
+    pytest.param([], OTHER_MODEL, [R1, C1, O1], [R1, C1, O1], {}, id="foreign-but-unknown"),
+    pytest.param([], {}, [ASK, R1], [ASK], {END: 1}, id="dangling"),
+    pytest.param([], {}, [SAID, R1, R2], [SAID], {END: 2}, id="dangling-run"),
+    pytest.param([[R1, C1]], {}, [C1, O1, R1], [C1, O1, R1], {}, id="out-of-order"),
+    pytest.param([[R1, SAID]], {}, [ASK, R1], [ASK], {END: 1}, id="dangling-and-known"),
+    pytest.param([], {}, [ASK, MORE], [ASK, MORE], {}, id="nothing"),
+]
+
+
+@pytest.mark.parametrize(("turns", "more", "sent", "want", "counts"), REPAIRED)
+def test_what_is_certain_is_mended(
+    turns: list[list[Item]],
+    more: dict[str, Any],
+    sent: list[Item],
+    want: list[Item],
+    counts: dict[Repair, int],
+) -> None:
+    """Each repair touches what it is for, and is counted."""
+    done = repaired(world_of(*turns), [ASK, *sent], **more)
+
+    assert input_of(done.body) == [ASK, *want]
+    assert done.counts == counts
+
+
+@pytest.mark.parametrize(("turns", "more", "sent", "want", "counts"), REPAIRED)
+def test_each_repair_may_be_switched_off(
+    turns: list[list[Item]],
+    more: dict[str, Any],
+    sent: list[Item],
+    want: list[Item],
+    counts: dict[Repair, int],
+) -> None:
+    """Then nothing of its kind is done."""
+    for switched_off in Repair:
+        left = frozenset(Repair) - {switched_off}
+        repairs = Repairs(left, lambda _: False, keeps_items=more.get("store", True))
+        done = repaired(world_of(*turns), [ASK, *sent], repairs, **more)
+
+        assert switched_off not in done.counts
+        if switched_off not in counts:
+            assert done.counts == counts
+            assert input_of(done.body) == [ASK, *want]
+
+
+def every(refused: Collection[bytes] = (), **more: Any) -> Repairs:
+    """Return all repairs, where these blobs are known to be refused."""
+    return Repairs(frozenset(Repair), refused.__contains__, **more)
+
+
+def test_what_was_refused_is_not_sent_again() -> None:
+    """Whoever it is from; nor is it put where only its id stood."""
+    refused = every([digest_of(R1)])
+    sent = [ASK, R1, C1, O1, R2, C2, O2]
+
+    assert input_of(repaired(World(), sent, refused).body) == [ASK, nameless(C1), O1, R2, C2, O2]
+    keeping_nothing = every([digest_of(R1)], keeps_items=False)
+    done = repaired(world_of([R1, C1]), [ASK, hollow(R1), C1, O1], keeping_nothing)
+    assert input_of(done.body) == [ASK, nameless(C1), O1]
+
+
+def test_a_model_known_to_take_no_reasoning_gets_none() -> None:
+    """Whole, hollow or by reference."""
+    sent = [ASK, R1, C1, O1, hollow(R2), SAID, reference(R1), C2, O2]
+
+    assert input_of(repaired(World(), sent, every(takes_reasoning=False)).body) == [
+        ASK,
+        nameless(C1),
+        O1,
+        nameless(SAID),
+        nameless(C2),
+        O2,
+    ]
+
+
+def test_whose_model_is_not_known_is_not_foreign() -> None:
+    """A turn that was retrieved, not made, may name no model: nothing is certain of it."""
+    world = world_of([R1, C1])
+    world.turns = {key: structs.replace(turn, models=()) for key, turn in world.turns.items()}
+
+    assert repaired(world, [ASK, R1, C1, O1]).counts == {}
+
+
+def test_nothing_to_mend_is_the_very_same_object() -> None:
+    """Not an equal one."""
+    for items in ([ASK], [ASK, R1, C1, O1, R2, WS, MORE]):
+        sent = body(items)
+        assert repaired_body(world_of([R1, C1]), sent).body is sent
