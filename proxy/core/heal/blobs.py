@@ -19,6 +19,9 @@ __all__ = [
     "without_reasoning",
 ]
 
+# What reasoning may hold besides its id.
+_HOLDING = ("encrypted_content", "content", "summary")
+
 
 def without_blobs(case: Case) -> bytes | None:
     """
@@ -70,16 +73,15 @@ def lost_blobs(case: Case, body: bytes) -> set[bytes]:
 def without_member(case: Case) -> bytes | None:
     """Leave a member out of all reasoning; what has nothing left goes as a whole."""
     member = case.diagnosis.member
+    index = case.diagnosis.index
+    if any(p.index == index and p.item.role is not Role.REASONING for p in case.pieces):
+        return None  # of another item: reasoning is none of its business
     empty = set()
     for piece in case.pieces:
-        if piece.item.role is not Role.REASONING:
-            continue
-        piece.leave_out(member)
-        found = spans.members(piece.raw)
-        if not any(
-            _has(piece, found, name) for name in ("encrypted_content", "content", "summary")
-        ):
-            empty.add(piece)
+        if piece.item.role is Role.REASONING:
+            piece.leave_out(member)
+            if _is_hollow(piece.raw) and not _is_hollow(piece.item.raw):
+                empty.add(piece)
     return case.body(dropped(case.pieces, empty))
 
 
@@ -150,10 +152,8 @@ def _unnamed(case: Case) -> list[Piece]:
     return case.pieces
 
 
-def _has(piece: Piece, found: dict[str, spans.Member], name: str) -> bool:
-    member = found.get(name)
-    return member is not None and piece.raw[member.start : member.end] not in (
-        b"null",
-        b"[]",
-        b'""',
-    )
+def _is_hollow(raw: bytes) -> bool:
+    """Tell whether nothing is left in reasoning but its id."""
+    found = spans.members(raw)
+    held = [found[name] for name in _HOLDING if name in found]
+    return all(raw[at.start : at.end] in (b"null", b"[]", b'""') for at in held)

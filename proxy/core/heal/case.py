@@ -27,6 +27,8 @@ class Case:
         sent: The request as it was refused.
         given: The request as the client sent it; the same object where nothing was edited.
         pieces: The items of `sent`; cures change them in place, so one Case serves one cure.
+        names: The ids in it.
+        answered: The calls that it has outputs of, by `call_id`.
     """
 
     sent: Request
@@ -36,12 +38,16 @@ class Case:
     policy: Policy
     pieces: list[Piece] = field(init=False)
     recognised: Recognised = field(init=False)
+    names: set[str] = field(init=False)
+    answered: set[str] = field(init=False)
     _thoughts: Thoughts = field(init=False)
 
     def __post_init__(self) -> None:
         """Recognise the items."""
         self.pieces = pieces_of(self.sent)
         self.recognised = recognise(self.sent, self.recalled)
+        self.names = {piece.item.id for piece in self.pieces}
+        self.answered = {piece.item.call_id for piece in self.pieces if piece.is_output}
         self._thoughts = Thoughts(self.recalled.turns)
 
     def body(self, pieces: list[Piece]) -> bytes:
@@ -67,12 +73,16 @@ class Case:
         return (match.turn.id, (match.k, 0)) if match is not None else None
 
     def captured(self, piece: Piece) -> bytes:
-        """Return the whole item that a piece stands for; b"" when it is not known, or not whole."""
+        """
+        Return the whole item that a piece stands for.
+
+        b"" when it is not known, or nothing that the model can read is.
+        """
         thought = self.thought(piece)
         if thought is not None:
             part = thought.part
-            is_whole = part.has_blob or b'"reasoning_text"' in part.raw
-            return self.sendable(part) if is_whole else b""
+            is_whole = part.has_blob or _is_open(part)
+            return self.sendable(part) if is_whole and self.can_go(thought.turn, part) else b""
         emitted = self.emitted(piece)
         return emitted.raw if emitted is not None else b""
 
@@ -84,6 +94,13 @@ class Case:
         """Whether the model that is asked can read what that turn thought."""
         return family(self.sent.model) in turn.models
 
+    def can_go(self, turn: Turn, part: Reasoning) -> bool:
+        """Whether captured reasoning means anything to the model that is asked."""
+        if _is_open(part):
+            return True
+        is_known = part.has_blob or (bool(part.id) and self.sent.stores and turn.is_stored)
+        return is_known and self.is_own(turn)
+
     def added(self) -> set[Piece]:
         """Return the reasoning that we put in."""
         came = Counter(place.item.raw for place in self.given.places)
@@ -94,3 +111,7 @@ class Case:
             elif piece.item.role is Role.REASONING:
                 ours.add(piece)
         return ours
+
+
+def _is_open(part: Reasoning) -> bool:
+    return b'"reasoning_text"' in part.raw

@@ -2,11 +2,11 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from proxy.core import spans
 from proxy.core.heal.case import Case
-from proxy.core.heal.pieces import Piece, by_value, dropped, runs_of
+from proxy.core.heal.pieces import Piece, by_value, dropped, is_answered, runs_of
 from proxy.core.items import Item, Role
 from proxy.core.spans import Unspliceable
 
@@ -52,25 +52,22 @@ def once(pieces: list[Piece], *, exact: bool = False) -> list[Piece]:
         exact: Only copies that are equal to the letter; all else stays as it is.
     """
     copies, others = _repeated(pieces, exact=exact)
-    outputs: dict[str, list[Piece]] = defaultdict(list)
-    for piece in pieces:
-        if piece.is_output:
-            outputs[piece.item.call_id].append(piece)
+    results, repeated = _results(pieces)
     gone: set[Piece] = set()
     for copy in copies:
-        answers = outputs[copy.item.call_id] if copy.item.is_tool and copy.item.call_id else []
-        again = _said_again(answers)
+        call_id = copy.item.call_id if copy.item.is_tool else ""
+        again = next(repeated[call_id], None) if call_id in repeated else None
         if again is not None:
-            answers.remove(again)
             gone |= {copy, again}
-        elif len(answers) > 1:
+        elif len(results[call_id]) > 1:
             others.append(copy)  # called twice, with two results: no copy after all
         else:
             gone.add(copy)
     for piece in () if exact else others:
-        if piece.item.id_is_optional:
+        item = piece.item
+        if item.id_is_optional or item.role in (Role.CLIENT, Role.FRAME):
             piece.leave_out("id")
-        else:
+        elif not is_answered(item.type, item.call_id):
             gone.add(piece)
     return [piece for piece in pieces if piece not in gone]
 
@@ -86,18 +83,25 @@ def _repeated(pieces: list[Piece], *, exact: bool) -> tuple[list[Piece], list[Pi
         if not item.id or before is piece:
             continue
         is_copy = item.raw == before.item.raw if exact else _says_the_same(piece, before)
-        (copies if is_copy else others).append(piece)
+        is_said = item.type == "message" and item.role is not Role.MODEL
+        (copies if is_copy and not is_said else others).append(piece)
     return copies, others
 
 
-def _said_again(outputs: list[Piece]) -> Piece | None:
-    """Return an output that says what one before it says."""
-    said: set[bytes] = set()
-    for piece in outputs:
-        if piece.item.said in said:
-            return piece
-        said.add(piece.item.said)
-    return None
+def _results(
+    pieces: list[Piece],
+) -> tuple[Mapping[str, set[bytes]], Mapping[str, Iterator[Piece]]]:
+    """Return what the outputs of each call say, and those that say it once more."""
+    results: dict[str, set[bytes]] = defaultdict(set)
+    repeated: dict[str, list[Piece]] = defaultdict(list)
+    for piece in pieces:
+        call_id, said = piece.item.call_id, piece.item.said if piece.is_output else b""
+        if not said or not call_id:
+            continue
+        if said in results[call_id]:
+            repeated[call_id].append(piece)
+        results[call_id].add(said)
+    return results, {call_id: iter(outputs) for call_id, outputs in repeated.items()}
 
 
 def completed(case: Case) -> bytes | None:
@@ -106,7 +110,6 @@ def completed(case: Case) -> bytes | None:
 
     None when a call would have to go whose output stays: half of a unit is never removed.
     """
-    subject = case.diagnosis.subject
     lost: set[Piece] = set()
     unnamed = False
     for piece in case.pieces:
@@ -114,10 +117,10 @@ def completed(case: Case) -> bytes | None:
         if item.is_hollow or item.role is Role.REFERENCE:
             whole = case.captured(piece)
             if whole:
-                piece.raw = whole
+                piece.become(whole)
             else:  # what was kept as long is gone as well, and there is one more try alone
                 lost.add(piece)
-        elif item.id == subject:
+        elif item.id == case.diagnosis.subject:
             unnamed = True  # it is whole, and upstream looks its id up all the same
     if unnamed:
         _leave_ids_out(case)
@@ -139,7 +142,7 @@ def with_good_ids(case: Case) -> bytes | None:
 
     Ids go together: where one of a group cannot be given back, the others go with it.
     """
-    run_of = {piece: run for run in runs_of(case.pieces) for piece in run.group}
+    run_of = {p: run for run in runs_of(case.pieces) for p in (*run.reasoning, *run.group)}
     subject = next((p for p in case.pieces if p.index == case.diagnosis.index), None)
     lacks_id = subject is not None and subject.is_reasoning and not subject.item.id
     lost = set()
@@ -150,11 +153,12 @@ def with_good_ids(case: Case) -> bytes | None:
         known = _known_id(case, piece)
         run = run_of.get(piece)
         is_demanded = run is not None and all(one.item.id for one in run.reasoning)
+        is_sealed = run is not None and all(one.item.blob for one in run.reasoning)
         if known != piece.item.id and known and (is_demanded or not piece.item.id_is_optional):
             piece.name(known)
-        elif is_demanded and run is not None and all(one.item.blob for one in run.reasoning):
+        elif is_demanded and is_sealed and run is not None:
             by_value(run)
-        elif piece.item.id_is_optional or piece.item.blob:
+        elif piece.item.id_is_optional or piece.item.blob or piece.is_output:
             piece.leave_out("id")
         elif piece.item.role is Role.REASONING:
             lost.add(piece)
@@ -174,9 +178,14 @@ def outputs_without_call(pieces: list[Piece]) -> list[Piece]:
 
 
 def _best_first(pieces: list[Piece]) -> list[Piece]:
-    """Put reasoning that leads to something ahead of reasoning that does not: it is kept."""
+    """Put what is kept ahead: reasoning that leads to something, and what is more than an id."""
     leading = {piece for run in runs_of(pieces) if run.group for piece in run.reasoning}
-    return sorted(pieces, key=lambda piece: piece.is_reasoning and piece not in leading)
+
+    def rank(piece: Piece) -> tuple[bool, bool]:
+        is_bare = piece.item.role is Role.REFERENCE or piece.item.is_hollow
+        return piece.is_reasoning and piece not in leading, is_bare
+
+    return sorted(pieces, key=rank)
 
 
 def _less_than_upstream_holds(case: Case) -> bytes | None:
@@ -200,9 +209,11 @@ def _leave_ids_out(case: Case) -> None:
 
 def _says_the_same(piece: Piece, before: Piece) -> bool:
     item, other = piece.item, before.item
-    return piece.is_reasoning or (
-        (item.type, item.call_id, item.content) == (other.type, other.call_id, other.content)
-    )
+    if piece.is_reasoning or item.role is Role.REFERENCE:
+        return True
+    if item.role is not Role.MODEL:
+        return (item.type, item.call_id, item.said) == (other.type, other.call_id, other.said)
+    return (item.type, item.call_id, item.content) == (other.type, other.call_id, other.content)
 
 
 def _has_bad_id(item: Item) -> bool:

@@ -7,6 +7,7 @@ a call and its output comes after the unit. What was captured says what belongs 
 what was not, neighbours do.
 """
 
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,16 +108,15 @@ def _anchor(unit: Sequence[Piece], at: Mapping[Piece, int]) -> Piece:
 def _answer(pieces: Sequence[Piece], units: Sequence[_Unit]) -> None:
     """Give each call its output: the first one behind it that answers no other, or before it."""
     at = {piece: n for n, piece in enumerate(pieces)}
-    waiting: dict[str, list[Piece]] = defaultdict(list)
-    for piece in pieces:
+    waiting: dict[str, list[int]] = defaultdict(list)
+    for n, piece in enumerate(pieces):
         if piece.is_output and piece.item.call_id:
-            waiting[piece.item.call_id].append(piece)
+            waiting[piece.item.call_id].append(n)
     for unit in units:
         for call in unit.pieces:
             outputs = waiting.get(call.item.call_id, []) if call.item.is_tool else []
             if outputs:
-                behind = (one for one in outputs if at[one] > at[call])
-                output = next(behind, outputs[0])
-                outputs.remove(output)
-                unit.outputs.append(output)
+                behind = bisect(outputs, at[call])
+                output = outputs.pop(behind if behind < len(outputs) else 0)
+                unit.outputs.append(pieces[output])
         unit.outputs.sort(key=lambda piece: at[piece])

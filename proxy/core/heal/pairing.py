@@ -1,5 +1,8 @@
 """Cures for what lacks its other half: reasoning and what it led to, calls and their outputs."""
 
+from collections import defaultdict
+from collections.abc import Collection
+
 from proxy.core.heal.case import Case
 from proxy.core.heal.ids import outputs_without_call
 from proxy.core.heal.order import in_order
@@ -15,7 +18,7 @@ from proxy.core.heal.pieces import (
 )
 from proxy.core.identity import recognise
 from proxy.core.inject import plan
-from proxy.core.items import Role
+from proxy.core.items import Role, is_distinctive
 from proxy.core.known import Match
 from proxy.core.request import Request, read_request
 from proxy.core.turns import Emitted
@@ -111,6 +114,8 @@ def _in_order(case: Case, *, joins: bool) -> bytes | None:
 
 def _injected(case: Case, request: Request) -> bytes:
     """Inject once more, now that upstream has named what to look for."""
+    if request.is_stateful:
+        return request.body
     recognised = recognise(request, case.recalled)
     return plan(request, recognised, case.policy).apply(request.body)
 
@@ -177,7 +182,7 @@ def _joined(case: Case, run: Run, follower: Emitted | None) -> list[Piece]:
     is_named = any(piece.item.id == case.diagnosis.subject for piece in run.reasoning)
     if behind.item.id and not (is_named and follower is None):
         return []  # a pair, as far as anyone can tell
-    if follower is not None and case.sent.stores and behind.item.takes_id:
+    if follower is not None and follower.id and case.sent.stores and behind.item.takes_id:
         behind.name(follower.id)
         return []
     if all(piece.item.blob for piece in run.reasoning):
@@ -225,19 +230,15 @@ def _less(pieces: list[Piece], lost: set[Piece]) -> list[Piece]:
 def _answering(case: Case, pieces: list[Piece]) -> list[Piece]:
     """Put captured calls, with their reasoning, ahead of the outputs that lack them."""
     present = {piece.item.id for piece in pieces if piece.item.role is not Role.REFERENCE} - {""}
-    orphans = set(outputs_without_call(pieces))
+    orphans = set(outputs_without_call(pieces)) if not case.sent.is_stateful else ()
+    calls = _captured_calls(case) if orphans else {}
     answering: list[Piece] = []
     added: set[str] = set()
     for piece in pieces:
-        call = _captured_call(case, piece.item.call_id) if piece in orphans else None
+        call = calls.pop(piece.item.call_id, None) if piece in orphans else None
         if call is not None:
-            run = call.emitted.run
-            for n, part in enumerate(run):
-                if part.id not in present:
-                    spot = call.turn.id, (call.k, n - len(run))
-                    answering.append(put_in(case.sendable(part), spot))
-            answering.append(put_in(call.emitted.raw, (call.turn.id, (call.k, 0))))
-            added |= {call.emitted.id, *(part.id for part in run)}
+            answering += _unit(case, call, present)
+            added |= {call.emitted.id, *(part.id for part in call.emitted.run)}
         answering.append(piece)
     # A reference cannot stand for a call whose output is there, nor beside what it stands for.
     return [
@@ -247,15 +248,30 @@ def _answering(case: Case, pieces: list[Piece]) -> list[Piece]:
     ]
 
 
-def _captured_call(case: Case, call_id: str) -> Match | None:
-    """Return the one captured call of that name; None when there is none, or more than one."""
-    found = [
-        Match(turn, k)
-        for turn in case.recalled.turns
-        for k, item in enumerate(turn.items)
-        if item.call_id == call_id and item.raw and item.type != "message"
+def _unit(case: Case, call: Match, present: Collection[str]) -> list[Piece]:
+    """Return a captured call behind its reasoning; by value where that cannot go back."""
+    run = call.emitted.run
+    piece = put_in(call.emitted.raw, (call.turn.id, (call.k, 0)))
+    if call.emitted.withheld or not all(case.can_go(call.turn, part) for part in run):
+        if piece.item.id_is_optional:
+            piece.leave_out("id")
+        return [piece]
+    ahead = [
+        put_in(case.sendable(part), (call.turn.id, (call.k, n - len(run))))
+        for n, part in enumerate(run)
+        if part.id not in present
     ]
-    return found[0] if len(found) == 1 else None
+    return [*ahead, piece]
+
+
+def _captured_calls(case: Case) -> dict[str, Match]:
+    """Return the captured calls whose name no other has, and none could have by chance."""
+    found: dict[str, list[Match]] = defaultdict(list)
+    for turn in case.recalled.turns:
+        for k, item in enumerate(turn.items):
+            if item.raw and item.type != "message" and is_distinctive(item.call_id, item.name):
+                found[item.call_id].append(Match(turn, k))
+    return {call_id: calls[0] for call_id, calls in found.items() if len(calls) == 1}
 
 
 def _is(case: Case, piece: Piece, follower: Emitted | None) -> bool:
@@ -275,8 +291,8 @@ def _may_return(case: Case, follower: Emitted) -> bool:
     What the model said may have been taken back on purpose; what it did has happened. A call
     returns only to its output.
     """
-    if not follower.raw or follower.type == "message":
+    if not follower.raw or follower.type == "message" or case.sent.is_stateful:
         return False
     if not is_answered(follower.type, follower.call_id):
-        return True
-    return any(piece.is_output and piece.item.call_id == follower.call_id for piece in case.pieces)
+        return follower.id not in case.names
+    return follower.call_id in case.answered

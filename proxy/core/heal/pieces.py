@@ -75,6 +75,11 @@ class Piece:
         """Whether it answers a call."""
         return self.item.role is Role.CLIENT and self.item.type.endswith("_output")
 
+    def become(self, raw: bytes) -> None:
+        """Be the whole item that it only stood for."""
+        self.item = read_item(raw)
+        self.raw = raw
+
     def leave_out(self, member: str) -> None:
         """Leave a member out; a piece whose bytes cannot be cut stays as it is."""
         try:
@@ -125,7 +130,7 @@ def body_of(request: Request, pieces: Sequence[Piece]) -> bytes:
     """Return the request with these pieces as its `input`; the same object if they are its own."""
     places = request.places
     if len(pieces) == len(places) and all(
-        piece.index == n and piece.raw is piece.item.raw for n, piece in enumerate(pieces)
+        piece.index == n and piece.raw is places[n].item.raw for n, piece in enumerate(pieces)
     ):
         return request.body
     written: list[bytes] = []

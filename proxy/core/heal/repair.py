@@ -79,14 +79,15 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
         left = once(pieces, exact=True)
         counts[Repair.DUPLICATES] += len(pieces) - len(left)
         pieces = left
+    thoughts = Thoughts(turns)
     if Repair.HOLLOW in allowed and not repairs.keeps_items:
-        counts[Repair.HOLLOW] += _complete(pieces, Thoughts(turns), family(request.model))
+        counts[Repair.HOLLOW] += _complete(pieces, thoughts, family(request.model))
     if Repair.FOREIGN in allowed:
-        foreign = _foreign(pieces, Thoughts(turns), family(request.model), repairs)
+        foreign = _foreign(pieces, thoughts, family(request.model), repairs)
         counts[Repair.FOREIGN] += len(foreign)
         pieces = dropped(pieces, foreign)
     if Repair.DANGLING in allowed:
-        left = _less_dangling(pieces, Thoughts(turns))
+        left = _less_dangling(pieces, thoughts)
         counts[Repair.DANGLING] += len(pieces) - len(left)
         pieces = left
     return Repaired(body_of(request, pieces), +counts)
@@ -114,7 +115,7 @@ def _complete(pieces: Sequence[Piece], thoughts: Thoughts, model: str) -> int:
             continue
         thought = thoughts.of(piece.item)
         if thought is not None and thought.part.has_blob and model in thought.turn.models:
-            piece.raw = thought.part.raw
+            piece.become(thought.part.raw)
             count += 1
     return count
 
@@ -124,13 +125,13 @@ def _foreign(
 ) -> list[Piece]:
     foreign = []
     for piece in pieces:
-        if piece.item.role is not Role.REASONING:
+        if not piece.is_reasoning:
             continue
         thought = thoughts.of(piece.item)
         blob = blob_digest(piece.item)
-        families = thought.turn.models if thought is not None and blob and model else (model,)
+        families = thought.turn.models if thought is not None and blob and model else ()
         if (
-            model not in families
+            (families and model not in families)
             or (blob and repairs.is_refused(blob))
             or not repairs.takes_reasoning
         ):
