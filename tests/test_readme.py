@@ -8,7 +8,8 @@ from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
 from proxy.core.profiles import PROFILES, Profile
-from proxy.settings import Settings, env_of
+from proxy.settings import Settings
+from proxy.sources import env_of
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
