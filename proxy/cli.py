@@ -12,7 +12,8 @@ from pydantic import SecretStr
 
 from proxy import __version__, demo
 from proxy.check import check
-from proxy.settings import Settings, SettingsError, env_of, flag_of, load
+from proxy.settings import Settings
+from proxy.sources import SettingsError, env_of, flag_of, load
 from proxy.web import app
 
 __all__ = ["main"]

@@ -1,41 +1,20 @@
 """
-Every knob of the proxy: its name, unit, default and hazard, and the four places it may be set.
+Every knob of the proxy: its name, unit, default and hazard. Where it may be set: `sources`.
 
 Read by `proxy.cli`, `proxy.check` and `proxy.web.app` alone: all below takes plain values.
 """
 
-import difflib
-import re
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, Self
+from typing import Annotated, Final, Literal, Self
 
-import yaml
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from proxy import addresses
 from proxy.core.heal.repair import Repair
 
-__all__ = ["Settings", "SettingsError", "env_of", "flag_of", "load"]
+__all__ = ["Settings"]
 
-ENV_PREFIX: Final = "REPLAY_"
 MIB: Final = 1024 * 1024
-# What Kubernetes tells a pod about a Service called "replay" or "replay-...": no setting of ours.
-SERVICE_LINK: Final = re.compile(
-    r"REPLAY_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=.*"
-    r"|REPLAY_(\w+_)?PORT=(tcp|udp|sctp)://.*",
-    re.DOTALL,
-)
-
-
-class SettingsError(Exception):
-    """The settings cannot be used; `faults` has one line for each thing to mend."""
-
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__(*faults)
-        self.faults = faults
 
 
 def _utf8(secret: SecretStr) -> SecretStr:
@@ -222,124 +201,3 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Read arguments alone: `load` does the merging, as a fault must name its place."""
         return (init_settings,)
-
-
-class Written(NamedTuple):
-    """One setting as a person wrote it, and where."""
-
-    name: str  # as in Settings, when it is one of its fields
-    value: str
-    place: str  # the start of a fault's line: a flag, a variable, a file with line and key
-    spell: Callable[[str], str]  # how this place spells a setting's name
-
-
-def flag_of(name: str) -> str:
-    """Spell a setting as a flag: ttl_s -> --ttl-s."""
-    return "--" + name.replace("_", "-")
-
-
-def env_of(name: str) -> str:
-    """Spell a setting as an environment variable: ttl_s -> REPLAY_TTL_S."""
-    return ENV_PREFIX + name.upper()
-
-
-def load(
-    argv_overrides: Mapping[str, str], environ: Mapping[str, str], config_path: Path | None
-) -> Settings:
-    """
-    Merge flags over environment over file over defaults.
-
-    Args:
-        argv_overrides: Setting name, as in Settings, -> the text given on the command line.
-        environ: The whole environment; only REPLAY_* is looked at, without REPLAY_TEST_*.
-        config_path: A YAML file of `name: value` lines, or None.
-
-    Raises:
-        SettingsError: With every fault there is, so that one start shows them all.
-    """
-    written: dict[str, Written] = {}
-    faults: list[str] = []
-    try:
-        if config_path is not None:
-            _take(_from_file(config_path), written, faults)
-    except SettingsError as error:
-        faults += error.faults
-    _take(_from_environ(environ), written, faults)
-    flags = (Written(name, text, flag_of(name), flag_of) for name, text in argv_overrides.items())
-    _take(flags, written, faults)
-    try:
-        settings = Settings.model_validate({name: entry.value for name, entry in written.items()})
-    except ValidationError as error:
-        faults += [_fault(detail, written) for detail in error.errors(include_url=False)]
-    if faults:
-        raise SettingsError(faults)
-    return settings
-
-
-def _from_environ(environ: Mapping[str, str]) -> Iterator[Written]:
-    for key, value in sorted(environ.items()):
-        ours = key.startswith(ENV_PREFIX) and not key.startswith("REPLAY_TEST_")
-        if ours and not SERVICE_LINK.fullmatch(f"{key}={value}"):
-            yield Written(key.removeprefix(ENV_PREFIX).lower(), value, key, env_of)
-
-
-def _from_file(path: Path) -> Iterator[Written]:
-    """
-    Read `name: value` lines as text: YAML's own types would make `on` and `off` booleans.
-
-    Raises:
-        SettingsError: Not readable, or not flat YAML. YAML's own message is left out: it quotes.
-    """
-    try:
-        root = yaml.compose(path.read_bytes(), Loader=yaml.SafeLoader)
-    except OSError as error:
-        raise SettingsError([f"--config: {path}: cannot be read: {error.strerror}"]) from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else f"{path}"
-        raise SettingsError([f"{where}: not YAML; write one `name: value` on a line"]) from None
-    if root is not None and not isinstance(root, yaml.MappingNode):
-        raise SettingsError([f"{path}: not a mapping; write one `name: value` on a line"])
-    seen: set[str] = set()
-    for key, value in root.value if root else ():
-        where = f"{path}:{key.start_mark.line + 1}"
-        if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):
-            raise SettingsError([f"{where}: nested; write one `name: value` on a line"])
-        if key.value in seen:
-            raise SettingsError([f"{where}: {key.value}: set twice; keep one"])
-        seen.add(key.value)
-        if value.tag != "tag:yaml.org,2002:null":  # `name:` with nothing after it sets nothing
-            yield Written(key.value, value.value, f"{where}: {key.value}", str)
-
-
-def _take(entries: Iterator[Written], written: dict[str, Written], faults: list[str]) -> None:
-    """Let these entries win over those of lower places; one that is no setting is a fault."""
-    for entry in entries:
-        if entry.name in Settings.model_fields:
-            written[entry.name] = entry
-            continue
-        near = difflib.get_close_matches(entry.name, Settings.model_fields, n=1)
-        way_out = f"did you mean {entry.spell(near[0])}?" if near else "serve --help lists them"
-        faults.append(f"{entry.place}: unknown setting; {way_out}")
-
-
-def _fault(detail: ErrorDetails, written: Mapping[str, Written]) -> str:
-    """Say in one line where a value was written, what it is, and what would be accepted."""
-    if not detail["loc"]:
-        return str(detail["ctx"]["error"])
-    entry = written[str(detail["loc"][0])]
-    if detail["type"] == "value_error":
-        reason = str(detail["ctx"]["error"])
-    else:
-        default = Settings.model_fields[entry.name].default
-        reason = f"{detail['msg'].removeprefix('Input ')}; the default is {default}"
-    return f'{entry.place}: "{_shown(entry)}": {reason}'
-
-
-def _shown(entry: Written) -> str:
-    """Quote a refused value on one line, at a bearable length and without its secrets."""
-    if entry.name == "scope_secret":
-        return "***"
-    value = addresses.redacted(entry.value) if entry.name.endswith("_url") else entry.value
-    line = value.encode("unicode_escape").decode("ascii")
-    return line if len(line) <= 80 else line[:77] + "..."  # noqa: PLR2004 - a terminal's width

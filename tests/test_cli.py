@@ -9,7 +9,8 @@ import pytest
 
 import proxy
 from proxy import cli, demo
-from proxy.settings import Settings, flag_of
+from proxy.settings import Settings
+from proxy.sources import flag_of
 from proxy.web import app
 
 SECRET = "hunter2-hunter2"

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from proxy.settings import Settings, load
+from proxy.settings import Settings
+from proxy.sources import load
 
 CONFIG = Path(__file__).parent.parent / "config"
 

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from proxy.core.heal.diagnosis import Fault
+from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
 from proxy.core.profiles import PROFILES, Profile
-from proxy.settings import Settings, env_of
+from proxy.settings import Settings
+from proxy.sources import env_of
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
@@ -38,3 +41,9 @@ def test_every_profile_is_in_the_table(profile: Profile) -> None:
     assert bool(hosts) == bool(profile.hosts or profile.name == "generic")
     assert ("keeps nothing" in besides) is not profile.keeps_items
     assert source
+
+
+@pytest.mark.parametrize("word", [*Repair, *(fault for fault in Fault if fault is not Fault.OTHER)])
+def test_every_cure_and_repair_is_named(word: Repair | Fault) -> None:
+    """What the header says is explained."""
+    assert f"`{word.value}`" in README or f"`healed={word.value}`" in README

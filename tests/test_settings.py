@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from proxy.core.profiles import AUTO, PROFILES
-from proxy.settings import Settings, SettingsError, env_of, flag_of, load
+from proxy.settings import Settings
+from proxy.sources import SettingsError, env_of, flag_of, load
 
 SECRET = "hunter2-hunter2"
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from proxy.adapters.logs import Log
 from proxy.adapters.metrics import Metrics
-from proxy.web.exchange import Exchange, Route
+from proxy.web.exchange import Exchange
+from proxy.web.routes import Route
 
 __all__ = ["Account", "mark"]
 

@@ -7,22 +7,7 @@ from proxy.core.capture import Capture
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
 
-__all__ = ["Exchange", "Limits", "Route"]
-
-
-class Route:
-    """What an exchange is to us; also the label that it is counted under."""
-
-    RESPONSES = "responses"  # POST …/responses: replay and capture
-    COMPACT = "compact"  # POST …/responses/compact: replay
-    INPUT_TOKENS = "input_tokens"  # POST …/responses/input_tokens: replay
-    RETRIEVE = "retrieve"  # GET …/responses/{id}: capture
-    WEBSOCKET = "websocket"  # a whole tunnel, whatever is said in it
-    CREATE = "create"  # one response.create of a WebSocket, and its answer: replay and capture
-    OTHER = "other"  # passes through
-
-    REPLAYED = frozenset({RESPONSES, COMPACT, INPUT_TOKENS, CREATE})
-    CAPTURED = frozenset({RESPONSES, CREATE})  # on these, a response is made and told
+__all__ = ["Exchange", "Limits"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,13 @@ from proxy.core.headers import for_downstream
 from proxy.web.account import Account, mark
 from proxy.web.downstream import Passed, pump
 from proxy.web.errors import BUG, MARK, Fault, ProxyError, of_upstream, refusal_of
-from proxy.web.exchange import Exchange, Limits, Route
+from proxy.web.exchange import Exchange, Limits
 from proxy.web.handshake import SWITCHED, is_websocket
 from proxy.web.heal import Answer, Healer
 from proxy.web.intake import Intake, Outgoing, headers_of
 from proxy.web.reader import Reader, reader_for
-from proxy.web.replay import Replay, route_of
+from proxy.web.replay import Replay
+from proxy.web.routes import Route, route_of
 from proxy.web.tunnel import tunnel
 
 __all__ = ["Forward"]

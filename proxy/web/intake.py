@@ -16,9 +16,10 @@ from proxy.adapters.upstream import Body
 from proxy.core.coding import TooLarge, Undecodable, decode, is_encoded
 from proxy.core.headers import Headers, asking_for_identity, for_upstream, without
 from proxy.web.errors import BAD_TARGET, ProxyError
-from proxy.web.exchange import Exchange, Limits, Route
+from proxy.web.exchange import Exchange, Limits
 from proxy.web.handshake import for_handshake
 from proxy.web.replay import Prepared, Replay
+from proxy.web.routes import Route
 
 __all__ = ["Intake", "Outgoing", "headers_of"]
 

@@ -14,8 +14,9 @@ from proxy.core.heal.diagnosis import Diagnosis, Fault, diagnose
 from proxy.core.spans import Unspliceable
 from proxy.web.account import Account
 from proxy.web.creates import Create, Lane, Message, read_message
-from proxy.web.exchange import Exchange, Route
+from proxy.web.exchange import Exchange
 from proxy.web.replay import Prepared, Replay
+from proxy.web.routes import Route
 
 __all__ = ["Lanes", "is_worth_preparing"]
 

@@ -5,7 +5,6 @@ Ask, recall, decide, splice: the two awaits in here are the store's, the rest is
 What goes wrong in here is counted, and the request goes out as it came.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -32,29 +31,14 @@ from proxy.core.request import Request, read_request
 from proxy.core.scope import account_of, scope_of
 from proxy.core.spans import Unspliceable
 from proxy.core.turns import Context, Turn, turn_id
-from proxy.web.exchange import Exchange, Route
+from proxy.web.exchange import Exchange
 from proxy.web.learned import Learned
+from proxy.web.routes import Route, retrieved
 
-__all__ = ["Prepared", "Replay", "ReplaySettings", "route_of"]
+__all__ = ["Prepared", "Replay", "ReplaySettings"]
 
-_RETRIEVED = re.compile(r"/responses/([^/?]+)$")
-_POSTED = {
-    "/responses": Route.RESPONSES,
-    "/responses/compact": Route.COMPACT,
-    "/responses/input_tokens": Route.INPUT_TOKENS,
-}
 # Faults that are the model's own, and so are expected of it from then on.
 _OF_MODEL = frozenset({Fault.INCLUDE, Fault.NO_REASONING_MODEL})
-
-
-def route_of(method: str, path: str) -> str:
-    """Return which route a request is on; `path` comes without its query."""
-    if method == "POST":
-        ends = (route for end, route in _POSTED.items() if path.endswith(end))
-        return next(ends, Route.OTHER)
-    if method == "GET" and _RETRIEVED.search(path):
-        return Route.RETRIEVE
-    return Route.OTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +232,9 @@ class Replay:
 
     async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:
         """Capture the answer to `GET …/responses/{id}` as the turn that its request began."""
-        found = _RETRIEVED.search(path)
-        if exchange.scope is None or found is None:
+        response_id = retrieved(path)
+        if exchange.scope is None or not response_id:
             return
-        response_id = found.group(1)
         asked = [Asked(RESPONSE, [key_of_response(response_id)])]
         recalled = await self._store.recall(exchange.scope, asked) or Recalled()
         this = turn_id(response_id)

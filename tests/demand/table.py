@@ -2,12 +2,13 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import pytest
 
-from proxy.standin import StandIn
+from proxy.standin import Received, StandIn
 from tests.demand import (
     blobs,
     duplicates,
@@ -18,11 +19,12 @@ from tests.demand import (
     passing,
     references,
 )
-from tests.demand.client import Client, standin_for
-from tests.demand.notation import Past
+from tests.demand.client import Answer, Client, standin_for
+from tests.demand.notation import Item, Past, written
 from tests.demand.scenario import Scenario
+from tests.e2e.proxies import proxied
 
-__all__ = ["TABLE", "cases", "client_of", "history", "one_of_each", "turn"]
+__all__ = ["TABLE", "Stage", "cases", "client_of", "history", "one_of_each", "set_up", "turn"]
 
 TABLE = [
     *injected.SCENARIOS,
@@ -54,6 +56,48 @@ async def client_of(scenario: Scenario, *, stream: bool) -> AsyncIterator[tuple[
     """The upstream of a scenario and its client."""
     async with standin_for(scenario) as standin, aiohttp.ClientSession() as session:
         yield standin, Client(session, scenario, stream=stream)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """
+    A scenario up to the client's last request.
+
+    Attributes:
+        sent: The items of that request.
+        body: All of it.
+    """
+
+    standin: StandIn
+    client: Client
+    proxy: str
+    past: Past
+    sent: list[Item]
+    body: bytes
+
+    async def send(self, path: str = "/responses") -> tuple[Answer, list[Received]]:
+        """Send that request through the proxy; give the answer, and what upstream saw of it."""
+        before = len(self.standin.received)
+        answer = await self.client.send(self.proxy, self.body, path)
+        return answer, self.standin.received[before:]
+
+    async def send_straight(self) -> Answer:
+        """Send it past the proxy."""
+        return await self.client.send(self.standin.base_url, self.body)
+
+
+@contextlib.asynccontextmanager
+async def set_up(scenario: Scenario, *, stream: bool, **settings: str) -> AsyncIterator[Stage]:
+    """Play a scenario up to the client's last request, with a proxy of these settings."""
+    async with (
+        client_of(scenario, stream=stream) as (standin, client),
+        proxied(standin, **settings) as proxy,
+    ):
+        made_at = proxy if scenario.made == "proxied" else standin.base_url
+        past = await history(scenario, client, made_at)
+        turn(scenario, standin)
+        sent = written(scenario.sent, past, scenario.more)
+        yield Stage(standin, client, proxy, past, sent, client.last(sent, past))
 
 
 async def history(scenario: Scenario, client: Client, base_url: str) -> Past:

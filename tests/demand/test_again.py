@@ -9,7 +9,7 @@ from proxy.standin import StandIn
 from tests.demand.client import Client
 from tests.demand.notation import Item, written
 from tests.demand.scenario import Scenario
-from tests.demand.table import TABLE, cases, client_of, history, turn
+from tests.demand.table import TABLE, cases, client_of, history, set_up
 from tests.e2e.proxies import proxied
 
 NEXT: Item = {"role": "user", "content": "And on Monday?"}
@@ -42,37 +42,25 @@ async def send_to(
 @pytest.mark.parametrize(("scenario", "stream"), cases(REFUSED_BLOBS))
 async def test_what_was_refused_is_not_sent_again(scenario: Scenario, *, stream: bool) -> None:
     """Upstream names one blob at a time: after as many requests the next is served at once."""
-    async with (
-        client_of(scenario, stream=stream) as (standin, client),
-        proxied(standin) as proxy,
-    ):
-        made_at = proxy if scenario.made == "proxied" else standin.base_url
-        past = await history(scenario, client, made_at)
-        turn(scenario, standin)
-        body = client.last(written(scenario.sent, past, scenario.more), past)
+    async with set_up(scenario, stream=stream) as stage:
+        for _ in range(max(1, scenario.sent.count("r"))):
+            answer, _ = await stage.send()
+            assert (answer.status, answer.said) == (200, "")
+        answer, tries = await stage.send()
 
-        refused = max(1, scenario.sent.count("r"))
-        for _ in range(refused):
-            assert (await send_to(standin, client, proxy, body))[:2] == (200, "")
-        assert await send_to(standin, client, proxy, body) == (200, "", 1)
+    assert (answer.status, answer.said, len(tries)) == (200, "", 1)
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(GOING_ON))
 async def test_a_session_goes_on(scenario: Scenario, *, stream: bool) -> None:
     """The client adds what it got to what it had sent, and asks on in the same way."""
-    async with (
-        client_of(scenario, stream=stream) as (standin, client),
-        proxied(standin) as proxy,
-    ):
-        made_at = proxy if scenario.made == "proxied" else standin.base_url
-        past = await history(scenario, client, made_at)
-        turn(scenario, standin)
-        sent = written(scenario.sent, past, scenario.more)
-        answer = await client.send(proxy, client.last(sent, past))
+    async with set_up(scenario, stream=stream) as stage:
+        answer, _ = await stage.send()
         assert (answer.status, answer.said) == (200, "")
 
-        going_on = client.last([*sent, *client.kept(answer.raw), NEXT], past)
-        status, said, tries = await send_to(standin, client, proxy, going_on)
+        kept = stage.client.kept(answer.raw)
+        going_on = stage.client.last([*stage.sent, *kept, NEXT], stage.past)
+        status, said, tries = await send_to(stage.standin, stage.client, stage.proxy, going_on)
 
     assert (status, said) == (200, "")
     assert tries <= 2

@@ -8,15 +8,7 @@ import pytest
 
 from tests.demand.notation import Past, written
 from tests.demand.scenario import Scenario
-from tests.demand.table import (
-    TABLE,
-    cases,
-    client_of,
-    history,
-    one_of_each,
-    turn,
-)
-from tests.e2e.proxies import proxied
+from tests.demand.table import TABLE, cases, client_of, history, one_of_each, set_up, turn
 
 ROWS = set(range(1, 59))
 
@@ -65,21 +57,12 @@ async def test_what_upstream_shall_receive_is_what_it_serves(
 @pytest.mark.parametrize(("scenario", "stream"), cases(s for s in TABLE if s.want is not None))
 async def test_with_the_proxy_it_is_served(scenario: Scenario, *, stream: bool) -> None:
     """Upstream receives what it wants, in as few tries as that takes, and nothing else."""
-    async with (
-        client_of(scenario, stream=stream) as (standin, client),
-        proxied(standin) as proxy,
-    ):
-        made_at = proxy if scenario.made == "proxied" else standin.base_url
-        past = await history(scenario, client, made_at)
-        turn(scenario, standin)
-        before = len(standin.received)
-        sent = written(scenario.sent, past, scenario.more)
-        answer = await client.send(proxy, client.last(sent, past))
-        tries = standin.received[before:]
+    async with set_up(scenario, stream=stream) as stage:
+        answer, tries = await stage.send()
 
     received = msgspec.convert(tries[-1].json, dict[str, Any])["input"]
     assert (answer.status, answer.said) == (200, "")
-    assert received == written(scenario.want or "", past, scenario.more)
+    assert received == written(scenario.want or "", stage.past, scenario.more)
     assert answer.mark.get("healed", "") == scenario.healed
     assert ("repaired" in answer.mark) == scenario.repaired
     assert len(tries) == scenario.tries
@@ -88,24 +71,15 @@ async def test_with_the_proxy_it_is_served(scenario: Scenario, *, stream: bool) 
 @pytest.mark.parametrize(("scenario", "stream"), cases(s for s in TABLE if s.want is None))
 async def test_with_the_proxy_the_refusal_is_the_same(scenario: Scenario, *, stream: bool) -> None:
     """What cannot be cured without inventing passes: one try, every byte as upstream wrote it."""
-    async with (
-        client_of(scenario, stream=stream) as (standin, client),
-        proxied(standin) as proxy,
-    ):
-        made_at = proxy if scenario.made == "proxied" else standin.base_url
-        past = await history(scenario, client, made_at)
-        turn(scenario, standin)
-        before = len(standin.received)
-        body = client.last(written(scenario.sent, past, scenario.more), past)
-        answer = await client.send(proxy, body)
-        tries = standin.received[before:]
-        straight = await client.send(standin.base_url, body)
+    async with set_up(scenario, stream=stream) as stage:
+        answer, tries = await stage.send()
+        straight = await stage.send_straight()
 
     assert answer.status == straight.status
     assert answer.said == straight.said != ""
-    if not stream or standin.behaviour.quirks.refuses_by == "status":
+    if not stream or stage.standin.behaviour.quirks.refuses_by == "status":
         assert answer.raw == straight.raw
-    assert [one.body for one in tries] == [body]
+    assert [one.body for one in tries] == [stage.body]
     assert "healed" not in answer.mark
 
 
@@ -115,20 +89,12 @@ async def test_tokens_are_counted_of_what_would_be_served(
 ) -> None:
     """`input_tokens` has the same rules, and so the same cures."""
     path = "/responses/input_tokens"
-    async with (
-        client_of(scenario, stream=stream) as (standin, client),
-        proxied(standin) as proxy,
-    ):
-        made_at = proxy if scenario.made == "proxied" else standin.base_url
-        past = await history(scenario, client, made_at)
-        turn(scenario, standin)
-        body = client.last(written(scenario.sent, past, scenario.more), past)
-        answer = await client.send(proxy, body, path)
-        last = standin.received[-1]
+    async with set_up(scenario, stream=stream) as stage:
+        answer, tries = await stage.send(path)
 
-    received = msgspec.convert(last.json, dict[str, Any])["input"]
-    assert (answer.status, answer.said, last.path) == (200, "", "/v1" + path)
-    assert received == written(scenario.want or "", past, scenario.more)
+    received = msgspec.convert(tries[-1].json, dict[str, Any])["input"]
+    assert (answer.status, answer.said, tries[-1].path) == (200, "", "/v1" + path)
+    assert received == written(scenario.want or "", stage.past, scenario.more)
 
 
 def test_every_row_of_the_survey_has_a_scenario() -> None:

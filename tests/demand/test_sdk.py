@@ -11,7 +11,7 @@ from openai.types.responses import Response
 
 from tests.demand.notation import written
 from tests.demand.scenario import Scenario
-from tests.demand.table import TABLE, cases, client_of, history, one_of_each, turn
+from tests.demand.table import TABLE, cases, client_of, history, one_of_each, set_up
 from tests.e2e.proxies import proxied
 
 PASSING = [scenario for scenario in TABLE if scenario.want is None and scenario.row in (15, 57)]
@@ -43,20 +43,13 @@ async def test_the_sdk_gets_an_answer_through_the_proxy(
     sdk: AsyncOpenAI, scenario: Scenario, *, stream: bool
 ) -> None:
     """One that upstream wrote down; straight it raises what users report."""
-    async with (
-        client_of(scenario, stream=stream) as (standin, client),
-        proxied(standin) as proxy,
-    ):
-        made_at = proxy if scenario.made == "proxied" else standin.base_url
-        past = await history(scenario, client, made_at)
-        turn(scenario, standin)
-        body = client.last(written(scenario.sent, past, scenario.more), past)
+    async with set_up(scenario, stream=stream) as stage:
         if scenario.error:
             with pytest.raises(openai.APIStatusError):
-                await ask(sdk, standin.base_url, body)
-        found = await ask(sdk, proxy, body)
+                await ask(sdk, stage.standin.base_url, stage.body)
+        found = await ask(sdk, stage.proxy, stage.body)
 
-        assert found in standin.ledger._turns
+        assert found in stage.standin.ledger._turns
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(PASSING))

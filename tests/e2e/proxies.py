@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import aiohttp
 
@@ -24,17 +24,19 @@ STORE_TIMEOUT_MS = 5_000  # a busy machine is no fault of the proxy's
 
 
 @contextlib.asynccontextmanager
-async def proxied(standin: StandIn, store_url: str = "memory://") -> AsyncIterator[str]:
-    """Run a proxy in this process; gives what a client takes as its base URL."""
-    settings = Settings(
-        upstream_url=standin.base_url,
-        listen=ANY_PORT,
-        admin_listen=ANY_PORT,
-        store_url=store_url,
-        store_timeout_ms=STORE_TIMEOUT_MS,
-        log_level="error",
-    )
-    async with running(settings) as app:
+async def proxied(
+    standin: StandIn, store_url: str = "memory://", **more: Any
+) -> AsyncIterator[str]:
+    """Run a proxy in this process, of any settings; gives what a client takes as its base URL."""
+    given: dict[str, Any] = {
+        "upstream_url": standin.base_url,
+        "listen": ANY_PORT,
+        "admin_listen": ANY_PORT,
+        "store_url": store_url,
+        "store_timeout_ms": STORE_TIMEOUT_MS,
+        "log_level": "error",
+    }
+    async with running(Settings(**(given | more))) as app:
         yield f"{app.url}/v1"
 
 

@@ -1,0 +1,76 @@
+"""`/responses/compact` and `/responses/input_tokens` take the same input, and get the same."""
+
+from typing import Any
+
+import pytest
+
+from tests.web.line import request
+from tests.web.wire import ASK, CALL, MESSAGE, PAIRING, RESULT, RS, as_json, error, response, whole
+from tests.web.world import MODEL, World, world
+
+KEY = "Authorization: Bearer sk-a"
+COMPACTION = {"type": "compaction", "id": "cmp_0c1d2e3f4a5b6071", "encrypted_content": "gAAAAc"}
+TRIGGER = {"type": "compaction_trigger"}
+COMPACTED = {"id": "resp_3333333333", "object": "response.compaction", "output": [COMPACTION]}
+
+sisters = pytest.mark.parametrize("path", ["/v1/responses/compact", "/v1/responses/input_tokens"])
+
+
+async def taught(w: World) -> None:
+    """Let the proxy have something to give back."""
+    w.upstream.answers(whole(as_json(response(RS, CALL))))
+    await w.turn(ASK, store=False)
+
+
+@sisters
+async def test_reasoning_is_given_back(path: str) -> None:
+    """Counts of tokens would differ without it, and a compaction would lack it."""
+    async with world() as w:
+        await taught(w)
+        w.upstream.answers(whole(as_json(COMPACTED)))
+        body = as_json({"model": MODEL, "input": [ASK, CALL, RESULT, TRIGGER]})
+        got = await w.ask(request("POST", path, KEY, body=body))
+        assert got.mark == "injected=1"
+        assert w.upstream.received[-1].target == path
+        assert w.sent() == {"model": MODEL, "input": [ASK, RS, CALL, RESULT, TRIGGER]}
+        assert got.body == as_json(COMPACTED)
+
+
+@sisters
+async def test_nothing_is_asked_for_and_nothing_is_captured(path: str) -> None:
+    """They know no `include`, and their answers are no turns."""
+    async with world(include="always") as w:
+        w.upstream.answers(whole(as_json(response(RS, MESSAGE))))
+        body = as_json({"model": MODEL, "input": [ASK], "store": False})
+        await w.ask(request("POST", path, KEY, body=body))
+        assert w.upstream.received[-1].body == body
+        assert w.counted("captured_items_total") == 0
+        assert w.counted("exchanges_total", route=path.rpartition("/")[2], outcome="ok") == 1
+
+
+@sisters
+async def test_a_refusal_is_cured(path: str) -> None:
+    """Once, as elsewhere."""
+    async with world() as w:
+        w.upstream.answers(error(PAIRING), whole(b"{}"))
+        body = as_json({"model": MODEL, "input": [ASK, CALL, RESULT]})
+        got = await w.ask(request("POST", path, KEY, body=body))
+        assert (got.status, got.mark) == (200, "injected=0, missed=1, healed=lacks_reasoning")
+
+
+async def test_what_upstream_says_of_the_reasoning_it_got_is_counted() -> None:
+    """An operator sees whether what is given back is used."""
+    said: dict[str, Any] = {
+        "input_transformations": [
+            {"id": "rs_1", "type": "reasoning", "action": "removed", "reason": "prefix_mismatch"},
+            {"id": "rs_2", "type": "reasoning", "action": "removed", "reason": "prefix_mismatch"},
+            {"id": "rs_3", "type": "reasoning", "action": "removed", "reason": "news_to_us"},
+        ],
+        "reasoning": {"effort": "low", "context": "all_turns"},
+    }
+    async with world() as w:
+        w.upstream.answers(whole(as_json(response(RS, CALL, **said))))
+        await w.turn(ASK)
+        assert w.counted("removed_items_total", reason="prefix_mismatch") == 2
+        assert w.counted("removed_items_total", reason="other") == 1
+        assert w.counted("reasoning_contexts_total", context="all_turns") == 1
