@@ -114,7 +114,7 @@ class _Recognition:
     def _weigh(self, index: int, place: Place, before: Match | None, ancestors: set[bytes]) -> None:
         """Match by what was said and after what; note an ambiguity."""
         chain = self._request.chains[place.depth]
-        for candidates in self._known.likenesses(place.item, chain, before):
+        for candidates in self._known.likenesses(place.item, chain, before, CANDIDATES_WEIGHED + 1):
             if len(candidates) > CANDIDATES_WEIGHED:
                 self._result.ambiguous.add(index)
                 return

@@ -1,5 +1,6 @@
 """The turns that were recalled for a request, found by every name and saying of their items."""
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -38,16 +39,19 @@ class Known:
         self._used: set[tuple[bytes, int]] = set()
         self._by_id: dict[str, list[Match]] = defaultdict(list)
         self._by_call: dict[str, list[Match]] = defaultdict(list)
-        self._by_content: dict[bytes, list[Match]] = defaultdict(list)
-        self._by_place: dict[tuple[bytes, bytes], list[Match]] = defaultdict(list)
+        # By what is said and the call's own name, "" where it has none; None stands for any.
+        self._by_content: dict[tuple[bytes, str | None], list[Match]] = defaultdict(list)
+        self._by_place: dict[tuple[bytes, bytes, str | None], list[Match]] = defaultdict(list)
         for turn in self.turns.values():
             for k, item in enumerate(turn.items):
                 match = Match(turn, k)
                 self._by_id[item.id].append(match)
                 self._by_call[item.call_id].append(match)
                 if item.content and turn.context.is_known:
-                    self._by_content[item.content].append(match)
-                    self._by_place[turn.context.chain, item.content].append(match)
+                    chain = turn.context.chain
+                    for name in (None, _own_name(item)):
+                        self._by_content[item.content, name].append(match)
+                        self._by_place[chain, item.content, name].append(match)
 
     def use(self, match: Match) -> None:
         """Note that a captured item is spoken for: each is used once."""
@@ -55,11 +59,7 @@ class Known:
 
     def free(self, matches: Iterable[Match], item: Item) -> list[Match]:
         """Return those that are not spoken for, and that the item can be at all."""
-        return [
-            match
-            for match in matches
-            if _place(match) not in self._used and _agrees(item, match.emitted)
-        ]
+        return list(self._free(matches, item))
 
     def certain(self, item: Item) -> Match | None:
         """Match by an id that upstream emitted, or by a call id that only one call has."""
@@ -79,7 +79,9 @@ class Known:
                 return matches[0]
         return None
 
-    def likenesses(self, item: Item, chain: bytes, before: Match | None) -> Iterator[list[Match]]:
+    def likenesses(
+        self, item: Item, chain: bytes, before: Match | None, limit: int | None = None
+    ) -> Iterator[list[Match]]:
         """
         Yield what an item may be, likeliest first: each is for when nothing before it fits.
 
@@ -87,19 +89,25 @@ class Known:
             item: One that is not certain.
             chain: Of what had been said before it.
             before: What the last recognised item ahead of it is.
+            limit: So many are enough of each: a thousand calls may say the same.
         """
         sources: list[Iterable[Match]] = []
         if before is not None:  # the rest of a turn that has been recognised already
             rest = [Match(before.turn, k) for k in range(len(before.turn.items))]
             sources.append([match for match in rest if says_the_same(item, match.emitted)])
         if item.content:
-            sources.append(self._by_place.get((chain, item.content), ()))
-            sources.append(self._by_content.get(item.content, ()))
+            # Of calls under names of their own, only namesakes can be the same.
+            own = _own_name(item)
+            names = ("", own) if own else (None,)
+            at_place = [self._by_place.get((chain, item.content, name), ()) for name in names]
+            anywhere = [self._by_content.get((item.content, name), ()) for name in names]
+            sources.append(itertools.chain(*at_place))
+            sources.append(itertools.chain(*anywhere))
         if item.id:
             sources.append(self._by_id.get(item.id, ()))
         for source in sources:
-            found = self.free(source, item)
-            yield [match for match in found if may_be_called(item, match.emitted)]
+            found = (m for m in self._free(source, item) if may_be_called(item, m.emitted))
+            yield list(itertools.islice(found, limit))
 
     def is_another(self, item: Item, emitted: Emitted) -> bool:
         """Tell whether an item's names say that it is another captured item than this one."""
@@ -111,6 +119,11 @@ class Known:
             )
         )
 
+    def _free(self, matches: Iterable[Match], item: Item) -> Iterator[Match]:
+        for match in matches:
+            if _place(match) not in self._used and _agrees(item, match.emitted):
+                yield match
+
     def _in_response(self, response_id: str, item: Item) -> list[Match]:
         """Find the call that `<response id>:<call id>` names."""
         turn = self.turns.get(turn_id(response_id))
@@ -121,6 +134,11 @@ class Known:
 
 def _place(match: Match) -> tuple[bytes, int]:
     return match.turn.id, match.k
+
+
+def _own_name(item: Item | Emitted) -> str:
+    """Return the `call_id` if no other call has it; else ""."""
+    return item.call_id if is_distinctive(item.call_id, item.name) else ""
 
 
 def _agrees(item: Item, emitted: Emitted) -> bool:

@@ -90,6 +90,7 @@ def test_what_upstream_holds_is_not_sent_again() -> None:
     sent = [R1, C1, O1, SAID]
 
     assert cured(world_of([R1, C1]), sent, refusal, **STATEFUL) == [O1, SAID]
+    assert cured(world_of([R1, C1], [R2, SAID]), sent, refusal, **STATEFUL) == [O1, SAID]
     assert cured(World(), sent, refusal, **STATEFUL) == [C1, O1, SAID]
     assert cured(world_of([R1, C1]), [C1, O1], refusal, **STATEFUL) == [O1]
 
