@@ -91,5 +91,5 @@ def repaired(
 def repaired_body(world: World, sent: bytes, repairs: Repairs | None = None) -> Repaired:
     """Return a body as it is mended before the first try."""
     request = read_request(sent, {})
-    every = Repairs(frozenset(Repair), lambda _: False, keeps_items=request.stores)
+    every = Repairs(frozenset(Repair), lambda _: False)
     return repair(request, world.recall(request).turns, repairs or every)
