@@ -31,10 +31,10 @@ def without_blobs(case: Case) -> bytes | None:
     A blob that only does not match its id stays, without the id. Of the client's go those that
     upstream names, and those that are not known to be this upstream's and model's own.
     """
-    sealed = _sealed(case)
+    sealed = _sealed(case.pieces)
     if case.diagnosis.is_bound:
         return case.body(_unnamed(case))
-    named = set(_named(case))
+    named = set(_named(case, sealed))
     says_which = bool(case.diagnosis.subject or case.diagnosis.ends)
     if says_which and not named and not case.added():
         return None  # it is about none of the reasoning that is sent
@@ -73,7 +73,7 @@ def unsealed(pieces: list[Piece], refused: set[Piece], *, stores: bool) -> list[
 
 def named_blobs(case: Case) -> set[bytes]:
     """Return the digests of the one blob that upstream names, of all forms it is known in."""
-    named = _named(case)
+    named = _named(case, _sealed(pieces_of(case.sent)))
     # Four characters at each end may be those of several.
     if case.diagnosis.is_bound or len({piece.item.blob for piece in named}) != 1:
         return set()
@@ -87,11 +87,11 @@ def lost_blobs(case: Case, body: bytes) -> set[bytes]:
     Less those that went because another was named: nothing was proven of them.
     """
     left = {place.item.blob for place in read_request(body, {}).places}
-    gone = [p for p in pieces_of(case.sent) if _has_blob(p) and p.item.blob not in left]
-    named = {piece.index for piece in _named(case)}
-    return _digests(
-        case, [p for p in gone if p.index in named or not named or not _is_trusted(case, p)]
-    )
+    sealed = _sealed(pieces_of(case.sent))
+    gone = [piece for piece in sealed if piece.item.blob not in left]
+    named = _named(case, sealed)
+    unproven = {p for p in gone if named and p not in named and _is_trusted(case, p)}
+    return _digests(case, [piece for piece in gone if piece not in unproven])
 
 
 def without_member(case: Case) -> bytes | None:
@@ -131,18 +131,13 @@ def _digests(case: Case, pieces: Iterable[Piece]) -> set[bytes]:
     return found
 
 
-def _sealed(case: Case) -> list[Piece]:
-    return [piece for piece in case.pieces if _has_blob(piece)]
+def _sealed(pieces: list[Piece]) -> list[Piece]:
+    return [p for p in pieces if p.item.role is Role.REASONING and p.item.blob]
 
 
-def _has_blob(piece: Piece) -> bool:
-    return piece.item.role is Role.REASONING and bool(piece.item.blob)
-
-
-def _named(case: Case) -> list[Piece]:
+def _named(case: Case, sealed: list[Piece]) -> list[Piece]:
     """Return the reasoning that upstream's words are about; [] when they name none."""
     subject, ends = case.diagnosis.subject, case.diagnosis.ends
-    sealed = _sealed(case)
     if subject:
         return [piece for piece in sealed if subject in (piece.item.id, _captured_id(case, piece))]
     if ends is None:
