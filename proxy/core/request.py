@@ -8,12 +8,16 @@ import msgspec
 from proxy.core import spans
 from proxy.core.items import Item, Role, digest, read_item
 from proxy.core.scope import hint_of
-from proxy.core.spans import Member, Unspliceable
+from proxy.core.spans import Member, TooMany, Unspliceable
 from proxy.core.turns import LINK_BYTES, TAIL_LINKS, Context
 
 __all__ = ["Place", "Request", "read_request"]
 
 _START = digest(b"chain")
+# Of a request's input, and of values in all of it. Real ones have some thousands of items; what
+# has more than these is sent on unread.
+ITEMS_MAX = 20_000
+VALUES_MAX = 200_000
 # So many items of a model's last run are remembered: enough to tell one run from another.
 ANSWERED_ITEMS = 8
 
@@ -109,11 +113,13 @@ def read_request(body: bytes, headers: Mapping[str, str]) -> Request:
         headers: The request's, for the conversation's name.
 
     Raises:
+        TooMany: It has more values, or more items, than is worth looking at.
         Unspliceable: Not a JSON object in UTF-8, nested too deep, or a key occurs twice. The
             caller forwards such a body as it is: upstream has its own words for it.
 
     Cost: linear; about three C passes over the body, and some Python for each item.
     """
+    spans.bound(body, VALUES_MAX)
     if not body.isascii():
         try:
             body.decode()
@@ -132,21 +138,27 @@ def read_request(body: bytes, headers: Mapping[str, str]) -> Request:
         request.frame = digest(request.raw("instructions"))
     given = members.get("input")
     if given is not None and body[given.start : given.start + 1] == b"[":
-        answers = _Answers()
-        for start, end in spans.elements(body, given.start, given.end):
-            item = read_item(body[start:end], start, end)
-            answers.hear(item)
-            place = Place(item, len(request.links), request.frame, answers.before)
-            request.places.append(place)
-            if item.role is Role.CLIENT:
-                _link(request, item.said)
-            elif item.role is Role.FRAME:
-                request.frame = digest(request.frame, item.said)
-        request.answered = answers.newest()
+        _read_items(request, given)
     elif words := request.text("input"):
         as_message = msgspec.json.encode({"role": "user", "content": words})
         _link(request, read_item(as_message).said)
     return request
+
+
+def _read_items(request: Request, given: Member) -> None:
+    elements = spans.elements(request.body, given.start, given.end)
+    if len(elements) > ITEMS_MAX:
+        raise TooMany(f"more than {ITEMS_MAX} items")
+    answers = _Answers()
+    for start, end in elements:
+        item = read_item(request.body[start:end], start, end)
+        answers.hear(item)
+        request.places.append(Place(item, len(request.links), request.frame, answers.before))
+        if item.role is Role.CLIENT:
+            _link(request, item.said)
+        elif item.role is Role.FRAME:
+            request.frame = digest(request.frame, item.said)
+    request.answered = answers.newest()
 
 
 class _Answers:

@@ -15,8 +15,10 @@ from msgspec import MsgspecError, Raw, json
 __all__ = [
     "Edit",
     "Member",
+    "TooMany",
     "Unspliceable",
     "apply",
+    "bound",
     "elements",
     "members",
     "remove",
@@ -35,6 +37,8 @@ _MEMBERS = json.Decoder(dict[str, Raw])
 _ELEMENTS = json.Decoder(list[Raw])
 _STRING = json.Decoder(str)
 
+_QUOTED = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+
 # An escape as it is read: a pair of surrogates, one of them alone, or any other.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -45,6 +49,10 @@ _ESCAPE = re.compile(
 
 class Unspliceable(ValueError):
     """The bytes are not one JSON value of the expected kind, or readers could disagree on them."""
+
+
+class TooMany(Unspliceable):
+    """There are more values than is worth looking at."""
 
 
 class Member(NamedTuple):
@@ -61,6 +69,19 @@ class Edit(NamedTuple):
     start: int
     end: int
     new: bytes
+
+
+def bound(body: bytes, max_values: int) -> None:
+    """
+    Refuse a document of very many values before they are made: a few bytes may be each of them.
+
+    Raises:
+        TooMany: There are more than `max_values`.
+
+    Cost: next to nothing, unless there are as many commas; then a pass over all strings.
+    """
+    if body.count(b",") > max_values and _QUOTED.sub(b"", body).count(b",") > max_values:
+        raise TooMany(f"more than {max_values} values")
 
 
 def members(body: bytes, start: int = 0, end: int | None = None) -> dict[str, Member]:
@@ -173,11 +194,11 @@ def without(value: bytes, keys: Iterable[str]) -> bytes:
     Raises:
         Unspliceable: As `members`.
     """
-    for key in keys:
-        found = members(value)
-        if key in found:
-            value = apply(value, [remove(value, found, key)])
-    return value
+    found = members(value)
+    present = [key for key in keys if key in found]
+    if len(present) > 1:  # one comma may go with either of two neighbours
+        return without(without(value, present[:1]), present[1:])
+    return apply(value, [remove(value, found, key) for key in present])
 
 
 def apply(body: bytes, edits: Iterable[Edit]) -> bytes:

@@ -117,25 +117,38 @@ class Forward:
     async def _run(
         self, exchange: Exchange, request: web.BaseRequest, path: str
     ) -> web.StreamResponse:
-        outgoing, prepared = await self._intake.accept(exchange, request, path)
-        sent = self._account.clock()
-        response = await self._send(outgoing)
-        exchange.first_byte_ms = (self._account.clock() - sent) * 1000
-        answer = Answer(response)
+        answer = await self._ask(exchange, request, path)
         try:
-            if self._healer is not None and prepared is not None:
-                answer = await self._healer.heal(
-                    exchange, response, prepared, lambda body: self._send(outgoing.with_body(body))
-                )
-            if exchange.route == Route.WEBSOCKET and response.status == SWITCHED:
+            if exchange.route == Route.WEBSOCKET and answer.response.status == SWITCHED:
                 replay = self._replay if self._intake.reads(path) else None
                 return await tunnel(
-                    exchange, request, response, replay, self._limits, self._account, self._draining
+                    exchange,
+                    request,
+                    answer.response,
+                    replay,
+                    self._limits,
+                    self._account,
+                    self._draining,
                 )
             return await self._tee(exchange, request, answer)
         finally:
             answer.response.close()  # one that was read to its end is back in the pool already
+
+    async def _ask(self, exchange: Exchange, request: web.BaseRequest, path: str) -> Answer:
+        """Return upstream's answer; the request is let go then, as an answer may take long."""
+        outgoing, prepared = await self._intake.accept(exchange, request, path)
+        sent = self._account.clock()
+        response = await self._send(outgoing)
+        exchange.first_byte_ms = (self._account.clock() - sent) * 1000
+        if self._healer is None or prepared is None:
+            return Answer(response)
+        try:
+            return await self._healer.heal(
+                exchange, response, prepared, lambda body: self._send(outgoing.with_body(body))
+            )
+        except BaseException:  # the client has left
             response.close()
+            raise
 
     # --- send ---
 

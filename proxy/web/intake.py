@@ -26,6 +26,11 @@ __all__ = ["Intake", "Outgoing", "headers_of"]
 # What is decoded on the loop, encoded and decoded: a millisecond or two. The rest, in a thread.
 ON_LOOP_ENCODED_BYTES = 64 * 1024
 ON_LOOP_DECODED_BYTES = 1024 * 1024
+# Text that repeats itself may be packed a hundred times over; a bomb is, a thousand times. So many
+# bytes are let be made of any body, and so many bodies are unpacked at once.
+DECODED_RATIO = 100
+DECODED_FREE_BYTES = 8 * 1024 * 1024
+DECODED_AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class Intake:
         self._limits = limits
         self._log = log
         self._clock = clock
+        self._decoding = asyncio.Semaphore(DECODED_AT_ONCE)
 
     async def accept(
         self, exchange: Exchange, request: web.BaseRequest, path: str
@@ -170,12 +176,16 @@ class Intake:
         coding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING, []))
         if exchange.scope is None or not is_encoded(coding):
             return body  # without a scope, nobody reads it
-        limit = self._limits.decoded_max_bytes
+        # Few bytes may make many: what they may make depends on how many they are.
+        limit = min(
+            self._limits.decoded_max_bytes, max(DECODED_FREE_BYTES, DECODED_RATIO * len(body))
+        )
         try:
             if len(body) <= ON_LOOP_ENCODED_BYTES:
                 with contextlib.suppress(TooLarge):
                     return decode(body, coding, min(limit, ON_LOOP_DECODED_BYTES))
-            return await asyncio.to_thread(decode, body, coding, limit)
+            async with self._decoding:
+                return await asyncio.to_thread(decode, body, coding, limit)
         except TooLarge:
             exchange.asked = "too_large"
         except Undecodable:

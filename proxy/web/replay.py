@@ -29,7 +29,7 @@ from proxy.core.models import family, is_known_not_to_reason
 from proxy.core.profiles import Profile
 from proxy.core.request import Request, read_request
 from proxy.core.scope import account_of, scope_of
-from proxy.core.spans import Unspliceable
+from proxy.core.spans import TooMany, Unspliceable
 from proxy.core.turns import Context, Turn, turn_id
 from proxy.web.exchange import Exchange
 from proxy.web.learned import Learned
@@ -119,8 +119,8 @@ class Replay:
             return Prepared(body, body)
         try:
             request = read_request(body, headers)
-        except Unspliceable:
-            exchange.asked = "unreadable"
+        except Unspliceable as error:
+            exchange.asked = "too_large" if isinstance(error, TooMany) else "unreadable"
             return Prepared(body, body)
         asked = keys_of_request(request)
         found = await self._store.recall(exchange.scope, asked) if asked else Recalled()

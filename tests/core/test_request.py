@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from proxy.core.items import Role
-from proxy.core.request import Request, read_request
-from proxy.core.spans import Unspliceable
+from proxy.core.request import ITEMS_MAX, Request, read_request
+from proxy.core.spans import TooMany, Unspliceable
 from proxy.core.turns import LINK_BYTES, TAIL_LINKS
 from tests.core.documents import Written, objects, spaces, values
 from tests.core.world import Item, call, message, output, reasoning, user
@@ -269,3 +269,11 @@ def test_any_object_is_a_request(written: Written, space: bytes, items: list[Wri
 
     assert [place.item.raw for place in request.places] == [item.text for item in items]
     assert tuple(request.raw(key) for key in written.value) == written.parts
+
+
+def test_a_request_of_very_many_items_is_not_read() -> None:
+    """Nobody talks for that long; to read them all would hold up everybody else."""
+    one = b'{"role":"user","content":"hi"}'
+    with pytest.raises(TooMany):
+        read_request(b'{"input":[' + (one + b",") * ITEMS_MAX + one + b"]}", {})
+    assert len(read_request(b'{"input":[' + (one + b",") * 99 + one + b"]}", {}).places) == 100

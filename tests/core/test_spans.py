@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from proxy.core.spans import (
     Edit,
+    TooMany,
     Unspliceable,
     apply,
+    bound,
     elements,
     members,
     readable,
@@ -305,3 +307,24 @@ def test_taking_insertions_out_again_gives_the_document(body: bytes, data: st.Da
 
     assert len(edited) == len(body) + shift
     assert apply(edited, undo) == body
+
+
+@pytest.mark.parametrize(
+    ("document", "is_too_many"),
+    [
+        pytest.param(b"[" + b"0," * 11 + b"0]", True, id="numbers"),
+        pytest.param(b'["' + b"a, " * 11 + b'"]', False, id="in-a-string"),
+        pytest.param(b'["' + b'\\",' * 11 + b'"]', False, id="behind-escapes"),
+        pytest.param(b'{"a":"' + b"," * 11 + b'","b":[' + b"{}," * 11 + b"0]}", True, id="both"),
+        pytest.param(b"[" + b"0," * 9 + b"0]", False, id="few"),
+    ],
+)
+def test_what_has_very_many_values_is_told_before_they_are_made(
+    document: bytes, *, is_too_many: bool
+) -> None:
+    """By commas that are not in strings."""
+    if is_too_many:
+        with pytest.raises(TooMany):
+            bound(document, 10)
+    else:
+        bound(document, 10)

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from tests.web.line import request
-from tests.web.wire import END, as_json, chunk, error
+from tests.web.wire import END, as_json, chunk, error, whole
 from tests.web.world import World, post, world
 
 KEY = "Authorization: Bearer sk-a"
@@ -142,3 +142,28 @@ async def test_bad_credentials_are_upstreams_to_refuse() -> None:
         async with world() as w:
             w.upstream.answers(error("No.", None, "401 Unauthorized"))
             assert (await w.post(b'{"input":"x"}', *odd)).status == 401
+
+
+@pytest.mark.parametrize("coding", ["", "gzip"])
+async def test_a_request_of_very_many_values_is_not_looked_at(coding: str) -> None:
+    """A few bytes each would cost everybody else their turn; it goes out as it came."""
+    body = b'{"input":[' + b"0," * 300_000 + b"0]}"
+    sent = gzip.compress(body) if coding else body
+    headers = [KEY, *([f"Content-Encoding: {coding}"] if coding else [])]
+    async with world() as w:
+        w.upstream.answers(whole(b"{}"))
+        got = await w.ask(request("POST", "/v1/responses", *headers, body=sent))
+        assert got.mark == "injected=0, asked=too_large"
+        assert w.upstream.received[-1].body == sent
+
+
+async def test_few_bytes_are_not_let_make_many() -> None:
+    """What a body may decode to depends on what came, besides the setting."""
+    sent = gzip.compress(b'{"input":"' + b"x" * 9_000_000 + b'"}')
+    async with world() as w:
+        w.upstream.answers(whole(b"{}"))
+        got = await w.ask(
+            request("POST", "/v1/responses", KEY, "Content-Encoding: gzip", body=sent)
+        )
+        assert got.mark == "injected=0, asked=too_large"
+        assert w.upstream.received[-1].body == sent
