@@ -87,12 +87,16 @@ def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
     if found is None:
         return
     before = body(sent, **more)
-    came = {json.dumps(json.loads(raw)): raw for raw in raws(before)}
+    came = raws(before)
+    meant = Counter(json.dumps(json.loads(raw)) for raw in came)
     around = (before.partition(b"[")[0], before.rpartition(b"]")[2])
 
     assert (found.body.partition(b"[")[0], found.body.rpartition(b"]")[2]) == around
-    for raw in raws(found.body):
-        assert came.get(json.dumps(json.loads(raw)), raw) == raw
+    got = raws(found.body)
+    same = Counter(json.dumps(json.loads(raw)) for raw in got if raw in came)
+    # An item that was mended may come to mean what another means, which stays as it is.
+    for meaning, count in Counter(json.dumps(json.loads(raw)) for raw in got).items():
+        assert same[meaning] >= min(count, meant[meaning])
 
 
 @settings(max_examples=200, deadline=None)
