@@ -28,7 +28,7 @@ from proxy.core.request import Request
 from proxy.core.spans import Edit
 from proxy.core.turns import Reasoning, Turn, blob_digest
 
-__all__ = ["Anchors", "Outcome", "Plan", "Policy", "plan"]
+__all__ = ["Anchors", "Outcome", "Plan", "Policy", "head_of_group", "plan"]
 
 
 class Anchors(StrEnum):
@@ -129,7 +129,7 @@ class _Planner:
     def _groups(self) -> list[_Group]:
         groups: dict[tuple[bytes, int], _Group] = {}
         for index, match in sorted(self._recognised.matches.items()):
-            head = _head_of_group(match)
+            head = head_of_group(match)
             if head is not None:
                 key = (match.turn.id, head)
                 groups.setdefault(key, _Group(match.turn, head)).places.append(index)
@@ -266,7 +266,7 @@ class _Planner:
             is_run = role in (Role.MODEL, Role.REASONING)
 
 
-def _head_of_group(match: Match) -> int | None:
+def head_of_group(match: Match) -> int | None:
     """
     Return where in its turn the run stands that an item's group begins with; None without.
 

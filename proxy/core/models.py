@@ -8,11 +8,14 @@ both the name that was asked for and the one that answered (`gpt-5.6` is answere
 """
 
 import re
+from collections.abc import Iterable
 
-__all__ = ["family", "is_known_not_to_reason"]
+__all__ = ["are_known_to_differ", "family", "is_known_not_to_reason"]
 
 _VENDOR = re.compile(r"^(?:[a-z0-9_-]+\.)*(?=[a-z][a-z0-9]*-)")
 _SNAPSHOT = re.compile(r"-(?:20\d\d-\d\d-\d\d|20\d{6}|latest)$")
+# Names that vendors give, not deployments or routes: the maker's word and its generation.
+_GENERATION = re.compile(r"((?:gpt|grok|claude|gemini|deepseek|qwen|glm|kimi)-?v?\d+|o\d)")
 # Source: clients' own gates and the API's refusals, "Encrypted content is not supported with
 # this model." (OpenAI, 2026). A name missing here costs one refused try, which is then healed.
 _WITHOUT_REASONING = re.compile(r"gpt-3|gpt-4(?!\d)|chatgpt-|.*-chat(?:-|$)|text-|davinci|babbage")
@@ -32,3 +35,17 @@ def family(model: str) -> str:
 def is_known_not_to_reason(model: str) -> bool:
     """Tell whether a model is one of those that refuse `reasoning.encrypted_content`."""
     return _WITHOUT_REASONING.match(family(model)) is not None
+
+
+def are_known_to_differ(model: str, families: Iterable[str]) -> bool:
+    """
+    Tell whether a model is certainly none of these: another maker's, or of another generation.
+
+    Aliases, sizes and deployments of one generation may share what they thought: upstream knows.
+
+    >>> are_known_to_differ("gpt-5.6-sol", ["gpt-5.6"]), are_known_to_differ("o4-mini", ["gpt-5"])
+    (False, True)
+    """
+    generations = [_GENERATION.match(name) for name in (family(model), *families)]
+    ours, *theirs = [found and found.group(1) for found in generations]
+    return ours is not None and bool(theirs) and None not in theirs and ours not in theirs

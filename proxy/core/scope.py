@@ -10,7 +10,7 @@ from hashlib import blake2b, sha256
 
 from proxy.core.items import digest
 
-__all__ = ["CONVERSATION_HEADER", "account_of", "hint_of", "scope_of"]
+__all__ = ["CONVERSATION_HEADER", "Account", "account_of", "hint_of", "scope_of"]
 
 # Ours, for applications that know their conversation's name; it is not sent on.
 CONVERSATION_HEADER = "x-reasoning-replay-conversation"
@@ -20,6 +20,7 @@ _CREDENTIALS = ("authorization", "api-key", "x-api-key")
 _PART_OF_SCOPE = ("openai-organization", "openai-project", "chatgpt-account-id")
 # Who the blobs are issued for. A key may change within an account, and its blobs stay good.
 _ACCOUNTS = ("openai-organization", "chatgpt-account-id")
+Account = tuple[bytes, ...]
 # What clients of today send; two conversations may share one, so it only ever breaks a tie.
 _HINTS = (
     CONVERSATION_HEADER,
@@ -54,10 +55,10 @@ def scope_of(headers: Mapping[str, str], upstream: str, secret: str) -> bytes | 
     return state.digest()
 
 
-def account_of(headers: Mapping[str, str]) -> bytes:
-    """Return a digest of the account that a request names; b"" when it names none."""
+def account_of(headers: Mapping[str, str]) -> Account:
+    """Return a digest of each name of its account that a request gives; b"" for one it does not."""
     named = [headers.get(name, "").encode("utf-8", "surrogateescape") for name in _ACCOUNTS]
-    return digest(b"account", *named) if any(named) else b""
+    return tuple(digest(b"account", name) if name else b"" for name in named)
 
 
 def hint_of(headers: Mapping[str, str], body_field: Callable[[str], str]) -> bytes:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from proxy.core.capture import Capture
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
+from proxy.core.scope import Account
 
 __all__ = ["Exchange", "Limits"]
 
@@ -34,7 +35,7 @@ class Exchange:
     Attributes:
         scope: Whose; None when nothing may be kept or injected.
         asked: One of `metrics.ASKED`, or "" on other routes.
-        account: Whose blobs are issued to it, as far as the request says; b"" when it does not.
+        account: Whom blobs are issued to, as far as the request says.
         outcomes: What became of the reasoning of the request.
         repairs: How many of its items were mended before it was sent.
         edited: Whether the request goes out otherwise than it came.
@@ -45,7 +46,7 @@ class Exchange:
     route: str
     started_s: float
     scope: bytes | None = None
-    account: bytes = b""
+    account: Account = ()
     asked: str = ""
     captured: str = ""
     outcomes: Counter[Outcome] = field(default_factory=Counter)

@@ -15,6 +15,7 @@ from proxy.core.heal.diagnosis import (
     Diagnosis,
     Fault,
     diagnose,
+    is_failing_event,
     is_refusal,
     is_refusing_event,
 )
@@ -29,9 +30,10 @@ __all__ = ["Answer", "Healer"]
 
 # An error body longer than this is not one that anything could be read from.
 REFUSAL_MAX_BYTES = 256 * 1024
-# A stream is held up until its first event is known, but for no longer, and no more of it.
+# A stream is held up until its first event is known, and no more of it.
 FIRST_EVENT_MAX_BYTES = 64 * 1024
-FIRST_EVENT_MAX_S = 5.0
+# Nothing is held up for longer than this to be looked at.
+LOOK_MAX_S = 5.0
 _OK = range(200, 300)
 
 Send = Callable[[bytes], Awaitable[aiohttp.ClientResponse]]
@@ -45,11 +47,13 @@ class Answer:
     Attributes:
         read: What was read of its body already.
         diagnosis: What it refuses; None when it does not.
+        has_failed: Whether it begins with an error, whatever its status.
     """
 
     response: aiohttp.ClientResponse
     read: bytes = b""
     diagnosis: Diagnosis | None = None
+    has_failed: bool = False
 
 
 class Healer:
@@ -83,7 +87,9 @@ class Healer:
             send: Sends a body as the first was sent; raises ProxyError.
         """
         first = await self._look(response)
-        if first.diagnosis is None or first.diagnosis.fault is Fault.OTHER:
+        if first.diagnosis is None:
+            return first
+        if first.diagnosis.fault is Fault.OTHER and not exchange.repairs:
             return first
         cure = await self._cure(exchange, prepared, first.diagnosis)
         if cure is None:
@@ -96,7 +102,10 @@ class Healer:
         first.response.close()
         self._account.metrics.heals.labels(fault.value, "cured").inc()
         exchange.heal(fault.value, cure.injected, takes_back=cure.takes_back)
-        self._replay.learn(exchange, fault, cure)
+        try:
+            await self._replay.learn(exchange, fault, cure)
+        except Exception as error:  # noqa: BLE001 (as below)
+            self._account.log.warning("heal_failed", reason=type(error).__name__)
         return again
 
     async def _cure(
@@ -122,7 +131,7 @@ class Healer:
         except BaseException:  # the client has left
             response.close()
             raise
-        if again.diagnosis is None and again.response.status in _OK:
+        if again.response.status in _OK and not again.has_failed:
             return again
         again.response.close()
         return None
@@ -132,18 +141,18 @@ class Healer:
         encoding = response.headers.get(hdrs.CONTENT_ENCODING, "")
         if is_refusal(response.status):
             read = await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
-            return Answer(response, read, self._diagnose(response.status, encoding, read))
+            diagnosis = self._diagnose(response.status, encoding, read)
+            return Answer(response, read, diagnosis, has_failed=True)
         if response.status not in _OK or response.content_type != "text/event-stream" or encoding:
             return Answer(response)
         read = await _read(
             response,
             lambda got: len(got) >= FIRST_EVENT_MAX_BYTES or first_event(got) is not None,
-            FIRST_EVENT_MAX_S,
         )
-        event = first_event(read)
-        if event is not None and is_refusing_event(event):
-            return Answer(response, read, self._diagnose(400, "", event))
-        return Answer(response, read)
+        event = first_event(read) or b""
+        if not is_refusing_event(event):
+            return Answer(response, read, has_failed=is_failing_event(event))
+        return Answer(response, read, self._diagnose(400, "", event), has_failed=True)
 
     def _diagnose(self, status: int, encoding: str, read: bytes) -> Diagnosis:
         try:
@@ -158,13 +167,12 @@ class Healer:
 async def _read(
     response: aiohttp.ClientResponse,
     is_enough: Callable[[bytes], bool],
-    within_s: float | None = None,
 ) -> bytes:
     """Read the beginning of an answer's body; the rest, or a broken end, stays where it is."""
     got = b""
     ended = contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError)
     with ended, ending_with_connection(response):
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(LOOK_MAX_S):
             while not is_enough(got) and (chunk := await response.content.readany()):
                 got += chunk
     return got

@@ -130,7 +130,7 @@ class Lanes:
         if message.kind == "error":
             return await self._refused(lane, message, piece)
         if message.kind == _CREATED:
-            self._begin(lane, message)
+            await self._begin(lane, message)
         if lane.running is None:
             return piece.raw
         exchange = lane.running.exchange
@@ -161,7 +161,7 @@ class Lanes:
         self._tell_idle()
         return held
 
-    def _begin(self, lane: Lane, message: Message) -> None:
+    async def _begin(self, lane: Lane, message: Message) -> None:
         self._end(lane, "cut_off")  # its end was never seen
         is_blind = self._is_blind or lane.is_unsure
         create = lane.next(message.previous)
@@ -178,7 +178,7 @@ class Lanes:
             self._count_heal(create, "cured")
             cure, fault = create.cure, create.fault
             exchange.heal(fault.value, cure.injected, takes_back=cure.takes_back)
-            self._replay.learn(exchange, fault, cure)
+            await self._replay.learn(exchange, fault, cure)
         create.let_go()
         lane.running = create
         self.idle.clear()

@@ -1,13 +1,18 @@
 """What answers have taught this process, for a while: bounded, and never needed to be right."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
+
+from proxy.core.scope import Account
+from proxy.core.turns import Turn
 
 __all__ = ["Learned"]
 
 # How long a refusal is heeded before it is put to the test again, and how many are remembered.
 REMEMBERED_S = 3600.0
 REMEMBERED = 16_384
+# How a blob begins that is encrypted for somebody: Fernet's version and the first of its time.
+_TOKEN = b'"gAAAA'
 
 
 class Learned:
@@ -21,7 +26,7 @@ class Learned:
         """Know nothing yet; the clock gives seconds, never going backwards."""
         self._clock = clock
         self._until: OrderedDict[Hashable, float] = OrderedDict()
-        self._accounts: OrderedDict[bytes, bytes] = OrderedDict()
+        self._issued: OrderedDict[bytes, set[Account]] = OrderedDict()
 
     def refuse(self, scope: bytes, kind: str, what: str | bytes) -> None:
         """Remember that upstream would not have something of a tenant's."""
@@ -41,15 +46,26 @@ class Learned:
         """Whether nothing was refused yet, so that nothing has to be looked up."""
         return not self._until
 
-    def issue(self, account: bytes, blobs: Iterable[bytes]) -> None:
-        """Remember for which account upstream issued blobs; b"" is an unknown one."""
-        for blob in blobs if account else ():
-            self._accounts[blob] = account
-            self._accounts.move_to_end(blob)
-        while len(self._accounts) > REMEMBERED:
-            self._accounts.popitem(last=False)
+    def issue(self, account: Account, turn: Turn) -> None:
+        """Remember for which account upstream issued the blobs of a turn."""
+        if not any(account):
+            return
+        runs = (part for item in turn.items for part in item.run)
+        # A token is nobody else's; a thought in plain text may be thought twice.
+        tokens = (part for part in runs if _TOKEN in part.raw)
+        for blob in (blob for part in tokens for blob in part.blobs):
+            self._issued.setdefault(blob, set()).add(account)
+            self._issued.move_to_end(blob)
+        while len(self._issued) > REMEMBERED:
+            self._issued.popitem(last=False)
 
-    def is_anothers(self, account: bytes, blob: bytes) -> bool:
-        """Tell whether a blob is known to have been issued for another account than this one."""
-        issued_for = self._accounts.get(blob, account)
-        return bool(account) and issued_for != account
+    def is_anothers(self, account: Account, blob: bytes) -> bool:
+        """Tell whether a blob is known to have been issued for other accounts than this one."""
+        issued = self._issued.get(blob, ())
+        return bool(issued) and all(_differ(account, other) for other in issued)
+
+
+def _differ(account: Account, other: Account) -> bool:
+    """Tell whether two accounts name the same thing differently."""
+    pairs = zip(account, other, strict=True)
+    return any(ours and theirs and ours != theirs for ours, theirs in pairs)

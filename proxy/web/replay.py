@@ -181,11 +181,10 @@ class Replay:
                 learned.is_refused(scope, Fault.BLOB, blob)
                 or learned.is_anothers(exchange.account, blob)
             ),
-            takes_reasoning=not (
-                is_known_not_to_reason(request.model)
-                or learned.is_refused(scope, Fault.NO_REASONING_MODEL, family(request.model))
+            takes_reasoning=not learned.is_refused(
+                scope, Fault.NO_REASONING_MODEL, family(request.model)
             ),
-            keeps_items=request.stores and self._settings.profile.keeps_items,
+            profile=self._settings.profile,
         )
         mended = repair(request, recalled.turns, repairs)
         exchange.repairs.update(mended.counts)
@@ -199,7 +198,7 @@ class Replay:
         self, exchange: Exchange, prepared: Prepared, diagnosis: Diagnosis
     ) -> Cure | None:
         """
-        Decide what to send instead of a request that was refused, and learn from the refusal.
+        Decide what to send instead of a request that was refused.
 
         Raises:
             Unspliceable: The request cannot be read.
@@ -212,20 +211,17 @@ class Replay:
         if exchange.scope is not None:
             asked = asked_of(sent, diagnosis)
             recalled = await self._store.recall(exchange.scope, asked) or Recalled()
-        found = cure(sent, given, diagnosis, recalled, self._policy)
-        if found is not None and exchange.scope is not None:
-            for blob in found.refused:
-                self._learned.refuse(exchange.scope, Fault.BLOB, blob)
-            for turn in found.evicted:
-                await self._store.save(exchange.scope, turn, [])
-        return found
+            recalled = self._less_refused(exchange.scope, recalled)
+        return cure(sent, given, diagnosis, recalled, self._policy)
 
-    def learn(self, exchange: Exchange, fault: Fault, cure: Cure) -> None:
+    async def learn(self, exchange: Exchange, fault: Fault, cure: Cure) -> None:
         """Note that a cured request was taken: what it went without will be refused again."""
         if exchange.scope is None:
             return
         for blob in cure.lost:
             self._learned.refuse(exchange.scope, Fault.BLOB, blob)
+        for turn in cure.evicted:
+            await self._store.save(exchange.scope, turn, [])
         if fault in _OF_MODEL:
             model = family(read_request(cure.body, {}).model)
             self._learned.refuse(exchange.scope, fault, model)
@@ -270,8 +266,7 @@ class Replay:
         keys = keys_of_turn(snapshot.turn, snapshot.response_id)
         new = [key for key in keys if key not in exchange.saved_keys]
         if await self._store.save(exchange.scope, snapshot.turn, new):
-            runs = (part for item in snapshot.turn.items for part in item.run)
-            self._learned.issue(exchange.account, (blob for part in runs for blob in part.blobs))
+            self._learned.issue(exchange.account, snapshot.turn)
             exchange.saved_keys.update(new)
             exchange.captured = "saved"
             exchange.captured_items = capture.reasoning_items

@@ -64,7 +64,7 @@ SWITCHED = Scenario(
     want="u1 c1:noid o1",
     repaired=True,
     body=UNSTORED,
-    last={"model": "gpt-5.5-codex"},
+    last={"model": "o4-mini"},
 )
 TWO_TURNS = Scenario(
     row=43,

@@ -53,7 +53,7 @@ class Gate:
 @pytest.fixture(autouse=True)
 def _the_head_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """These scripts wait between the head and the first event."""
-    monkeypatch.setattr("proxy.web.heal.FIRST_EVENT_MAX_S", 0.01)
+    monkeypatch.setattr("proxy.web.heal.LOOK_MAX_S", 0.01)
 
 
 async def silent(line: Line) -> bool:

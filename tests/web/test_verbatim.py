@@ -76,7 +76,7 @@ async def test_the_head_is_passed_on_before_any_of_the_body(
     start: bytes, first_event_max_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client waits for upstream alone, and a moment for the first event, which may refuse."""
-    monkeypatch.setattr("proxy.web.heal.FIRST_EVENT_MAX_S", first_event_max_s)
+    monkeypatch.setattr("proxy.web.heal.LOOK_MAX_S", first_event_max_s)
     script = Script([send(start), wait(), send(END)])
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(script)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from proxy.core import spans
 from proxy.core.heal.case import Case
-from proxy.core.heal.pieces import Piece, by_value, dropped, runs_of
+from proxy.core.heal.pieces import Piece, by_value, dropped, pieces_of, runs_of
 from proxy.core.include import exclude_edit
 from proxy.core.items import Role
 from proxy.core.request import read_request
@@ -13,6 +13,7 @@ from proxy.core.turns import blob_digest
 __all__ = [
     "lost_blobs",
     "named_blobs",
+    "unsealed",
     "without_blobs",
     "without_include",
     "without_member",
@@ -34,10 +35,13 @@ def without_blobs(case: Case) -> bytes | None:
     if case.diagnosis.is_bound:
         return case.body(_unnamed(case))
     named = set(_named(case))
+    says_which = bool(case.diagnosis.subject or case.diagnosis.ends)
+    if says_which and not named and not case.added():
+        return None  # it is about none of the reasoning that is sent
     damaged = {piece for piece in named if _is_damaged(case, piece)}
     if damaged:
         for piece in damaged:
-            piece.raw = case.captured(piece)
+            piece.raw = case.captured(piece)  # its item stays the one that upstream has named
         return case.body(case.pieces)
     ours = case.added() & set(sealed)
     if ours and (not named or named & ours):
@@ -48,26 +52,46 @@ def without_blobs(case: Case) -> bytes | None:
         is_all = any(case.thought(piece) is not None for piece in named)
         doubtful = {piece for piece in sealed if is_all or not _is_trusted(case, piece)}
         refused = named | doubtful if named else foreign or doubtful or set(sealed)
-    for run in runs_of(case.pieces):
-        # Where upstream keeps the items the id says it all; elsewhere a hosted item of the group,
-        # whose id is required, would have to go as well.
+    return case.body(unsealed(case.pieces, refused, stores=case.sent.stores))
+
+
+def unsealed(pieces: list[Piece], refused: set[Piece], *, stores: bool) -> list[Piece]:
+    """
+    Leave refused blobs out: with the reasoning that they are in, or alone.
+
+    Alone where upstream keeps the items, so that the id says it all, and where otherwise a hosted
+    item of the group, whose id is required, would have to go as well.
+    """
+    for run in runs_of(pieces) if stores else ():
         hosted = [one for one in run.group if one.item.id and not one.item.id_is_optional]
-        if hosted and case.sent.stores and all(piece.item.id for piece in run.reasoning):
+        if hosted and all(piece.item.id for piece in run.reasoning):
             for piece in refused.intersection(run.reasoning):
                 piece.leave_out("encrypted_content")
-                refused.discard(piece)
-    return case.body(dropped(case.pieces, refused))
+                refused = refused - {piece}
+    return dropped(pieces, refused)
 
 
 def named_blobs(case: Case) -> set[bytes]:
-    """Return the digests of the blobs that upstream names, of all forms they are known in."""
-    return set() if case.diagnosis.is_bound else _digests(case, _named(case))
+    """Return the digests of the one blob that upstream names, of all forms it is known in."""
+    named = _named(case)
+    # Four characters at each end may be those of several.
+    if case.diagnosis.is_bound or len({piece.item.blob for piece in named}) != 1:
+        return set()
+    return _digests(case, named)
 
 
 def lost_blobs(case: Case, body: bytes) -> set[bytes]:
-    """Return the digests of the blobs that a cured request goes without, as `named_blobs`."""
+    """
+    Return the digests of the blobs that a cured request goes without, as `named_blobs`.
+
+    Less those that went because another was named: nothing was proven of them.
+    """
     left = {place.item.blob for place in read_request(body, {}).places}
-    return _digests(case, [piece for piece in _sealed(case) if piece.item.blob not in left])
+    gone = [p for p in pieces_of(case.sent) if _has_blob(p) and p.item.blob not in left]
+    named = {piece.index for piece in _named(case)}
+    return _digests(
+        case, [p for p in gone if p.index in named or not named or not _is_trusted(case, p)]
+    )
 
 
 def without_member(case: Case) -> bytes | None:
@@ -108,7 +132,11 @@ def _digests(case: Case, pieces: Iterable[Piece]) -> set[bytes]:
 
 
 def _sealed(case: Case) -> list[Piece]:
-    return [p for p in case.pieces if p.item.role is Role.REASONING and p.item.blob]
+    return [piece for piece in case.pieces if _has_blob(piece)]
+
+
+def _has_blob(piece: Piece) -> bool:
+    return piece.item.role is Role.REASONING and bool(piece.item.blob)
 
 
 def _named(case: Case) -> list[Piece]:

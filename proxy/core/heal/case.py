@@ -8,7 +8,7 @@ from proxy.core.heal.diagnosis import Diagnosis
 from proxy.core.heal.pieces import Piece, Spot, body_of, pieces_of
 from proxy.core.heal.thoughts import Thought, Thoughts
 from proxy.core.identity import Recognised, recognise
-from proxy.core.inject import Policy
+from proxy.core.inject import Policy, head_of_group
 from proxy.core.items import Role
 from proxy.core.keys import Recalled
 from proxy.core.models import family
@@ -62,6 +62,11 @@ class Case:
         """Return the captured item that a piece is, or stands for."""
         match = self.recognised.matches.get(piece.index) if piece.index is not None else None
         return match.emitted if match is not None else None
+
+    def had_none(self, piece: Piece) -> bool:
+        """Tell whether a piece is known to have been emitted without reasoning ahead of it."""
+        match = self.recognised.matches.get(piece.index) if piece.index is not None else None
+        return match is not None and head_of_group(match) is None
 
     def spot(self, piece: Piece) -> Spot | None:
         """Return where a piece stood in its turn."""

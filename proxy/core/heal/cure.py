@@ -53,7 +53,7 @@ _CURES: Mapping[Fault, Callable[[Case], bytes | None]] = {
     Fault.INCLUDE: without_include,
     Fault.NO_REASONING_MODEL: without_reasoning,
 }
-# Nothing that we do takes an output or a call away.
+# Faults that our edits cannot be the cause of, as long as no call or output is missing by them.
 _NEVER_OURS = frozenset({Fault.LACKS_OUTPUT, Fault.LACKS_CALL, Fault.OTHER})
 
 
@@ -66,16 +66,13 @@ class Cure:
         body: The request, never the one that was refused.
         injected: How many more reasoning items it has than what the client sent.
         takes_back: Nothing of ours is left in it: it is what the client sent.
-        refused: Digests of the blobs that upstream named as refused.
-        lost: Digests of the blobs that it goes without, which once it is taken are known for
-            refused too.
-        evicted: Turns as they shall be kept from now on, less what was refused.
+        lost: Digests of the blobs that it goes without: once it is taken, they were the fault.
+        evicted: Turns as they shall be kept from then on, less what upstream named.
     """
 
     body: bytes
     injected: int = 0
     takes_back: bool = False
-    refused: frozenset[bytes] = frozenset()
     lost: frozenset[bytes] = frozenset()
     evicted: tuple[Turn, ...] = ()
 
@@ -116,19 +113,24 @@ def cure(
         body = given.body
     if body == sent.body:
         return None
-    if body == given.body and diagnosis.fault in _NEVER_OURS:
+    is_ours = diagnosis.fault not in _NEVER_OURS or _is_less(sent, given)
+    if body == given.body and not is_ours:
         return None
     is_about_blobs = diagnosis.fault is Fault.BLOB
-    refused = named_blobs(case) if is_about_blobs else set()
-    left = ((turn, turn.without_reasoning(refused.__contains__)) for turn in recalled.turns)
+    named = named_blobs(case) if is_about_blobs else set()
+    left = ((turn, turn.without_reasoning(named.__contains__)) for turn in recalled.turns)
     return Cure(
         body,
         injected=max(0, _thoughts(read_request(body, {})) - _thoughts(given)),
         takes_back=body == given.body,
-        refused=frozenset(refused),
         lost=frozenset(lost_blobs(case, body)) if is_about_blobs else frozenset(),
         evicted=tuple(after for before, after in left if after is not before),
     )
+
+
+def _is_less(sent: Request, given: Request) -> bool:
+    """Tell whether a request went out with fewer items, other than reasoning, than it came with."""
+    return len(sent.places) - _thoughts(sent) < len(given.places) - _thoughts(given)
 
 
 def _thoughts(request: Request) -> int:

@@ -13,7 +13,14 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Diagnosis", "Fault", "diagnose", "is_refusal", "is_refusing_event"]
+__all__ = [
+    "Diagnosis",
+    "Fault",
+    "diagnose",
+    "is_failing_event",
+    "is_refusal",
+    "is_refusing_event",
+]
 
 # The statuses that the API answers bad input with; 429 and 5xx are never healed.
 _STATUSES = frozenset({400, 404, 422})
@@ -113,11 +120,12 @@ _TABLE = (
     _row(Fault.BAD_ID, r"Invalid 'id': message id must be"),
     _row(
         Fault.LACKS_OUTPUT,
-        r"No tool output found for [\w ]*?call (?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])",
+        r"No tool output found for [\w ]{0,40}?call (?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])",
     ),
     _row(
         Fault.LACKS_CALL,
-        r"No tool call found for [\w ]+? with call_id (?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])",
+        r"No tool call found for [\w ]{1,60}? with call_id ",
+        r"(?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])",
     ),
     _row(Fault.FIELD, r"'input\[(?P<index>\w+)\]\.(?P<member>status|content|encrypted_content)'"),
 )
@@ -126,6 +134,8 @@ _OURS = re.compile(
     r"|input\[\d+\]|Invalid 'input",
     re.IGNORECASE,
 )
+# What is wrong stands at the beginning; what follows may be anybody's words.
+MESSAGE_MAX_CHARS = 4096
 # How deep the words of a refusal are looked for: {"detail": [{"error": {"message": …}}]}.
 _DEPTH_MAX = 4
 
@@ -135,17 +145,19 @@ def is_refusal(status: int) -> bool:
     return status in _STATUSES
 
 
-def is_refusing_event(data: bytes) -> bool:
-    """Tell whether an event says that there will be no answer."""
+def is_failing_event(data: bytes) -> bool:
+    """Tell whether an event says that the answer has failed, for whatever reason."""
     event = _decoded(data)
-    if not isinstance(event, dict):
+    kind = event.get("type") if isinstance(event, dict) else None
+    return kind in ("error", "response.failed")
+
+
+def is_refusing_event(data: bytes) -> bool:
+    """Tell whether an event says that there will be no answer, for what the request is."""
+    if not is_failing_event(data):
         return False
-    match event.get("type"), event.get("status"):
-        case "error", int(status):
-            return status in _STATUSES
-        case "error" | "response.failed", _:
-            return True
-    return False
+    status = _decoded(data).get("status", 400)
+    return isinstance(status, int) and is_refusal(status)
 
 
 def diagnose(status: int, body: bytes) -> Diagnosis:
@@ -165,6 +177,7 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     codes = [text for name, text in said if name == "code"]
     if not said:
         message = body.decode("utf-8", "replace")
+    message = message[:MESSAGE_MAX_CHARS]
     for fault, pattern in _TABLE:
         if (found := pattern.search(message)) is not None:
             return _read(fault, found.groupdict())

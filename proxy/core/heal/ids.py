@@ -84,7 +84,8 @@ def _repeated(pieces: list[Piece], *, exact: bool) -> tuple[list[Piece], list[Pi
             continue
         is_copy = item.raw == before.item.raw if exact else _says_the_same(piece, before)
         is_said = item.type == "message" and item.role is not Role.MODEL
-        (copies if is_copy and not is_said else others).append(piece)
+        if not item.type.startswith("compaction"):
+            (copies if is_copy and not is_said else others).append(piece)
     return copies, others
 
 
@@ -112,9 +113,11 @@ def completed(case: Case) -> bytes | None:
     """
     lost: set[Piece] = set()
     unnamed = False
-    for piece in case.pieces:
+    stands = {piece.item.id for piece in case.pieces if not _is_id_alone(piece)}
+    pieces = [p for p in case.pieces if not (_is_id_alone(p) and p.item.id in stands)]
+    for piece in pieces:
         item = piece.item
-        if item.is_hollow or item.role is Role.REFERENCE:
+        if _is_id_alone(piece):
             whole = case.captured(piece)
             if whole:
                 piece.become(whole)
@@ -125,14 +128,14 @@ def completed(case: Case) -> bytes | None:
     if unnamed:
         _leave_ids_out(case)
     others = {piece for piece in lost if not piece.is_reasoning}
-    if outputs_without_call(case.pieces) and any(
+    if outputs_without_call(pieces) and any(
         not p.item.id.startswith(_WITHOUT_OUTPUT) for p in others
     ):
         return None
-    for run in runs_of(case.pieces):
+    for run in runs_of(pieces):
         if run.group and others.issuperset(run.group):
             lost.update(run.reasoning)  # nothing is left that it led to
-    left = dropped(case.pieces, lost - others)
+    left = dropped(pieces, lost - others)
     return case.body([piece for piece in left if piece not in others])
 
 
@@ -177,6 +180,10 @@ def outputs_without_call(pieces: list[Piece]) -> list[Piece]:
     return [piece for piece in pieces if piece.is_output and piece.item.call_id not in calls]
 
 
+def _is_id_alone(piece: Piece) -> bool:
+    return piece.item.is_hollow or piece.item.role is Role.REFERENCE
+
+
 def _best_first(pieces: list[Piece]) -> list[Piece]:
     """Put what is kept ahead: reasoning that leads to something, and what is more than an id."""
     leading = {piece for run in runs_of(pieces) if run.group for piece in run.reasoning}
@@ -195,7 +202,8 @@ def _less_than_upstream_holds(case: Case) -> bytes | None:
         ids = {item.id for item in turn.items} | {part.id for i in turn.items for part in i.run}
         if case.diagnosis.subject in ids:
             known |= ids - {""}
-    return case.body([piece for piece in case.pieces if piece.item.id not in known])
+    kept = [p for p in case.pieces if p.item.id not in known or p.item.type == "compaction"]
+    return case.body(kept)
 
 
 def _leave_ids_out(case: Case) -> None:

@@ -85,13 +85,13 @@ def with_outputs_behind(case: Case) -> bytes | None:
     call_id = case.diagnosis.subject
     if not any(piece.is_output and piece.item.call_id == call_id for piece in case.pieces):
         return None
-    return _in_order(case, joins=True)
+    return _in_order(case, joins=False) or _in_order(case, joins=True)
 
 
 def with_calls(case: Case) -> bytes | None:
     """Put a call ahead of its output: from where it stands, or as it was captured."""
     if any(p.item.is_tool and p.item.call_id == case.diagnosis.subject for p in case.pieces):
-        return _in_order(case, joins=True)
+        return _in_order(case, joins=False) or _in_order(case, joins=True)
     return case.body(in_order(_answering(case, case.pieces), case.spot, joins=False))
 
 
@@ -188,7 +188,7 @@ def _joined(case: Case, run: Run, follower: Emitted | None) -> list[Piece]:
     if all(piece.item.blob for piece in run.reasoning):
         by_value(run)
         return []
-    return run.reasoning
+    return run.reasoning if is_named or follower is not None else []
 
 
 def _without_orphans(case: Case) -> list[Piece]:
@@ -206,7 +206,7 @@ def _without_orphans(case: Case) -> list[Piece]:
     kinds = {subject.item.type} if subject is not None else ()
     gone: set[Piece] = set()
     for piece in case.pieces:
-        if piece.item.role is not Role.MODEL or piece in covered:
+        if piece.item.role is not Role.MODEL or piece in covered or case.had_none(piece):
             continue
         if piece.item.id_is_optional:
             piece.leave_out("id")

@@ -9,11 +9,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from proxy.core.forms import in_form
+from proxy.core.heal.blobs import unsealed
 from proxy.core.heal.ids import once
-from proxy.core.heal.pieces import Piece, body_of, dropped, pieces_of
-from proxy.core.heal.thoughts import Thoughts
+from proxy.core.heal.pieces import Piece, body_of, pieces_of, runs_of
+from proxy.core.heal.thoughts import Thought, Thoughts
 from proxy.core.items import Role
-from proxy.core.models import family
+from proxy.core.models import are_known_to_differ, family
+from proxy.core.profiles import GENERIC, Profile
 from proxy.core.request import Request
 from proxy.core.turns import Turn, blob_digest
 
@@ -38,13 +41,13 @@ class Repairs:
         allowed: By the operator.
         is_refused: Tells of a blob's digest whether upstream will not have it.
         takes_reasoning: False when the model has refused reasoning altogether.
-        keeps_items: Whether upstream knows an item by its id alone, as far as can be told.
+        profile: Of the upstream: what it does not check is not mended.
     """
 
     allowed: Collection[Repair]
     is_refused: Callable[[bytes], bool]
     takes_reasoning: bool = True
-    keeps_items: bool = True
+    profile: Profile = GENERIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +69,11 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
 
     Cost: one look at each item where there is nothing to mend.
     """
-    allowed = repairs.allowed
+    allowed, profile = repairs.allowed, repairs.profile
     items = [place.item for place in request.places]
     ids = [item.id for item in items if item.id]
-    repeats = Repair.DUPLICATES in allowed and len(ids) > len(set(ids))
+    # Where nobody checks ids, they may be anything, and say nothing of what is a copy.
+    repeats = Repair.DUPLICATES in allowed and profile.checks_pairs and len(ids) > len(set(ids))
     thinks = any(item.role in (Role.REASONING, Role.REFERENCE) for item in items)
     if not (repeats or thinks):
         return Repaired(request.body)
@@ -80,32 +84,36 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
         counts[Repair.DUPLICATES] += len(pieces) - len(left)
         pieces = left
     thoughts = Thoughts(turns)
-    if Repair.HOLLOW in allowed and not repairs.keeps_items:
-        counts[Repair.HOLLOW] += _complete(pieces, thoughts, family(request.model))
+    keeps_items = request.stores and profile.keeps_items
+    if Repair.HOLLOW in allowed and not keeps_items:
+        counts[Repair.HOLLOW] += _complete(pieces, thoughts, request.model, profile)
     if Repair.FOREIGN in allowed:
-        foreign = _foreign(pieces, thoughts, family(request.model), repairs)
+        foreign = _foreign(pieces, thoughts, request.model, repairs)
         counts[Repair.FOREIGN] += len(foreign)
-        pieces = dropped(pieces, foreign)
-    if Repair.DANGLING in allowed:
-        left = _less_dangling(pieces, thoughts)
+        pieces = unsealed(pieces, foreign, stores=keeps_items)
+    if Repair.DANGLING in allowed and profile.checks_pairs:
+        left = _less_dangling(pieces)
         counts[Repair.DANGLING] += len(pieces) - len(left)
         pieces = left
     return Repaired(body_of(request, pieces), +counts)
 
 
-def _less_dangling(pieces: list[Piece], thoughts: Thoughts) -> list[Piece]:
-    """Leave reasoning at the end out, unless what it led to stands somewhere else."""
-    names = {name for piece in pieces for name in (piece.item.id, piece.item.call_id) if name}
+def _less_dangling(pieces: list[Piece]) -> list[Piece]:
+    """
+    Leave reasoning at the end out, if nothing else in the input can be what it led to.
+
+    Without an id nothing demands a follower; and a model's item that lacks reasoning may be the
+    follower, out of order: upstream will tell.
+    """
     end = len(pieces)
-    while end and pieces[end - 1].item.role is Role.REASONING:
-        thought = thoughts.of(pieces[end - 1].item)
-        if thought is not None and {thought.follower.id, thought.follower.call_id} & names:
-            return pieces  # out of order, which upstream will tell
+    while end and pieces[end - 1].item.role is Role.REASONING and pieces[end - 1].item.id:
         end -= 1
-    return pieces[:end]
+    covered = {piece for run in runs_of(pieces[:end]) for piece in (*run.group, *run.later)}
+    emitted = {piece for piece in pieces[:end] if piece.item.role in (Role.MODEL, Role.REFERENCE)}
+    return pieces if end == 0 or emitted - covered else pieces[:end]
 
 
-def _complete(pieces: Sequence[Piece], thoughts: Thoughts, model: str) -> int:
+def _complete(pieces: Sequence[Piece], thoughts: Thoughts, model: str, profile: Profile) -> int:
     """Put whole reasoning where only its id stood; return how often."""
     count = 0
     for piece in pieces:
@@ -114,26 +122,43 @@ def _complete(pieces: Sequence[Piece], thoughts: Thoughts, model: str) -> int:
         ):
             continue
         thought = thoughts.of(piece.item)
-        if thought is not None and thought.part.has_blob and model in thought.turn.models:
-            piece.become(thought.part.raw)
+        if thought is not None and thought.part.has_blob and family(model) in thought.turn.models:
+            piece.become(in_form(thought.part, profile))
             count += 1
     return count
 
 
 def _foreign(
     pieces: Sequence[Piece], thoughts: Thoughts, model: str, repairs: Repairs
-) -> list[Piece]:
-    foreign = []
-    for piece in pieces:
-        if not piece.is_reasoning:
-            continue
+) -> set[Piece]:
+    """
+    Return the reasoning that upstream will not have.
+
+    A refused copy of which a good one is kept becomes that. What hosted items would go with is
+    left for upstream to judge, unless upstream has.
+    """
+    foreign: set[Piece] = set()
+    for run in runs_of(pieces):
+        is_hosting = any(p.item.id and not p.item.id_is_optional for p in run.group)
+        for piece in run.reasoning:
+            thought = thoughts.of(piece.item)
+            blob = blob_digest(piece.item)
+            if not repairs.takes_reasoning or (blob and repairs.is_refused(blob)):
+                foreign.add(piece)
+            elif thought is None or not blob or is_hosting:
+                continue
+            elif are_known_to_differ(model, thought.turn.models):
+                foreign.add(piece)
+    for piece in list(foreign):
         thought = thoughts.of(piece.item)
-        blob = blob_digest(piece.item)
-        families = thought.turn.models if thought is not None and blob and model else ()
-        if (
-            (families and model not in families)
-            or (blob and repairs.is_refused(blob))
-            or not repairs.takes_reasoning
-        ):
-            foreign.append(piece)
+        if repairs.takes_reasoning and thought is not None and _is_good(thought, piece, repairs):
+            piece.become(in_form(thought.part, repairs.profile))
+            foreign.discard(piece)
     return foreign
+
+
+def _is_good(thought: Thought, piece: Piece, repairs: Repairs) -> bool:
+    """Tell whether what was captured is another blob than the one that was refused."""
+    blobs = thought.part.blobs
+    is_copy = blob_digest(piece.item) not in blobs
+    return is_copy and thought.part.has_blob and not any(map(repairs.is_refused, blobs))

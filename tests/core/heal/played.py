@@ -93,6 +93,6 @@ def repaired_body(
 ) -> Repaired:
     """Return a body as it is mended before the first try."""
     request = read_request(sent, {})
-    every = Repairs(frozenset(Repair), lambda _: False, keeps_items=request.stores)
+    every = Repairs(frozenset(Repair), lambda _: False)
     turns = world.recall(read_request(turns_of or sent, {})).turns
     return repair(request, turns, repairs or every)

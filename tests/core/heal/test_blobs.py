@@ -19,7 +19,17 @@ from tests.core.heal.played import (
     reference,
     world_of,
 )
-from tests.core.world import Item, World, body, call, message, output, reasoning, search
+from tests.core.world import (
+    Item,
+    World,
+    body,
+    call,
+    input_of,
+    message,
+    output,
+    reasoning,
+    search,
+)
 
 R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, C2, C3 = call("1"), call("2"), call("3")
@@ -155,13 +165,12 @@ def test_ours_go_first() -> None:
 
 
 def test_what_was_refused_is_told() -> None:
-    """All forms of a captured blob that was named, what went with it, and the turn less it."""
+    """All forms of a captured blob that was named, and the turn less it."""
     world = world_of([R1, C1], [R2, C2])
     found = cure_of(world, [ASK, *PAIRS], refused(R1))
     assert found is not None
 
-    assert found.refused == {digest_of(R1)}
-    assert found.lost == {digest_of(R1), digest_of(R2)}
+    assert found.lost == {digest_of(R1)}  # of the other, nothing was proven
     assert [[item.withheld for item in turn.items] for turn in found.evicted] == [[True]]
 
 
@@ -170,7 +179,7 @@ def test_a_damaged_copy_does_not_cost_the_good_one() -> None:
     found = cure_of(world_of([R1, C1]), [ASK, DAMAGED, C1, O1], refused(R1))
     assert found is not None
 
-    assert found.refused == found.lost == {digest_of(DAMAGED)}
+    assert found.lost == {digest_of(DAMAGED)}
     assert found.evicted == ()
 
 
@@ -179,7 +188,7 @@ def test_a_bound_blob_is_good() -> None:
     found = cure_of(world_of([R1, C1]), [ASK, R1, C1, O1], BOUND)
     assert found is not None
 
-    assert (found.refused, found.lost, found.evicted) == (frozenset(), frozenset(), ())
+    assert (found.lost, found.evicted) == (frozenset(), ())
 
 
 TEXT: Item = {"content": [{"type": "reasoning_text", "text": "Hm."}]}
@@ -244,3 +253,15 @@ def test_a_model_that_seals_nothing_is_not_asked_to() -> None:
 
     assert found.body == body([ASK], include=include).replace(b'"%s" , ' % include[0].encode(), b"")
     assert cure_of(World(), [ASK], refusal) is None
+
+
+def test_four_characters_may_be_those_of_several() -> None:
+    """Both go, and neither turn is given up for it."""
+    twin = R2 | {"encrypted_content": "gAAAzzAAA1"}
+    world = world_of([R1, C1], [twin, C2])
+    ends = (R1["encrypted_content"][:4], R1["encrypted_content"][-4:])
+    found = cure_of(world, [ASK, R1, C1, O1, twin, C2, O2], Diagnosis(Fault.BLOB, ends=ends))
+    assert found is not None
+
+    assert input_of(found.body) == [ASK, nameless(C1), O1, nameless(C2), O2]
+    assert found.evicted == ()

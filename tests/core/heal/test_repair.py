@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from proxy.core.heal.repair import Repair, Repairs
+from proxy.core.profiles import PROFILES
 from tests.core.heal.played import (
     ASK,
     MORE,
@@ -70,7 +71,15 @@ REPAIRED: list[Any] = [
     pytest.param([[R1, C1]], {"model": ""}, [R1, C1, O1], [R1, C1, O1], {}, id="no-model"),
     pytest.param([], OTHER_MODEL, [R1, C1, O1], [R1, C1, O1], {}, id="foreign-but-unknown"),
     pytest.param([], {}, [ASK, R1], [ASK], {END: 1}, id="dangling"),
-    pytest.param([], {}, [SAID, R1, R2], [SAID], {END: 2}, id="dangling-run"),
+    pytest.param([], {}, [R1, SAID, R2, R2], [R1, SAID], {D: 1, END: 1}, id="dangling-run"),
+    pytest.param([], {}, [SAID, R1], [SAID, R1], {}, id="perhaps-out-of-order"),
+    pytest.param([], {}, [ASK, nameless(R1)], [ASK, nameless(R1)], {}, id="dangling-by-value"),
+    pytest.param(
+        [[R1, C1]], {"model": "gpt-5.4"}, [R1, C1, O1], [R1, C1, O1], {}, id="perhaps-an-alias"
+    ),
+    pytest.param(
+        [[R1, WS]], OTHER_MODEL, [R1, WS], [R1, WS], {}, id="foreign-but-ahead-of-what-is-hosted"
+    ),
     pytest.param([[R1, C1]], {}, [C1, O1, R1], [C1, O1, R1], {}, id="out-of-order"),
     pytest.param([[R1, SAID]], {}, [ASK, R1], [ASK], {END: 1}, id="dangling-and-known"),
     pytest.param([], {}, [ASK, MORE], [ASK, MORE], {}, id="nothing"),
@@ -103,7 +112,7 @@ def test_each_repair_may_be_switched_off(
     """Then nothing of its kind is done."""
     for switched_off in Repair:
         left = frozenset(Repair) - {switched_off}
-        repairs = Repairs(left, lambda _: False, keeps_items=more.get("store", True))
+        repairs = Repairs(left, lambda _: False)
         done = repaired(world_of(*turns), [ASK, *sent], repairs, **more)
 
         assert switched_off not in done.counts
@@ -123,8 +132,7 @@ def test_what_was_refused_is_not_sent_again() -> None:
     sent = [ASK, R1, C1, O1, R2, C2, O2]
 
     assert input_of(repaired(World(), sent, refused).body) == [ASK, nameless(C1), O1, R2, C2, O2]
-    keeping_nothing = every([digest_of(R1)], keeps_items=False)
-    done = repaired(world_of([R1, C1]), [ASK, hollow(R1), C1, O1], keeping_nothing)
+    done = repaired(world_of([R1, C1]), [ASK, hollow(R1), C1, O1], refused, store=False)
     assert input_of(done.body) == [ASK, nameless(C1), O1]
 
 
@@ -155,3 +163,33 @@ def test_nothing_to_mend_is_the_very_same_object() -> None:
     for items in ([ASK], [ASK, R1, C1, O1, R2, WS, MORE]):
         sent = body(items)
         assert repaired_body(world_of([R1, C1]), sent).body is sent
+
+
+def test_a_damaged_copy_becomes_what_was_captured() -> None:
+    """As its cure did, when it was refused."""
+    damaged = R1 | {"encrypted_content": "gAAAAx"}
+    done = repaired(world_of([R1, C1]), [ASK, damaged, C1, O1], every([digest_of(damaged)]))
+
+    assert input_of(done.body) == [ASK, R1, C1, O1]
+
+
+def test_a_refused_blob_goes_alone_where_what_is_hosted_would_go_with_it() -> None:
+    """As its cure did; where upstream keeps nothing, it goes with all of its group."""
+    refused = every([digest_of(R1)])
+
+    assert input_of(repaired(World(), [ASK, R1, WS], refused).body) == [ASK, hollow(R1), WS]
+    assert input_of(repaired(World(), [ASK, R1, WS, MORE], refused, store=False).body) == [
+        ASK,
+        MORE,
+    ]
+
+
+@pytest.mark.parametrize("sent", [[ASK, C1, O1, C1, O1], [ASK, R1]], ids=["copies", "dangling"])
+def test_where_nobody_checks_pairs_nothing_of_them_is_mended(sent: list[Item]) -> None:
+    """Ids may be anything there, and reasoning at the end is gone on from."""
+    assert repaired(World(), sent, every(profile=PROFILES["ollama"])).counts == {}
+
+
+def test_a_request_of_nothing_but_reasoning_stays() -> None:
+    """An empty input would be refused for what the client did not do."""
+    assert repaired(World(), [R1]).counts == {}
