@@ -137,3 +137,25 @@ def test_without_words_there_are_no_likenesses() -> None:
     known = Known([turn("resp_00000001", C1)])
 
     assert [*known.likenesses(read_of({"type": "image_generation_call"}), CHAIN, None)] == []
+
+
+def test_of_a_crowd_no_more_than_asked_for_are_alike() -> None:
+    """A thousand calls may say the same; to compare them all would not be linear."""
+    crowd = [turn(f"resp_{n:0>8}", {**ZERO, "id": f"fc_{n:0>12}"}) for n in range(50)]
+    likely = [*Known(crowd).likenesses(read_of({**ZERO, "id": ""}), CHAIN, None, 3)]
+
+    assert [len(matches) for matches in likely] == [3, 3]
+
+
+def test_calls_under_names_of_their_own_are_not_alike() -> None:
+    """Only namesakes are, and calls whose name leaves open which they are."""
+    twin = {**C1, "id": "fc_000000000009"}
+    known = Known([turn("resp_00000001", C1, twin, C2, ZERO)])
+    bare = {**C1, "id": ""}
+
+    at_place, anywhere = known.likenesses(read_of(bare), CHAIN, None)
+
+    assert sorted(match.k for match in at_place) == [0, 1, 3]
+    assert sorted(match.k for match in anywhere) == [0, 1, 3]
+    vague = next(known.likenesses(read_of({**ZERO, "id": ""}), CHAIN, None))
+    assert [match.k for match in vague] == [0, 1, 2, 3]

@@ -217,8 +217,6 @@ def _leave_ids_out(case: Case) -> None:
 
 def _says_the_same(piece: Piece, before: Piece) -> bool:
     item, other = piece.item, before.item
-    if item.role in (Role.CLIENT, Role.FRAME):
-        return (item.type, item.call_id, item.said) == (other.type, other.call_id, other.said)
     if piece.is_reasoning or item.role is Role.REFERENCE:
         return True
     if item.role is not Role.MODEL:

@@ -88,8 +88,11 @@ def repaired(
     return repaired_body(world, body(items, **more), repairs)
 
 
-def repaired_body(world: World, sent: bytes, repairs: Repairs | None = None) -> Repaired:
+def repaired_body(
+    world: World, sent: bytes, repairs: Repairs | None = None, turns_of: bytes = b""
+) -> Repaired:
     """Return a body as it is mended before the first try."""
     request = read_request(sent, {})
     every = Repairs(frozenset(Repair), lambda _: False)
-    return repair(request, world.recall(request).turns, repairs or every)
+    turns = world.recall(read_request(turns_of or sent, {})).turns
+    return repair(request, turns, repairs or every)

@@ -29,6 +29,7 @@ SEEN, SEEN_AGAIN = output(SCREEN, "iVBO"), output(SCREEN, "Rw0K")
 UNSTORED, OTHER_MODEL = {"store": False}, {"model": "o4-mini"}
 STATEFUL = {"previous_response_id": "resp_000000000009"}
 NOTE: Item = {"type": "message", "role": "user", "id": "msg_9", "content": "Hi"}
+ZIP: Item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAzip"}
 NAMED_OUTPUT = O1 | {"id": "fco_1"}
 NEWER_OUTPUT = NAMED_OUTPUT | {"output": "two"}
 
@@ -71,6 +72,7 @@ TWICE = [
     ),
     pytest.param([NOTE, SAID, NOTE], NOTE, [NOTE, SAID, nameless(NOTE)], id="what-users-say-stays"),
     pytest.param([R1, C1, R1, SAID, SAID], R1, [R1, C1, SAID], id="all-of-them"),
+    pytest.param([ZIP, SAID, ZIP, SAID], ZIP, [ZIP, SAID, ZIP], id="compactions-stay"),
     pytest.param([R1, C1], R1, None, id="once"),
     pytest.param([C1], R1, None, id="not-there"),
 ]

@@ -87,12 +87,16 @@ def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
     if found is None:
         return
     before = body(sent, **more)
-    came = {json.dumps(json.loads(raw)): raw for raw in raws(before)}
+    came = raws(before)
+    meant = Counter(json.dumps(json.loads(raw)) for raw in came)
     around = (before.partition(b"[")[0], before.rpartition(b"]")[2])
 
     assert (found.body.partition(b"[")[0], found.body.rpartition(b"]")[2]) == around
-    for raw in raws(found.body):
-        assert came.get(json.dumps(json.loads(raw)), raw) == raw
+    got = raws(found.body)
+    same = Counter(json.dumps(json.loads(raw)) for raw in got if raw in came)
+    # An item that was mended may come to mean what another means, which stays as it is.
+    for meaning, count in Counter(json.dumps(json.loads(raw)) for raw in got).items():
+        assert same[meaning] >= min(count, meant[meaning])
 
 
 @settings(max_examples=200, deadline=None)
@@ -106,7 +110,8 @@ def test_repairing_twice_is_repairing_once(requested: Requested) -> None:
     assert said(got) == said(sent)
     assert set(outputs(got)) == set(outputs(sent))
     assert calls(got) == calls(sent)
-    assert repaired_body(history.world, once.body).body is once.body
+    before = body(sent, **more)
+    assert repaired_body(history.world, once.body, turns_of=before).body is once.body
 
 
 @settings(max_examples=100, deadline=None)
@@ -128,10 +133,9 @@ def test_ordering_loses_nothing_and_settles_at_once(requested: Requested) -> Non
     for joins in (False, True):
         case = case_of(history.world, sent, **more)
         ordered = in_order(case.pieces, case.spot, joins=joins)
-        assert Counter(map(id, ordered)) == Counter(map(id, case.pieces))
 
-        again = case_of(history.world, input_of(case.body(ordered)), **more)
-        assert in_order(again.pieces, again.spot, joins=joins) == again.pieces
+        assert Counter(map(id, ordered)) == Counter(map(id, case.pieces))
+        assert in_order(ordered, case.spot, joins=joins) == ordered
 
 
 @settings(max_examples=100, deadline=None)
