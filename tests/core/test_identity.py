@@ -423,3 +423,25 @@ def test_a_message_of_the_application_changes_nothing_before_it() -> None:
     seen = world.seen(body([system, ASK, *without_ids([said]), note, MORE], store=False))
 
     assert blobs(seen) == ["gAAAA1"]
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [
+        pytest.param([ASK, message("3", "Hm."), MORE], id="behind-something-else"),
+        pytest.param([MORE], id="behind-nothing"),
+    ],
+)
+def test_a_turn_that_follows_neither_settles_nothing(heard: list[Item]) -> None:
+    """What two turns may have said stays open, if the next one was made behind none of them."""
+    world = World()
+    for name in ("1", "2"):
+        world.learn(body([ASK]), [reasoning(name), message(name, "Done.")])
+    world.learn(body([ASK]), [message("3", "Hm.")])
+    last = call("4")
+    world.learn(body(heard), [reasoning("4"), last])
+    rewritten = without_ids([message("9", "Done.")])
+
+    _, recognised, _ = world.ask(body([ASK, *rewritten, MORE, last, output(last)]))
+
+    assert recognised.ambiguous == {1}
