@@ -423,3 +423,18 @@ def test_a_message_of_the_application_changes_nothing_before_it() -> None:
     seen = world.seen(body([system, ASK, *without_ids([said]), note, MORE], store=False))
 
     assert blobs(seen) == ["gAAAA1"]
+
+
+def test_a_parent_that_said_something_else_settles_nothing() -> None:
+    """What two turns may have said stays open, if the turn before the next one said neither."""
+    world = World()
+    for name in ("1", "2"):
+        world.learn(body([ASK]), [reasoning(name), message(name, "Done.")])
+    before, last = message("3", "Hm."), call("3")
+    world.learn(body([ASK]), [before])
+    world.learn(body([ASK, before, MORE]), [reasoning("3"), last])
+    rewritten = without_ids([message("9", "Done.")])
+
+    _, recognised, _ = world.ask(body([ASK, *rewritten, MORE, last, output(last)]))
+
+    assert recognised.ambiguous == {1}
