@@ -135,9 +135,10 @@ def _named_again(case: Case) -> bool:
 def _beside(case: Case) -> bytes | None:
     """Put the pair that upstream names side by side; None if it is."""
     pieces = list(case.pieces)
-    at = {piece.item.id: n for n, piece in enumerate(pieces)}
-    reasoning, item = at[case.diagnosis.wanted], at.get(case.diagnosis.subject)
-    if item is None or item in (reasoning, reasoning + 1):
+    emitted = (Role.REASONING, Role.MODEL, Role.REFERENCE)
+    at = {piece.item.id: n for n, piece in enumerate(pieces) if piece.item.role in emitted}
+    reasoning, item = at.get(case.diagnosis.wanted), at.get(case.diagnosis.subject)
+    if reasoning is None or item is None or item in (reasoning, reasoning + 1):
         return None
     is_shared = reasoning > 0 and pieces[reasoning - 1].is_reasoning
     leads = any(pieces[reasoning] in run.reasoning and run.group for run in runs_of(pieces))

@@ -86,6 +86,13 @@ WITH_REASONING = [
     ),
     pytest.param([], [hollow(R1), C1, O1], orphan(C1), [nameless(C1), O1], id="beside-hollow-goes"),
     pytest.param([], [R1, ASK, O1], orphan(C1), None, id="what-it-names-is-not-there"),
+    pytest.param(
+        [],
+        [R1, C1, user("Hi") | {"id": "msg_9"}],
+        orphan({"id": "msg_9"}),
+        None,
+        id="what-it-names-is-the-users",
+    ),
 ]
 
 
