@@ -1,5 +1,6 @@
 """The side of the tee that learns from an answer while it passes by."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -7,12 +8,14 @@ from aiohttp import hdrs
 
 from proxy.adapters.logs import Log
 from proxy.core.capture import Capture
-from proxy.core.coding import Decoder, TooLarge, Undecodable, decoder_for
+from proxy.core.coding import Decoder, TooLarge, Undecodable, decoder_for, is_encoded
 from proxy.web.exchange import Exchange
 from proxy.web.replay import Replay
 
 __all__ = ["Reader", "reader_for"]
 
+# An encoded chunk of more than this is decoded in a thread: it may make a thousand times as much.
+ON_LOOP_ENCODED_BYTES = 4096
 _SUCCESS = range(200, 300)
 
 
@@ -34,6 +37,7 @@ class Reader:
     max_bytes: int
     left: int | None
     is_stream: bool
+    is_encoded: bool
     log: Log
     _kept: list[bytes] = field(default_factory=list)
     _size: int = 0
@@ -64,7 +68,10 @@ class Reader:
     async def _feed(self, chunk: bytes) -> None:
         if self.left is not None:
             self.left -= len(chunk)
-        decoded = self.decoder.feed(chunk)
+        if self.is_encoded and len(chunk) > ON_LOOP_ENCODED_BYTES:
+            decoded = await asyncio.to_thread(self.decoder.feed, chunk)
+        else:
+            decoded = self.decoder.feed(chunk)
         if not self._size and not self.is_stream:
             # Whatever its Content-Type says: some gateways stream under another one.
             self.is_stream = decoded.startswith((b"event:", b"data:", b":"))
@@ -113,8 +120,8 @@ def reader_for(
         exchange.captured = "refused"
         return None
     try:
-        codings = response.headers.getall(hdrs.CONTENT_ENCODING, [])
-        decoder = decoder_for(", ".join(codings), max_bytes)
+        coding = ", ".join(response.headers.getall(hdrs.CONTENT_ENCODING, []))
+        decoder = decoder_for(coding, max_bytes)
     except Undecodable:
         exchange.captured = "unreadable"
         return None
@@ -127,5 +134,6 @@ def reader_for(
         max_bytes=max_bytes,
         left=response.content_length,
         is_stream=is_stream,
+        is_encoded=is_encoded(coding),
         log=log,
     )
