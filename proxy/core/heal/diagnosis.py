@@ -156,8 +156,8 @@ def is_refusing_event(data: bytes) -> bool:
     """Tell whether an event says that there will be no answer, for what the request is."""
     if not is_failing_event(data):
         return False
-    status = _decoded(data).get("status", 400)
-    return isinstance(status, int) and is_refusal(status)
+    status = _decoded(data).get("status")
+    return status is None or (isinstance(status, int) and is_refusal(status))
 
 
 def diagnose(status: int, body: bytes) -> Diagnosis:

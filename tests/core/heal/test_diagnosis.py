@@ -283,7 +283,7 @@ EVENTS = [
     ({"type": "error", "message": "x"}, True),
     ({"type": "error", "error": {"message": "x"}, "status": 400}, True),
     ({"type": "error", "error": {"message": "x"}, "status": 429}, False),
-    ({"type": "error", "status": None}, False),
+    ({"type": "error", "status": None}, True),
     ({"type": "error", "status": {}}, False),
     ({"type": "response.failed", "response": {"error": {"message": "x"}}}, True),
     ({"type": "response.created", "response": {}}, False),
