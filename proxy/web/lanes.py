@@ -196,7 +196,9 @@ class Lanes:
         elif len(lane.waiting) == 1 and not (self._is_blind or lane.is_unsure):
             diagnosis = diagnose(status, text)
             cure = await self._cure(create, diagnosis)
-            if cure and create.mine and self._resend(text_frame(cure.body, create.mine.key)):
+            # Meanwhile another one may have gone out, which upstream will answer first.
+            is_alone = len(lane.waiting) == 1 and not (self._is_blind or lane.is_unsure)
+            if cure and is_alone and self._sends_again(create, cure):
                 create.hold(piece.raw, diagnosis.fault, cure)
                 return b""
         lane.waiting.popleft()
@@ -218,6 +220,10 @@ class Lanes:
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
             self._account.log.warning("heal_failed", reason=type(error).__name__)
             return None
+
+    def _sends_again(self, create: Create, cure: Cure) -> bool:
+        mine = create.mine
+        return mine is not None and self._resend(text_frame(cure.body, mine.key))
 
     def _end(self, lane: Lane, outcome: str) -> None:
         if lane.running is None:
