@@ -34,6 +34,7 @@ class Piece(NamedTuple):
         key: What its first frame was masked with; b"" when it was not.
         between: Control frames that came between its fragments, and are in `raw` as well.
         is_long: Whether a text message over a bound passes unread from here on.
+        is_binary: Whether a binary message begins here, which passes unread.
     """
 
     raw: bytes
@@ -41,6 +42,7 @@ class Piece(NamedTuple):
     key: bytes = b""
     between: bytes = b""
     is_long: bool = False
+    is_binary: bool = False
 
 
 class _Malformed(ValueError):
@@ -164,7 +166,8 @@ class Messages:
         self._passing = header.length
         if header.opcode not in _CONTROL:
             self._is_open = not header.is_final
-        return Piece(self._let_go() + bytes(self._buffer[at : header.start]), is_long=is_long)
+        raw = self._let_go() + bytes(self._buffer[at : header.start])
+        return Piece(raw, is_long=is_long, is_binary=header.opcode == _BINARY)
 
     def _control(self, header: _Header, raw: bytes, pieces: list[Piece]) -> None:
         if header.opcode == _CLOSE:
