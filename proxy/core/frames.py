@@ -8,7 +8,7 @@ Framing: https://www.rfc-editor.org/rfc/rfc6455#section-5.2
 
 from typing import NamedTuple
 
-__all__ = ["Messages", "Piece", "close_frame", "text_frame"]
+__all__ = ["HELD_FRAMES_MAX", "Messages", "Piece", "close_frame", "text_frame"]
 
 _CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 _CONTROL = frozenset({_CLOSE, _PING, _PONG})
@@ -19,6 +19,9 @@ _MASKED = 0x80
 _IN_2_BYTES, _IN_8_BYTES = 126, 127
 _CONTROL_MAX_BYTES = 125
 _KEY_BYTES = 4
+# Of one message, control frames between its fragments included. Each costs some 200 bytes beside
+# its payload, so this is 3 MB; and 32 MB in fragments of 2 KB are fewer.
+HELD_FRAMES_MAX = 1 << 14
 
 
 class Piece(NamedTuple):
@@ -30,7 +33,8 @@ class Piece(NamedTuple):
         text: The text message that `raw` is the whole of, unmasked; None where there is none.
         key: What its first frame was masked with; b"" when it was not.
         between: Control frames that came between its fragments, and are in `raw` as well.
-        is_long: Whether a text message over the bound begins here, which passes unread.
+        is_long: Whether a text message over a bound passes unread from here on.
+        is_binary: Whether a binary message begins here, which passes unread.
     """
 
     raw: bytes
@@ -38,6 +42,7 @@ class Piece(NamedTuple):
     key: bytes = b""
     between: bytes = b""
     is_long: bool = False
+    is_binary: bool = False
 
 
 class _Malformed(ValueError):
@@ -76,7 +81,7 @@ class Messages:
         Start behind the handshake.
 
         Args:
-            max_bytes: Of a text message; a longer one is not held.
+            max_bytes: Of a text message; a longer one is not held, nor is one in very many frames.
         """
         self.is_over = False
         self.is_closed = False
@@ -150,13 +155,19 @@ class Messages:
         return header.opcode == _TEXT or (header.opcode == _CONTINUATION and bool(self._held))
 
     def _is_long(self, header: _Header) -> bool:
+        if header.opcode == _CLOSE:
+            return False
+        if len(self._held) >= HELD_FRAMES_MAX:
+            return True
         return header.opcode not in _CONTROL and self._size + header.length > self._max_bytes
 
     def _pass(self, header: _Header, at: int, *, is_long: bool) -> Piece:
         """Begin to give out a frame that is not held, behind what was held of its message."""
         self._passing = header.length
-        self._is_open = not header.is_final
-        return Piece(self._let_go() + bytes(self._buffer[at : header.start]), is_long=is_long)
+        if header.opcode not in _CONTROL:
+            self._is_open = not header.is_final
+        raw = self._let_go() + bytes(self._buffer[at : header.start])
+        return Piece(raw, is_long=is_long, is_binary=header.opcode == _BINARY)
 
     def _control(self, header: _Header, raw: bytes, pieces: list[Piece]) -> None:
         if header.opcode == _CLOSE:

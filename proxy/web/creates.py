@@ -14,10 +14,13 @@ from proxy.core.heal.diagnosis import Fault
 from proxy.web.exchange import Exchange
 from proxy.web.replay import Prepared
 
-__all__ = ["Create", "Lane", "Message", "read_message"]
+__all__ = ["CREATE", "Create", "Lane", "Message", "is_worth_preparing", "read_message"]
+
+CREATE = "response.create"
 
 
 class _Response(msgspec.Struct):
+    id: Raw = Raw(b"")
     previous_response_id: Raw = Raw(b"")
 
 
@@ -56,10 +59,19 @@ class Message(msgspec.Struct):
     @property
     def previous(self) -> str:
         """The response that this one continues; "" when upstream holds no history of it."""
-        given = self.previous_response_id
-        if self.response:
-            given = msgspec.json.decode(self.response, type=_Response).previous_response_id
+        answer = self._answer
+        given = self.previous_response_id if answer is None else answer.previous_response_id
         return spans.text(given) or ""
+
+    @property
+    def response_id(self) -> str:
+        """Which response this is about; "" when it does not say."""
+        answer = self._answer
+        return "" if answer is None else spans.text(answer.id) or ""
+
+    @property
+    def _answer(self) -> _Response | None:
+        return msgspec.json.decode(self.response, type=_Response) if self.response else None
 
 
 @dataclass(slots=True)
@@ -74,6 +86,7 @@ class Create:
         prepared: What went out, as long.
         refusal: Upstream's answer to it, held back while it is tried again, cured.
         fault: What that was for.
+        has_failed: Whether an error came while it was answered, and nothing behind that as yet.
     """
 
     exchange: Exchange
@@ -84,6 +97,7 @@ class Create:
     refusal: bytes = b""
     fault: Fault = Fault.OTHER
     cure: Cure | None = None
+    has_failed: bool = False
 
     def hold(self, refusal: bytes, fault: Fault, cure: Cure) -> None:
         """Keep the refusal back: the request went out once more, cured."""
@@ -101,21 +115,40 @@ class Lane:
 
     Attributes:
         waiting: Sent, and not begun.
-        behind: What an answer is taken to continue that upstream begins unasked.
+        last: The response that came last.
+        behind: What an answer that continues it comes behind.
+        is_cut_short: Whether it ended incomplete, as one does that is steered.
         is_unsure: Whether an error came that may have ended one of several: from then on, no
             answer is known for certain to belong to a request.
     """
 
     waiting: deque[Create] = field(default_factory=deque)
     running: Create | None = None
+    last: str = ""
     behind: Origin | None = None
+    is_cut_short: bool = False
     is_unsure: bool = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether an answer is under way."""
+        return self.running is not None and not self.running.has_failed
 
     def next(self, previous: str) -> Create | None:
         """Return whose answer begins; None when upstream goes on by itself, after steering."""
         if self.waiting and (not previous or self.waiting[0].previous == previous):
             return self.waiting.popleft()
         return None
+
+    def origin(self, previous: str) -> Origin | None:
+        """Return what an answer comes behind that was not asked for; None when that is unknown."""
+        continues = previous == self.last if previous else self.is_cut_short
+        return self.behind if continues else None
+
+
+def is_worth_preparing(text: bytes) -> bool:
+    """Tell whether a client's message may be a request, however its letters are spelled."""
+    return CREATE.encode() in text or b"\\u" in text
 
 
 def read_message(text: bytes) -> Message | None:

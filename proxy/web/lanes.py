@@ -13,27 +13,22 @@ from proxy.core.heal.cure import Cure
 from proxy.core.heal.diagnosis import Diagnosis, Fault, diagnose
 from proxy.core.spans import Unspliceable
 from proxy.web.account import Account
-from proxy.web.creates import Create, Lane, Message, read_message
+from proxy.web.creates import CREATE, Create, Lane, Message, read_message
 from proxy.web.exchange import Exchange
 from proxy.web.replay import Prepared, Replay
 from proxy.web.routes import Route
 
-__all__ = ["Lanes", "is_worth_preparing"]
+__all__ = ["Lanes"]
 
 # The API takes 32 lanes on a connection, and runs 16 responses at once; more of them wait.
 LANES_MAX = 64
 CREATES_MAX = 256
 
-_CREATE = "response.create"
 _CREATED = "response.created"
-_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_INCOMPLETE = "response.incomplete"
+_ENDS = frozenset({"response.completed", _INCOMPLETE, "response.failed"})
 _BAD = 400
 _BROKEN = 500
-
-
-def is_worth_preparing(text: bytes) -> bool:
-    """Tell whether a client's message may be one that something is done to."""
-    return _CREATE.encode() in text
 
 
 class Lanes:
@@ -72,6 +67,7 @@ class Lanes:
         self._lanes: dict[str, Lane] = {}
         self._preparing = 0
         self._is_blind = False  # there may be requests that we have not read
+        self._doubts = 0  # so many errors came that may each have ended one that still waits
 
     # From the client...
 
@@ -79,11 +75,11 @@ class Lanes:
         """Return a client's message as it shall go out."""
         text = piece.text or b""
         message = read_message(text)
-        if message is None or message.kind != _CREATE:
+        if message is None or message.kind != CREATE:
             return piece.raw
         lane = self._lane(message.lane, makes=True)
         if lane is None or self._under_way() >= CREATES_MAX:
-            self.overlook()
+            self.overlook(piece)
             return piece.raw
         create = Create(self._exchange(), previous=message.previous)
         self._preparing += 1
@@ -100,9 +96,11 @@ class Lanes:
             return piece.raw
         return piece.between + text_frame(prepared.body, piece.key)
 
-    def overlook(self) -> None:
+    def overlook(self, piece: Piece) -> None:
         """Note that a message passed unread that may have been a request."""
         self._is_blind = True
+        if piece.is_binary:
+            return
         exchange = self._exchange()
         exchange.asked, exchange.outcome = "too_large", "ok"
         self._account.settle(exchange)
@@ -124,25 +122,34 @@ class Lanes:
         """Learn from upstream's message, and save; return what the client gets for it."""
         text = piece.text or b""
         message = read_message(text)
-        lane = self._lane(message.lane, makes=self._is_blind) if message is not None else None
-        if message is None or lane is None:
+        if message is None:
             return piece.raw
         if message.kind == "error":
-            return await self._refused(lane, message, piece)
+            lane = self._blamed(message)
+            return piece.raw if lane is None else await self._refused(lane, message, piece)
+        lane = self._lane(message.lane, makes=self._is_blind)
+        if lane is None:
+            return piece.raw
         if message.kind == _CREATED:
             await self._begin(lane, message)
         if lane.running is None:
             return piece.raw
+        if lane.running.has_failed:
+            lane.running.has_failed = False  # the error was another's
+            self.idle.clear()
         exchange = lane.running.exchange
         if exchange.capture is not None:
             exchange.capture.hear(text)
             await self._replay.save(exchange)
         if message.kind in _ENDS:
             self._end(lane, "ok")
+            lane.is_cut_short = message.kind == _INCOMPLETE
         return piece.raw
 
-    def miss(self) -> None:
+    def miss(self, piece: Piece) -> None:
         """Note that a message of upstream's passed unread, which may have ended an answer."""
+        if piece.is_binary:
+            return
         running = [(lane, lane.running.exchange) for lane in self._lanes.values() if lane.running]
         if len(running) == 1:
             lane, exchange = running[0]
@@ -167,7 +174,9 @@ class Lanes:
         create = lane.next(message.previous)
         if create is None:
             create = Create(self._exchange())
-            self._replay.follow(create.exchange, None if is_blind else lane.behind)
+            self._replay.follow(
+                create.exchange, None if is_blind else lane.origin(message.previous)
+            )
         elif is_blind and create.exchange.capture is not None:
             self._replay.follow(create.exchange, None)  # it may be the answer to another one
         exchange = create.exchange
@@ -180,23 +189,46 @@ class Lanes:
             exchange.heal(fault.value, cure.injected, takes_back=cure.takes_back)
             await self._replay.learn(exchange, fault, cure)
         create.let_go()
-        lane.running = create
+        lane.running, lane.last = create, message.response_id
         self.idle.clear()
+
+    def _blamed(self, message: Message) -> Lane | None:
+        """Return the lane that an error is about; None when it may be any of several, or none."""
+        if message.lane:
+            return self._lanes.get(message.lane)
+        busy = [lane for lane in self._lanes.values() if lane.running or lane.waiting]
+        if len(busy) == 1:
+            return busy[0]
+        self._doubt(busy)
+        return None
+
+    def _doubt(self, lanes: list[Lane]) -> None:
+        """Note that an error ended one of what is under way there, and it is not known which."""
+        waiting = [lane for lane in lanes if lane.waiting]
+        for lane in waiting:
+            lane.is_unsure = True
+        self._doubts += bool(waiting)
+        self._tell_idle()
 
     async def _refused(self, lane: Lane, message: Message, piece: Piece) -> bytes:
         """Take an error: where no answer runs, the lane's oldest request has failed."""
+        if lane.running:
+            lane.running.has_failed |= not lane.waiting
+            self._doubt([lane])
         if lane.running or not lane.waiting:
-            lane.is_unsure = lane.is_unsure or bool(lane.waiting)
             return piece.raw
+        lane.is_unsure = lane.is_unsure or len(lane.waiting) > 1
         create = lane.waiting[0]
         status, passed, text = message.http_status, piece.raw, piece.text or b""
         if create.refusal:
             self._count_heal(create, "refused")
             passed = create.refusal
-        elif len(lane.waiting) == 1 and not (self._is_blind or lane.is_unsure):
+        elif self._is_certain(lane):
             diagnosis = diagnose(status, text)
             cure = await self._cure(create, diagnosis)
-            if cure and create.mine and self._resend(text_frame(cure.body, create.mine.key)):
+            # Meanwhile another one may have gone out, which upstream will answer first.
+            again = text_frame(cure.body, create.mine.key) if cure and create.mine else b""
+            if cure and again and self._is_certain(lane) and self._resend(again):
                 create.hold(piece.raw, diagnosis.fault, cure)
                 return b""
         lane.waiting.popleft()
@@ -219,15 +251,19 @@ class Lanes:
             self._account.log.warning("heal_failed", reason=type(error).__name__)
             return None
 
+    def _is_certain(self, lane: Lane) -> bool:
+        """Tell whether what comes on a lane can only be for the one request that waits there."""
+        return len(lane.waiting) == 1 and not (self._is_blind or lane.is_unsure)
+
     def _end(self, lane: Lane, outcome: str) -> None:
         if lane.running is None:
             return
         exchange = lane.running.exchange
-        lane.behind = None
+        lane.behind, lane.is_cut_short = None, False
         if exchange.capture is not None:
             lane.behind = exchange.capture.successor()
             exchange.captured = exchange.captured or "nothing"
-        self._settle(lane.running, outcome)
+        self._settle(lane.running, "upstream_error" if lane.running.has_failed else outcome)
         lane.running = None
         self._tell_idle()
 
@@ -252,8 +288,11 @@ class Lanes:
         return sum(len(create.mine.raw) for create in waiting if create.mine is not None)
 
     def _tell_idle(self) -> None:
-        busy = any(lane.running or lane.waiting for lane in self._lanes.values())
-        if not self._preparing and not busy:
+        waiting = self._under_way()
+        if not waiting:
+            self._doubts = 0
+        running = any(lane.is_running for lane in self._lanes.values())
+        if not (self._preparing or running) and waiting <= self._doubts:
             self.idle.set()
 
     def _count_heal(self, create: Create, result: str) -> None:

@@ -19,9 +19,10 @@ from proxy.adapters.upgraded import End, client_end, upstream_end
 from proxy.core.frames import Messages, Piece, close_frame
 from proxy.core.sse import is_worth_reading
 from proxy.web.account import Account
+from proxy.web.creates import is_worth_preparing
 from proxy.web.exchange import Exchange, Limits
 from proxy.web.handshake import Written, head_of
-from proxy.web.lanes import Lanes, is_worth_preparing
+from proxy.web.lanes import Lanes
 from proxy.web.replay import Replay
 
 __all__ = ["tunnel"]
@@ -80,13 +81,13 @@ class _Ear:
     Attributes:
         is_worth: A cheap search, so that most messages are not looked into.
         read: Returns what goes out for a message.
-        skip: Told that a message was too long to be read.
+        skip: Told that a message passes unread, which begins with this.
     """
 
     messages: Messages
     is_worth: Callable[[bytes], bool]
     read: Callable[[Piece], Awaitable[bytes]]
-    skip: Callable[[], None]
+    skip: Callable[[Piece], None]
 
 
 @dataclass(slots=True)
@@ -171,8 +172,8 @@ class _Tunnel:
             return
         out: list[bytes] = []
         for piece in ear.messages.feed(data):
-            if piece.is_long:
-                self._skip(ear)
+            if piece.is_long or piece.is_binary:
+                self._skip(ear, piece)
             if piece.text is None or not ear.is_worth(piece.text):
                 out.append(piece.raw)
                 continue
@@ -213,9 +214,9 @@ class _Tunnel:
             self._stop_reading(type(error).__name__)
             return piece.raw
 
-    def _skip(self, ear: _Ear) -> None:
+    def _skip(self, ear: _Ear, piece: Piece) -> None:
         try:
-            ear.skip()
+            ear.skip(piece)
         except Exception as error:  # noqa: BLE001 (as above)
             self._stop_reading(type(error).__name__)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.frames import Messages, Piece, close_frame, text_frame
+from proxy.core.frames import HELD_FRAMES_MAX, Messages, Piece, close_frame, text_frame
 
 KEY = b"\x37\xfa\x21\x3d"
 LIMIT = 300
@@ -135,13 +135,53 @@ def test_a_long_message_passes_unread(is_fragmented: bool) -> None:
     assert texts(messages.feed(text_frame(b"next", b""))) == [b"next"]
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param(spelled(PING, b""), id="pings"),
+        pytest.param(spelled(PONG, b"x" * 125), id="pongs"),
+        pytest.param(spelled(0, b"", final=False), id="empty-fragments"),
+        pytest.param(spelled(0, b"x", final=False, key=KEY), id="short-fragments"),
+    ],
+)
+def test_a_message_in_very_many_frames_passes_unread(more: bytes) -> None:
+    """A frame costs more to hold than its payload is long; what is held of them has an end."""
+    begin, end = spelled(TEXT, b"a", final=False), spelled(0, b"b")
+    messages = Messages(1 << 20)
+    assert messages.feed(begin + more * (HELD_FRAMES_MAX - 1)) == []
+    pieces = messages.feed(more[:-1])
+    pieces += messages.feed(more[-1:])
+    assert raw(pieces) == begin + more * HELD_FRAMES_MAX
+    assert [piece.is_long for piece in pieces if piece.is_long] == [True]
+    is_between = messages.is_between
+    assert raw(messages.feed(more + end)) == more + end  # nothing more of it is held
+    assert (is_between, messages.is_between) == (False, True)
+    assert texts(messages.feed(text_frame(b"next", b""))) == [b"next"]
+
+
+def test_a_message_in_as_many_frames_as_may_be_is_read() -> None:
+    """All of them are held until the last one is there."""
+    messages = Messages(1 << 20)
+    begin, more = spelled(TEXT, b"a", final=False), spelled(0, b"b", final=False)
+    assert messages.feed(begin + more * (HELD_FRAMES_MAX - 2)) == []
+    assert texts(messages.feed(spelled(0, b"c"))) == [b"a" + b"b" * (HELD_FRAMES_MAX - 2) + b"c"]
+
+
+def test_a_close_frame_behind_very_many_frames_is_seen() -> None:
+    """It is the end, whatever it comes behind."""
+    messages = Messages(1 << 20)
+    messages.feed(spelled(TEXT, b"a", final=False) + spelled(PING, b"") * (HELD_FRAMES_MAX - 1))
+    assert messages.feed(close_frame(1000, b""))
+    assert messages.is_closed
+
+
 def test_a_binary_message_is_not_held() -> None:
     """Nobody reads it, so it need not be whole."""
     messages = Messages(LIMIT)
     frame = spelled(BINARY, b"x" * 100)
-    assert raw(messages.feed(frame[:50])) == frame[:50]
+    assert messages.feed(frame[:50]) == [Piece(frame[:2], is_binary=True), Piece(frame[2:50])]
     is_between = messages.is_between
-    assert raw(messages.feed(frame[50:])) == frame[50:]
+    assert messages.feed(frame[50:]) == [Piece(frame[50:])]
     assert (is_between, messages.is_between) == (False, True)
 
 
