@@ -89,6 +89,8 @@ class Healer:
         first = await self._look(response)
         if first.diagnosis is None:
             return first
+        # What was mended before the first try was so on our own judgement: whatever the refusal
+        # is about, it may be that.
         if first.diagnosis.fault is Fault.OTHER and not exchange.repairs:
             return first
         cure = await self._cure(exchange, prepared, first.diagnosis)

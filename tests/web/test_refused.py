@@ -184,3 +184,14 @@ async def test_the_healed_answer_is_captured() -> None:
         await w.post(BODY)
         await w.turn(ASK, call_2)
         assert w.sent()["input"] == [ASK, rs_2, call_2]
+
+
+async def test_what_was_mended_beforehand_is_taken_back_whatever_is_refused() -> None:
+    """Nobody had asked for it, so it must not be why a request fails."""
+    twice = as_json({"model": MODEL, "input": [ASK, CALL, RESULT, CALL, RESULT]})
+    async with world() as w:
+        w.upstream.answers(error("No such thing.", "thing"), OK)
+        got = await w.post(twice)
+        assert (got.status, "healed=other" in (got.mark or "")) == (200, True)
+        first, again = w.upstream.received
+        assert (first.body != twice, again.body) == (True, twice)

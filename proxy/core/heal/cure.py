@@ -54,7 +54,7 @@ _CURES: Mapping[Fault, Callable[[Case], bytes | None]] = {
     Fault.NO_REASONING_MODEL: without_reasoning,
 }
 # Faults that our edits cannot be the cause of, as long as no call or output is missing by them.
-_NEVER_OURS = frozenset({Fault.LACKS_OUTPUT, Fault.LACKS_CALL, Fault.OTHER})
+_NEVER_OURS = frozenset({Fault.LACKS_OUTPUT, Fault.LACKS_CALL})
 
 
 @dataclass(frozen=True, slots=True)
