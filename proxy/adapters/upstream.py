@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import ssl
 from collections.abc import AsyncIterator, Iterator
 
@@ -16,6 +17,9 @@ __all__ = ["Body", "Upstream", "UpstreamError", "ending_with_connection", "left_
 # Large enough for what real answers carry; a larger head is an error of the upstream's.
 HEAD_MAX_BYTES = 64 * 1024
 READ_BUFFER_BYTES = 64 * 1024
+
+# A body of more than this is not written in one piece, which would hold up everybody else.
+ONE_PIECE_BYTES = 1024 * 1024
 
 Body = bytes | AsyncIterator[bytes] | None
 
@@ -82,7 +86,7 @@ class Upstream:
                 method,
                 _as_it_stands(url),
                 headers=_spelled_alike(headers),
-                data=body,
+                data=_in_pieces(body),
                 allow_redirects=False,
             )
         except (TimeoutError, aiohttp.ServerTimeoutError) as error:
@@ -106,6 +110,13 @@ def _as_it_stands(url: str) -> URL:
     return URL.build(
         scheme=bare.scheme, authority=bare.raw_authority, path=bare.raw_path + "?", encoded=True
     )
+
+
+def _in_pieces(body: Body) -> Body | io.BytesIO:
+    """Return a large body as something that is written piece by piece, its length still told."""
+    if isinstance(body, bytes) and len(body) > ONE_PIECE_BYTES:
+        return io.BytesIO(body)
+    return body
 
 
 @contextlib.contextmanager

@@ -42,6 +42,18 @@ async def test_it_sends_what_it_is_given(connections: Upstream) -> None:
         assert (received.body, await answer.read()) == (b"abc", b"{}")
 
 
+async def test_a_large_body_goes_out_with_its_length(connections: Upstream) -> None:
+    """In pieces, so that nobody waits for it to be written; and with no header more."""
+    body = bytes(range(256)) * 12_000
+    async with scripted() as far:
+        far.answers(whole(b"{}"))
+        answer = await connections.send("POST", far.url + "/", [], body)
+        (received,) = far.received
+        assert [name for name, _ in received.headers] == ["Host", "Content-Length"]
+        assert received.body == body
+        answer.release()
+
+
 @pytest.mark.parametrize(
     ("headers", "framing"),
     [([], ("transfer-encoding", "chunked")), ([("Content-Length", "3")], ("content-length", "3"))],
