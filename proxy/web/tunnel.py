@@ -33,6 +33,8 @@ LINGER_S = 5.0
 CLOSING_S = 30.0
 # How soon it is looked again whether a close frame of ours would cut a message in two.
 AGAIN_S = 0.1
+# So much is read before others have their turn: 5,000 frames at most.
+SLICE_BYTES = 32 * 1024
 GOING_AWAY = 1001
 KEY_BYTES = 4
 
@@ -185,6 +187,17 @@ class _Tunnel:
         if ear is None:
             await self._write(way, data)
             return
+        for at in range(0, len(data), SLICE_BYTES):
+            if at:
+                await asyncio.sleep(0)
+            await self._pass_messages(way, ear, data[at : at + SLICE_BYTES])
+        if ear.messages.is_closed:
+            self._said_close.set()
+            self._end(way)
+        elif ear.messages.is_over:
+            self._stop_reading("frames")
+
+    async def _pass_messages(self, way: _Way, ear: _Ear, data: bytes) -> None:
         out: list[bytes] = []
         for piece in ear.messages.feed(data):
             if piece.is_long or piece.is_binary:
@@ -195,11 +208,6 @@ class _Tunnel:
             await self._write(way, b"".join(out))  # not to wait for what is done to this one
             out = [await self._read(ear, piece)]
         await self._write(way, b"".join(out))
-        if ear.messages.is_closed:
-            self._said_close.set()
-            self._end(way)
-        elif ear.messages.is_over:
-            self._stop_reading("frames")
 
     async def _write(self, way: _Way, data: bytes) -> None:
         if not data or self._is_leaving:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.web.sockets import BINARY, CLOSE, KEY, TEXT, Peer, close, frame, tunnelled
+from proxy.core.frames import Messages, Piece
+from proxy.web.tunnel import SLICE_BYTES
+from tests.web.sockets import BINARY, CLOSE, KEY, PING, TEXT, Peer, close, frame, tunnelled
 from tests.web.world import World, eventually, world
 
 LARGE = 24 << 20  # more than any kernel keeps on the way, and read as one message
@@ -109,3 +111,29 @@ async def test_a_process_does_not_wait_for_the_answer_to_a_close(
         assert await one.message() == (CLOSE, b"\x03\xe9")
         await over(w)
         assert await other.ended()
+
+
+async def test_others_have_their_turn_while_much_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small frames may come at once."""
+    turns, fed = 0, []
+    feed = Messages.feed
+
+    def noted(messages: Messages, chunk: bytes) -> list[Piece]:
+        fed.append((turns, len(chunk)))
+        return feed(messages, chunk)
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Messages, "feed", noted)
+    data = frame(PING, key=KEY) * 30_000
+    async with world() as w, tunnelled(w) as (client, upstream):
+        counting = asyncio.ensure_future(count())
+        await client.send(data)
+        await upstream.gets(data)
+        counting.cancel()
+    assert len({turn for turn, _ in fed}) > len(fed) // 2
+    assert max(size for _, size in fed) <= SLICE_BYTES
