@@ -16,10 +16,15 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.tcp_helpers import tcp_keepalive
 from aiohttp.web_protocol import RequestHandler
 
-__all__ = ["End", "client_end", "upstream_end"]
+__all__ = ["LEFT_OVER_S", "End", "client_end", "upstream_end"]
 
 # So much is read ahead of whoever passes it on before the other side has to wait.
 READ_AHEAD_BYTES = 128 * 1024
+# A side that takes not a byte for so long, while there are some for it, is taken for gone: what
+# its neighbour does meanwhile goes unseen. As long as an upstream may be silent over HTTP.
+STALLED_S = 900.0
+# The same once its neighbour has left, or the tunnel is over.
+LEFT_OVER_S = 30.0
 
 
 class End(asyncio.Protocol):
@@ -28,6 +33,9 @@ class End(asyncio.Protocol):
 
     It stands in for aiohttp's protocol on the transport, and for the parser that aiohttp wants in
     order to hand over what it has read.
+
+    Attributes:
+        ended: Set when nothing more will come, but what has come already.
     """
 
     def __init__(
@@ -44,21 +52,36 @@ class End(asyncio.Protocol):
         self._former = former
         self._read = bytearray()
         self._is_paused = False
+        self.ended = asyncio.Event()
         self._is_lost = transport is None
+        self._put_bytes = 0
         self._is_closed = False  # by us
         self._has_said_end = False
         self._error: Exception | None = None
-        self._has_ended = transport is None  # nothing more will be read
         self._news = asyncio.Event()
         self._may_write = asyncio.Event()
         self._may_write.set()
-        if transport is not None:
+        if transport is None:
+            self.ended.set()
+        else:
             transport.set_protocol(self)
 
     @property
-    def is_lost(self) -> bool:
-        """Whether nothing can be written any more."""
-        return self._is_lost
+    def is_held_up(self) -> bool:
+        """Whether writers wait for the other side."""
+        return not self._may_write.is_set()
+
+    @property
+    def taken_bytes(self) -> int:
+        """How much of what was written has been taken."""
+        return self._put_bytes - self._left_bytes
+
+    @property
+    def _left_bytes(self) -> int:
+        transport = self._transport
+        if transport is None or self._is_lost:
+            return 0
+        return transport.get_write_buffer_size()
 
     @property
     def _open(self) -> asyncio.Transport | None:
@@ -67,7 +90,7 @@ class End(asyncio.Protocol):
 
     async def read(self) -> bytes:
         """Return what has come; b"" once the other side has ended."""
-        while not self._read and not self._has_ended:
+        while not self._read and not self.ended.is_set():
             self._news.clear()
             await self._news.wait()
         data = bytes(self._read)
@@ -82,10 +105,17 @@ class End(asyncio.Protocol):
         Write, and wait while the other side is slower than we are.
 
         Raises:
-            ConnectionResetError: Nobody is there any more.
+            ConnectionResetError: Nobody is there any more, or nobody who takes anything.
         """
         self.put(data)
-        await self._may_write.wait()
+        while not self._may_write.is_set():
+            taken = self.taken_bytes
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STALLED_S):
+                    await self._may_write.wait()
+                    return
+            if self._give_up(taken):
+                raise ConnectionResetError
 
     def put(self, data: bytes) -> None:
         """
@@ -97,6 +127,7 @@ class End(asyncio.Protocol):
         transport = self._open
         if transport is None or self._is_lost or self._has_said_end:
             raise ConnectionResetError
+        self._put_bytes += len(data)
         transport.write(data)
 
     def end(self) -> None:
@@ -112,7 +143,7 @@ class End(asyncio.Protocol):
                 transport.close()
 
     def close(self) -> None:
-        """Close, once everything is written."""
+        """Close, once everything is written, or no more of it is taken."""
         self._is_closed = True
         if self._transport is None:
             return
@@ -120,6 +151,24 @@ class End(asyncio.Protocol):
         if self._is_lost:
             # Later, because aiohttp's server cancels the handler that this is called from.
             asyncio.get_running_loop().call_soon(self._former.connection_lost, self._error)
+        elif self._left_bytes:
+            self._see_off()
+
+    def _see_off(self) -> None:
+        taken = self.taken_bytes
+
+        def look() -> None:
+            if not self._give_up(taken) and self._left_bytes:
+                self._see_off()
+
+        asyncio.get_running_loop().call_later(LEFT_OVER_S, look)
+
+    def _give_up(self, taken: int) -> bool:
+        """Break off if no more has been taken than that; tell whether the connection is over."""
+        if self._transport is not None and self._left_bytes and self.taken_bytes <= taken:
+            self._transport.abort()
+            return True
+        return self._is_lost
 
     # What asyncio calls...
 
@@ -134,13 +183,14 @@ class End(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Note the end; where the transport can, we may go on writing."""
-        self._has_ended = True
+        self.ended.set()
         self._news.set()
         return self._transport is not None and self._transport.can_write_eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wake whoever reads or writes."""
-        self._is_lost = self._has_ended = True
+        self._is_lost = True
+        self.ended.set()
         self._error = exc
         self._news.set()
         self._may_write.set()

@@ -7,6 +7,8 @@ import ssl
 from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
+from aiohttp import hdrs
+from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -17,6 +19,7 @@ __all__ = ["Body", "Upstream", "UpstreamError", "ending_with_connection", "left_
 # Large enough for what real answers carry; a larger head is an error of the upstream's.
 HEAD_MAX_BYTES = 64 * 1024
 READ_BUFFER_BYTES = 64 * 1024
+SWITCHED = 101
 
 # A body of more than this is not written in one piece, which would hold up everybody else.
 ONE_PIECE_BYTES = 1024 * 1024
@@ -38,6 +41,18 @@ class UpstreamError(Exception):
         self.source = source
 
 
+class _Answer(aiohttp.ClientResponse):
+    """An answer; behind one that switches protocols, the connection is not used for HTTP again."""
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        """Read the head; aiohttp gives a connection back whose 101 does not say to what."""
+        protocol = connection.protocol
+        await super().start(connection)
+        if self.status == SWITCHED and self.closed and protocol is not None:
+            protocol.close()
+        return self
+
+
 class Upstream:
     """A pool of connections to wherever requests go."""
 
@@ -54,6 +69,7 @@ class Upstream:
             # A jar would send one tenant's cookies with the next one's request.
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
+            response_class=_Answer,
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
             timeout=aiohttp.ClientTimeout(
                 total=None,
@@ -79,13 +95,14 @@ class Upstream:
             body: Bytes go out with their length; an iterator in chunks, unless a length is given.
 
         Raises:
-            UpstreamError: There is no answer.
+            UpstreamError: There is no answer, or one that switches protocols where it may not.
         """
+        given = _spelled_alike(headers)
         try:
-            return await self._session.request(
+            response = await self._session.request(
                 method,
                 _as_it_stands(url),
-                headers=_spelled_alike(headers),
+                headers=given,
                 data=_in_pieces(body),
                 allow_redirects=False,
             )
@@ -96,6 +113,13 @@ class Upstream:
             raise UpstreamError("connect", _reason(error)) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise UpstreamError("read", _in_short(error)) from error
+        if response.status == SWITCHED and (
+            response.connection is None or hdrs.UPGRADE not in given
+        ):
+            response.close()
+            source = "read"
+            raise UpstreamError(source, "it switched protocols, but not to one that was asked for")
+        return response
 
     async def close(self) -> None:
         """Close every connection."""

@@ -26,8 +26,28 @@ class Account:
 
     def settle(self, exchange: Exchange) -> None:
         """Count an exchange that is over, and log it."""
-        metrics = self.metrics
         took_s = self.clock() - exchange.started_s
+        self.count(exchange, took_s)
+        self.log.info(
+            "exchange",
+            route=exchange.route,
+            status=exchange.status,
+            outcome=exchange.outcome,
+            asked=exchange.asked or None,
+            captured=exchange.captured or None,
+            healed=exchange.healed or None,
+            repaired=exchange.repairs.total() or None,
+            **_counts(exchange),
+            captured_items=exchange.captured_items,
+            before_ms=round(exchange.before_ms, 2),
+            first_byte_ms=round(exchange.first_byte_ms, 1),
+            total_ms=round(took_s * 1000, 1),
+            sent_bytes=exchange.sent_bytes,
+        )
+
+    def count(self, exchange: Exchange, took_s: float = 0.0) -> None:
+        """Count an exchange that is over."""
+        metrics = self.metrics
         metrics.exchanges.labels(exchange.route, exchange.outcome).inc()
         metrics.exchange_seconds.labels(exchange.route).observe(took_s)
         if exchange.first_byte_ms:
@@ -48,22 +68,6 @@ class Account:
                 metrics.removed_items.labels(reason).inc(count)
             if exchange.capture.reasoning_context:
                 metrics.reasoning_contexts.labels(exchange.capture.reasoning_context).inc()
-        self.log.info(
-            "exchange",
-            route=exchange.route,
-            status=exchange.status,
-            outcome=exchange.outcome,
-            asked=exchange.asked or None,
-            captured=exchange.captured or None,
-            healed=exchange.healed or None,
-            repaired=exchange.repairs.total() or None,
-            **_counts(exchange),
-            captured_items=exchange.captured_items,
-            before_ms=round(exchange.before_ms, 2),
-            first_byte_ms=round(exchange.first_byte_ms, 1),
-            total_ms=round(took_s * 1000, 1),
-            sent_bytes=exchange.sent_bytes,
-        )
 
 
 def mark(exchange: Exchange, *, is_shadow: bool) -> str:

@@ -9,7 +9,7 @@ import aiohttp
 from aiohttp import hdrs
 
 from proxy.adapters.upstream import ending_with_connection
-from proxy.core.coding import Undecodable, decoder_for
+from proxy.core.coding import Undecodable, decoder_for, is_encoded
 from proxy.core.heal.cure import Cure
 from proxy.core.heal.diagnosis import (
     Diagnosis,
@@ -145,7 +145,8 @@ class Healer:
             read = await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
             diagnosis = self._diagnose(response.status, encoding, read)
             return Answer(response, read, diagnosis, has_failed=True)
-        if response.status not in _OK or response.content_type != "text/event-stream" or encoding:
+        is_stream = response.content_type == "text/event-stream" and not is_encoded(encoding)
+        if response.status not in _OK or not is_stream:
             return Answer(response)
         read = await _read(
             response,

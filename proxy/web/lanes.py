@@ -67,6 +67,7 @@ class Lanes:
         self._lanes: dict[str, Lane] = {}
         self._preparing = 0
         self._is_blind = False  # there may be requests that we have not read
+        self._has_overlooked = False
         self._doubts = 0  # so many errors came that may each have ended one that still waits
 
     # From the client...
@@ -103,7 +104,11 @@ class Lanes:
             return
         exchange = self._exchange()
         exchange.asked, exchange.outcome = "too_large", "ok"
-        self._account.settle(exchange)
+        if self._has_overlooked:
+            self._account.count(exchange)  # there may be thousands, which are one line of log
+        else:
+            self._account.settle(exchange)
+        self._has_overlooked = True
 
     async def _prepare(self, exchange: Exchange, text: bytes) -> Prepared:
         started = self._account.clock()

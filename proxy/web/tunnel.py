@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp import web
 
-from proxy.adapters.upgraded import End, client_end, upstream_end
+from proxy.adapters.upgraded import LEFT_OVER_S, End, client_end, upstream_end
 from proxy.core.frames import Messages, Piece, close_frame
 from proxy.core.sse import is_worth_reading
 from proxy.web.account import Account
@@ -29,8 +29,12 @@ __all__ = ["tunnel"]
 
 # How long one side may take to end once the other one has.
 LINGER_S = 5.0
+# How long a close frame may remain without an answer.
+CLOSING_S = 30.0
 # How soon it is looked again whether a close frame of ours would cut a message in two.
 AGAIN_S = 0.1
+# So much is read before others have their turn: 5,000 frames at most.
+SLICE_BYTES = 32 * 1024
 GOING_AWAY = 1001
 KEY_BYTES = 4
 
@@ -116,7 +120,7 @@ class _Tunnel:
         self._down = _Way(upstream, client, "cut_off")
         self._lanes: Lanes | None = None
         self._ended = ""  # by whom, once that is known
-        self._is_closed = False  # by a close frame
+        self._said_close = asyncio.Event()  # set when a close frame has passed
         self._is_leaving = False  # we have closed it: nothing is passed on any more
 
     def read_with(self, replay: Replay, headers: Mapping[str, str], limits: Limits) -> None:
@@ -131,10 +135,12 @@ class _Tunnel:
     async def run(self, draining: asyncio.Event) -> None:
         """Pass bytes on until both sides have ended."""
         pumps = {asyncio.ensure_future(self._pump(way)) for way in (self._up, self._down)}
-        tasks = {*pumps, asyncio.ensure_future(self._leave(draining))}
+        ends = (self._up.source.ended.wait(), self._down.source.ended.wait())
+        others = (self._leave(draining), self._wait_for_a_close(), *ends)
+        tasks = {*pumps, *(asyncio.ensure_future(other) for other in others)}
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait(pumps, timeout=LINGER_S)
+            await self._linger(pumps)
         finally:
             for task in tasks:
                 task.cancel()
@@ -143,12 +149,23 @@ class _Tunnel:
                     self._account.log.error("bug", reason=type(result).__name__)
             self._settle()
 
+    async def _linger(self, pumps: set[asyncio.Task[None]]) -> None:
+        """Wait until all is passed on, for as long as any is taken of what was left behind."""
+        taken = -1
+        while True:
+            before = taken
+            sinks = [way.sink for way in (self._up, self._down) if way.source.ended.is_set()]
+            taken = sum(sink.taken_bytes for sink in sinks)
+            timeout = LEFT_OVER_S if any(sink.is_held_up for sink in sinks) else LINGER_S
+            if taken <= before or not (await asyncio.wait(pumps, timeout=timeout))[1]:
+                return
+
     def _settle(self) -> None:
         ended = self._ended or self._exchange.outcome
         if self._lanes is not None:
             self._lanes.close(ended)
         is_unread = self._lanes is None and bool(self._ended)  # there, a close frame is not seen
-        self._exchange.outcome = "ok" if self._is_closed or is_unread else ended
+        self._exchange.outcome = "ok" if self._said_close.is_set() or is_unread else ended
 
     # --- bytes ---
 
@@ -170,6 +187,17 @@ class _Tunnel:
         if ear is None:
             await self._write(way, data)
             return
+        for at in range(0, len(data), SLICE_BYTES):
+            if at:
+                await asyncio.sleep(0)
+            await self._pass_messages(way, ear, data[at : at + SLICE_BYTES])
+        if ear.messages.is_closed:
+            self._said_close.set()
+            self._end(way)
+        elif ear.messages.is_over:
+            self._stop_reading("frames")
+
+    async def _pass_messages(self, way: _Way, ear: _Ear, data: bytes) -> None:
         out: list[bytes] = []
         for piece in ear.messages.feed(data):
             if piece.is_long or piece.is_binary:
@@ -180,11 +208,6 @@ class _Tunnel:
             await self._write(way, b"".join(out))  # not to wait for what is done to this one
             out = [await self._read(ear, piece)]
         await self._write(way, b"".join(out))
-        if ear.messages.is_closed:
-            self._is_closed = True
-            self._end(way)
-        elif ear.messages.is_over:
-            self._stop_reading("frames")
 
     async def _write(self, way: _Way, data: bytes) -> None:
         if not data or self._is_leaving:
@@ -250,18 +273,24 @@ class _Tunnel:
         await draining.wait()
         while not await self._is_free():  # noqa: ASYNC110 (frames know no events)
             await asyncio.sleep(AGAIN_S)
-        self._is_leaving = self._is_closed = True
+        self._is_leaving = True
+        self._said_close.set()
         self._ended = self._ended or "ok"
-        for end, key in (
-            (self._down.sink, b""),
-            (self._up.sink, secrets.token_bytes(KEY_BYTES)),
-        ):
+        for way, key in ((self._down, b""), (self._up, secrets.token_bytes(KEY_BYTES))):
+            if way.ear is None or way.ear.messages.is_closed:
+                continue  # its source has said so itself
             with contextlib.suppress(ConnectionResetError):
-                end.put(close_frame(GOING_AWAY, key))
+                way.sink.put(close_frame(GOING_AWAY, key))
         self._down.sink.end()
+
+    async def _wait_for_a_close(self) -> None:
+        await self._said_close.wait()
+        await asyncio.sleep(CLOSING_S)
 
     async def _is_free(self) -> bool:
         if self._lanes is None or self._up.ear is None or self._down.ear is None:
             return False  # unread: it may last for as long as the process does
-        await self._lanes.idle.wait()
-        return self._up.ear.messages.is_between and self._down.ear.messages.is_between
+        both = (self._up.ear.messages, self._down.ear.messages)
+        if not any(messages.is_closed for messages in both):
+            await self._lanes.idle.wait()
+        return all(messages.is_closed or messages.is_between for messages in both)

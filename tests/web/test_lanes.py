@@ -218,3 +218,15 @@ async def test_a_request_in_another_spelling_is_not_taken_for_none(request_: byt
         await upstream.send(b"".join(answer))
         await client.gets(*answer)
         assert not await gets_reasoning(client, upstream, NEXT, BARE, ASK)
+
+
+async def test_requests_that_pass_unread_are_one_line_of_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A client may send thousands of them; each is counted."""
+    long = create(ASK | {"content": "x" * 5000})
+    async with world(inspect_max_bytes=4000) as w, tunnelled(w) as (client, upstream):
+        await client.send(long * 3)
+        await upstream.gets(long * 3)
+        assert w.counted("requests_total", result="too_large") == 3
+    assert capsys.readouterr().out.count('"too_large"') == 1

@@ -63,6 +63,15 @@ async def taught(w: World) -> None:
             "blob",
             id="in-gzip",
         ),
+        pytest.param(
+            whole(
+                b"data: " + as_json({"type": "error", "message": ENCRYPTED}) + b"\n\n",
+                "Content-Type: text/event-stream",
+                "Content-Encoding: identity",
+            ),
+            "blob",
+            id="first-event-in-identity",
+        ),
     ],
 )
 async def test_a_refusal_of_what_we_added_is_healed_once(refusal: bytes, fault: str) -> None:

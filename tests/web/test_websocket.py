@@ -243,6 +243,35 @@ async def test_what_is_no_websocket_is_plain_http(headers: list[str]) -> None:
         assert w.upstream.received[0].values("upgrade") == []
 
 
+@pytest.mark.parametrize("head", ["Connection: upgrade\r\n", ""])
+@pytest.mark.parametrize("behind", [b"", said({"type": "x"})])
+async def test_a_switch_to_nothing_is_a_fault_of_upstreams(head: str, behind: bytes) -> None:
+    """Its connection is not used again: it may take the next request for frames."""
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.answers(f"HTTP/1.1 101 Switching Protocols\r\n{head}\r\n".encode() + behind)
+        got = await line.ask(request("GET", "/v1/responses", *UPGRADE))
+        assert (got.status, got.mark) == (502, "error=upstream_failed")
+        w.upstream.answers(whole(b"{}"))
+        assert (await line.ask(request("GET", "/v1/models"))).status == 200
+        assert w.upstream.connections == 2
+
+
+@pytest.mark.parametrize("agreed", [AGREED, b"HTTP/1.1 101 Switching Protocols\r\n\r\n"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_switch_that_nobody_asked_for_is_a_fault_of_upstreams(
+    agreed: bytes, method: str
+) -> None:
+    """Nothing would come behind it that the client could read."""
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.answers(agreed)
+        body = b"{}" if method == "POST" else b""
+        got = await line.ask(request(method, "/v1/responses", UPGRADE[0], body=body))
+        assert (got.status, got.mark) == (502, "error=upstream_failed")
+        w.upstream.answers(whole(b"{}"))
+        assert (await line.ask(request("GET", "/v1/models"))).status == 200
+        assert w.upstream.connections == 2
+
+
 async def test_an_upstream_that_is_not_there_is_told_of() -> None:
     """With an error of ours, as on any route."""
     async with world(upstream_url="http://127.0.0.1:9/v1") as w:
