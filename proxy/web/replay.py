@@ -6,7 +6,7 @@ What goes wrong in here is counted, and the request goes out as it came.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proxy.adapters.guarded_store import GuardedStore
 from proxy.core import spans
@@ -207,12 +207,18 @@ class Replay:
         given = read_request(prepared.original, {}) if exchange.edited else sent
         if sent.body is not prepared.body:  # half a surrogate in it: it can be taken back whole
             return Cure(prepared.original, takes_back=True) if exchange.edited else None
-        recalled = Recalled()
-        if exchange.scope is not None:
-            asked = asked_of(sent, diagnosis)
-            recalled = await self._store.recall(exchange.scope, asked) or Recalled()
-            recalled = self._less_refused(exchange.scope, recalled)
-        return cure(sent, given, diagnosis, recalled, self._policy)
+        if exchange.scope is None:
+            return cure(sent, given, diagnosis, Recalled(), self._policy)
+        kept = await self._store.recall(exchange.scope, asked_of(sent, diagnosis)) or Recalled()
+        recalled = self._less_refused(exchange.scope, kept)
+        found = cure(sent, given, diagnosis, recalled, self._policy)
+        if found is None or not found.evicted:
+            return found
+        # What is only not sent for an hour stays kept.
+        named = {turn.id for turn in found.evicted}
+        turns = (turn for turn in kept.turns if turn.id in named)
+        evicted = tuple(turn.without_reasoning(found.lost.__contains__) for turn in turns)
+        return replace(found, evicted=evicted)
 
     async def learn(self, exchange: Exchange, fault: Fault, cure: Cure) -> None:
         """Note that a cured request was taken: what it went without will be refused again."""
