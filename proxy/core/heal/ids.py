@@ -39,7 +39,7 @@ def deduplicated(case: Case) -> bytes | None:
     """Send every item once: the copies that say the same go, another item loses the id."""
     subject = case.diagnosis.subject
     if [piece.item.id for piece in case.pieces].count(subject) < 2:  # noqa: PLR2004 (twice)
-        return _less_than_upstream_holds(case) if case.sent.is_stateful else None
+        return _less_than_upstream_holds(case) if subject and case.sent.is_stateful else None
     return case.body(once(case.pieces))
 
 

@@ -233,3 +233,10 @@ def test_an_item_that_readers_disagree_on_stays() -> None:
 
     assert found is not None
     assert found.body == raw.replace(b',"id":"x"}]', b"}]")
+
+
+def test_a_copy_of_nothing_in_particular_is_not_looked_for() -> None:
+    """What has no id is nobody's copy."""
+    sent = [ASK, R1, C1, O1]
+
+    assert cured(World(), sent, Diagnosis(Fault.DUPLICATE), **STATEFUL) is None
