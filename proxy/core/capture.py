@@ -144,6 +144,11 @@ class Capture:
         """Take a whole JSON answer; never raises."""
         self._response(answer, "response.completed")
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether upstream says that there is no answer after all."""
+        return self._status in ("failed", "cancelled")
+
     def successor(self) -> Origin:
         """Return the origin of a response that upstream begins behind this one, unasked."""
         this = turn_id(self._response_id)

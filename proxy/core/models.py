@@ -14,8 +14,8 @@ __all__ = ["are_known_to_differ", "family", "is_known_not_to_reason"]
 
 _VENDOR = re.compile(r"^(?:[a-z0-9_-]+\.)*(?=[a-z][a-z0-9]*-)")
 _SNAPSHOT = re.compile(r"-(?:20\d\d-\d\d-\d\d|20\d{6}|latest)$")
-# Names that vendors give, not deployments or routes: the maker's word and its generation.
-_GENERATION = re.compile(r"((?:gpt|grok|claude|gemini|deepseek|qwen|glm|kimi)-?v?\d+|o\d)")
+# The maker's word and its generation, with which names of models begin, and many of deployments.
+_GENERATION = re.compile(r"(gpt|grok|claude|gemini|deepseek|qwen|glm|kimi)-?v?(\d+)|(o)(\d)")
 # Source: clients' own gates and the API's refusals, "Encrypted content is not supported with
 # this model." (OpenAI, 2026). A name missing here costs one refused try, which is then healed.
 _WITHOUT_REASONING = re.compile(r"gpt-3|gpt-4(?!\d)|chatgpt-|.*-chat(?:-|$)|text-|davinci|babbage")
@@ -47,5 +47,5 @@ def are_known_to_differ(model: str, families: Iterable[str]) -> bool:
     (False, True)
     """
     generations = [_GENERATION.match(name) for name in (family(model), *families)]
-    ours, *theirs = [found and found.group(1) for found in generations]
+    ours, *theirs = [found and found.group(1, 2, 3, 4) for found in generations]
     return ours is not None and bool(theirs) and None not in theirs and ours not in theirs

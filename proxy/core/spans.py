@@ -37,7 +37,8 @@ _MEMBERS = json.Decoder(dict[str, Raw])
 _ELEMENTS = json.Decoder(list[Raw])
 _STRING = json.Decoder(str)
 
-_QUOTED = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# One that is not ended goes to the end: to look for others in it again and again is not linear.
+_QUOTED = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z|\\\Z)', re.DOTALL)
 
 # An escape as it is read: a pair of surrogates, one of them alone, or any other.
 _ESCAPE = re.compile(

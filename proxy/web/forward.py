@@ -185,6 +185,8 @@ class Forward:
         with ending_with_connection(response):
             is_whole = await pump(exchange, response, downstream, reader, answer.read)
         if is_whole:
+            if self._healer is not None:
+                await self._healer.learn(exchange, answer)
             await downstream.write_eof()
             exchange.outcome = _OUTCOMES.get(response.status // 100, "ok")
         elif request.transport is not None:

@@ -48,12 +48,14 @@ class Answer:
         read: What was read of its body already.
         diagnosis: What it refuses; None when it does not.
         has_failed: Whether it begins with an error, whatever its status.
+        cured: What an earlier answer refused, and the cure that this one answers.
     """
 
     response: aiohttp.ClientResponse
     read: bytes = b""
     diagnosis: Diagnosis | None = None
     has_failed: bool = False
+    cured: tuple[Fault, Cure] | None = None
 
 
 class Healer:
@@ -104,11 +106,18 @@ class Healer:
         first.response.close()
         self._account.metrics.heals.labels(fault.value, "cured").inc()
         exchange.heal(fault.value, cure.injected, takes_back=cure.takes_back)
+        again.cured = (fault, cure)
+        return again
+
+    async def learn(self, exchange: Exchange, answer: Answer) -> None:
+        """Learn from a cure, once its answer is there whole and is none of a failure."""
+        capture = exchange.capture
+        if answer.cured is None or (capture is not None and capture.has_failed):
+            return
         try:
-            await self._replay.learn(exchange, fault, cure)
+            await self._replay.learn(exchange, *answer.cured)
         except Exception as error:  # noqa: BLE001 (as below)
             self._account.log.warning("heal_failed", reason=type(error).__name__)
-        return again
 
     async def _cure(
         self, exchange: Exchange, prepared: Prepared, diagnosis: Diagnosis

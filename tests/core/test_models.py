@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.core.models import family, is_known_not_to_reason
+from proxy.core.models import are_known_to_differ, family, is_known_not_to_reason
 
 SAME = [
     pytest.param("gpt-5-nano-2025-08-07", "gpt-5-nano", id="dated-snapshot"),
@@ -68,3 +68,29 @@ def test_models_that_refuse_encrypted_reasoning_are_known(model: str) -> None:
 def test_any_other_model_may_reason(model: str) -> None:
     """An unknown name is asked, and healed where it refuses."""
     assert not is_known_not_to_reason(model)
+
+
+# (a model that is asked, the families that a turn was made by, whether they certainly differ)
+DIFFERENT = [
+    ("o4-mini", ["gpt-5"], True),
+    ("gpt-4o", ["gpt-5.4"], True),
+    ("grok-4", ["gpt-4"], True),
+    ("gpt-5.6-sol", ["gpt-5.6"], False),
+    ("gpt-5-mini", ["gpt-5-nano"], False),
+    ("gpt5-ptu", ["gpt-5-paygo"], False),
+    ("qwen-3-max", ["qwen3-max"], False),
+    ("deepseek-v3", ["deepseek-3"], False),
+    ("gpt-5", ["o4-mini", "gpt-5"], False),
+    ("prod-chat", ["gpt-5"], False),
+    ("gpt-5", ["prod-chat", "gpt-4"], False),
+    ("gpt-5", [], False),
+    ("", ["gpt-5"], False),
+]
+
+
+@pytest.mark.parametrize(("model", "families", "want"), DIFFERENT)
+def test_models_differ_for_certain_by_maker_or_generation(
+    model: str, families: list[str], *, want: bool
+) -> None:
+    """Aliases, sizes and deployments are for upstream to judge."""
+    assert are_known_to_differ(model, families) is want

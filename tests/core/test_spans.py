@@ -328,3 +328,10 @@ def test_what_has_very_many_values_is_told_before_they_are_made(
             bound(document, 10)
     else:
         bound(document, 10)
+
+
+def test_a_string_that_never_ends_is_looked_at_once() -> None:
+    """Whatever could begin another in it; to look for each to its end is not linear."""
+    for end in (b"", b"\\"):
+        with pytest.raises(TooMany):
+            bound(b"[" + b"0," * 11 + b'"' + b'\\",' * 500_000 + end, 10)

@@ -62,3 +62,10 @@ async def test_what_one_tenant_was_refused_another_is_not() -> None:
         w.upstream.answers(OK)
         await w.post(replayed, "Authorization: Bearer sk-b")
         assert w.upstream.received[-1].body == replayed
+
+
+async def test_an_answer_that_failed_proves_nothing() -> None:
+    """It is the client's, as any answer, but nobody knows what it would have been."""
+    failed = as_json(response(rid="resp_2222222222", status="failed"))
+    async with world() as w:
+        assert await refused(w, NAMED, whole(failed)) == WHOLE

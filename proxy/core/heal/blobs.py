@@ -62,13 +62,14 @@ def unsealed(pieces: list[Piece], refused: set[Piece], *, stores: bool) -> list[
     Alone where upstream keeps the items, so that the id says it all, and where otherwise a hosted
     item of the group, whose id is required, would have to go as well.
     """
+    left = set(refused)
     for run in runs_of(pieces) if stores else ():
         hosted = [one for one in run.group if one.item.id and not one.item.id_is_optional]
         if hosted and all(piece.item.id for piece in run.reasoning):
-            for piece in refused.intersection(run.reasoning):
+            for piece in left.intersection(run.reasoning):
                 piece.leave_out("encrypted_content")
-                refused = refused - {piece}
-    return dropped(pieces, refused)
+                left.discard(piece)
+    return dropped(pieces, left)
 
 
 def named_blobs(case: Case) -> set[bytes]:
@@ -89,9 +90,8 @@ def lost_blobs(case: Case, body: bytes) -> set[bytes]:
     left = {place.item.blob for place in read_request(body, {}).places}
     sealed = _sealed(pieces_of(case.sent))
     gone = [piece for piece in sealed if piece.item.blob not in left]
-    named = _named(case, sealed)
-    unproven = {p for p in gone if named and p not in named and _is_trusted(case, p)}
-    return _digests(case, [piece for piece in gone if piece not in unproven])
+    named = set(_named(case, sealed))
+    return _digests(case, [piece for piece in gone if not named or piece in named])
 
 
 def without_member(case: Case) -> bytes | None:

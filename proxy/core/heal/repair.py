@@ -151,7 +151,8 @@ def _foreign(
                 foreign.add(piece)
     for piece in list(foreign):
         thought = thoughts.of(piece.item)
-        if repairs.takes_reasoning and thought is not None and _is_good(thought, piece, repairs):
+        is_known = thought is not None and family(model) in thought.turn.models
+        if repairs.takes_reasoning and thought and is_known and _is_good(thought, piece, repairs):
             piece.become(in_form(thought.part, repairs.profile))
             foreign.discard(piece)
     return foreign

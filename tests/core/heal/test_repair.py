@@ -193,3 +193,12 @@ def test_where_nobody_checks_pairs_nothing_of_them_is_mended(sent: list[Item]) -
 def test_a_request_of_nothing_but_reasoning_stays() -> None:
     """An empty input would be refused for what the client did not do."""
     assert repaired(World(), [R1]).counts == {}
+
+
+def test_a_good_copy_is_not_put_in_for_another_makers_model() -> None:
+    """It could not be read there, whatever it is a copy of."""
+    damaged = R1 | {"encrypted_content": "gAAAAx"}
+    refused = every([digest_of(damaged)])
+    done = repaired(world_of([R1, C1]), [ASK, damaged, C1, O1], refused, model="grok-4")
+
+    assert input_of(done.body) == [ASK, nameless(C1), O1]
