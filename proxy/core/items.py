@@ -155,6 +155,11 @@ class Item:
         return bytes(self._head.content) in (b"", b"null", b"[]")
 
     @property
+    def is_id_alone(self) -> bool:
+        """Whether it means nothing but to an upstream that keeps the item of its id."""
+        return self.is_hollow or self.role is Role.REFERENCE
+
+    @property
     def takes_id(self) -> bool:
         """
         Whether an `id` may be added to it.

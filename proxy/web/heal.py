@@ -95,34 +95,36 @@ class Healer:
         # is about, it may be that.
         if first.diagnosis.fault is Fault.OTHER and not exchange.repairs:
             return first
-        cure = await self._cure(exchange, prepared, first.diagnosis)
+        cure = await self.cure(exchange, prepared, first.diagnosis)
         if cure is None:
             return first
         fault = first.diagnosis.fault
         again = await self._again(send, cure)
         if again is None:
-            self._account.metrics.heals.labels(fault.value, "refused").inc()
+            self.note_refused(fault)
             return first
         first.response.close()
-        self._account.metrics.heals.labels(fault.value, "cured").inc()
-        exchange.heal(fault.value, cure.injected, takes_back=cure.takes_back)
+        self.note_cured(exchange, fault, cure)
         again.cured = (fault, cure)
         return again
 
     async def learn(self, exchange: Exchange, answer: Answer) -> None:
         """Learn from a cure, once its answer is there whole and is none of a failure."""
         capture = exchange.capture
-        if answer.cured is None or (capture is not None and capture.has_failed):
-            return
+        if answer.cured is not None and not (capture is not None and capture.has_failed):
+            await self.learn_from(exchange, *answer.cured)
+
+    async def learn_from(self, exchange: Exchange, fault: Fault, cure: Cure) -> None:
+        """Learn from a cure that was taken. Never raises."""
         try:
-            await self._replay.learn(exchange, *answer.cured)
+            await self._replay.learn(exchange, fault, cure)
         except Exception as error:  # noqa: BLE001 (as below)
             self._account.log.warning("heal_failed", reason=type(error).__name__)
 
-    async def _cure(
+    async def cure(
         self, exchange: Exchange, prepared: Prepared, diagnosis: Diagnosis
     ) -> Cure | None:
-        """Return what to send instead; None when there is no cure."""
+        """Return what to send instead; None when there is no cure. Never raises."""
         try:
             return await self._replay.cure(exchange, prepared, diagnosis)
         except Unspliceable:
@@ -130,6 +132,15 @@ class Healer:
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
             self._account.log.warning("heal_failed", reason=type(error).__name__)
             return None
+
+    def note_cured(self, exchange: Exchange, fault: Fault, cure: Cure) -> None:
+        """Count a cure that was taken."""
+        self._account.metrics.heals.labels(fault.value, "cured").inc()
+        exchange.heal(fault.value, cure.injected, takes_back=cure.takes_back)
+
+    def note_refused(self, fault: Fault) -> None:
+        """Count a cure that was not."""
+        self._account.metrics.heals.labels(fault.value, "refused").inc()
 
     async def _again(self, send: Send, cure: Cure) -> Answer | None:
         """Send the cured request; None when its answer is no better."""
@@ -152,8 +163,8 @@ class Healer:
         encoding = response.headers.get(hdrs.CONTENT_ENCODING, "")
         if is_refusal(response.status):
             read = await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
-            diagnosis = self._diagnose(response.status, encoding, read)
-            return Answer(response, read, diagnosis, has_failed=True)
+            refused = self._diagnose(response.status, encoding, read)
+            return Answer(response, read, refused, has_failed=True)
         is_stream = response.content_type == "text/event-stream" and not is_encoded(encoding)
         if response.status not in _OK or not is_stream:
             return Answer(response)
@@ -162,9 +173,10 @@ class Healer:
             lambda got: len(got) >= FIRST_EVENT_MAX_BYTES or first_event(got) is not None,
         )
         event = first_event(read) or b""
-        if not is_refusing_event(event):
-            return Answer(response, read, has_failed=is_failing_event(event))
-        return Answer(response, read, self._diagnose(400, "", event), has_failed=True)
+        if not is_failing_event(event):
+            return Answer(response, read)
+        diagnosis = self._diagnose(400, "", event) if is_refusing_event(event) else None
+        return Answer(response, read, diagnosis, has_failed=True)
 
     def _diagnose(self, status: int, encoding: str, read: bytes) -> Diagnosis:
         try:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from proxy.core.frames import Piece, text_frame
 from proxy.core.heal.cure import Cure
 from proxy.core.heal.diagnosis import Diagnosis, Fault, diagnose
-from proxy.core.spans import Unspliceable
 from proxy.web.account import Account
 from proxy.web.creates import CREATE, Create, Lane, Message, read_message
 from proxy.web.exchange import Exchange
+from proxy.web.heal import Healer
 from proxy.web.replay import Prepared, Replay
 from proxy.web.routes import Route
 
@@ -60,6 +60,7 @@ class Lanes:
         self.idle = asyncio.Event()
         self.idle.set()
         self._replay = replay
+        self._healer = Healer(replay, account)
         self._account = account
         self._headers = headers
         self._keep_max_bytes = keep_max_bytes
@@ -189,10 +190,8 @@ class Lanes:
         if create.sent_s:
             exchange.first_byte_ms = (self._account.clock() - create.sent_s) * 1000
         if create.cure is not None:
-            self._count_heal(create, "cured")
-            cure, fault = create.cure, create.fault
-            exchange.heal(fault.value, cure.injected, takes_back=cure.takes_back)
-            await self._replay.learn(exchange, fault, cure)
+            self._healer.note_cured(exchange, create.fault, create.cure)
+            await self._healer.learn_from(exchange, create.fault, create.cure)
         create.let_go()
         lane.running, lane.last = create, message.response_id
         self.idle.clear()
@@ -226,7 +225,7 @@ class Lanes:
         create = lane.waiting[0]
         status, passed, text = message.http_status, piece.raw, piece.text or b""
         if create.refusal:
-            self._count_heal(create, "refused")
+            self._healer.note_refused(create.fault)
             passed = create.refusal
         elif self._is_certain(lane):
             diagnosis = diagnose(status, text)
@@ -248,13 +247,7 @@ class Lanes:
         """Return what to send instead of a request that was refused; None where that is all."""
         if create.prepared is None or diagnosis.fault is Fault.OTHER or not self._replay.heals:
             return None
-        try:
-            return await self._replay.cure(create.exchange, create.prepared, diagnosis)
-        except Unspliceable:
-            return None
-        except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
-            self._account.log.warning("heal_failed", reason=type(error).__name__)
-            return None
+        return await self._healer.cure(create.exchange, create.prepared, diagnosis)
 
     def _is_certain(self, lane: Lane) -> bool:
         """Tell whether what comes on a lane can only be for the one request that waits there."""
@@ -299,9 +292,6 @@ class Lanes:
         running = any(lane.is_running for lane in self._lanes.values())
         if not (self._preparing or running) and waiting <= self._doubts:
             self.idle.set()
-
-    def _count_heal(self, create: Create, result: str) -> None:
-        self._account.metrics.heals.labels(create.fault.value, result).inc()
 
     def _settle(self, create: Create, outcome: str) -> None:
         create.let_go()

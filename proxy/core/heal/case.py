@@ -11,6 +11,7 @@ from proxy.core.identity import Recognised, recognise
 from proxy.core.inject import Policy, head_of_group
 from proxy.core.items import Role
 from proxy.core.keys import Recalled
+from proxy.core.known import Match
 from proxy.core.models import family
 from proxy.core.request import Request
 from proxy.core.turns import Emitted, Reasoning, Turn
@@ -60,12 +61,15 @@ class Case:
 
     def emitted(self, piece: Piece) -> Emitted | None:
         """Return the captured item that a piece is, or stands for."""
-        match = self.recognised.matches.get(piece.index) if piece.index is not None else None
+        match = self._match(piece)
         return match.emitted if match is not None else None
+
+    def _match(self, piece: Piece) -> Match | None:
+        return self.recognised.matches.get(piece.index) if piece.index is not None else None
 
     def had_none(self, piece: Piece) -> bool:
         """Tell whether a piece is known to have been emitted without reasoning ahead of it."""
-        match = self.recognised.matches.get(piece.index) if piece.index is not None else None
+        match = self._match(piece)
         return match is not None and head_of_group(match) is None
 
     def spot(self, piece: Piece) -> Spot | None:
@@ -74,7 +78,7 @@ class Case:
             return piece.spot
         if (thought := self.thought(piece)) is not None:
             return thought.turn.id, thought.place
-        match = self.recognised.matches.get(piece.index) if piece.index is not None else None
+        match = self._match(piece)
         return (match.turn.id, (match.k, 0)) if match is not None else None
 
     def captured(self, piece: Piece) -> bytes:

@@ -80,7 +80,7 @@ class Cure:
 def asked_of(sent: Request, diagnosis: Diagnosis) -> list[Asked]:
     """Return what to look up for a cure: what upstream names, and all that the request holds."""
     names = [diagnosis.wanted, diagnosis.subject]
-    hollow = [p.item.id for p in sent.places if p.item.is_hollow or p.item.role is Role.REFERENCE]
+    hollow = [p.item.id for p in sent.places if p.item.is_id_alone]
     orphans = [p.item.call_id for p in sent.places if p.item.type.endswith("_output")]
     names += hollow[-HOLLOW_LOOKED_UP:] + orphans[-HOLLOW_LOOKED_UP:]
     named = [Asked(RESPONSE, keys_of_name(name)) for name in dict.fromkeys(names) if name]

@@ -113,11 +113,11 @@ def completed(case: Case) -> bytes | None:
     """
     lost: set[Piece] = set()
     unnamed = False
-    stands = {piece.item.id for piece in case.pieces if not _is_id_alone(piece)}
-    pieces = [p for p in case.pieces if not (_is_id_alone(p) and p.item.id in stands)]
+    stands = {piece.item.id for piece in case.pieces if not piece.item.is_id_alone}
+    pieces = [p for p in case.pieces if not (p.item.is_id_alone and p.item.id in stands)]
     for piece in pieces:
         item = piece.item
-        if _is_id_alone(piece):
+        if item.is_id_alone:
             whole = case.captured(piece)
             if whole:
                 piece.become(whole)
@@ -178,10 +178,6 @@ def outputs_without_call(pieces: list[Piece]) -> list[Piece]:
     """Return the outputs whose call is not among the pieces as a whole item."""
     calls = {piece.item.call_id for piece in pieces if piece.item.role is Role.MODEL}
     return [piece for piece in pieces if piece.is_output and piece.item.call_id not in calls]
-
-
-def _is_id_alone(piece: Piece) -> bool:
-    return piece.item.is_hollow or piece.item.role is Role.REFERENCE
 
 
 def _best_first(pieces: list[Piece]) -> list[Piece]:

@@ -117,9 +117,7 @@ def _complete(pieces: Sequence[Piece], thoughts: Thoughts, model: str, profile: 
     """Put whole reasoning where only its id stood; return how often."""
     count = 0
     for piece in pieces:
-        if not piece.is_reasoning or not (
-            piece.item.is_hollow or piece.item.role is Role.REFERENCE
-        ):
+        if not (piece.is_reasoning and piece.item.is_id_alone):
             continue
         thought = thoughts.of(piece.item)
         if thought is not None and thought.part.has_blob and family(model) in thought.turn.models:
