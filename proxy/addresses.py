@@ -8,7 +8,7 @@ hold a password; who wants to show it sends it through `redacted`.
 import re
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-__all__ = ["host_and_port", "listen", "redacted", "store_url", "upstream_url"]
+__all__ = ["host_and_port", "listen", "redacted", "store_url", "upstream_proxy", "upstream_url"]
 
 # What may stand behind the "?" of a Redis's address; values are redis-py's.
 STORE_OPTIONS = (
@@ -83,6 +83,18 @@ def upstream_url(value: str) -> str:
         raise ValueError("has a query or a fragment; leave it out, the client's own is passed on")
     if parts.path.rstrip("/").endswith("/responses"):
         raise ValueError('ends in "/responses"; leave that out, the client\'s path is added to it')
+    return value.rstrip("/")
+
+
+def upstream_proxy(value: str) -> str:
+    """Accept the URL of an HTTP proxy, `env`, or nothing."""
+    if value in ("", "env"):
+        return value
+    parts = _split(value, ("http", "https"))
+    if not parts.hostname:
+        raise ValueError("has no host; use http://host:3128")
+    if parts.path.strip("/") or "?" in value or "#" in value:
+        raise ValueError("has more than a host and a port; use http://host:3128")
     return value.rstrip("/")
 
 

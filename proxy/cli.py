@@ -14,7 +14,7 @@ from proxy import __version__, demo
 from proxy.check import check
 from proxy.settings import Settings
 from proxy.sources import SettingsError, env_of, flag_of, load
-from proxy.web import app
+from proxy.web import serve
 
 __all__ = ["main"]
 
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
     if arguments.command == "check":
         return asyncio.run(check(settings, os.environ.get("OPENAI_API_KEY", "")))
-    return app.run(settings)
+    return serve.run(settings)
 
 
 def _parser() -> _Parser:

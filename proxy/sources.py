@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import yaml
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from proxy import addresses
@@ -150,8 +150,9 @@ def _fault(detail: ErrorDetails, written: Mapping[str, Written]) -> str:
 
 def _shown(entry: Written) -> str:
     """Quote a refused value on one line, at a bearable length and without its secrets."""
-    if entry.name == "scope_secret":
+    if isinstance(Settings.model_fields[entry.name].default, SecretStr):
         return "***"
-    value = addresses.redacted(entry.value) if entry.name.endswith("_url") else entry.value
+    is_address = entry.name.endswith(("_url", "_proxy"))
+    value = addresses.redacted(entry.value) if is_address else entry.value
     line = value.encode("unicode_escape").decode("ascii")
     return line if len(line) <= 80 else line[:77] + "..."  # noqa: PLR2004 - a terminal's width

@@ -11,7 +11,7 @@ import proxy
 from proxy import cli, demo
 from proxy.settings import Settings
 from proxy.sources import flag_of
-from proxy.web import app
+from proxy.web import serve
 
 SECRET = "hunter2-hunter2"
 
@@ -33,7 +33,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         got.append(settings)
         return 0
 
-    monkeypatch.setattr(app, "run", run)
+    monkeypatch.setattr(serve, "run", run)
     return got
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from proxy.core.items import Item, Role, digest, is_distinctive
 from proxy.core.request import Request
-from proxy.core.turns import LINK_BYTES, Context, Turn
+from proxy.core.turns import LINK_BYTES, Context, Turn, turn_id
 
 __all__ = [
     "RESPONSE",
@@ -78,7 +78,11 @@ class Recalled(NamedTuple):
 
 def key_of_response(response_id: str) -> Key:
     """Return the key under which a response's conversation is found."""
-    return digest(b"r", response_id.encode("utf-8", "surrogatepass"))
+    return _key_of_turn(turn_id(response_id))
+
+
+def _key_of_turn(this: bytes) -> Key:
+    return digest(b"r", this)
 
 
 def keys_of_name(name: str) -> list[Key]:
@@ -86,9 +90,9 @@ def keys_of_name(name: str) -> list[Key]:
     return _certain(name, "", "")
 
 
-def keys_of_turn(turn: Turn, response_id: str) -> list[Key]:
+def keys_of_turn(turn: Turn) -> list[Key]:
     """Return every key that shall lead to a turn's conversation."""
-    keys = [key_of_response(response_id)]
+    keys = [_key_of_turn(turn.id)]
     for item in turn.items:
         for part in item.run:
             keys += _certain(part.id, "", "")

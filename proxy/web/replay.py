@@ -269,7 +269,7 @@ class Replay:
         if snapshot.turn is None:
             exchange.captured = exchange.captured or "nothing"
             return
-        keys = keys_of_turn(snapshot.turn, snapshot.response_id)
+        keys = keys_of_turn(snapshot.turn)
         new = [key for key in keys if key not in exchange.saved_keys]
         if await self._store.save(exchange.scope, snapshot.turn, new):
             self._learned.issue(exchange.account, snapshot.turn)

@@ -56,7 +56,7 @@ def captured(sent: list[Item], items: list[Item], **more: Any) -> list[Key]:
     capture.read(answer(items, RESPONSE_ID))
     turn = capture.snapshot(1).turn
     assert turn is not None
-    return keys_of_turn(turn, RESPONSE_ID)
+    return keys_of_turn(turn)
 
 
 def met(kept: list[Key], request: Request) -> dict[int, tuple[int, int]]:
@@ -296,7 +296,7 @@ def test_a_name_leads_to_the_conversation_of_its_item() -> None:
     capture.read(answer([R1, C1], RESPONSE_ID))
     turn = capture.snapshot(1).turn
     assert turn is not None
-    keys = keys_of_turn(turn, RESPONSE_ID)
+    keys = keys_of_turn(turn)
 
     for name in (R1["id"], C1["id"], C1["call_id"]):
         assert set(keys_of_name(name)) <= set(keys)

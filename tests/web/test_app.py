@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from proxy.settings import Settings
-from proxy.web.app import App, run, running
+from proxy.web.app import App, running
+from proxy.web.serve import run
 from tests.web.line import Broken, line_to, request
 from tests.web.scripted import Script, Upstream, scripted, send, wait
 from tests.web.served import Served, served
