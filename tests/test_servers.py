@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -19,7 +20,7 @@ from tests.slow_line import slow_line
 SLOT_OF_FOO = 12_182
 
 
-async def say(url: str, **options: str) -> bool:
+async def say(url: str, **options: Any) -> bool:
     """Whether a client gets an answer."""
     async with Redis.from_url(url, socket_timeout=5, **options) as redis:
         with contextlib.suppress(RedisError):
