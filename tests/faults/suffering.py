@@ -1,0 +1,192 @@
+"""A proxy whose store is made to suffer, agents that must not notice, and what was written down."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.settings import Settings
+from proxy.standin import StandIn
+from proxy.web.app import App, running
+from tests.e2e.agent import Agent
+from tests.e2e.witness import assert_nothing_invented
+
+__all__ = ["WHOLE", "Suffering", "given_back", "suffering"]
+
+BUDGET_MS = 50
+# Long, so that whoever waits for an operation, and not for the budget, is found out.
+STORE_TIMEOUT_MS = 3_000
+# What an exchange with the stand-in may take on a busy machine, the budget included.
+EXCHANGE_MS_MAX = 1_500
+RESUMES_S = 30.0
+FRESH = 2
+AMID = 3  # requests have reached upstream
+# What the requests of one question to the stand-in's "chain" are given back.
+WHOLE = [0, 1, 1, 2]
+
+Line = dict[str, Any]
+
+
+@dataclass
+class Journal:
+    """The proxy's log, line by line; stands in for standard output."""
+
+    lines: list[Line] = field(default_factory=list)
+
+    def write(self, text: str) -> None:
+        """Take one line in."""
+        self.lines.append(json.loads(text))
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def exchanges(self, since: int = 0) -> list[Line]:
+        """Those that tell of an exchange."""
+        return [line for line in self.lines[since:] if line["event"] == "exchange"]
+
+    def others(self) -> list[str]:
+        """All other events, by name."""
+        return [line["event"] for line in self.lines if line["event"] != "exchange"]
+
+
+@dataclass
+class Suffering:
+    """
+    A running proxy, and agents that talk through it.
+
+    Attributes:
+        app: The proxy.
+        standin: Its upstream; it refuses ids whose reasoning is missing.
+        old: An agent that began before anything happened. It keeps ids, so upstream would
+            refuse it, and the proxy has to heal, where its reasoning is not given back.
+        journal: What the proxy logged.
+    """
+
+    app: App
+    standin: StandIn
+    old: Agent
+    journal: Journal = field(default_factory=Journal)
+
+    async def converse(
+        self, *, fresh: int = FRESH, amid: Callable[[], None] | None = None
+    ) -> list[Line]:
+        """
+        Let the old agent go on with its conversation while others begin theirs.
+
+        Every request succeeds, or the SDK raises; a fresh one is given nothing that is not its.
+
+        Args:
+            fresh: How many begin one.
+            amid: Happens while they talk.
+
+        Returns:
+            The log of the exchanges.
+        """
+        since = len(self.journal.lines)
+        async with contextlib.AsyncExitStack() as stack:
+            others = [await stack.enter_async_context(self._agent()) for _ in range(fresh)]
+            await asyncio.gather(
+                *(agent.converse([f"Something else, {agent.api_key}?"]) for agent in others),
+                self.old.converse([f"And on day {len(self.old.whole)}?"]),
+                self._after_a_while(amid or (lambda: None)),
+            )
+            for agent in others:
+                assert_nothing_invented(self.standin, agent)
+        lines = self.journal.exchanges(since)
+        assert len(lines) == 4 * (fresh + 1)
+        assert {line["status"] for line in lines} == {200}
+        return lines
+
+    async def resumes(self, *, at_once: bool = False) -> None:
+        """Wait until a conversation that begins now is given back whole what it drops."""
+        deadline = time.monotonic() + RESUMES_S
+        while True:
+            async with self._agent() as agent:
+                await agent.converse(["Is it as before?"])
+                marks = [step.mark.partition(",")[0] for step in agent.steps]
+            if marks == [f"injected={count}" for count in WHOLE]:
+                return
+            assert not at_once, marks
+            assert time.monotonic() < deadline, f"it never resumed: {marks}"
+            await asyncio.sleep(0.1)
+
+    async def recovers(self) -> None:
+        """Wait until the proxy says that the store is well: a while after its last failure."""
+        deadline = time.monotonic() + RESUMES_S
+        while self.counted("store_up") != 1:
+            assert time.monotonic() < deadline, "it never recovered"
+            await self.resumes()
+            await asyncio.sleep(0.1)
+
+    def counted(self, name: str, **labels: str) -> float:
+        """Return a metric."""
+        value = self.app.metrics.registry.get_sample_value("reasoning_replay_" + name, labels)
+        return value or 0.0
+
+    def operations(self, operation: str) -> Counter[str]:
+        """How operations of the store ended so far."""
+        outcomes = ("ok", "error", "timeout", "late", "skipped")
+        return Counter(
+            {
+                outcome: int(
+                    self.counted("store_operations_total", operation=operation, outcome=outcome)
+                )
+                for outcome in outcomes
+            }
+        )
+
+    def assert_quick(self, lines: Sequence[Line]) -> None:
+        """None of them waited for the store much longer than it may."""
+        assert max(line["before_ms"] for line in lines) < EXCHANGE_MS_MAX
+        assert max(line["total_ms"] for line in lines) < EXCHANGE_MS_MAX
+
+    def assert_told(self, changes: int) -> None:
+        """The log has one line for each change of the store's state, in turns, and no others."""
+        told = self.journal.others()
+        assert told == (["store_failed", "store_recovered"] * len(told))[: len(told)]
+        assert len(told) <= 2 * changes
+        assert bool(told) == bool(changes)
+
+    async def _after_a_while(self, act: Callable[[], None]) -> None:
+        began = len(self.standin.received)
+        async with asyncio.timeout(RESUMES_S):
+            while len(self.standin.received) < began + AMID:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+        act()
+
+    def _agent(self) -> Agent:
+        return Agent(self.old.base_url, "async-stream", "no-ids")
+
+
+def given_back(lines: Sequence[Line]) -> int:
+    """Count the reasoning items that upstream was given back."""
+    return sum(line.get("injected", 0) for line in lines)
+
+
+@contextlib.asynccontextmanager
+async def suffering(store_url: str, **settings: Any) -> AsyncIterator[Suffering]:
+    """Run a proxy on this store, and nothing near it, and let one conversation begin."""
+    given: dict[str, Any] = {
+        "listen": "127.0.0.1:0",
+        "admin_listen": "127.0.0.1:0",
+        "log_format": "json",
+        "scope_secret": "the tests'",
+        "store_url": store_url,
+        "store_budget_ms": BUDGET_MS,
+        "store_timeout_ms": STORE_TIMEOUT_MS,
+        "recent_max_bytes": 0,
+    }
+    async with (
+        StandIn("chain", "normal") as standin,
+        running(Settings(upstream_url=standin.base_url, **(given | settings))) as app,
+        Agent(f"{app.url}/v1", "async-stream") as old,
+    ):
+        one = Suffering(app, standin, old)
+        app.log._stream = one.journal
+        await one.resumes()  # its first connections are made
+        await old.converse(["How is the weather?"])
+        yield one

@@ -1,0 +1,125 @@
+"""Whatever happens to a Redis: no request fails or waits for it, and replay resumes by itself."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.faults.standalone import Store, standalone
+from tests.faults.suffering import WHOLE, Suffering, given_back, suffering
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """
+    One way to suffer.
+
+    Attributes:
+        hurts, mends: What is done to the store.
+        fails: What does not work meanwhile.
+        keeps: Whether the store still has afterwards what it had before.
+    """
+
+    hurts: Callable[[Store], None]
+    mends: Callable[[Store], None]
+    fails: tuple[str, ...] = ("recall", "save")
+    keeps: bool = True
+
+
+FAULTS = {
+    "killed, and back empty": Fault(
+        lambda store: store.server.kill(), lambda store: store.server.start(), keeps=False
+    ),
+    "hangs": Fault(lambda store: store.server.pause(), lambda store: store.server.resume()),
+    "slower than the budget": Fault(
+        lambda store: store.delays(0.4), lambda store: store.delays(0), fails=("recall",)
+    ),
+    "connections are reset": Fault(Store.breaks, Store.mends),
+    "read-only replica": Fault(
+        lambda store: store.does("REPLICAOF 127.0.0.1 1"),
+        lambda store: store.does("REPLICAOF NO ONE"),
+        fails=("save",),
+    ),
+    "no right to write": Fault(
+        lambda store: store.does("ACL SETUSER app -@write"),
+        lambda store: store.does("ACL SETUSER app +@write"),
+        fails=("save",),
+    ),
+    "password is another": Fault(
+        lambda store: store.does("ACL SETUSER app resetpass >new", "CLIENT KILL USER app"),
+        lambda store: store.does("ACL SETUSER app resetpass >old"),
+    ),
+    "user is switched off": Fault(
+        lambda store: store.does("ACL SETUSER app off", "CLIENT KILL USER app"),
+        lambda store: store.does("ACL SETUSER app on"),
+    ),
+    "takes no more clients": Fault(
+        lambda store: store.does("CONFIG SET maxclients 1", "CLIENT KILL USER app"),
+        lambda store: store.does("CONFIG SET maxclients 1000"),
+    ),
+    "out of memory": Fault(
+        lambda store: store.does("CONFIG SET maxmemory 1"),
+        lambda store: store.does("CONFIG SET maxmemory 0"),
+        fails=("save",),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_a_fault_is_not_noticed_and_passes(fault: Fault) -> None:
+    """Requests succeed in time; what works still works; afterwards all is as it was."""
+    async with standalone() as store, suffering(store.url) as one:
+        one.assert_quick(await one.converse(amid=lambda: fault.hurts(store)))
+        before = {name: one.operations(name) for name in fault.fails}
+        lines = await one.converse()
+        one.assert_quick(lines)
+        assert_left_alone(one, before)
+        if "recall" not in fault.fails:  # what it keeps is still given back
+            assert given_back(lines) >= WHOLE[-1]
+
+        one.assert_quick(await one.converse(amid=lambda: fault.mends(store)))
+        await one.resumes()
+        await one.recovers()
+        one.assert_told(changes=2)
+        assert given_back(await one.converse(fresh=0)) >= (WHOLE[-1] if fault.keeps else 0)
+
+
+def assert_left_alone(one: Suffering, before: dict[str, Counter[str]]) -> None:
+    """What fails does not work for anybody, and for most it is not even tried."""
+    for name, then in before.items():
+        did = one.operations(name) - then
+        assert did["ok"] == 0
+        assert did["skipped"] > did.total() / 2
+
+
+PASSING = {
+    "connections are closed": Store.kills_connections,
+    "restarted, nothing lost": Store.restarts,
+    "connections are reset": lambda store: store.line.cut(),
+    "slow, but inside the budget": lambda store: store.delays(0.005),
+}
+
+
+@pytest.mark.parametrize("passes", PASSING.values(), ids=PASSING)
+async def test_what_passes_at_once_costs_nothing(passes: Callable[[Store], None]) -> None:
+    """All is given back as if nothing had been, and nothing is said of it."""
+    async with (
+        standalone(keeps=True) as store,
+        suffering(store.url, store_budget_ms=5_000) as one,
+    ):
+        for _ in range(3):
+            passes(store)
+            await one.resumes(at_once=True)
+        assert given_back(await one.converse()) >= 3 * WHOLE[-1]
+        assert one.operations("recall")["error"] == 0
+        one.assert_told(changes=0)
+
+
+async def test_all_is_deleted() -> None:
+    """What was kept is gone, what is said from then on is given back at once."""
+    async with standalone() as store, suffering(store.url, store_budget_ms=5_000) as one:
+        for _ in range(3):
+            await one.converse(amid=lambda: store.does("FLUSHALL"))
+            await one.resumes(at_once=True)
+        one.assert_told(changes=0)
