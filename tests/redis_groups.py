@@ -8,7 +8,7 @@ from redis.exceptions import ResponseError
 
 from tests.redis_server import PASSWORD, RedisServer, redis_server, wait_until
 
-__all__ = ["Cluster", "Sentinels", "redis_cluster", "redis_sentinels"]
+__all__ = ["SERVICE", "Cluster", "Sentinels", "redis_cluster", "redis_sentinels"]
 
 SERVICE = "replay"
 SENTINELS = 3

@@ -119,7 +119,7 @@ class RedisServer:
         if by is not None:
             return by.execute_command(*words)  # type: ignore[no-untyped-call]
         with self.operator() as redis:
-            return redis.execute_command(*words)  # type: ignore[no-untyped-call]
+            return redis.execute_command(*words)
 
     def operator(self) -> Redis:
         """Give a client with all rights, which the caller closes; it reads nothing into answers."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -123,3 +124,20 @@ async def test_all_is_deleted() -> None:
             await one.converse(amid=lambda: store.does("FLUSHALL"))
             await one.resumes(at_once=True)
         one.assert_told(changes=0)
+
+
+async def test_a_password_is_rotated(tmp_path: Path) -> None:
+    """The new one is read from its file; nobody restarts the proxy."""
+    file = tmp_path / "password"
+    file.write_text("old\n")
+    async with (
+        standalone() as store,
+        suffering(store.line.url, store_username="app", store_password_file=str(file)) as one,
+    ):
+        store.does("ACL SETUSER app resetpass >new", "CLIENT KILL USER app")
+        one.assert_quick(await one.converse())
+        assert one.counted("store_up") == 0
+        file.write_text("new\n")
+        await one.resumes()
+        await one.recovers()
+        one.assert_told(changes=1)
