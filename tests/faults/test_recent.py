@@ -43,7 +43,7 @@ async def test_conversations_go_on_and_are_kept_afterwards(
 
         mends(store)
         await one.recovers()
-        one.assert_told(changes=2)
+        one.assert_told(2)
         await one.converse(fresh=0)
         async with running(one.app.settings.model_copy(update={"store_budget_ms": 5_000})) as other:
             one.old.say("And what was all that?")

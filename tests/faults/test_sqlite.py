@@ -105,5 +105,5 @@ async def test_a_fault_is_not_noticed_and_passes(fault: Fault, tmp_path: Path) -
         one.assert_quick(await one.converse(amid=lambda: fault.mends(file)))
         await one.resumes()
         await one.recovers()
-        one.assert_told(changes=2 * bool(fault.fails))
+        one.assert_told(2 * bool(fault.fails))
         assert given_back(await one.converse(fresh=0)) >= (WHOLE[-1] if fault.keeps else 0)
