@@ -78,10 +78,12 @@ class Store:
 
 
 @contextlib.asynccontextmanager
-async def standalone(*directives: str, keeps: bool = False) -> AsyncIterator[Store]:
+async def standalone(
+    *directives: str, keeps: bool = False, kind: str = "redis"
+) -> AsyncIterator[Store]:
     """Run one with a user `app` behind a line that can be slow."""
     with (
-        redis_server(USER, *directives, keeps=keeps) as server,
+        redis_server(USER, *directives, keeps=keeps, kind=kind) as server,
         contextlib.closing(server.operator()) as operator,
     ):
         async with slow_line(server.port) as line:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import time
 from collections import Counter
@@ -12,7 +13,7 @@ from typing import Any
 from proxy.settings import Settings
 from proxy.standin import StandIn
 from proxy.web.app import App, running
-from tests.e2e.agent import Agent
+from tests.e2e.agent import Agent, Way
 from tests.e2e.witness import assert_nothing_invented
 
 __all__ = ["WHOLE", "Suffering", "given_back", "suffering"]
@@ -24,6 +25,7 @@ STORE_TIMEOUT_MS = 3_000
 EXCHANGE_MS_MAX = 1_500
 RESUMES_S = 30.0
 FRESH = 2
+WAYS: tuple[Way, ...] = ("async", "async-stream")
 AMID = 3  # requests have reached upstream
 # What the requests of one question to the stand-in's "chain" are given back.
 WHOLE = [0, 1, 1, 2]
@@ -88,7 +90,10 @@ class Suffering:
         """
         since = len(self.journal.lines)
         async with contextlib.AsyncExitStack() as stack:
-            others = [await stack.enter_async_context(self._agent()) for _ in range(fresh)]
+            others = [
+                await stack.enter_async_context(self._agent(way))
+                for _, way in zip(range(fresh), itertools.cycle(WAYS))
+            ]
             await asyncio.gather(
                 *(agent.converse([f"Something else, {agent.api_key}?"]) for agent in others),
                 self.old.converse([f"And on day {len(self.old.whole)}?"]),
@@ -158,8 +163,8 @@ class Suffering:
                 await asyncio.sleep(0.002)
         act()
 
-    def _agent(self) -> Agent:
-        return Agent(self.old.base_url, "async-stream", "no-ids")
+    def _agent(self, way: Way = "async-stream") -> Agent:
+        return Agent(self.old.base_url, way, "no-ids")
 
 
 def given_back(lines: Sequence[Line]) -> int:

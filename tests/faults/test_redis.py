@@ -67,10 +67,17 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-async def test_a_fault_is_not_noticed_and_passes(fault: Fault) -> None:
+ON_VALKEY = ("killed, and back empty", "out of memory")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [*(("redis", name) for name in FAULTS), *(("valkey", name) for name in ON_VALKEY)],
+)
+async def test_a_fault_is_not_noticed_and_passes(kind: str, name: str) -> None:
     """Requests succeed in time; what works still works; afterwards all is as it was."""
-    async with standalone() as store, suffering(store.url) as one:
+    fault = FAULTS[name]
+    async with standalone(kind=kind) as store, suffering(store.url) as one:
         one.assert_quick(await one.converse(amid=lambda: fault.hurts(store)))
         before = {name: one.operations(name) for name in fault.fails}
         lines = await one.converse()
