@@ -6,14 +6,14 @@ from collections.abc import Callable
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from proxy.adapters.guarded_store import GuardedStore
 from proxy.adapters.metrics import Metrics
+from proxy.adapters.safe_store import SafeStore
 
 __all__ = ["admin_app"]
 
 
 def admin_app(
-    metrics: Metrics, store: GuardedStore, is_draining: Callable[[], bool]
+    metrics: Metrics, store: SafeStore, is_draining: Callable[[], bool]
 ) -> web.Application:
     """
     Return the admin port's application.
