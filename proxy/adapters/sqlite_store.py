@@ -138,9 +138,9 @@ class SqliteStore:
 
     async def close(self) -> None:
         """As `Store.close`; what was begun is finished."""
-        self._reader.submit(self._read_file.close)
-        self._writer.submit(self._write_file.close)
-        for thread in (self._reader, self._writer):
+        for thread, file in ((self._reader, self._read_file), (self._writer, self._write_file)):
+            with contextlib.suppress(RuntimeError):  # it was closed before
+                thread.submit(file.close)
             await asyncio.to_thread(thread.shutdown)
 
     async def _reads(self, work: Callable[[sqlite3.Connection], T]) -> T:
