@@ -98,7 +98,7 @@ def assert_left_alone(one: Suffering, before: dict[str, Counter[str]]) -> None:
     for name, then in before.items():
         did = one.operations(name) - then
         assert did["ok"] == 0
-        assert did["skipped"] > did.total() / 2
+        assert did["skipped"] >= did.total() / 2  # some may be under way still
 
 
 PASSING = {
