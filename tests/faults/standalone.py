@@ -43,7 +43,7 @@ class Store:
 
     def kills_connections(self) -> None:
         """Close every connection of the proxy."""
-        self.does("CLIENT KILL USER app")
+        self.does("CLIENT KILL TYPE normal")
 
     def breaks(self) -> None:
         """Let every connection be reset, old or new."""

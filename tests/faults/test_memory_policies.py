@@ -3,7 +3,7 @@
 import pytest
 
 from tests.faults.standalone import standalone
-from tests.faults.suffering import WHOLE, given_back, suffering
+from tests.faults.suffering import PATIENT_MS, WHOLE, given_back, suffering
 
 # (policy, whether what others keep there expires, whether saves fail)
 POLICIES = [
@@ -26,7 +26,10 @@ POLICIES = [
 @pytest.mark.parametrize(("policy", "expires", "fails"), POLICIES)
 async def test_memory_is_full(policy: str, expires: bool, fails: bool) -> None:
     """Requests succeed in time; where something gives way, saves go on; afterwards all does."""
-    async with standalone(f"maxmemory-policy {policy}") as store, suffering(store.url) as one:
+    async with (
+        standalone(f"maxmemory-policy {policy}") as store,
+        suffering(store.url, store_budget_ms=PATIENT_MS) as one,
+    ):
         store.tightens()
         store.fills(expires=expires)
         before = one.operations("save")
