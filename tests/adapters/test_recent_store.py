@@ -118,6 +118,29 @@ async def test_what_is_not_whole_is_asked_of_the_store() -> None:
     assert shared.recalls == 2
 
 
+async def test_a_turn_whose_parent_is_not_here_leaves_a_gap() -> None:
+    """What this replica said behind another's turn, after what was here of it had gone."""
+    shared = Shared()
+    await begun(shared, T1, T2)
+    here = Replica(shared)
+    await here.save(T1)
+    await here.save(T3)
+    assert (await here.ids(T3), shared.recalls) == (ALL, 1)
+
+
+async def test_another_replicas_form_of_a_turn_takes_the_place_of_ours() -> None:
+    """One that was completed or cut there is loaded as it is now."""
+    shared = Shared()
+    here = await begun(shared, T1)
+    completed = structs.replace(T1, items=(*T1.items, *T2.items))
+    await Replica(shared).save(completed)
+    for _ in range(2):
+        found = await here.recall(T1, T2)
+        assert found is not None
+        assert list(found.turns) == [completed]
+    assert shared.recalls == 1
+
+
 async def test_what_comes_behind_a_gap_is_not_whole() -> None:
     """While the store was away, what another had said was missing from the history here."""
     shared = Shared()
