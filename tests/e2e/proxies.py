@@ -34,6 +34,7 @@ async def proxied(
         "admin_listen": ANY_PORT,
         "store_url": store_url,
         "store_timeout_ms": STORE_TIMEOUT_MS,
+        "store_budget_ms": STORE_TIMEOUT_MS,
         "log_level": "error",
     }
     async with running(Settings(**(given | more))) as app:
@@ -58,6 +59,7 @@ class ProxyProcess:
             "REPLAY_UPSTREAM_URL": upstream_url,
             "REPLAY_STORE_URL": store_url,
             "REPLAY_STORE_TIMEOUT_MS": str(STORE_TIMEOUT_MS),
+            "REPLAY_STORE_BUDGET_MS": str(STORE_TIMEOUT_MS),
             "REPLAY_SCOPE_SECRET": "one for all replicas",
             "REPLAY_LISTEN": ANY_PORT,
             "REPLAY_ADMIN_LISTEN": ANY_PORT,
