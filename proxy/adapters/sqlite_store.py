@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 # A later expiry is written down when it is later by a hundredth of the TTL, or by this.
 NOTICED_S = 60.0
+# While so many uses wait to be noted, as they may while the file is locked, others go unnoted.
+NOTED_AT_ONCE = 1000
 # So many conversations go at once, expired or for want of room: small steps, at each save.
 DROPPED_AT_ONCE = 8
 
@@ -58,6 +60,7 @@ class SqliteStore:
         self._codec = codec or Plain()
         self._read_file = SqliteFile(path, timeout_s / 2)
         self._write_file = SqliteFile(path, timeout_s / 2)
+        self._noting: set[int] = set()  # rows whose use is about to be noted
         self._reader = ThreadPoolExecutor(1, "sqlite-reader")
         self._writer = ThreadPoolExecutor(1, "sqlite-writer")
 
@@ -73,10 +76,12 @@ class SqliteStore:
                 return self._recall(db, scope, asked, keys, now)
 
         recalled, used = await self._reads(read)
-        if used:
+        used = [row for row in used if row not in self._noting]
+        if used and len(self._noting) < NOTED_AT_ONCE:
             # Nobody waits for that, and where it fails they expire a little earlier.
+            self._noting.update(used)
             with contextlib.suppress(RuntimeError):  # closed meanwhile
-                self._writer.submit(self._touch, used, now)
+                self._writer.submit(self._note, used, now)
         return recalled
 
     async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
@@ -195,7 +200,7 @@ class SqliteStore:
                 used.append(row)
         return Recalled(turns, choice.crowded), used
 
-    def _touch(self, used: Sequence[int], now: float) -> None:
+    def _note(self, used: Sequence[int], now: float) -> None:
         """Note that conversations were used."""
         expires_at = now + self._bounds.ttl_s
 
@@ -206,7 +211,10 @@ class SqliteStore:
                     [(expires_at, row) for row in used],
                 )
 
-        self._write_file.do(write)
+        try:
+            self._write_file.do(write)
+        finally:
+            self._noting.difference_update(used)
 
     def _bound(self, db: sqlite3.Connection, kept: int) -> None:
         """Drop the oldest turns of a conversation until it is inside its bounds."""
