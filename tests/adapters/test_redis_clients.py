@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from proxy.adapters.redis_store import RedisStore
 from proxy.adapters.store import Bounds, Store, StoreError
 from tests.adapters.stores import ALLOWED, link_to
 from tests.adapters.turns import SCOPE, asked, key, turn
-from tests.certificates import Certificates
+from tests.certificates import Certificates, certificates
 from tests.redis_groups import redis_sentinels
 from tests.redis_server import RedisServer, redis_server
 from tests.slow_line import slow_line
@@ -120,6 +121,32 @@ async def test_certificates_are_asked_for_and_shown(
         await opens(f"{url}?{mine}").check()
     with pytest.raises(StoreError, match="it cannot be reached"):
         await opens(f"{url}?ssl_ca_certs={made.ca_pem}").check()
+
+
+async def test_what_tls_needs_is_made_once_and_when_it_changes(
+    opens: Callable[..., RedisStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes so long that a burst of new connections would hold up everything else."""
+    made: list[float] = []
+    real = ssl.create_default_context
+
+    def counted() -> ssl.SSLContext:
+        made.append(time.monotonic())
+        return real()
+
+    monkeypatch.setattr(ssl, "create_default_context", counted)
+    with certificates(asks_client=True) as old, certificates(asks_client=True) as new:
+        mine = f"ssl_certfile={old.client_pem}&ssl_keyfile={old.client_pem}"
+        with redis_server(tls=old) as server:
+            store = opens(f"{server.url}?ssl_ca_certs={old.ca_pem}&{mine}")
+            await asyncio.gather(*(store.save(SCOPE, turn(f"{n}"), []) for n in range(30)))
+            assert len(made) == 1
+            server.kill()
+            for name in ("ca_pem", "server_pem", "client_pem"):
+                getattr(old, name).write_bytes(getattr(new, name).read_bytes())
+            server.start()
+            await works(store)
+            assert len(made) == 2
 
 
 @pytest.mark.parametrize("protocol", ["2", "3"])

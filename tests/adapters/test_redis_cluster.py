@@ -11,16 +11,18 @@ from redis.crc import key_slot
 from redis.exceptions import ClusterDownError, RedisError, SlotNotCoveredError
 
 from proxy.adapters import redis_cluster as module
+from proxy.adapters.redis_clients import Credentials
 from proxy.adapters.redis_cluster import Cluster
 from proxy.adapters.redis_link import Command, run_on
 from proxy.adapters.redis_store import RedisStore
 from proxy.adapters.store import Bounds, StoreError
-from tests.adapters.stores import link_to
+from tests.adapters.stores import ALLOWED, link_to
 from tests.adapters.turns import SCOPE, asked, bytes_of, key, turn
 from tests.redis_groups import Cluster as Servers
 from tests.redis_groups import redis_cluster
 
 BOUNDS = Bounds(ttl_s=1000, max_turns=100, max_bytes=1 << 20)
+ALLOWED_IN_CLUSTER = "+cluster|slots +asking"
 SOON_S = 30.0
 
 
@@ -33,10 +35,12 @@ def servers() -> Iterator[Servers]:
 
 @pytest.fixture
 async def store(servers: Servers) -> AsyncIterator[RedisStore]:
-    """A store on them, empty."""
+    """A store on them, empty, as a user who may do what the README says."""
+    rules = ["reset", "on", ">x", *ALLOWED.split(), *ALLOWED_IN_CLUSTER.split()]
     for master in servers.masters:
         master.do("FLUSHALL")
-    store = RedisStore(link_to(servers.url)(), BOUNDS)
+        master.do("ACL", "SETUSER", "app", *rules)
+    store = RedisStore(link_to(servers.url, Credentials("app", "x"))(), BOUNDS)
     yield store
     await store.close()
 
