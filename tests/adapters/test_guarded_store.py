@@ -540,10 +540,13 @@ async def test_a_check_finds_out_that_it_is_back() -> None:
     """Where nobody asks for anything, readiness still says so."""
     g = Guarded()
     await g.fails_until_left_alone()
-    g.inner.error = None
     g.now_s += PAUSE_S
+    assert not await g.store.check()
+    g.inner.error = None
+    g.now_s += 2 * PAUSE_S
     assert await g.store.check()
     assert not g.store.is_degraded
+    assert await g.recalls()  # it was tried already
 
 
 async def test_a_sign_of_life_does_not_end_a_pause() -> None:
