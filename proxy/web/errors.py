@@ -11,6 +11,7 @@ from proxy.adapters.upstream import UpstreamError
 __all__ = [
     "BAD_TARGET",
     "BUG",
+    "DRAINING",
     "MARK",
     "Fault",
     "ProxyError",
@@ -58,6 +59,14 @@ BAD_TARGET = Fault(
     "The request target is not a path. This is a reverse proxy: set it as OPENAI_BASE_URL, not "
     "as HTTP_PROXY.",
 )
+DRAINING = Fault(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "draining",
+    "This replica of the proxy is about to stop and takes no further request. Try again: another "
+    "one, or its successor, will answer.",
+)
+# Seconds after which a client that was told to come back may do so.
+RETRY_AFTER_S = 1
 
 
 def of_upstream(error: UpstreamError, upstream: str) -> Fault:
@@ -94,9 +103,12 @@ def refusal_of(fault: Fault) -> web.Response:
             "code": fault.code,
         }
     }
+    headers = {MARK: f"error={fault.code}"}
+    if fault.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = str(RETRY_AFTER_S)
     return web.Response(
         status=fault.status,
         body=json.dumps(body).encode(),
         content_type="application/json",
-        headers={MARK: f"error={fault.code}"},
+        headers=headers,
     )

@@ -34,6 +34,7 @@ class Exchange:
 
     Attributes:
         scope: Whose; None when nothing may be kept or injected.
+        conversation: Which, as far as it is known: the request's, then its answer's; b"" if not.
         asked: One of `metrics.ASKED`, or "" on other routes.
         account: Whom blobs are issued to, as far as the request says.
         outcomes: What became of the reasoning of the request.
@@ -46,6 +47,7 @@ class Exchange:
     route: str
     started_s: float
     scope: bytes | None = None
+    conversation: bytes = b""
     account: Account = ()
     asked: str = ""
     captured: str = ""

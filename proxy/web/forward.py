@@ -15,7 +15,7 @@ from proxy.adapters.upstream import Upstream, UpstreamError, ending_with_connect
 from proxy.core.headers import for_downstream
 from proxy.web.account import Account, mark
 from proxy.web.downstream import Passed, pump
-from proxy.web.errors import BUG, MARK, Fault, ProxyError, of_upstream, refusal_of
+from proxy.web.errors import BUG, DRAINING, MARK, Fault, ProxyError, of_upstream, refusal_of
 from proxy.web.exchange import Exchange, Limits
 from proxy.web.handshake import SWITCHED, is_websocket
 from proxy.web.heal import Answer, Healer
@@ -64,18 +64,24 @@ class Forward:
         self._healer = Healer(replay, account) if replay is not None and heals else None
         self._limits = limits
         self._account = account
+        self._is_leaving = False
         self._draining = asyncio.Event()
         self.in_flight = 0
         self.idle = asyncio.Event()
         self.idle.set()
 
     @property
-    def is_draining(self) -> bool:
+    def is_leaving(self) -> bool:
         """Whether the process is about to stop."""
-        return self._draining.is_set()
+        return self._is_leaving
+
+    def leave(self) -> None:
+        """Keep no connection longer than the answer that comes next on it."""
+        self._is_leaving = True
 
     def drain(self) -> None:
-        """Keep no connection longer than what runs on it."""
+        """Take no further request, and no further message on a WebSocket."""
+        self._is_leaving = True
         self._draining.set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -90,7 +96,7 @@ class Forward:
             return await self._run(exchange, request, path)
         except ProxyError as error:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
-            return refusal_of(error.fault)
+            return self._refusal(error.fault)
         except ConnectionResetError:
             raise  # the client has left
         except Exception as error:
@@ -100,7 +106,7 @@ class Forward:
             if exchange.status:
                 raise  # the answer has begun: all that is left is to cut it off
             exchange.status = BUG.status
-            return refusal_of(BUG)
+            return self._refusal(BUG)
         finally:
             self.in_flight -= 1
             if not self.in_flight:
@@ -114,9 +120,17 @@ class Forward:
         exchange.status, exchange.outcome = fault.status, fault.code
         self._account.settle(exchange)
 
+    def _refusal(self, fault: Fault) -> web.Response:
+        refused = refusal_of(fault)
+        if self._is_leaving:
+            refused.force_close()
+        return refused
+
     async def _run(
         self, exchange: Exchange, request: web.BaseRequest, path: str
     ) -> web.StreamResponse:
+        if self._draining.is_set():
+            raise ProxyError(DRAINING)
         answer = await self._ask(exchange, request, path)
         try:
             if exchange.route == Route.WEBSOCKET and answer.response.status == SWITCHED:
@@ -178,7 +192,7 @@ class Forward:
             reader = self._reader(self._replay, exchange, response)
             if exchange.route in Route.REPLAYED:
                 downstream.headers[MARK] = mark(exchange, is_shadow=self._replay.is_shadow)
-        if self.is_draining:
+        if self._is_leaving:
             downstream.force_close()  # the next request of this client is for another replica
         exchange.status = response.status
         await downstream.prepare(request)

@@ -23,6 +23,11 @@ class _Connection(RequestHandler):
 
     __slots__ = ()
 
+    @property
+    def is_between_requests(self) -> bool:
+        """Whether an answer was the last thing that happened on it."""
+        return self._keepalive and self._current_request is None and not self._messages
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -67,3 +72,9 @@ class Server(web.Server):
     def __call__(self) -> RequestHandler:
         """Return what talks to one new connection."""
         return _Connection(self, loop=self._loop, **self._kwargs)
+
+    def close_idle(self) -> None:
+        """Close the connections that clients keep for a next request."""
+        for connection in self.connections:
+            if isinstance(connection, _Connection) and connection.is_between_requests:
+                connection.force_close()
