@@ -255,4 +255,4 @@ def _bad(code: str, message: str) -> Fault:
 def _fault_of(error: StoreError) -> Fault:
     if error.is_local:
         return _bad("not_understood", f"The store says: {error}.")
-    return Fault(503, "store_failed", f"The store did not answer: {error}. Try again.")
+    return Fault(503, "store_failed", f"The store did not answer: {error}. Try again.", 1)

@@ -31,11 +31,15 @@ class Fault(NamedTuple):
         status: HTTP status.
         code: A word for programs; also in the header that marks the error as ours.
         message: What, where, and the way out, for people.
+        retry_after_s: When to try again; 0 says nothing of it.
+        ends: Whether the connection is closed behind it.
     """
 
     status: int
     code: str
     message: str
+    retry_after_s: int = 0
+    ends: bool = False
 
 
 class ProxyError(Exception):
@@ -64,9 +68,9 @@ DRAINING = Fault(
     "draining",
     "This replica of the proxy is about to stop and takes no further request. Try again: another "
     "one, or its successor, will answer.",
+    retry_after_s=1,
+    ends=True,
 )
-# Seconds after which a client that was told to come back may do so.
-RETRY_AFTER_S = 1
 
 
 def of_upstream(error: UpstreamError, upstream: str) -> Fault:
@@ -104,11 +108,14 @@ def refusal_of(fault: Fault) -> web.Response:
         }
     }
     headers = {MARK: f"error={fault.code}"}
-    if fault.status == HTTPStatus.SERVICE_UNAVAILABLE:
-        headers["Retry-After"] = str(RETRY_AFTER_S)
-    return web.Response(
+    if fault.retry_after_s:
+        headers["Retry-After"] = str(fault.retry_after_s)
+    refusal = web.Response(
         status=fault.status,
         body=json.dumps(body).encode(),
         content_type="application/json",
         headers=headers,
     )
+    if fault.ends:
+        refusal.force_close()
+    return refusal

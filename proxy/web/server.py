@@ -25,8 +25,9 @@ class _Connection(RequestHandler):
 
     @property
     def is_between_requests(self) -> bool:
-        """Whether an answer was the last thing that happened on it."""
-        return self._keepalive and self._current_request is None and not self._messages
+        """Whether it has had an answer, and nothing since; a new one may have been let in late."""
+        is_used = self._request_count > 0
+        return is_used and self._current_request is None and not self._messages
 
     def handle_error(
         self,

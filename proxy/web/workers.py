@@ -5,8 +5,10 @@ Parent and worker have a socket between them. Each line on it is one JSON object
 
     parent -> worker    {"drain": seconds of grace}         finish what runs, and end
                         {"drop": [scope, conversation]}     deleted: keep no copy of it (hex)
+                        {"probe": true}                     does your loop turn?
     worker -> parent    {"serving": url}                    it takes requests
                         {"failed": reason}                  it cannot, and ends
+                        {"alive": true}                     to each probe
 
 When the parent is gone, however it went, the socket says so, and its workers drain.
 """
@@ -30,6 +32,9 @@ STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 # Between the death of a worker and the next try; doubled each time that one dies young.
 PAUSE_S: Final = 0.5
 PAUSE_MAX_S: Final = 30.0
+# One that has left so many probes in a row without an answer is ended: it would never again serve.
+PROBE_S: Final = 5.0
+PROBES_MAX: Final = 6
 
 Message = Mapping[str, object]
 
@@ -65,21 +70,25 @@ class _Worker:
         self._process = process
         self._line = line
         self._writer: asyncio.StreamWriter | None = None
+        self._unanswered = 0
 
-    async def follow(self, heard: Callable[[], None]) -> int:
-        """Listen to it until it has ended; return its exit code."""
+    async def follow(self, heard: Callable[[], None], probe_s: float) -> int:
+        """Listen to it until it has ended, and end it when it hangs; return its exit code."""
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         reader, self._writer = await asyncio.open_connection(sock=self._line)
         loop.add_reader(self._process.sentinel, ended.set)
+        probing = asyncio.create_task(self._probe(probe_s))
         try:
             async for message in messages(reader):
+                self._unanswered = 0
                 self.url = str(message.get("serving", self.url))
                 self.failure = str(message.get("failed", self.failure))
                 heard()
             await ended.wait()
         finally:
             loop.remove_reader(self._process.sentinel)
+            probing.cancel()
             self._writer.close()
         self._process.join()
         code = self._process.exitcode
@@ -90,6 +99,14 @@ class _Worker:
         """Say something, if it still listens."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(written(message))
+
+    async def _probe(self, probe_s: float) -> None:
+        while self._unanswered < PROBES_MAX:
+            await asyncio.sleep(probe_s)
+            if self.url:  # before, it may well need its time
+                self._unanswered += 1
+                self.tell({"probe": True})
+        self.kill()
 
     def kill(self) -> None:
         """End it at once."""
@@ -112,6 +129,7 @@ class Workers:
         process: Callable[[int, socket.socket], BaseProcess],
         metrics: WorkerMetrics,
         log: Log,
+        probe_s: float = PROBE_S,
     ) -> None:
         """
         Start nothing yet.
@@ -121,12 +139,14 @@ class Workers:
             process: Makes one, not yet started, of its number (from 1) and its socket to us.
             metrics: Counts those that serve, and those that had to be replaced.
             log: Told of each that ends without having been asked to.
+            probe_s: Between two probes of a worker.
         """
         self.count = count
         self.failure = self.url = ""
         self._process = process
         self._metrics = metrics
         self._log = log
+        self._probe_s = probe_s
         self._running: dict[int, _Worker] = {}
         self._drain: Message | None = None
         self._has_served = False
@@ -183,7 +203,7 @@ class Workers:
         while not (self._drain or self.failure):
             began = time.monotonic()
             worker = self._running[number] = self._begun(number)
-            code = await worker.follow(self._heard)
+            code = await worker.follow(self._heard, self._probe_s)
             del self._running[number]
             self._metrics.forget_gauges(number)
             self._change()
