@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field, SecretStr
 
-from proxy.settings.kinds import MIB, Count, File, Limit, Prefix, Secret, StoreUrl
+from proxy.settings.kinds import MIB, Count, EncryptionKeys, File, Limit, Prefix, Secret, StoreUrl
 
 __all__ = ["KeepingSettings"]
 
@@ -30,7 +30,7 @@ class KeepingSettings(BaseModel):
         description="A file with the password of the Redis, read again for each new connection, "
         "so that it may change while the proxy runs. Wins over store_password.",
     )
-    encryption_keys: Secret = Field(
+    encryption_keys: EncryptionKeys = Field(
         default=SecretStr(""),
         description="What is kept is encrypted with these (AES-256-GCM): id:key, by comma, a key "
         "being 32 random bytes in base64. The first encrypts, all decrypt: put a new one first, "

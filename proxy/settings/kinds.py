@@ -7,10 +7,12 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from proxy import addresses
 from proxy.core.heal.repair import Repair
+from proxy.key_ring import parse_keys
 
 __all__ = [
     "MIB",
     "Count",
+    "EncryptionKeys",
     "File",
     "Limit",
     "Listen",
@@ -32,6 +34,11 @@ def _utf8(secret: SecretStr) -> SecretStr:
         secret.get_secret_value().encode()
     except UnicodeEncodeError:
         raise ValueError("not UTF-8 text; use letters and digits") from None
+    return secret
+
+
+def _keys(secret: SecretStr) -> SecretStr:
+    parse_keys(secret.get_secret_value())
     return secret
 
 
@@ -65,6 +72,7 @@ Prefix = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
 ScopeFrom = Annotated[str, Field(min_length=1)]
 File = Annotated[str, AfterValidator(_file)]
 Secret = Annotated[SecretStr, AfterValidator(_utf8)]
+EncryptionKeys = Annotated[SecretStr, AfterValidator(_keys)]
 Count = Annotated[int, Field(ge=1)]
 Limit = Annotated[int, Field(ge=0)]  # 0: none
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

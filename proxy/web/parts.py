@@ -2,21 +2,26 @@
 
 import time
 
+from proxy.adapters.codec import Plain, Sealed
 from proxy.adapters.guarded_store import GuardedStore
 from proxy.adapters.logs import Log
 from proxy.adapters.memory_store import MemoryStore
 from proxy.adapters.metrics import Metrics
+from proxy.adapters.redis_clients import Credentials, connect
 from proxy.adapters.redis_store import RedisStore
+from proxy.adapters.sqlite_store import SqliteStore
 from proxy.adapters.store import Bounds, Store
 from proxy.adapters.upstream import Upstream
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Anchors
 from proxy.core.profiles import Profile, profile_of
+from proxy.key_ring import parse_keys
 from proxy.settings import Settings
+from proxy.store_urls import read_store_url
 from proxy.web.exchange import Limits
 from proxy.web.replay import Replay, ReplaySettings
 
-__all__ = ["guarded_store", "limits", "profile", "replay", "upstream"]
+__all__ = ["bare_store", "guarded_store", "limits", "profile", "replay", "upstream"]
 
 REDIS_MAX_CONNECTIONS = 64
 
@@ -57,15 +62,31 @@ def replay(settings: Settings, store: GuardedStore) -> Replay:
 def guarded_store(settings: Settings, metrics: Metrics, log: Log) -> GuardedStore:
     """Return the store that the settings name, unable to do harm; connects on first use."""
     return GuardedStore(
-        _store(settings), settings.store_timeout_ms / 1000, metrics, log, time.monotonic
+        bare_store(settings), settings.store_timeout_ms / 1000, metrics, log, time.monotonic
     )
 
 
-def _store(settings: Settings) -> Store:
+def bare_store(settings: Settings) -> Store:
+    """Return the store that the settings name; it may raise, and connects on first use."""
     bounds = Bounds(
         settings.ttl_s, settings.conversation_max_turns, settings.conversation_max_bytes
     )
-    if settings.store_url == "memory://":
-        return MemoryStore(bounds, settings.memory_max_bytes, time.monotonic)
+    keys = parse_keys(settings.encryption_keys.get_secret_value())
+    codec = Sealed(keys) if keys else Plain()
     timeout_s = settings.store_timeout_ms / 1000
-    return RedisStore.from_url(settings.store_url, bounds, timeout_s, REDIS_MAX_CONNECTIONS)
+    url = read_store_url(settings.store_url)
+    match url.kind:
+        case "memory":
+            return MemoryStore(bounds, settings.memory_max_bytes, time.monotonic, codec)
+        case "sqlite":
+            return SqliteStore(
+                url.path, bounds, settings.sqlite_max_bytes, timeout_s, time.time, codec
+            )
+        case _:
+            credentials = Credentials(
+                settings.store_username,
+                settings.store_password.get_secret_value(),
+                settings.store_password_file,
+            )
+            link = connect(url, credentials, timeout_s, REDIS_MAX_CONNECTIONS)
+            return RedisStore(link, bounds, settings.store_prefix, codec)

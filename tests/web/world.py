@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from proxy.adapters.store import Store
+from proxy.adapters.store import Page, Store
 from proxy.core.keys import Asked, Recalled
 from proxy.core.turns import Turn
 from proxy.settings import Settings
@@ -105,6 +105,16 @@ class Hooked:
         """As the store, afterwards."""
         await self._before("save")
         await self._inner.save(scope, turn, keys)
+
+    async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
+        """As the store, afterwards."""
+        await self._before("survey")
+        return await self._inner.survey(scope, cursor, limit)
+
+    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+        """As the store, afterwards."""
+        await self._before("forget")
+        return await self._inner.forget(scope, conversation)
 
     async def check(self) -> None:
         """As the store, afterwards."""
