@@ -35,14 +35,13 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "ssl_cert_reqs": ("required", "optional", "none"),
     "ssl_check_hostname": ("true", "false"),
 }
-_SCHEMES: Final[Mapping[str, tuple[Kind, bool]]] = {  # and whether it means TLS
-    "memory": ("memory", False),
-    "sqlite": ("sqlite", False),
-    "unix": ("unix", False),
-} | {
-    name + suffix: (kind, name.endswith("s"))
-    for name in ("redis", "rediss", "valkey", "valkeys")
-    for suffix, kind in (("", "redis"), ("+sentinel", "sentinel"), ("+cluster", "cluster"))
+_KINDS: Final[Mapping[str, Kind]] = {  # of scheme; one more "s" ahead of the "+" means TLS
+    "memory": "memory",
+    "sqlite": "sqlite",
+    "unix": "unix",
+    "redis": "redis",
+    "redis+sentinel": "sentinel",
+    "redis+cluster": "cluster",
 }
 _CHOICE: Final = (
     "memory://, sqlite:///path, redis://, rediss://, unix:///path, redis+sentinel:// or "
@@ -89,10 +88,11 @@ def read_store_url(url: str) -> StoreUrl:
     if "#" in url:
         raise ValueError('has a "#"; leave it out, or write it as %23 where a password has it')
     scheme, _, rest = url.partition("://")
-    if scheme not in _SCHEMES:
+    plain = re.sub(r"^(?:redis|valkey)s?(?=\+|$)", "redis", scheme)
+    if plain not in _KINDS:
         shown = scheme if re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]{0,20}", scheme) else "***"
         raise ValueError(f'unknown scheme "{shown}"; use {_CHOICE}')
-    kind, tls = _SCHEMES[scheme]
+    kind, tls = _KINDS[plain], scheme.partition("+")[0] in ("rediss", "valkeys")
     place, _, query = rest.partition("?")
     match kind:
         case "memory":

@@ -33,7 +33,7 @@ from redis.exceptions import AuthenticationError, ConnectionError, RedisError  #
 from redis.maint_notifications import MaintNotificationsConfig
 
 from proxy.adapters.redis_cluster import Cluster
-from proxy.adapters.redis_link import Link, Single
+from proxy.adapters.redis_link import Link, Single, ask
 from proxy.store_urls import StoreUrl
 
 __all__ = ["Credentials", "connect"]
@@ -91,9 +91,7 @@ class _Sentinels:
     async def discover_master(self, service: str) -> tuple[str, int]:
         """Return where the master is; the first Sentinel that knows is believed."""
         asked = [
-            asyncio.ensure_future(
-                client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", service)
-            )
+            asyncio.ensure_future(ask(client, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", service))
             for client in self._clients
         ]
         try:
@@ -142,12 +140,15 @@ def connect(
                 asking["credential_provider"] = who
             sentinels = [_opener(asking)(*host) for host in url.hosts]
             kind = SentinelManagedSSLConnection if url.tls else SentinelManagedConnection
-            pool = _SentinelPool(
+            pool = _SentinelPool(  # type: ignore[no-untyped-call]
                 url.service, _Sentinels(sentinels), connection_class=kind, **common, **limits
             )
             return Single(Redis.from_pool(pool), *sentinels)
         case "unix":
-            kind_of = {"connection_class": UnixDomainSocketConnection, "path": url.path}
+            kind_of: dict[str, Any] = {
+                "connection_class": UnixDomainSocketConnection,
+                "path": url.path,
+            }
             return Single(Redis.from_pool(BlockingConnectionPool(**common, **limits, **kind_of)))
         case _:
             return Single(opens(*url.hosts[0]))
@@ -155,7 +156,9 @@ def connect(
 
 def _common(url: StoreUrl, timeout_s: float) -> dict[str, Any]:
     """Return what every connection is made with."""
-    tls = {name: value for name, value in url.options.items() if name.startswith("ssl_")}
+    tls: dict[str, Any] = {
+        name: value for name, value in url.options.items() if name.startswith("ssl_")
+    }
     if "ssl_check_hostname" in tls:
         tls |= {"ssl_check_hostname": tls["ssl_check_hostname"] == "true"}
     return tls | {

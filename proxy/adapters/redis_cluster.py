@@ -24,7 +24,7 @@ from redis.exceptions import (
     SlotNotCoveredError,
 )
 
-from proxy.adapters.redis_link import Command, run_on, scan_on
+from proxy.adapters.redis_link import Command, ask, run_on, scan_on
 
 __all__ = ["Cluster"]
 
@@ -114,7 +114,7 @@ class Cluster:
     async def check(self) -> None:
         """As `Link.check`: every node that keeps anything."""
         await self._know()
-        pings = [self._client(node).execute_command("PING") for node in self._nodes()]
+        pings = [ask(self._client(node), "PING") for node in self._nodes()]
         await self._side_by_side(pings)
         if None in self._keeper:
             self._doubt()
@@ -225,9 +225,7 @@ class Cluster:
         """Ask one node who keeps what."""
         keeper: list[Node | None] = [None] * SLOTS
         # In two words, so that redis-py hands over what came.
-        for first, last, master, *_ in await self._client(asked).execute_command(
-            "CLUSTER", "SLOTS"
-        ):
+        for first, last, master, *_ in await ask(self._client(asked), "CLUSTER", "SLOTS"):
             # No host means that of the node which was asked; "?" that nobody knows.
             host = (master[0] or b"").decode() or asked[0]
             if host != "?":

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from redis.asyncio import Redis
 
-__all__ = ["Command", "Link", "Single"]
+__all__ = ["Command", "Link", "Single", "ask", "run_on", "scan_on"]
 
 Command = tuple[str | bytes | int, ...]  # the name, then the one key it is about, then the rest
 
@@ -23,10 +23,12 @@ class Link(Protocol):
 
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
         """
-        Return the next names that match; `count` is how many are looked at.
+        Return the next names that match, and what to go on with.
 
         Args:
             cursor: "" to begin, then what came with the names before; "" means that was all.
+            pattern: As Redis has them.
+            count: How many names are looked at, about.
 
         Raises:
             ValueError: No such cursor.
@@ -64,12 +66,17 @@ class Single:
 
     async def check(self) -> None:
         """As `Link.check`."""
-        await self._redis.execute_command("PING")
+        await ask(self._redis, "PING")
 
     async def close(self) -> None:
         """As `Link.close`."""
         for redis in (self._redis, *self._others):
             await redis.aclose()
+
+
+async def ask(redis: "Redis", *command: str) -> Any:  # noqa: ANN401 - as the server answers
+    """Send one command to one server."""
+    return await redis.execute_command(*command)  # type: ignore[no-untyped-call]
 
 
 async def run_on(redis: "Redis", commands: Sequence[Command]) -> list[Any]:
@@ -83,4 +90,4 @@ async def run_on(redis: "Redis", commands: Sequence[Command]) -> list[Any]:
 async def scan_on(redis: "Redis", at: int, pattern: str, count: int) -> tuple[str, list[bytes]]:
     """Scan one server; as `Link.scan`."""
     after, names = await redis.scan(at, match=pattern, count=count)
-    return str(after) if int(after) else "", list(names)
+    return str(after) if int(after) else "", [name for name in names if isinstance(name, bytes)]

@@ -38,6 +38,7 @@ class SqliteStore:
         max_bytes: int,
         timeout_s: float,
         clock: Callable[[], float],
+        *,
         codec: Codec | None = None,
     ) -> None:
         """
@@ -107,7 +108,7 @@ class SqliteStore:
                 " WHERE id > ? AND expires_at > ? AND (? IS NULL OR scope = ?) ORDER BY id LIMIT ?",
                 (min(int(cursor or 0), 2**63 - 1), now, scope, scope, limit),
             ).fetchall()
-            kept = [Kept(*row[1:5], int(row[5] - now)) for row in rows]
+            kept = [Kept(a, b, turns, size, int(ends - now)) for _, a, b, turns, size, ends in rows]
             return Page(kept, str(rows[-1][0]) if rows and len(rows) == limit else "")
 
         return await self._reads(read)

@@ -80,7 +80,7 @@ def bare_store(settings: Settings) -> Store:
             return MemoryStore(bounds, settings.memory_max_bytes, time.monotonic, codec)
         case "sqlite":
             return SqliteStore(
-                url.path, bounds, settings.sqlite_max_bytes, timeout_s, time.time, codec
+                url.path, bounds, settings.sqlite_max_bytes, timeout_s, time.time, codec=codec
             )
         case _:
             credentials = Credentials(
