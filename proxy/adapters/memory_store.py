@@ -2,7 +2,7 @@
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from proxy.adapters.codec import Codec, Plain
@@ -39,7 +39,13 @@ class _Conversation:
 
 
 class MemoryStore:
-    """Turns as encoded bytes; the least recently used conversations go first."""
+    """
+    Turns as encoded bytes; the least recently used conversations go first.
+
+    Attributes:
+        size_bytes: Of everything together.
+        dropped: Told of each conversation that is no longer kept; for one listener.
+    """
 
     def __init__(
         self,
@@ -64,6 +70,7 @@ class MemoryStore:
         self._conversations: OrderedDict[_Name, _Conversation] = OrderedDict()  # by last use
         self._index: dict[_Name, list[bytes]] = {}
         self.size_bytes = 0
+        self.dropped: Callable[[bytes, bytes], None] = _nobody
 
     async def recall(self, scope: bytes, asked: Sequence[Asked]) -> Recalled:
         """As `Store.recall`."""
@@ -138,6 +145,20 @@ class MemoryStore:
     async def close(self) -> None:
         """As `Store.close`."""
 
+    def leads_to(self, scope: bytes, key: bytes) -> Sequence[bytes]:
+        """Return the conversations that a key leads to, newest last."""
+        return self._index.get((scope, key), ())
+
+    def peek(self, scope: bytes, conversation: bytes) -> Mapping[bytes, bytes]:
+        """Return a conversation's turns as they are kept, by id; not counted as a use of it."""
+        kept = self._conversations.get((scope, conversation))
+        return kept.turns if kept is not None else {}
+
+    def discard(self, scope: bytes, conversation: bytes) -> None:
+        """Drop a conversation, if it is kept."""
+        if (scope, conversation) in self._conversations:
+            self._drop((scope, conversation))
+
     def _expire(self) -> None:
         """Drop what has expired; the least recently used conversation is the first to do so."""
         now = self._clock()
@@ -165,8 +186,13 @@ class MemoryStore:
                 leads_to.remove(conversation)
             if not leads_to:
                 self._index.pop((scope, key), None)
+        self.dropped(scope, conversation)
 
     def _forget_key(self, scope: bytes, key: bytes, conversation: bytes) -> None:
         kept = self._conversations.get((scope, conversation))
         if kept is not None and kept.keys.pop(key, b"") is None:
             self.size_bytes -= KEY_OVERHEAD_BYTES
+
+
+def _nobody(scope: bytes, conversation: bytes) -> None:
+    """Listen to nothing."""

@@ -23,6 +23,7 @@ __all__ = [
     "ASKED",
     "CAPTURED",
     "ENDED",
+    "NEAR",
     "ROUTES",
     "Metrics",
     "WorkerMetrics",
@@ -55,12 +56,18 @@ ASKED = (
 # What became of an answer on a captured route.
 CAPTURED = (
     "saved",
+    "late",  # the store had not said yet that it has it: it was still trying
     "nothing",  # no item to recognise a turn by
     "store_failed",
     "too_large",
     "unreadable",
     "failed",
     "refused",  # not a 2xx answer
+)
+# Why a recall was answered from what this process has just served.
+NEAR = (
+    "certain",  # the store would have said the same
+    "store_failed",
 )
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
 _LONG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 900, 1800)
@@ -110,6 +117,9 @@ class Metrics:
         self.store_operations = counter(
             "store_operations", "Store operations by outcome.", "operation", "outcome"
         )
+        self.near_recalls = counter(
+            "near_recalls", "Recalls answered by this process, by reason.", "reason"
+        )
         self.store_seconds = Histogram(
             prefix + "store_seconds",
             "Duration of store operations.",
@@ -157,9 +167,10 @@ class Metrics:
             for outcome in ENDED:
                 self.exchanges.labels(route, outcome)
         for operation in ("recall", "save", "check"):
-            for outcome in ("ok", "error", "timeout", "skipped"):
+            for outcome in ("ok", "error", "timeout", "skipped", "late"):
                 self.store_operations.labels(operation, outcome)
         for counter, words in (
+            (self.near_recalls, NEAR),
             (self.items, [fate.value for fate in Outcome]),
             (self.requests, ASKED),
             (self.captures, CAPTURED),

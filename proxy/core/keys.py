@@ -18,6 +18,7 @@ __all__ = [
     "Asked",
     "Choice",
     "Recalled",
+    "certain_keys_of_turn",
     "choose",
     "key_of_response",
     "keys_of_name",
@@ -98,6 +99,16 @@ def keys_of_turn(turn: Turn) -> list[Key]:
             keys += _certain(part.id, "", "")
         keys += _certain(item.id, item.call_id, item.name)
         keys += _doubtful(item.content, turn.context)
+    return list(dict.fromkeys(keys))
+
+
+def certain_keys_of_turn(turn: Turn) -> list[Key]:
+    """Return those of a turn's keys that one item alone has, or the turn itself."""
+    keys = [_key_of_turn(turn.id)]
+    for item in turn.items:
+        for part in item.run:
+            keys += _certain(part.id, "", "")
+        keys += _certain(item.id, item.call_id, item.name)
     return list(dict.fromkeys(keys))
 
 

@@ -9,10 +9,10 @@ from typing import Self
 from aiohttp import web
 
 from proxy import __version__
-from proxy.adapters.guarded_store import GuardedStore
 from proxy.adapters.logs import Log
 from proxy.adapters.memory_store import MemoryStore
 from proxy.adapters.metrics import Metrics
+from proxy.adapters.safe_store import SafeStore
 from proxy.addresses import host_and_port, redacted
 from proxy.settings import Settings
 from proxy.web.account import Account
@@ -77,7 +77,7 @@ class App:
         self.url = self._clients.url
         if self._is_worker:
             return self
-        conversations = Conversations(self.store, access(settings), lambda *_: None)
+        conversations = Conversations(self.store, access(settings), _nobody_else)
         admin = admin_app(self.metrics.exposition, self.store, self._readiness, conversations)
         self._operators = Port(admin_runner(admin))
         await self._operators.open(settings.admin_listen)
@@ -118,6 +118,10 @@ class App:
         (self.log.warning if cut_off else self.log.info)("stopped", cut_off=cut_off)
 
 
+async def _nobody_else(_scope: bytes, _conversation: bytes) -> None:
+    """Tell no other process of a deletion: there is none."""
+
+
 def access(settings: Settings) -> Access:
     """Return who may see what is kept."""
     host, _ = host_and_port(settings.admin_listen)
@@ -129,7 +133,7 @@ def admin_runner(app: web.Application) -> web.AppRunner:
     return web.AppRunner(app, access_log=None, logger=silent, shutdown_timeout=CUT_OFF_S)
 
 
-def announce(settings: Settings, log: Log, store: GuardedStore, url: str, admin_url: str) -> None:
+def announce(settings: Settings, log: Log, store: SafeStore, url: str, admin_url: str) -> None:
     """Log that it has started, and what an operator may not have meant."""
     log.info(
         "started",

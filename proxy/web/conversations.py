@@ -123,7 +123,7 @@ class Conversations:
     """Answers operators' questions about what is kept."""
 
     def __init__(
-        self, store: Surveyed, access: Access, forgotten: Callable[[bytes, bytes], None]
+        self, store: Surveyed, access: Access, forgotten: Callable[[bytes, bytes], Awaitable[None]]
     ) -> None:
         """
         Keep what answers are made of.
@@ -131,7 +131,7 @@ class Conversations:
         Args:
             store: Where things are kept.
             access: Who may ask.
-            forgotten: Told of each scope and conversation once it is deleted.
+            forgotten: Told of each scope and conversation once it is deleted, and waited for.
         """
         self._store = store
         self._access = access
@@ -213,7 +213,9 @@ class Conversations:
 
     async def _forget_one(self, scope: bytes, conversation: bytes) -> bool:
         is_forgotten = await self._store.forget(scope, conversation)
-        self._forgotten(scope, conversation)  # also when it is gone here: others may have it near
+        await self._forgotten(
+            scope, conversation
+        )  # also when it is gone here: others may have it near
         return is_forgotten
 
     async def _all(self, scope: bytes | None) -> AsyncIterator[Kept]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from proxy.adapters.safe_store import Budget
 from proxy.core.capture import Capture
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
@@ -36,18 +37,20 @@ class Exchange:
         scope: Whose; None when nothing may be kept or injected.
         conversation: Which, as far as it is known: the request's, then its answer's; b"" if not.
         asked: One of `metrics.ASKED`, or "" on other routes.
+        store_budget: How long it may still wait for the store; none until it is known whose it is.
         account: Whom blobs are issued to, as far as the request says.
         outcomes: What became of the reasoning of the request.
         repairs: How many of its items were mended before it was sent.
         edited: Whether the request goes out otherwise than it came.
         capture: Follows the answer; None when it is not captured.
-        saved_keys: Keys of the turn that the store has been given already.
+        saved_keys: Keys of the turn that the store has been given already, or will have been.
     """
 
     route: str
     started_s: float
     scope: bytes | None = None
     conversation: bytes = b""
+    store_budget: Budget = field(default_factory=lambda: Budget(0.0))
     account: Account = ()
     asked: str = ""
     captured: str = ""

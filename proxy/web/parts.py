@@ -7,8 +7,10 @@ from proxy.adapters.guarded_store import GuardedStore
 from proxy.adapters.logs import Log
 from proxy.adapters.memory_store import MemoryStore
 from proxy.adapters.metrics import Metrics
+from proxy.adapters.recent_store import RecentStore
 from proxy.adapters.redis_clients import Credentials, connect
 from proxy.adapters.redis_store import RedisStore
+from proxy.adapters.safe_store import SafeStore
 from proxy.adapters.sqlite_store import SqliteStore
 from proxy.adapters.store import Bounds, Store
 from proxy.adapters.upstream import Upstream
@@ -43,7 +45,7 @@ def limits(settings: Settings) -> Limits:
     )
 
 
-def replay(settings: Settings, store: GuardedStore) -> Replay:
+def replay(settings: Settings, store: SafeStore) -> Replay:
     """Return what gives reasoning back."""
     plain = ReplaySettings(
         upstream_url=settings.upstream_url,
@@ -55,15 +57,25 @@ def replay(settings: Settings, store: GuardedStore) -> Replay:
         heals=settings.heal == "on",
         repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
         frame_max_bytes=settings.capture_max_bytes,
+        store_budget_s=settings.store_budget_ms / 1000,
     )
     return Replay(plain, store, time.monotonic, lambda: time.time_ns() // 1_000_000)
 
 
-def guarded_store(settings: Settings, metrics: Metrics, log: Log) -> GuardedStore:
+def guarded_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:
     """Return the store that the settings name, unable to do harm; connects on first use."""
-    return GuardedStore(
+    guarded = GuardedStore(
         bare_store(settings), settings.store_timeout_ms / 1000, metrics, log, time.monotonic
     )
+    if isinstance(guarded.inner, MemoryStore) or not settings.recent_max_bytes:
+        return guarded
+    near = Bounds(
+        # Half: so that what is answered near is asked of the store before that forgets it.
+        max(1, min(settings.recent_ttl_s, settings.ttl_s // 2)),
+        settings.conversation_max_turns,
+        settings.conversation_max_bytes,
+    )
+    return RecentStore(guarded, near, settings.recent_max_bytes, metrics, time.monotonic)
 
 
 def bare_store(settings: Settings) -> Store:

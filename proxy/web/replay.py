@@ -8,7 +8,7 @@ What goes wrong in here is counted, and the request goes out as it came.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from proxy.adapters.guarded_store import GuardedStore
+from proxy.adapters.safe_store import Budget, SafeStore, Saved
 from proxy.core import spans
 from proxy.core.capture import Capture, Origin
 from proxy.core.heal.cure import Cure, asked_of, cure
@@ -54,6 +54,7 @@ class ReplaySettings:
     heals: bool
     repairs: Collection[Repair]
     frame_max_bytes: int
+    store_budget_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Replay:
     def __init__(
         self,
         settings: ReplaySettings,
-        store: GuardedStore,
+        store: SafeStore,
         clock: Callable[[], float],
         epoch_ms: Callable[[], int],
     ) -> None:
@@ -102,6 +103,7 @@ class Replay:
         settings = self._settings
         exchange.scope = scope_of(headers, settings.upstream_url, settings.scope_secret)
         exchange.account = account_of(headers)
+        exchange.store_budget = Budget(settings.store_budget_s)
 
     async def prepare(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str]
@@ -123,8 +125,10 @@ class Replay:
             exchange.asked = "too_large" if isinstance(error, TooMany) else "unreadable"
             return Prepared(body, body)
         asked = keys_of_request(request)
-        found = await self._store.recall(exchange.scope, asked) if asked else Recalled()
-        recalled = self._less_refused(exchange.scope, found or Recalled())
+        found: Recalled | None = Recalled()
+        if asked:
+            found = await self._store.recall(exchange.scope, asked, exchange.store_budget)
+        recalled = self._learned.less_refused(exchange.scope, found or Recalled())
         base = body
         if request.body is body:  # nothing in it had to be read as something else
             request = self._repaired(exchange, request, recalled)
@@ -159,17 +163,6 @@ class Replay:
         whole = spans.apply(base, edits)
         exchange.edited = whole is not body
         return Prepared(body, whole)
-
-    def _less_refused(self, scope: bytes, recalled: Recalled) -> Recalled:
-        """Withhold what upstream has refused within the last hour."""
-        if self._learned.is_blank:
-            return recalled
-
-        def is_refused(blob: bytes) -> bool:
-            return self._learned.is_refused(scope, Fault.BLOB, blob)
-
-        turns = [turn.without_reasoning(is_refused) for turn in recalled.turns]
-        return Recalled(turns, recalled.crowded)
 
     def _repaired(self, exchange: Exchange, request: Request, recalled: Recalled) -> Request:
         """Mend what is certain, and read what came of it."""
@@ -210,8 +203,10 @@ class Replay:
             return Cure(prepared.original, takes_back=True) if exchange.edited else None
         if exchange.scope is None:
             return cure(sent, given, diagnosis, Recalled(), self._policy)
-        kept = await self._store.recall(exchange.scope, asked_of(sent, diagnosis)) or Recalled()
-        recalled = self._less_refused(exchange.scope, kept)
+        asked = asked_of(sent, diagnosis)
+        held = await self._store.recall(exchange.scope, asked, exchange.store_budget)
+        kept = held or Recalled()
+        recalled = self._learned.less_refused(exchange.scope, kept)
         found = cure(sent, given, diagnosis, recalled, self._policy)
         if found is None or not found.evicted:
             return found
@@ -228,7 +223,7 @@ class Replay:
         for blob in cure.lost:
             self._learned.refuse(exchange.scope, Fault.BLOB, blob)
         for turn in cure.evicted:
-            await self._store.save(exchange.scope, turn, [])
+            await self._store.save(exchange.scope, turn, [], exchange.store_budget)
         if fault in _OF_MODEL:
             model = family(read_request(cure.body, {}).model)
             self._learned.refuse(exchange.scope, fault, model)
@@ -239,7 +234,8 @@ class Replay:
         if exchange.scope is None or not response_id:
             return
         asked = [Asked(RESPONSE, [key_of_response(response_id)])]
-        recalled = await self._store.recall(exchange.scope, asked) or Recalled()
+        found = await self._store.recall(exchange.scope, asked, exchange.store_budget)
+        recalled = found or Recalled()
         this = turn_id(response_id)
         begun = next((turn for turn in recalled.turns if turn.id == this), None)
         if begun is None:
@@ -273,13 +269,16 @@ class Replay:
         exchange.conversation = snapshot.turn.conversation
         keys = keys_of_turn(snapshot.turn)
         new = [key for key in keys if key not in exchange.saved_keys]
-        if await self._store.save(exchange.scope, snapshot.turn, new):
-            self._learned.issue(exchange.account, snapshot.turn)
-            exchange.saved_keys.update(new)
+        saved = await self._store.save(exchange.scope, snapshot.turn, new, exchange.store_budget)
+        if saved is Saved.FAILED:
+            exchange.captured = "store_failed"
+            return
+        self._learned.issue(exchange.account, snapshot.turn)
+        exchange.saved_keys.update(new)  # of what is late and fails, the store sees to the keys
+        exchange.captured = "late"
+        if saved is Saved.DONE:
             exchange.captured = "saved"
             exchange.captured_items = capture.reasoning_items
-        else:
-            exchange.captured = "store_failed"
 
     def _wants_include(self, scope: bytes, request: Request, *, lacks_blob: bool) -> bool:
         """Ask for blobs where an item may have to go back to an upstream that knows no id of it."""

@@ -254,8 +254,8 @@ async def _serve_as_worker(
             match message:
                 case {"drain": float(grace_s)}:
                     leave(grace_s)
-                case {"probe": True}:
-                    writer.write(written({"alive": True}))
+                case {"probe": int(asked)}:
+                    writer.write(written({"alive": asked}))
                 case {"drop": [str(scope), str(conversation)]}:
                     app.store.drop(bytes.fromhex(scope), bytes.fromhex(conversation))
         app.log.warning("parent_gone")

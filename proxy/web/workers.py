@@ -5,10 +5,10 @@ Parent and worker have a socket between them. Each line on it is one JSON object
 
     parent -> worker    {"drain": seconds of grace}         finish what runs, and end
                         {"drop": [scope, conversation]}     deleted: keep no copy of it (hex)
-                        {"probe": true}                     does your loop turn?
+                        {"probe": number}                   does your loop turn?
     worker -> parent    {"serving": url}                    it takes requests
                         {"failed": reason}                  it cannot, and ends
-                        {"alive": true}                     to each probe
+                        {"alive": number}                   a probe's; what came before is done
 
 When the parent is gone, however it went, the socket says so, and its workers drain.
 """
@@ -35,6 +35,8 @@ PAUSE_MAX_S: Final = 30.0
 # One that has left so many probes in a row without an answer is ended: it would never again serve.
 PROBE_S: Final = 5.0
 PROBES_MAX: Final = 6
+# How long a deletion waits for a worker: one that does not answer by then is about to be ended.
+DROPS_S: Final = 5.0
 
 Message = Mapping[str, object]
 
@@ -70,7 +72,9 @@ class _Worker:
         self._process = process
         self._line = line
         self._writer: asyncio.StreamWriter | None = None
-        self._unanswered = 0
+        self._probes = 0  # asked
+        self._answered = 0
+        self._awaited: dict[int, asyncio.Future[None]] = {}
 
     async def follow(self, heard: Callable[[], None], probe_s: float) -> int:
         """Listen to it until it has ended, and end it when it hangs; return its exit code."""
@@ -81,14 +85,14 @@ class _Worker:
         probing = asyncio.create_task(self._probe(probe_s))
         try:
             async for message in messages(reader):
-                self._unanswered = 0
-                self.url = str(message.get("serving", self.url))
-                self.failure = str(message.get("failed", self.failure))
+                self._hear(message)
                 heard()
             await ended.wait()
         finally:
             loop.remove_reader(self._process.sentinel)
             probing.cancel()
+            for done in self._awaited.values():
+                done.cancel()  # what it had is gone with it
             self._writer.close()
         self._process.join()
         code = self._process.exitcode
@@ -100,12 +104,39 @@ class _Worker:
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(written(message))
 
+    async def drop(self, scope: bytes, conversation: bytes) -> None:
+        """Let it keep no copy of a conversation, and wait until it has none."""
+        self.tell({"drop": [scope.hex(), conversation.hex()]})
+        number = self._ask()
+        done = asyncio.get_running_loop().create_future()
+        self._awaited[number] = done
+        try:
+            await asyncio.wait([done], timeout=DROPS_S)
+        finally:
+            del self._awaited[number]
+
+    def _ask(self) -> int:
+        self._probes += 1
+        self.tell({"probe": self._probes})
+        return self._probes
+
+    def _hear(self, message: Message) -> None:
+        match message:
+            case {"serving": str(url)}:
+                self.url = url
+            case {"failed": str(reason)}:
+                self.failure = reason
+            case {"alive": int(number)}:
+                self._answered = number
+                if number in self._awaited and not self._awaited[number].done():
+                    self._awaited[number].set_result(None)
+
     async def _probe(self, probe_s: float) -> None:
-        while self._unanswered < PROBES_MAX:
+        unanswered = 0
+        while unanswered < PROBES_MAX:
+            last = self._ask() if self.url else 0  # before it serves, it may well need its time
             await asyncio.sleep(probe_s)
-            if self.url:  # before, it may well need its time
-                self._unanswered += 1
-                self.tell({"probe": True})
+            unanswered = unanswered + 1 if self._answered < last else 0
         self.kill()
 
     def kill(self) -> None:
@@ -184,9 +215,10 @@ class Workers:
         self._tell(self._drain)
         self._change()
 
-    def drop(self, scope: bytes, conversation: bytes) -> None:
-        """Let none keep a copy of a conversation."""
-        self._tell({"drop": [scope.hex(), conversation.hex()]})
+    async def drop(self, scope: bytes, conversation: bytes) -> None:
+        """Let none keep a copy of a conversation, and wait until none does."""
+        running = list(self._running.values())
+        await asyncio.gather(*(worker.drop(scope, conversation) for worker in running))
 
     def kill(self) -> None:
         """End all at once."""

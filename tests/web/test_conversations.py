@@ -19,6 +19,8 @@ from proxy.web.conversations import Access, Conversations, Surveyed
 from proxy.web.port import Port
 from tests.adapters.turns import bytes_of, turn
 from tests.web.line import Answer, line_to
+from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
+from tests.web.world import world
 
 ONE, OTHER = bytes_of("one tenant"), bytes_of("another")
 Json = dict[str, Any]
@@ -68,11 +70,11 @@ async def desk(
 ) -> AsyncIterator[Desk]:
     """Serve one that says to listen on `host`, and listens on loopback."""
     forgotten: list[tuple[bytes, bytes]] = []
-    about = Conversations(
-        store or memory(),
-        Access(token, host),
-        lambda scope, conversation: forgotten.append((scope, conversation)),
-    )
+
+    async def note(scope: bytes, conversation: bytes) -> None:
+        forgotten.append((scope, conversation))
+
+    about = Conversations(store or memory(), Access(token, host), note)
     ready = Readiness(is_ready=True, status="ready")
     port = Port(admin_runner(admin_app(Metrics().exposition, Signs(), lambda: ready, about)))
     await port.open("127.0.0.1:0")
@@ -330,3 +332,30 @@ async def test_a_page_of_another_origin_may_not_delete() -> None:
         assert got.status == 405
         for answer in (got, await operator.ask("GET", "/conversations", origin)):
             assert not [name for name, _ in answer.head.headers if "access-control" in name.lower()]
+
+
+# --- behind a whole proxy ---
+
+
+async def test_what_was_deleted_is_not_given_back(capsys: pytest.CaptureFixture[str]) -> None:
+    """The ids of the log line lead there; other conversations go on."""
+    async with world(store_budget_ms=5000) as w:
+        forget = Desk(w.app.admin_url)
+        w.upstream.answers(whole(as_json(response(RS, CALL))), *[whole(b"{}")] * 2)
+        await w.turn(ASK)
+        line = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=1"
+        name = f"{line['scope']}:{line['conversation']}"
+        page = await forget.get("/conversations")
+        assert [kept["id"] for kept in page["conversations"]] == [name]
+        assert await forget.delete(f"/conversations/{name}") == {"forgotten": True}
+        assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=0, missed=1"
+        assert (await forget.get("/conversations"))["conversations"] == []
+
+
+async def test_the_settings_decide_who_may_ask() -> None:
+    """The token is one of them."""
+    async with world(admin_token="t0p") as w:
+        asked = Desk(w.app.admin_url)
+        assert (await asked.ask(*LIST)).status == 401
+        assert (await asked.ask(*LIST, "Authorization: Bearer t0p")).status == 200

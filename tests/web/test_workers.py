@@ -16,7 +16,7 @@ import pytest
 
 from proxy.adapters.logs import Log
 from proxy.adapters.metrics import WorkerMetrics
-from proxy.web.workers import Workers
+from proxy.web.workers import PROBES_MAX, Workers
 from tests.web.world import eventually
 
 LONG_S = 60.0
@@ -33,13 +33,19 @@ def say(line: socket.socket, **message: object) -> None:
 
 
 def serves(number: int, line: socket.socket) -> None:
-    """Serve, answer probes, and end when told to."""
+    """Serve, answer probes, and end when told to; drop slowly, and only as the first."""
     say(line, serving=URL)
     with line.makefile() as said:
         for message in map(json.loads, said):
-            if "drain" in message:
-                return
-            say(line, alive=True)
+            match message:
+                case {"drain": _}:
+                    return
+                case {"drop": _} if number == 1:
+                    time.sleep(0.2)
+                case {"drop": _}:
+                    raise SystemExit(1)
+                case {"probe": asked}:
+                    say(line, alive=asked)
 
 
 def hangs(number: int, line: socket.socket) -> None:
@@ -65,7 +71,7 @@ def says_why(number: int, line: socket.socket) -> None:
 class Watched:
     """Workers, and what was seen of them."""
 
-    def __init__(self, target: Target, probe_s: float, folder: Path) -> None:
+    def __init__(self, target: Target, probe_s: float, folder: Path, count: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.log = io.StringIO()
         self.metrics = WorkerMetrics(str(folder))
@@ -77,7 +83,7 @@ class Watched:
             return made
 
         log = Log("info", "json", self.log)
-        self.workers = Workers(2, process, self.metrics, log, probe_s)
+        self.workers = Workers(count, process, self.metrics, log, probe_s)
 
     @property
     def ended(self) -> list[dict[str, Any]]:
@@ -92,10 +98,10 @@ class Watched:
 
 @contextlib.asynccontextmanager
 async def watched(
-    target: Target, folder: Path, probe_s: float = LONG_S
+    target: Target, folder: Path, probe_s: float = LONG_S, count: int = 2
 ) -> AsyncIterator[tuple[Watched, asyncio.Task[None]]]:
-    """Run two workers until the block ends."""
-    seen = Watched(target, probe_s, folder)
+    """Run workers until the block ends."""
+    seen = Watched(target, probe_s, folder, count)
     running = asyncio.create_task(seen.workers.run())
     try:
         yield seen, running
@@ -132,18 +138,28 @@ async def test_one_that_dies_is_started_again(tmp_path: Path) -> None:
 
 async def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
     """Nobody else would: the process that probes ask is another one."""
-    async with watched(hangs, tmp_path, probe_s=0.02) as (seen, _):
+    async with watched(hangs, tmp_path, probe_s=0.02, count=1) as (seen, _):
         assert await asyncio.wait_for(seen.workers.started(), 20)
-        await eventually(lambda: len(seen.ended) >= 2, within_s=20)
-        assert {entry["exit_code"] for entry in seen.ended} == {-9}
+        await eventually(lambda: len(seen.ended) >= 1, within_s=20)
+        assert seen.ended[0]["exit_code"] == -9
 
 
 async def test_one_that_answers_probes_is_left_alone(tmp_path: Path) -> None:
     """However many there were."""
-    async with watched(serves, tmp_path, probe_s=0.02) as (seen, _):
+    async with watched(serves, tmp_path, probe_s=0.25, count=1) as (seen, _):
         assert await asyncio.wait_for(seen.workers.started(), 20)
-        await asyncio.sleep(0.5)
-        assert (seen.workers.serving, seen.ended) == (2, [])
+        await asyncio.sleep(0.25 * (PROBES_MAX + 2))
+        assert (seen.workers.serving, seen.ended) == (1, [])
+
+
+async def test_a_deletion_is_done_when_all_have_done_it(tmp_path: Path) -> None:
+    """It waits for a slow one, and not for one that ends: what that had is gone with it."""
+    async with watched(serves, tmp_path) as (seen, _):
+        assert await asyncio.wait_for(seen.workers.started(), 20)
+        began = time.monotonic()
+        await seen.workers.drop(b"s" * 16, b"c" * 16)
+        assert 0.2 <= time.monotonic() - began < 5
+        await eventually(lambda: len(seen.ended) == 1)
 
 
 @pytest.mark.parametrize(
