@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator
 from typing import Self
@@ -18,7 +19,7 @@ from proxy.settings import Settings
 from proxy.web.account import Account
 from proxy.web.admin import admin_app
 from proxy.web.forward import Forward
-from proxy.web.parts import guarded_store, limits, profile, replay, upstream
+from proxy.web.parts import connection_limits, guarded_store, limits, profile, replay, tls, upstream
 from proxy.web.server import Server, silent
 
 __all__ = ["App", "running"]
@@ -60,8 +61,11 @@ class App:
         """
         settings = self.settings
         admin = admin_app(self.metrics, self.store, lambda: self.forward.is_draining)
+        server = Server(self.forward, connection_limits(settings, self.log), self.log)
         self.url = await self._listen(
-            web.ServerRunner(Server(self.forward), shutdown_timeout=0.1), settings.listen
+            web.ServerRunner(server, shutdown_timeout=0.1),
+            settings.listen,
+            tls(settings, self.log),
         )
         admin_runner = web.AppRunner(admin, access_log=None, logger=silent, shutdown_timeout=0.1)
         self.admin_url = await self._listen(admin_runner, settings.admin_listen)
@@ -85,21 +89,23 @@ class App:
             )
         return self
 
-    async def _listen(self, runner: web.ServerRunner | web.AppRunner, address: str) -> str:
+    async def _listen(
+        self,
+        runner: web.ServerRunner | web.AppRunner,
+        address: str,
+        context: ssl.SSLContext | None = None,
+    ) -> str:
         await runner.setup()
         self._runners.append(runner)
         host, port = host_and_port(address)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family, backlog=1024)
-        site = web.SockSite(runner, listening)
+        site = web.SockSite(runner, listening, ssl_context=context)
         await site.start()
         self._sites.append(site)
         bound = listening.getsockname()
-        return (
-            f"http://[{bound[0]}]:{bound[1]}"
-            if ":" in bound[0]
-            else f"http://{bound[0]}:{bound[1]}"
-        )
+        host = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
+        return f"{'https' if context else 'http'}://{host}:{bound[1]}"
 
     async def stop(self, drain_s: float = 0.0) -> None:
         """Take nothing new, let what runs finish for `drain_s` seconds at most, then close."""

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 
+from proxy.adapters.logs import Log
 from proxy.settings import Settings
 from proxy.web.app import App
 
@@ -35,7 +36,12 @@ async def _serve(settings: Settings) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    app = App(settings)
+    log = Log(settings.log_level, settings.log_format)
+    try:
+        app = App(settings)
+    except OSError as error:  # a file of certificates that is none
+        log.error("cannot_start", reason=str(error))  # noqa: TRY400 (as below)
+        return 1
     try:
         await app.start()
     except OSError as error:
