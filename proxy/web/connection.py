@@ -23,6 +23,8 @@ from proxy.web.refusals import head_stalled, head_too_large
 
 __all__ = ["Connection", "ConnectionLimits", "Gate", "Stalled"]
 
+# How long a client may take to read that its request cannot be read.
+LINGER_S = 1.0
 _TOO_LARGE = 431
 _TOO_LATE = 408
 _TOO_MANY = "Too many headers"  # aiohttp has no class for it
@@ -62,6 +64,21 @@ class Gate:
 
 class Stalled(Exception):
     """A client is silent amid a request's body."""
+
+
+class _LastWord(web.Response):
+    """A response that its client can read: one that still sends would be reset by a close."""
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Write it, say that it is all, and wait for the client to leave, which cancels this."""
+        request = self._req
+        await super().write_eof(data)
+        transport = request.transport if request is not None else None
+        if transport is None:
+            return
+        if transport.can_write_eof():
+            transport.write_eof()
+        await asyncio.sleep(LINGER_S)
 
 
 class Connection(RequestHandler):
@@ -174,7 +191,7 @@ class Connection(RequestHandler):
         if status != BUG.status:
             fault = self._fault_of(status, exc)
             self._gate.refuse(fault)
-        refused = refusal_of(fault)
+        refused = refusal_of(fault, web.Response if fault is BUG else _LastWord)
         refused.force_close()
         return refused
 
@@ -199,6 +216,7 @@ class Connection(RequestHandler):
         if not new:
             return  # aiohttp has them already, as they came behind an upgrade that was refused
         self._body = self._messages[-1][1]
+        self._is_over = isinstance(self._messages[-1][0], _ErrInfo)  # there is no next request
         if begun + size <= most:
             return  # as a rule; it takes more only with a body behind
         for at in range(len(self._messages) - new, len(self._messages)):

@@ -104,9 +104,9 @@ def of_upstream(error: UpstreamError, upstream: str, via: str = "") -> Fault:
     )
 
 
-def refusal_of(fault: Fault) -> web.Response:
-    """Return the response that tells a client of an error."""
-    refusal = web.Response(status=fault.status, body=_body_of(fault), headers=_headers_of(fault))
+def refusal_of(fault: Fault, kind: type[web.Response] = web.Response) -> web.Response:
+    """Return the response that tells a client of an error, of that kind."""
+    refusal = kind(status=fault.status, body=_body_of(fault), headers=_headers_of(fault))
     if fault.ends:
         refusal.force_close()
     return refusal
