@@ -40,7 +40,7 @@ ROUTES = (
     "other",
 )
 # How an exchange ended; errors of ours have their own code instead.
-ENDED = ("ok", "refused", "upstream_error", "cut_off", "client_gone")
+ENDED = ("ok", "refused", "upstream_error", "cut_off", "client_gone", "client_stalled")
 # What became of a request on a replayed route, before it was sent.
 ASKED = (
     "planned",  # read, looked up and decided; what came of it is in items_total
@@ -49,6 +49,7 @@ ASKED = (
     "unreadable",  # not JSON, or JSON that readers could disagree on
     "encoded",  # a Content-Encoding that cannot be undone: not known here, or damaged
     "too_large",  # over inspect_max_bytes, decoded_max_bytes, or what is followed of a WebSocket
+    "busy",  # inspect_total_max_bytes was used up: sent on unread
     "store_failed",  # the store did not answer: sent as it came
     "failed",  # a fault of ours: sent as it came
     "off",

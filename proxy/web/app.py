@@ -19,7 +19,7 @@ from proxy.web.account import Account
 from proxy.web.admin import Readiness, admin_app
 from proxy.web.conversations import Access, Conversations
 from proxy.web.forward import Forward
-from proxy.web.parts import guarded_store, limits, profile, replay, upstream
+from proxy.web.parts import connection_limits, guarded_store, limits, profile, replay, tls, upstream
 from proxy.web.port import Port
 from proxy.web.server import Server, silent
 
@@ -46,6 +46,9 @@ class App:
             settings: All of them.
             worker: Its number among several that share the clients' port. They have one port for
                 operators, which is their parent's. 0: it is alone.
+
+        Raises:
+            OSError: A file is none of certificates; its text names it.
         """
         self.settings = settings
         self.url = self.admin_url = ""
@@ -61,7 +64,7 @@ class App:
             Account(self.metrics, self.log, time.monotonic),
         )
         self._is_worker = worker > 0
-        self._server = Server(self.forward)
+        self._server = Server(self.forward, connection_limits(settings, self.log), self.log)
         self._clients = Port(web.ServerRunner(self._server, shutdown_timeout=CUT_OFF_S))
         self._operators: Port | None = None
 
@@ -70,10 +73,12 @@ class App:
         Listen.
 
         Raises:
-            OSError: A port cannot be had; its text names the address.
+            OSError: A port cannot be had, or a file is no certificate; its text names which.
         """
         settings = self.settings
-        await self._clients.open(settings.listen, is_shared=self._is_worker)
+        await self._clients.open(
+            settings.listen, tls(settings, self.log), is_shared=self._is_worker
+        )
         self.url = self._clients.url
         if self._is_worker:
             return self

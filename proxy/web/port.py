@@ -1,6 +1,7 @@
 """A listening port with what answers on it."""
 
 import socket
+import ssl
 
 from aiohttp import web
 
@@ -25,12 +26,15 @@ class Port:
         self._site: web.SockSite | None = None
         self.url = ""
 
-    async def open(self, address: str, *, is_shared: bool = False) -> None:
+    async def open(
+        self, address: str, tls: ssl.SSLContext | None = None, *, is_shared: bool = False
+    ) -> None:
         """
         Listen.
 
         Args:
             address: As in the settings; port 0 takes a free one.
+            tls: What is served with; None: nothing is.
             is_shared: With other processes of ours, among which connections are spread.
 
         Raises:
@@ -41,9 +45,9 @@ class Port:
         listening = socket.create_server(
             (host, port), family=_family(host), backlog=BACKLOG, reuse_port=is_shared
         )
-        self._site = web.SockSite(self._runner, listening)
+        self._site = web.SockSite(self._runner, listening, ssl_context=tls)
         await self._site.start()
-        self.url = f"http://{_written(listening)}"
+        self.url = f"{'https' if tls else 'http'}://{_written(listening)}"
 
     async def stop_listening(self) -> None:
         """Take no further connection; those that are open stay."""

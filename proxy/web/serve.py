@@ -79,7 +79,12 @@ class _Told:
 
 async def _serve(settings: Settings) -> int:
     told = _Told()
-    app = App(settings)
+    log = Log(settings.log_level, settings.log_format)
+    try:
+        app = App(settings)
+    except OSError as error:  # a file of certificates that is none
+        log.error("cannot_start", reason=str(error))  # noqa: TRY400 (our own Log)
+        return 1
     try:
         await app.start()
     except OSError as error:
@@ -239,13 +244,15 @@ async def _serve_as_worker(
     loop.add_signal_handler(signal.SIGTERM, leave, settings.drain_grace_s)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     reader, writer = await asyncio.open_connection(sock=line)
-    app = App(settings, worker=number)
+    app: App | None = None
     try:
+        app = App(settings, worker=number)
         await app.start()
     except OSError as error:
         writer.write(written({"failed": str(error)}))
         await writer.drain()
-        await app.stop()
+        if app is not None:
+            await app.stop()
         return 1
     writer.write(written({"serving": app.url}))
 
