@@ -7,7 +7,6 @@ Every probe is bounded in time, and no line holds a key or a password.
 import asyncio
 import os
 import secrets
-import ssl
 import time
 from collections.abc import AsyncIterator, Coroutine
 from http import HTTPStatus
@@ -15,16 +14,16 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-import aiohttp
-
+from proxy.adapters.logs import Log
 from proxy.adapters.store import Store, StoreError
+from proxy.adapters.upstream import Upstream, UpstreamError
 from proxy.addresses import redacted
 from proxy.core.keys import Asked, keys_of_turn
 from proxy.core.profiles import profile_of
 from proxy.core.turns import Context, Turn
 from proxy.settings import Settings
 from proxy.store_urls import read_store_url
-from proxy.web.parts import bare_store
+from proxy.web.parts import bare_store, tls, upstream
 
 __all__ = ["check"]
 
@@ -67,6 +66,10 @@ async def _settings(settings: Settings) -> AsyncIterator[Finding]:
     profile = profile_of(settings.upstream_profile, settings.upstream_url).name
     words = f"valid: mode {settings.mode}, upstream profile {profile}, {where}"
     yield Finding("ok", "settings", words)
+    try:
+        tls(settings, Log("error", "text"))
+    except OSError as error:
+        yield Finding("problem", "settings", str(error))
     if settings.mode == "off":
         yield Finding("warning", "settings", "mode is off: nothing is captured or given back")
     if settings.mode == "shadow":
@@ -78,42 +81,43 @@ async def _settings(settings: Settings) -> AsyncIterator[Finding]:
 
 async def _upstream(settings: Settings, api_key: str) -> AsyncIterator[Finding]:
     parts = urlsplit(settings.upstream_url)
-    tls = parts.scheme == "https"
-    place = f"{parts.hostname} port {parts.port or (443 if tls else 80)}"
+    is_tls = parts.scheme == "https"
+    place = f"{parts.hostname} port {parts.port or (443 if is_tls else 80)}"
     try:
-        async with asyncio.timeout(settings.connect_timeout_s):
-            _, writer = await asyncio.open_connection(
-                parts.hostname,
-                parts.port or (443 if tls else 80),
-                ssl=ssl.create_default_context() if tls else None,
-            )
-            writer.close()
-    except TimeoutError:
-        words = f"{place} did not answer within connect_timeout_s {settings.connect_timeout_s:g}"
+        way = upstream(settings)
+    except OSError as error:
+        yield Finding("problem", "upstream", str(error))
+        return
+    place += way.via
+    try:
+        await way.reach(settings.upstream_url)
+        yield Finding("ok", "upstream", f"{place} can be reached{' with TLS' if is_tls else ''}")
+        if api_key:
+            yield await _models(way, settings.upstream_url, api_key)
+    except UpstreamError as error:
+        if error.setting:
+            words = f"{place} did not answer within {error.setting} {settings.connect_timeout_s:g}"
+        else:  # a refused certificate is among them
+            words = f"{place} cannot be reached: {error}"
         yield Finding("problem", "upstream", words)
-        return
-    except OSError as error:  # a refused certificate is one, too
-        yield Finding("problem", "upstream", f"{place} cannot be reached: {error}")
-        return
-    yield Finding("ok", "upstream", f"{place} can be reached{' with TLS' if tls else ''}")
-    if api_key:
-        yield await _models(settings.upstream_url, api_key)
+    finally:
+        await way.close()
 
 
-async def _models(upstream_url: str, api_key: str) -> Finding:
+async def _models(way: Upstream, upstream_url: str, api_key: str) -> Finding:
     """Ask for the list of models, the one thing that every such API gives for nothing."""
     url = f"{upstream_url}/models"
-    headers = {"Authorization": f"Bearer {api_key}"}
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(ANSWER_TIMEOUT_S)) as session,
-            session.get(url, headers=headers, allow_redirects=False) as response,
-        ):
-            status = response.status
-    except ValueError:  # aiohttp refuses a header with a line break; its message may quote it
+    headers = [("Authorization", f"Bearer {api_key}")]
+    if not api_key.isprintable():
         return Finding("warning", "upstream", "OPENAI_API_KEY cannot be sent: not a header value")
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        return Finding("problem", "upstream", f"GET {url} failed: {type(error).__name__}")
+    try:
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            response = await way.send("GET", url, headers, None)
+    except (UpstreamError, TimeoutError) as error:
+        reason = str(error) or f"no answer within {ANSWER_TIMEOUT_S:g} s"
+        return Finding("problem", "upstream", f"GET {url} failed: {reason}")
+    status = response.status
+    response.close()
     said = f"GET {url} with OPENAI_API_KEY answered {status}"
     match status:
         case HTTPStatus.OK:

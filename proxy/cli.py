@@ -10,11 +10,9 @@ from typing import NoReturn
 
 from pydantic import SecretStr
 
-from proxy import __version__, demo
-from proxy.check import check
+from proxy import __version__
 from proxy.settings import Settings
 from proxy.sources import SettingsError, env_of, flag_of, load
-from proxy.web import serve
 
 __all__ = ["main"]
 
@@ -43,10 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 1 the command found a problem, 2 it was not started as asked.
     """
+    # Each command brings in what it alone needs, so that `serve` starts quickly.
     arguments, rest = _parser().parse_known_args(argv)
     try:
         overrides = _overrides(arguments, rest)
         if arguments.command == "demo":
+            from proxy import demo  # noqa: PLC0415 (as above)
+
             return demo.run()
         settings = load(overrides, os.environ, arguments.config)
     except SettingsError as error:
@@ -54,7 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(fault, file=sys.stderr)
         return USAGE_ERROR
     if arguments.command == "check":
+        from proxy.check import check  # noqa: PLC0415 (as above)
+
         return asyncio.run(check(settings, os.environ.get("OPENAI_API_KEY", "")))
+    from proxy.web import serve  # noqa: PLC0415 (as above)
+
     return serve.run(settings)
 
 

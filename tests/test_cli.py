@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from proxy.sources import flag_of
 from proxy.web import serve
 
 SECRET = "hunter2-hunter2"
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
@@ -181,7 +183,7 @@ def test_check_gets_the_key_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> No
         got.append((settings, api_key))
         return 1
 
-    monkeypatch.setattr(cli, "check", check)
+    monkeypatch.setattr("proxy.check.check", check)
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
 
     assert cli.main(["check", "--mode=off"]) == 1
@@ -194,6 +196,17 @@ def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPLAY_MODE", "maybe")
 
     assert cli.main(["demo"]) == 7
+
+
+def test_serve_starts_without_what_it_does_not_use() -> None:
+    """Half of the time to start would go into the demo's stand-in for the API."""
+    words = "import sys, proxy.cli, proxy.web.serve; print(*sys.modules)"
+    got = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", words], capture_output=True, check=True, cwd=ROOT, text=True
+    )
+    brought_in = set(got.stdout.split())
+    assert {"proxy.cli", "proxy.web.app"} <= brought_in
+    assert not brought_in & {"proxy.demo", "proxy.standin", "proxy.check", "multiprocessing.pool"}
 
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,9 @@ class Log:
     info: start, drain, stop, and one line for each exchange.
     """
 
-    def __init__(self, level: str, form: str, stream: IO[str] | None = None) -> None:
+    def __init__(
+        self, level: str, form: str, stream: IO[str] | None = None, worker: int = 0
+    ) -> None:
         """
         Write to a stream.
 
@@ -27,7 +29,9 @@ class Log:
             level: `debug`, `info`, `warning` or `error`; what is below it is left out.
             form: `json`, `text`, or `auto`: text on a terminal, JSON elsewhere.
             stream: Standard output when None.
+            worker: The number of this process among several, which each line tells; 0: it is alone.
         """
+        self._fixed: dict[str, Value] = {"worker": worker} if worker else {}
         self._stream = sys.stdout if stream is None else stream
         self._level = _LEVELS[level]
         self._as_text = form == "text" or (form == "auto" and self._stream.isatty())
@@ -48,6 +52,7 @@ class Log:
         if _LEVELS[level] < self._level:
             return
         now = time.time()
+        fields = self._fixed | fields
         if self._as_text:
             clock = time.strftime("%H:%M:%S", time.localtime(now))
             words = " ".join(f"{key}={value}" for key, value in fields.items() if value is not None)

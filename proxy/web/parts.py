@@ -1,31 +1,49 @@
 """The composition root: each part of a proxy, made from the settings that are its own."""
 
+import ssl
 import time
 
 from proxy.adapters.codec import Plain, Sealed
+from proxy.adapters.egress import egress
 from proxy.adapters.guarded_store import GuardedStore
 from proxy.adapters.logs import Log
 from proxy.adapters.memory_store import MemoryStore
 from proxy.adapters.metrics import Metrics
+from proxy.adapters.patience import Patience
 from proxy.adapters.recent_store import RecentStore
 from proxy.adapters.redis_clients import Credentials, connect
 from proxy.adapters.redis_store import RedisStore
 from proxy.adapters.safe_store import SafeStore
+from proxy.adapters.sockets import raise_file_limit
 from proxy.adapters.sqlite_store import SqliteStore
 from proxy.adapters.store import Bounds, Store
 from proxy.adapters.upstream import Upstream
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Anchors
 from proxy.core.profiles import Profile, profile_of
+from proxy.core.scope import scope_of
 from proxy.key_ring import parse_keys
 from proxy.settings import Settings
 from proxy.store_urls import read_store_url
-from proxy.web.exchange import Limits
+from proxy.web.connection import ConnectionLimits
+from proxy.web.exchange import Limits, TenantOf
 from proxy.web.replay import Replay, ReplaySettings
+from proxy.web.tls import Certificate
 
-__all__ = ["bare_store", "guarded_store", "limits", "profile", "replay", "upstream"]
+__all__ = [
+    "bare_store",
+    "connection_limits",
+    "guarded_store",
+    "limits",
+    "profile",
+    "replay",
+    "tls",
+    "upstream",
+]
 
 REDIS_MAX_CONNECTIONS = 64
+# Files besides connections: the store's, those of people who look, and who is turned away.
+OTHER_FILES = 192
 
 
 def profile(settings: Settings) -> Profile:
@@ -34,15 +52,67 @@ def profile(settings: Settings) -> Profile:
 
 
 def upstream(settings: Settings) -> Upstream:
-    """Return the connections to the upstream; needs a running loop."""
-    return Upstream(settings.connect_timeout_s, settings.read_timeout_s)
+    """
+    Return the connections to the upstream; needs a running loop.
+
+    Raises:
+        OSError: The file with its authorities is no good, or the environment's proxy.
+    """
+    patience = Patience(
+        settings.connect_timeout_s, settings.first_byte_timeout_s, settings.read_timeout_s
+    )
+    way = egress(settings.upstream_url, settings.upstream_ca_file, settings.upstream_proxy)
+    return Upstream(patience, way)
 
 
 def limits(settings: Settings) -> Limits:
-    """Return the bounds on one exchange."""
+    """Return the bounds on exchanges."""
     return Limits(
-        settings.inspect_max_bytes, settings.decoded_max_bytes, settings.capture_max_bytes
+        inspect_max_bytes=settings.inspect_max_bytes,
+        inspect_total_max_bytes=settings.inspect_total_max_bytes,
+        decoded_max_bytes=settings.decoded_max_bytes,
+        capture_max_bytes=settings.capture_max_bytes,
+        body_max_bytes=settings.body_max_bytes,
+        max_exchanges=settings.max_exchanges,
+        tenant_max_exchanges=settings.tenant_max_exchanges,
+        tenant_of=_tenant_of(settings),
+        client_timeout_s=settings.client_timeout_s,
+        total_timeout_s=settings.total_timeout_s,
     )
+
+
+def connection_limits(settings: Settings, log: Log) -> ConnectionLimits:
+    """Return the bounds on clients' connections, as far as there are files for so many."""
+    most = settings.max_connections
+    files = raise_file_limit()
+    if files is not None and most > (fits := max(1, (files - OTHER_FILES) // 2)):
+        hint = f"{files} open files are allowed, and each connection takes two; raise ulimit -n"
+        log.warning("max_connections_lowered", max_connections=fits, wanted=most, hint=hint)
+        most = fits
+    return ConnectionLimits(
+        max_connections=most,
+        head_max_bytes=settings.head_max_bytes,
+        idle_timeout_s=settings.idle_timeout_s,
+        client_timeout_s=settings.client_timeout_s,
+    )
+
+
+def tls(settings: Settings, log: Log) -> ssl.SSLContext | None:
+    """
+    Return what clients are served TLS with; None: they are not.
+
+    Raises:
+        OSError: The two files cannot be read, or do not fit.
+    """
+    if not settings.tls_cert_file:
+        return None
+    return Certificate(settings.tls_cert_file, settings.tls_key_file, log).context
+
+
+def _tenant_of(settings: Settings) -> TenantOf:
+    """Return what tells tenants apart, in every mode."""
+    secret = settings.scope_secret.get_secret_value()
+    return lambda headers: scope_of(headers, settings.upstream_url, secret)
 
 
 def replay(settings: Settings, store: SafeStore) -> Replay:

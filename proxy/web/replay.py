@@ -142,6 +142,7 @@ class Replay:
             parent=parent.id if parent is not None else b"",
             stores=request.stores,
         )
+        exchange.conversation = origin.conversation
         is_created = exchange.route in Route.CAPTURED
         if is_created:
             exchange.capture = Capture(origin, self._settings.frame_max_bytes)
@@ -265,6 +266,7 @@ class Replay:
         if snapshot.turn is None:
             exchange.captured = exchange.captured or "nothing"
             return
+        exchange.conversation = snapshot.turn.conversation
         keys = keys_of_turn(snapshot.turn)
         new = [key for key in keys if key not in exchange.saved_keys]
         saved = await self._store.save(exchange.scope, snapshot.turn, new, exchange.store_budget)

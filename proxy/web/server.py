@@ -1,15 +1,27 @@
-"""Clients' side of the sockets: aiohttp's server, less its own words and logs."""
+"""Clients' side of the sockets: aiohttp's server, less its own words and logs, and bounded."""
 
+import asyncio
 import logging
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from proxy.adapters.upstream import HEAD_MAX_BYTES
-from proxy.web.errors import BUG, Fault, refusal_of
+from proxy.adapters.logs import Log
+from proxy.web.connection import Connection, ConnectionLimits, Gate
+from proxy.web.errors import spelled
 from proxy.web.forward import Forward
+from proxy.web.refusals import too_many_connections
 
 __all__ = ["Server", "silent"]
+
+# How often within client_timeout_s it is looked who has stalled, and how seldom at the least.
+LOOKS = 4
+LOOK_MAX_S = 15.0
+# A connection that is turned away is held until its client has read why: so long, so many of them.
+AWAY_S = 1.0
+AWAY_MAX = 64
+# There is room again once so much of the limit is free: not a line of log for each that comes.
+FREE_SHARE = 0.1
 
 # aiohttp quotes what it cannot read in its log, and that may be somebody's key.
 silent = logging.getLogger("reasoning_replay.silent")
@@ -18,52 +30,109 @@ silent.propagate = False
 silent.disabled = True
 
 
-class _Connection(RequestHandler):
-    """One client's connection; what is no HTTP is refused in the shape of all our errors."""
-
-    __slots__ = ()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = BUG.status,
-        exc: BaseException | None = None,  # noqa: ARG002 (it quotes what the client sent)
-        message: str | None = None,  # noqa: ARG002 (as above)
-    ) -> web.StreamResponse:
-        """Return the answer to a request that cannot be read, or whose handler failed."""
-        if request.writer.output_size > 0:
-            raise ConnectionError  # the answer has begun: aiohttp closes the connection
-        fault = BUG
-        if status != BUG.status:
-            fault = Fault(
-                status,
-                "bad_request",
-                "This is not an HTTP request that can be read: its request line or one of its "
-                f"headers is malformed or longer than {HEAD_MAX_BYTES} bytes.",
-            )
-            if isinstance(self._manager, Server):
-                self._manager.forward.refuse(fault)
-        refused = refusal_of(fault)
-        refused.force_close()
-        return refused
-
-
 class Server(web.Server):
     """Accepts clients' connections for one `Forward`."""
 
-    def __init__(self, forward: Forward) -> None:
-        """Needs a running loop."""
+    def __init__(self, forward: Forward, limits: ConnectionLimits, log: Log) -> None:
+        """
+        Accept nothing yet; needs a running loop.
+
+        Args:
+            forward: Gets every request.
+            limits: On each connection, and on all of them.
+            log: Told when there is no room, and when there is again.
+        """
         self.forward = forward
+        self._limits = limits
+        self._log = log
+        self._full = too_many_connections(limits.max_connections)
+        self._gate = Gate(self._admits, forward.refuse)
+        self._open = 0
+        self._away = 0
+        self._turned_away = 0  # since there was room last
+        self._sweeping: asyncio.TimerHandle | None = None
         super().__init__(
             forward.handle,
             handler_cancellation=True,  # a client that leaves cancels its exchange at once
             auto_decompress=False,
             access_log=None,
             logger=silent,
-            max_line_size=HEAD_MAX_BYTES,
-            max_field_size=HEAD_MAX_BYTES,
         )
 
     def __call__(self) -> RequestHandler:
         """Return what talks to one new connection."""
-        return _Connection(self, loop=self._loop, **self._kwargs)
+        return Connection(self, self._limits, self._gate, loop=self._loop, **self._kwargs)
+
+    def close_idle(self) -> None:
+        """Close the connections that clients keep for a next request."""
+        for handler in self.connections:
+            if isinstance(handler, Connection) and handler.is_between_requests:
+                handler.force_close()
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        """Count a connection."""
+        super().connection_made(handler, transport)
+        self._open += 1
+        if self._sweeping is None:
+            self._sweep_later()
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        """Count it no more."""
+        if handler in self._connections:
+            self._open -= 1
+            if self._turned_away and self._open <= self._limits.max_connections * (1 - FREE_SHARE):
+                self._log.info("connections_free", turned_away=self._turned_away)
+                self._turned_away = 0
+        super().connection_lost(handler, exc)
+
+    # --- who may not come in ---
+
+    def _admits(self, transport: asyncio.Transport) -> bool:
+        if self._open < self._limits.max_connections:
+            return True
+        if not self._turned_away:
+            self._log.warning("connections_full", max_connections=self._limits.max_connections)
+        self._turned_away += 1
+        self.forward.count_refusal(self._full)
+        transport.write(spelled(self._full))
+        if self._away < AWAY_MAX:
+            self._away += 1
+            transport.set_protocol(_Away(self, transport))
+        else:
+            transport.close()
+        return False
+
+    def went_away(self) -> None:
+        """Count one less that is turned away."""
+        self._away -= 1
+
+    # --- who has stalled ---
+
+    def _sweep_later(self) -> None:
+        later_s = min(self._limits.client_timeout_s / LOOKS, LOOK_MAX_S)
+        self._sweeping = self._loop.call_later(later_s, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeping = None
+        now_s = self._loop.time()
+        for handler, transport in list(self._connections.items()):
+            if isinstance(handler, Connection):
+                handler.look(transport, now_s)
+        if self._connections:
+            self._sweep_later()
+
+
+class _Away(asyncio.Protocol):
+    """A connection that is turned away: closed at once, its client might never read why."""
+
+    def __init__(self, server: Server, transport: asyncio.Transport) -> None:
+        self._server = server
+        self._timer = asyncio.get_running_loop().call_later(AWAY_S, transport.abort)
+        if transport.can_write_eof():
+            transport.write_eof()
+        else:
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (asyncio's)
+        self._timer.cancel()
+        self._server.went_away()

@@ -45,6 +45,18 @@ class Served:
             if entry["event"] == event:
                 return entry
 
+    async def rest(self) -> None:
+        """Read the log to its end."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(SOON_S):
+            async for line in self._process.stdout:
+                self.log.append(json.loads(line))
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def signal(self, number: int) -> None:
         """Send it a signal."""
         self._process.send_signal(number)
@@ -71,7 +83,12 @@ class Served:
 @contextlib.asynccontextmanager
 async def served(**settings: object) -> AsyncIterator[Served]:
     """Start one with these settings, by the environment; it may have ended on its own."""
-    given = {"listen": "127.0.0.1:0", "admin_listen": "127.0.0.1:0", "log_format": "json"}
+    given: dict[str, object] = {
+        "listen": "127.0.0.1:0",
+        "admin_listen": "127.0.0.1:0",
+        "log_format": "json",
+        "drain_grace_s": 0,
+    }
     environ = {key: value for key, value in os.environ.items() if not key.startswith("REPLAY_")}
     environ |= {f"REPLAY_{key.upper()}": str(value) for key, value in (given | settings).items()}
     process = await asyncio.create_subprocess_exec(

@@ -10,12 +10,23 @@ from typing import Any
 import pytest
 
 from proxy.settings import Settings
-from proxy.web.app import App, running
+from proxy.web.app import App, announce, running
 from proxy.web.serve import run
 from tests.web.line import Broken, line_to, request
 from tests.web.scripted import Script, Upstream, scripted, send, wait
 from tests.web.served import Served, served
-from tests.web.wire import END, chunk, stream_head, whole
+from tests.web.wire import (
+    ASK,
+    CALL,
+    END,
+    RESULT,
+    RS,
+    as_json,
+    chunk,
+    response,
+    stream_head,
+    whole,
+)
 from tests.web.world import world
 
 FREE = "127.0.0.1:0"
@@ -105,6 +116,48 @@ async def test_a_shared_store_wants_a_secret(
         warning = logged(capsys).get("no_scope_secret")
     assert (warning is not None) is is_warned
     assert warning is None or "REPLAY_SCOPE_SECRET" in str(warning["hint"])
+
+
+@pytest.mark.parametrize(
+    ("listen", "token", "is_told"),
+    [("0.0.0.0:1", "", True), ("0.0.0.0:1", "t", False), (FREE, "", False), (FREE, "t", False)],
+)
+async def test_an_open_admin_port_without_a_token_is_told(
+    listen: str, token: str, capsys: pytest.CaptureFixture[str], *, is_told: bool
+) -> None:
+    """Somebody will look for the conversations there, and find none."""
+    settings = Settings(listen=FREE, admin_listen=listen, admin_token=token, log_format="json")
+    app = App(settings)  # not started: a test opens nothing to the network
+    announce(settings, app.log, app.store, "", "")
+    await app.stop()
+    told = logged(capsys).get("conversations_off")
+    assert (told is not None) is is_told
+    assert told is None or "REPLAY_ADMIN_TOKEN" in str(told["hint"])
+
+
+async def test_the_log_names_what_an_operator_may_delete(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Scope and conversation of each exchange, by the ids that the admin port takes."""
+    async with world(store_budget_ms=5000) as w:
+        w.upstream.answers(whole(as_json(response(RS, CALL))), whole(b"{}"))
+        await w.turn(ASK)
+        first = logged(capsys)["exchange"]
+        await w.turn(ASK, CALL, RESULT)
+        second = logged(capsys)["exchange"]
+        page = await w.app.store.inner.survey(None, "", 10)
+        (kept,) = page.conversations
+    assert (first["scope"], first["conversation"]) == (kept.scope.hex(), kept.conversation.hex())
+    assert (second["scope"], second["conversation"]) == (first["scope"], first["conversation"])
+
+
+async def test_what_belongs_to_nobody_names_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a credential there is no scope."""
+    async with world() as w:
+        w.upstream.answers(whole(as_json(response(RS, CALL))))
+        await w.post({"model": "gpt-5.4", "input": "hi"}, "Content-Type: application/json")
+        line = logged(capsys)["exchange"]
+    assert (line["scope"], line["conversation"]) == (None, None)
 
 
 async def test_two_in_one_process_do_not_meet() -> None:

@@ -1,0 +1,96 @@
+"""A listening port with what answers on it."""
+
+import socket
+import ssl
+
+from aiohttp import web
+
+from proxy.addresses import host_and_port
+
+__all__ = ["Port", "reserved"]
+
+BACKLOG = 1024
+
+
+class Port:
+    """
+    One of the ports of a process.
+
+    Attributes:
+        url: Where it listens, once it does.
+    """
+
+    def __init__(self, runner: web.ServerRunner | web.AppRunner) -> None:
+        """Keep what answers; `close` closes it."""
+        self._runner = runner
+        self._site: web.SockSite | None = None
+        self.url = ""
+
+    async def open(
+        self, address: str, tls: ssl.SSLContext | None = None, *, is_shared: bool = False
+    ) -> None:
+        """
+        Listen.
+
+        Args:
+            address: As in the settings; port 0 takes a free one.
+            tls: What is served with; None: nothing is.
+            is_shared: With other processes of ours, among which connections are spread.
+
+        Raises:
+            OSError: The port cannot be had; its text names the address.
+        """
+        await self._runner.setup()
+        host, port = host_and_port(address)
+        listening = socket.create_server(
+            (host, port), family=_family(host), backlog=BACKLOG, reuse_port=is_shared
+        )
+        self._site = web.SockSite(self._runner, listening, ssl_context=tls)
+        await self._site.start()
+        self.url = f"{'https' if tls else 'http'}://{_written(listening)}"
+
+    async def stop_listening(self) -> None:
+        """Take no further connection; those that are open stay."""
+        if self._site is not None:
+            await self._site.stop()
+            self._site = None
+
+    async def close(self) -> None:
+        """Take nothing and leave nothing open."""
+        self._site = None
+        await self._runner.cleanup()
+
+
+def reserved(address: str) -> tuple[socket.socket, str]:
+    """
+    Hold a port for processes that share it, without listening: they get it even if it was 0.
+
+    Returns:
+        What holds it, and its address with the port that it got.
+
+    Raises:
+        OSError: The port cannot be had; its text names the address.
+    """
+    host, port = host_and_port(address)
+    if not hasattr(socket, "SO_REUSEPORT"):
+        raise OSError("this system cannot share a port among processes; use --workers 1")
+    holding = socket.socket(_family(host), socket.SOCK_STREAM)
+    try:
+        holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if holding.family == socket.AF_INET6:
+            holding.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        holding.bind((host, port))
+    except OSError as error:
+        holding.close()
+        raise OSError(error.errno, f"{error.strerror} (while binding {address})") from None
+    return holding, _written(holding)
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _written(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,153 @@
+"""The end of a process: nobody who was let in is cut off, and nobody is sent to a closed door."""
+
+import asyncio
+import contextlib
+import json
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.web.line import Broken, Line, line_to, request
+from tests.web.scripted import Script, Upstream, cut, scripted, send, wait
+from tests.web.served import Served, served
+from tests.web.sockets import CLOSE, KEY, close, tunnelled
+from tests.web.test_app import refused
+from tests.web.wire import END, chunk, stream_head, whole
+from tests.web.world import world
+
+GET = request("GET", "/v1/files/f/content")
+LONG_S = 60  # more than any test takes
+
+
+@contextlib.asynccontextmanager
+async def serving(**settings: object) -> AsyncIterator[tuple[Served, Upstream]]:
+    """Run a proxy that has started, and its upstream."""
+    async with scripted() as upstream, served(upstream_url=upstream.url, **settings) as proxy:
+        await proxy.started()
+        yield proxy, upstream
+
+
+async def begun(line: Line, upstream: Upstream) -> Script:
+    """Get half of a streamed answer; the rest comes with `go`."""
+    script = Script(
+        [send(stream_head() + chunk(b"data: 1\n\n")), wait(), send(chunk(b"data: 2\n\n") + END)]
+    )
+    upstream.plays(script)
+    await line.send(GET)
+    await line.head()
+    assert await line.some() == b"data: 1\n\n"
+    return script
+
+
+async def readiness(proxy: Served) -> tuple[int, str]:
+    """Ask whether it is ready."""
+    async with line_to(proxy.admin_url) as line:
+        got = await line.ask(request("GET", "/readyz"))
+    return got.status, json.loads(got.body)["status"]
+
+
+async def until_not_ready(proxy: Served) -> None:
+    """Wait until a signal has arrived."""
+    async with asyncio.timeout(5):
+        while await readiness(proxy) != (503, "draining"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_in_the_grace_all_are_served_and_told_to_leave() -> None:
+    """New connections and old ones; the next request of each goes to another replica."""
+    async with serving(drain_grace_s=LONG_S) as (proxy, upstream):
+        async with line_to(proxy.url) as old, line_to(proxy.url) as unused:
+            upstream.answers(*[whole(b"{}")] * 4)
+            before = await old.ask(GET)
+            assert (before.status, before.head.values("connection")) == (200, [])
+            proxy.signal(signal.SIGTERM)
+            await until_not_ready(proxy)
+            async with line_to(proxy.url) as new:
+                for line in (old, unused, new):
+                    got = await line.ask(GET)
+                    assert (got.status, got.head.values("connection")) == (200, ["close"])
+                    assert await line.is_closed()
+        async with line_to(proxy.admin_url) as line:
+            assert (await line.ask(request("GET", "/livez"))).status == 200
+        proxy.signal(signal.SIGTERM)
+        assert await proxy.exit_code() == -signal.SIGTERM
+
+
+async def test_errors_of_ours_say_so_too() -> None:
+    """Also a connection on which nothing works is not kept."""
+    async with world() as w, line_to(w.app.url) as line:
+        w.app.forward.leave()
+        w.upstream.plays(Script([cut()]), Script([cut()]))
+        got = await line.ask(GET)
+        assert (got.status, got.head.values("connection")) == (502, ["close"])
+
+
+async def test_what_runs_outlasts_the_grace() -> None:
+    """A stream that began before the signal ends whole, and then the process ends."""
+    async with (
+        serving(drain_grace_s=0.3) as (proxy, upstream),
+        line_to(proxy.url) as line,
+        line_to(proxy.url) as idle,
+        line_to(proxy.url) as unused,
+    ):
+        upstream.answers(whole(b"{}"))
+        await idle.ask(GET)
+        script = await begun(line, upstream)
+        proxy.signal(signal.SIGTERM)
+        await refused(proxy.url)
+        assert await idle.is_closed()  # kept open for a next request
+        late = await unused.ask(GET)  # connected in time, but asks too late
+        assert (late.status, json.loads(late.body)["error"]["code"]) == (503, "draining")
+        assert (late.mark, late.head.values("retry-after")) == ("error=draining", ["1"])
+        assert late.head.values("connection") == ["close"]
+        assert await readiness(proxy) == (503, "draining")
+        script.go()
+        assert await line.rest() == b"data: 2\n\n"
+        assert await proxy.exit_code() == 0
+
+
+async def test_a_person_is_not_kept_waiting() -> None:
+    """Ctrl-C has no grace: nobody sends requests to a terminal."""
+    async with serving(drain_grace_s=LONG_S) as (proxy, _):
+        proxy.signal(signal.SIGINT)
+        assert await proxy.exit_code() == 0
+
+
+async def test_the_grace_is_part_of_the_drain() -> None:
+    """What stops the process reckons with drain_s alone, and learns what was cut off."""
+    async with (
+        serving(drain_grace_s=LONG_S, drain_s=0.3) as (proxy, upstream),
+        line_to(proxy.url) as line,
+    ):
+        await begun(line, upstream)
+        proxy.signal(signal.SIGTERM)
+        with pytest.raises(Broken):
+            await line.rest()
+        stopped = await proxy.until("stopped")
+        assert (stopped["level"], stopped["cut_off"]) == ("warning", 1)
+        assert await proxy.exit_code() == 0
+
+
+async def test_websockets_stay_through_the_grace() -> None:
+    """Whoever is told to leave comes back at once, and should find another replica by then."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        w.app.forward.leave()
+        assert await client.is_silent()
+        w.app.forward.drain()
+        assert await client.message() == (CLOSE, b"\x03\xe9")
+        await client.send(close(1001, key=KEY))
+        client.leave()
+        upstream.leave()
+        await asyncio.wait_for(w.app.forward.idle.wait(), 5)
+
+
+async def test_a_websocket_that_comes_too_late_is_refused() -> None:
+    """As any other request; upstream is not troubled."""
+    async with world() as w, line_to(w.app.url) as line:
+        w.app.forward.drain()
+        handshake = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+        got = await line.ask(request("GET", "/v1/responses", *handshake))
+        assert (got.status, got.mark) == (503, "error=draining")
+        assert w.upstream.connections == 0
+        assert w.counted("exchanges_total", route="websocket", outcome="draining") == 1
