@@ -66,7 +66,6 @@ class _Answer(aiohttp.ClientResponse):
         finally:
             if watch is not None:
                 watch.cancel()
-            self._request_writer = None
         if protocol is None:
             return self
         if self.status == SWITCHED and self.closed:
@@ -77,6 +76,14 @@ class _Answer(aiohttp.ClientResponse):
         if not self.closed and transport is not None and transport.is_reading():
             protocol.start_timeout()
         return self
+
+    def close(self) -> None:
+        """Close the connection; what upstream has not taken of the request is not kept for it."""
+        protocol = self.connection.protocol if self.connection is not None else None
+        transport = protocol.transport if protocol is not None else None
+        if protocol is not None and transport is not None and transport.get_write_buffer_size():
+            protocol.abort()
+        super().close()
 
     def _watch(self, protocol: ResponseHandler | None) -> "_Watch | None":
         writer = self._request_writer
