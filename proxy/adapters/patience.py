@@ -8,7 +8,7 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 
-from proxy.adapters.sockets import Stall
+from proxy.adapters.sockets import Stall, buffered_bytes
 
 __all__ = ["SWITCHED", "NotTaken", "Patience", "answers"]
 
@@ -81,7 +81,9 @@ class _Answer(aiohttp.ClientResponse):
         """Close the connection; what upstream has not taken of the request is not kept for it."""
         protocol = self.connection.protocol if self.connection is not None else None
         transport = protocol.transport if protocol is not None else None
-        if protocol is not None and transport is not None and transport.get_write_buffer_size():
+        if protocol is None or transport is None or transport.is_closing():
+            pass  # whoever closes it sees to what is left
+        elif buffered_bytes(transport):
             protocol.abort()
         super().close()
 
