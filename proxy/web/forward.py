@@ -176,7 +176,7 @@ class Forward:
         reader: Reader | None = None
         if self._replay is not None and exchange.route != Route.OTHER:
             reader = self._reader(self._replay, exchange, response)
-            if exchange.route in Route.REPLAYED:
+            if exchange.route in Route.REPLAYED and self._replay.may_tell(response.status):
                 downstream.headers[MARK] = mark(exchange, is_shadow=self._replay.is_shadow)
         if self.is_draining:
             downstream.force_close()  # the next request of this client is for another replica

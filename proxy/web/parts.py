@@ -12,11 +12,12 @@ from proxy.adapters.upstream import Upstream
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Anchors
 from proxy.core.profiles import Profile, profile_of
+from proxy.core.scope import Scoping, read_parts
 from proxy.settings import Settings
 from proxy.web.exchange import Limits
 from proxy.web.replay import Replay, ReplaySettings
 
-__all__ = ["guarded_store", "limits", "profile", "replay", "upstream"]
+__all__ = ["guarded_store", "limits", "profile", "replay", "scoping", "upstream"]
 
 REDIS_MAX_CONNECTIONS = 64
 
@@ -38,11 +39,16 @@ def limits(settings: Settings) -> Limits:
     )
 
 
+def scoping(settings: Settings) -> Scoping:
+    """Return what tells tenants apart."""
+    secret = settings.scope_secret.get_secret_value()
+    return Scoping(settings.upstream_url, secret, read_parts(settings.scope_from))
+
+
 def replay(settings: Settings, store: GuardedStore) -> Replay:
     """Return what gives reasoning back."""
     plain = ReplaySettings(
-        upstream_url=settings.upstream_url,
-        scope_secret=settings.scope_secret.get_secret_value(),
+        scoping=scoping(settings),
         is_shadow=settings.mode == "shadow",
         anchors=Anchors(settings.anchors),
         profile=profile(settings),

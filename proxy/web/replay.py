@@ -28,7 +28,7 @@ from proxy.core.keys import (
 from proxy.core.models import family, is_known_not_to_reason
 from proxy.core.profiles import Profile
 from proxy.core.request import Request, read_request
-from proxy.core.scope import account_of, scope_of
+from proxy.core.scope import Scoping, account_of
 from proxy.core.spans import TooMany, Unspliceable
 from proxy.core.turns import Context, Turn, turn_id
 from proxy.web.exchange import Exchange
@@ -39,14 +39,15 @@ __all__ = ["Prepared", "Replay", "ReplaySettings"]
 
 # Faults that are the model's own, and so are expected of it from then on.
 _OF_MODEL = frozenset({Fault.INCLUDE, Fault.NO_REASONING_MODEL})
+_NOT_LET_IN = frozenset({401, 403})
+_SUCCESS = 2  # the first digit
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
     """The settings that matter here, as plain values; units as in `proxy.settings`."""
 
-    upstream_url: str
-    scope_secret: str
+    scoping: Scoping
     is_shadow: bool
     anchors: Anchors
     profile: Profile
@@ -99,9 +100,14 @@ class Replay:
 
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
         """Find out whose exchange it is."""
-        settings = self._settings
-        exchange.scope = scope_of(headers, settings.upstream_url, settings.scope_secret)
+        exchange.scope = self._settings.scoping.of(headers)
         exchange.account = account_of(headers)
+
+    def may_tell(self, status: int) -> bool:
+        """Tell whether a client may learn what was found: not unless upstream has let it in."""
+        if status in _NOT_LET_IN:
+            return False
+        return status // 100 == _SUCCESS or not self._settings.scoping.trusts_tokens
 
     async def prepare(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str]

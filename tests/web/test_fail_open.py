@@ -85,7 +85,7 @@ async def test_a_store_that_hangs_costs_its_deadline() -> None:
 @pytest.mark.parametrize(
     ("name", "is_ours"),
     [
-        ("scope_of", True),
+        ("account_of", True),
         ("read_request", True),
         ("keys_of_request", True),
         ("recognise", True),
