@@ -24,6 +24,7 @@ from proxy.web.reader import Reader, reader_for
 from proxy.web.replay import Replay
 from proxy.web.routes import Route, route_of
 from proxy.web.tunnel import tunnel
+from proxy.web.wellformed import Malformed
 
 __all__ = ["Forward"]
 
@@ -90,7 +91,10 @@ class Forward:
             return await self._run(exchange, request, path)
         except ProxyError as error:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
-            return refusal_of(error.fault)
+            refused = refusal_of(error.fault)
+            if isinstance(error, Malformed):
+                refused.force_close()
+            return refused
         except ConnectionResetError:
             raise  # the client has left
         except Exception as error:

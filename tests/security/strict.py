@@ -1,0 +1,185 @@
+"""
+A reader of HTTP/1.1 requests that forgives nothing (RFC 9112), and an upstream that reads so.
+
+What it takes for one request, every reader takes for one request; so where upstream has received
+nothing but what it takes, and no more of it than the client said, nothing was smuggled.
+"""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+__all__ = ["Bad", "Recorder", "Request", "recording", "requests_in"]
+
+# RFC 9110, 5.6.2 and 5.5. Characters that do not belong into a path part nothing, but for "#".
+_TOKEN = rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+_LINE = re.compile(rb"(" + _TOKEN + rb") (/[!-\"$-~]*) HTTP/1\.([01])")
+# RFC 9112, 2.2 and 3: these two liberties everybody may take.
+_EMPTY_LINES = re.compile(rb"(?:\r\n)*")
+_SPACES = re.compile(rb" +")
+_FIELD = re.compile(
+    rb"(" + _TOKEN + rb"):[ \t]*((?:[\x21-\x7e\x80-\xff](?:[\t \x21-\x7e\x80-\xff]*"
+    rb"[\x21-\x7e\x80-\xff])?)?)[ \t]*"
+)
+_SIZE = re.compile(rb"[0-9A-Fa-f]{1,15}")
+
+
+class Bad(Exception):
+    """These bytes are no request, and neither is anything behind them."""
+
+
+class Request(NamedTuple):
+    """One request as a strict reader reads it; names of fields in lower case."""
+
+    method: bytes
+    target: bytes
+    fields: list[tuple[bytes, bytes]]
+    body: bytes
+
+    def values(self, name: bytes) -> list[bytes]:
+        """Every value of a field."""
+        return [value for key, value in self.fields if key == name]
+
+
+def requests_in(data: bytes) -> tuple[list[Request], bytes]:
+    """
+    Read one request after the other.
+
+    Returns:
+        Them, and what is left where the last is not whole yet.
+
+    Raises:
+        Bad: Something is there that is no request.
+    """
+    found: list[Request] = []
+    while data:
+        one = _request(data)
+        if one is None:
+            break
+        found.append(one[0])
+        data = one[1]
+    return found, data
+
+
+def _request(data: bytes) -> tuple[Request, bytes] | None:
+    data = _EMPTY_LINES.sub(b"", data, count=1)
+    head, end, rest = data.partition(b"\r\n\r\n")
+    if not end:
+        return None
+    first, *lines = head.split(b"\r\n")
+    line = _LINE.fullmatch(_SPACES.sub(b" ", first))
+    fields = [_FIELD.fullmatch(given) for given in lines]
+    if line is None or None in fields:
+        raise Bad(head)
+    method, target, minor = line.groups()
+    named = [(found[1].lower(), found[2]) for found in fields if found is not None]
+    bare = Request(method, target, named, b"")
+    if len(bare.values(b"host")) != 1:
+        raise Bad(b"host")
+    lengths, codings = bare.values(b"content-length"), bare.values(b"transfer-encoding")
+    if codings:
+        if lengths or minor == b"0" or [coding.lower() for coding in codings] != [b"chunked"]:
+            raise Bad(b"transfer-encoding")
+        body = _chunks(rest)
+    elif lengths:
+        if len(lengths) > 1 or not re.fullmatch(rb"[0-9]{1,18}", lengths[0]):
+            raise Bad(b"content-length")
+        size = int(lengths[0])
+        body = (rest[:size], rest[size:]) if len(rest) >= size else None
+    else:
+        body = (b"", rest)
+    return None if body is None else (bare._replace(body=body[0]), body[1])
+
+
+def _chunks(data: bytes) -> tuple[bytes, bytes] | None:
+    pieces: list[bytes] = []
+    while True:
+        line, end, data = data.partition(b"\r\n")
+        if not end:
+            return None
+        size = line.partition(b";")[0]
+        if not _SIZE.fullmatch(size) or b"\n" in line or b"\r" in line:
+            raise Bad(line)
+        length = int(size, 16)
+        if not length:
+            break
+        if len(data) < length + 2:
+            return None
+        if data[length : length + 2] != b"\r\n":
+            raise Bad(b"chunk")
+        pieces.append(data[:length])
+        data = data[length + 2 :]
+    rest = _trailers(data)
+    return None if rest is None else (b"".join(pieces), rest)
+
+
+def _trailers(data: bytes) -> bytes | None:
+    while True:
+        line, end, data = data.partition(b"\r\n")
+        if not end or not line:
+            return data if end else None
+        if not _FIELD.fullmatch(line):
+            raise Bad(line)
+
+
+class Recorder:
+    """
+    An upstream that keeps the bytes of each connection, and answers what it can read strictly.
+
+    Attributes:
+        url: Its origin.
+        heard: The bytes of each connection so far.
+    """
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.heard: list[bytearray] = []
+        self._writers: list[asyncio.StreamWriter] = []
+
+    @property
+    def requests(self) -> list[Request]:
+        """Every whole request that has come; raises Bad when there is anything else."""
+        return [one for data in self.heard for one in requests_in(bytes(data))[0]]
+
+    @property
+    def left_over(self) -> list[bytes]:
+        """What came and is not a whole request."""
+        found = (requests_in(bytes(data))[1] for data in self.heard)
+        return [rest for rest in found if rest]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer every request with the line that it began with."""
+        self._writers.append(writer)
+        data = bytearray()
+        self.heard.append(data)
+        answered = 0
+        with contextlib.suppress(ConnectionError, Bad):
+            while piece := await reader.read(1 << 16):
+                data += piece
+                requests = requests_in(bytes(data))[0]
+                for one in requests[answered:]:
+                    said = one.method + b" " + one.target
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n")
+                    writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(said), said))
+                answered = len(requests)
+        writer.close()
+
+    def close(self) -> None:
+        """End every connection."""
+        for writer in self._writers:
+            writer.close()
+
+
+@contextlib.asynccontextmanager
+async def recording() -> AsyncIterator[Recorder]:
+    """Listen on a free port of this machine."""
+    recorder = Recorder()
+    server = await asyncio.start_server(recorder.serve, "127.0.0.1", 0)
+    recorder.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield recorder
+    finally:
+        server.close()
+        recorder.close()
