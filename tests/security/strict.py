@@ -11,19 +11,23 @@ import re
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-__all__ = ["Bad", "Recorder", "Request", "recording", "requests_in"]
+__all__ = ["Bad", "Recorder", "Request", "first_requests", "recording", "requests_in"]
 
 # RFC 9110, 5.6.2 and 5.5. Characters that do not belong into a path part nothing, but for "#".
 _TOKEN = rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _LINE = re.compile(rb"(" + _TOKEN + rb") (/[!-\"$-~]*) HTTP/1\.([01])")
 # RFC 9112, 2.2 and 3: these two liberties everybody may take.
-_EMPTY_LINES = re.compile(rb"(?:\r\n)*")
+_EMPTY_LINES = re.compile(rb"[\r\n]*")
 _SPACES = re.compile(rb" +")
 _FIELD = re.compile(
     rb"(" + _TOKEN + rb"):[ \t]*((?:[\x21-\x7e\x80-\xff](?:[\t \x21-\x7e\x80-\xff]*"
     rb"[\x21-\x7e\x80-\xff])?)?)[ \t]*"
 )
-_SIZE = re.compile(rb"[0-9A-Fa-f]{1,15}")
+# RFC 9112, 7.1.1: a size, and extensions behind it.
+_WORD = rb"(?:" + _TOKEN + rb'|"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*")'
+_SIZE = re.compile(
+    rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[ \t]*" + _TOKEN + rb"(?:[ \t]*=[ \t]*" + _WORD + rb")?)*"
+)
 
 
 class Bad(Exception):
@@ -54,13 +58,20 @@ def requests_in(data: bytes) -> tuple[list[Request], bytes]:
         Bad: Something is there that is no request.
     """
     found: list[Request] = []
-    while data:
-        one = _request(data)
-        if one is None:
-            break
+    while (one := _request(data)) is not None:
         found.append(one[0])
         data = one[1]
     return found, data
+
+
+def first_requests(data: bytes) -> list[Request]:
+    """Read requests for as long as there are any: what is behind something else, is none."""
+    found: list[Request] = []
+    with contextlib.suppress(Bad):
+        while (one := _request(data)) is not None:
+            found.append(one[0])
+            data = one[1]
+    return found
 
 
 def _request(data: bytes) -> tuple[Request, bytes] | None:
@@ -99,10 +110,10 @@ def _chunks(data: bytes) -> tuple[bytes, bytes] | None:
         line, end, data = data.partition(b"\r\n")
         if not end:
             return None
-        size = line.partition(b";")[0]
-        if not _SIZE.fullmatch(size) or b"\n" in line or b"\r" in line:
+        size = _SIZE.fullmatch(line)
+        if size is None:
             raise Bad(line)
-        length = int(size, 16)
+        length = int(size[1], 16)
         if not length:
             break
         if len(data) < length + 2:
@@ -131,11 +142,13 @@ class Recorder:
     Attributes:
         url: Its origin.
         heard: The bytes of each connection so far.
+        left: Those of them that have ended.
     """
 
     def __init__(self) -> None:
         self.url = ""
         self.heard: list[bytearray] = []
+        self.left: list[bytearray] = []
         self._writers: list[asyncio.StreamWriter] = []
 
     @property
@@ -145,9 +158,9 @@ class Recorder:
 
     @property
     def left_over(self) -> list[bytes]:
-        """What came and is not a whole request."""
-        found = (requests_in(bytes(data))[1] for data in self.heard)
-        return [rest for rest in found if rest]
+        """What came and is not a whole request, where more may come."""
+        is_open = [data for data in self.heard if not any(data is ended for ended in self.left)]
+        return [rest for data in is_open if (rest := requests_in(bytes(data))[1])]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer every request with the line that it began with."""
@@ -164,6 +177,7 @@ class Recorder:
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n")
                     writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(said), said))
                 answered = len(requests)
+        self.left.append(data)
         writer.close()
 
     def close(self) -> None:
