@@ -7,11 +7,11 @@ from typing import NamedTuple
 __all__ = ["TENANTS", "Tenants", "token"]
 
 
-def token(*, signature: str = "c2lnbmF0dXJl", **claims: object) -> str:
+def token(**claims: object) -> str:
     """Spell a JSON Web Token."""
     parts = ({"alg": "RS256", "kid": "k1", "typ": "JWT"}, claims)
     spelled = [urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
-    return ".".join([*spelled, signature])
+    return ".".join([*spelled, "c2lnbmF0dXJl"])
 
 
 def bearer(oid: str, **more: object) -> str:
