@@ -137,52 +137,49 @@ def _trailers(data: bytes) -> bytes | None:
 
 class Recorder:
     """
-    An upstream that keeps the bytes of each connection, and answers what it can read strictly.
+    An upstream that keeps what comes, and answers what it can read strictly.
 
     Attributes:
         url: Its origin.
-        heard: The bytes of each connection so far.
-        left: Those of them that have ended.
+        requests: Every whole request, in the order in which they came.
+        bad: The bytes of each connection on which something else came.
+        unfinished: What else there is of each open connection: the beginning of a request.
     """
 
     def __init__(self) -> None:
         self.url = ""
-        self.heard: list[bytearray] = []
-        self.left: list[bytearray] = []
-        self._writers: list[asyncio.StreamWriter] = []
-
-    @property
-    def requests(self) -> list[Request]:
-        """Every whole request that has come; raises Bad when there is anything else."""
-        return [one for data in self.heard for one in requests_in(bytes(data))[0]]
-
-    @property
-    def left_over(self) -> list[bytes]:
-        """What came and is not a whole request, where more may come."""
-        is_open = [data for data in self.heard if not any(data is ended for ended in self.left)]
-        return [rest for data in is_open if (rest := requests_in(bytes(data))[1])]
+        self.requests: list[Request] = []
+        self.bad: list[bytes] = []
+        self.unfinished: dict[asyncio.StreamWriter, bytes] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer every request with the line that it began with."""
-        self._writers.append(writer)
-        data = bytearray()
-        self.heard.append(data)
-        answered = 0
-        with contextlib.suppress(ConnectionError, Bad):
+        data = b""
+        try:
             while piece := await reader.read(1 << 16):
-                data += piece
-                requests = requests_in(bytes(data))[0]
-                for one in requests[answered:]:
+                self.unfinished[writer] = data + piece
+                found, data = requests_in(data + piece)
+                self.unfinished[writer] = data
+                self.requests += found
+                for one in found:
                     said = one.method + b" " + one.target
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n")
                     writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(said), said))
-                answered = len(requests)
-        self.left.append(data)
+        except Bad:
+            self.bad.append(self.unfinished[writer])
+        except ConnectionError:
+            pass
+        self.unfinished.pop(writer, None)
         writer.close()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing came, or is there, but whole requests."""
+        return not self.bad and not any(self.unfinished.values())
 
     def close(self) -> None:
         """End every connection."""
-        for writer in self._writers:
+        for writer in self.unfinished:
             writer.close()
 
 

@@ -255,7 +255,7 @@ async def received_of(app: App, upstream: Recorder, data: bytes) -> list[Request
     assert all(said(received).count(one) <= want.count(one) for one in said(received))
     assert all(one.values(b"host") == [urlsplit(upstream.url).netloc.encode()] for one in received)
     assert (await own_answer(app, b"mine")).endswith(b"\r\n\r\nGET /v1/mine")
-    await eventually(lambda: not upstream.left_over)
+    await eventually(lambda: upstream.is_clean)
     return received
 
 
@@ -316,6 +316,6 @@ def test_no_mutation_smuggles_anything(cases: list[tuple[bytes, list[Change]]]) 
             received = said(upstream.requests)
             assert all(received.count(one) <= want.count(one) for one in received)
             assert (await own_answer(app, b"mine")).endswith(b"\r\n\r\nGET /v1/mine")
-            await eventually(lambda: not upstream.left_over)
+            await eventually(lambda: upstream.is_clean)
 
     asyncio.run(play())
