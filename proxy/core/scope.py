@@ -44,6 +44,9 @@ _HINTS = (
     "x-litellm-session-id",
 )
 
+_NOT_LET_IN = frozenset({401, 403})
+_SUCCESS = 2  # the first digit of a status
+
 # RFC 9110, section 5.6.2.
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CLAIM = re.compile(r"[!-*\--~]+")  # text without spaces, commas and "+"
@@ -133,9 +136,6 @@ class Scoping:
     is passed on without a word of what was found. All that is left is the time it took, and a
     place among the tenant's exchanges. So upstream must check tokens, and before it looks at
     bodies: one that answers anybody, or quotes a body back to strangers, tells the forger.
-
-    Attributes:
-        trusts_tokens: Whether a scope may stand on what a token says that nobody has checked yet.
     """
 
     def __init__(self, upstream: str, secret: str, parts: Parts = CREDENTIAL) -> None:
@@ -148,7 +148,6 @@ class Scoping:
             parts: What tells tenants apart.
         """
         self._parts = parts
-        self.trusts_tokens = bool(parts.claims)
         self._blank = blake2b(digest_size=16, key=sha256(secret.encode()).digest())
         self._blank.update(_sized([upstream.encode("utf-8", "surrogateescape")]))
         self._credentials = _CREDENTIALS if parts.credential or parts.claims else ()
@@ -192,6 +191,12 @@ class Scoping:
         state = self._blank.copy()
         state.update(_sized(said))
         return state.digest()
+
+    def tells(self, status: int) -> bool:
+        """Tell whether an answer of this status may say what was found: was the caller let in?"""
+        if status in _NOT_LET_IN:
+            return False
+        return status // 100 == _SUCCESS or not self._parts.claims
 
 
 def _sized(said: list[bytes]) -> bytes:

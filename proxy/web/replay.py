@@ -39,8 +39,6 @@ __all__ = ["Prepared", "Replay", "ReplaySettings"]
 
 # Faults that are the model's own, and so are expected of it from then on.
 _OF_MODEL = frozenset({Fault.INCLUDE, Fault.NO_REASONING_MODEL})
-_NOT_LET_IN = frozenset({401, 403})
-_SUCCESS = 2  # the first digit
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +102,8 @@ class Replay:
         exchange.account = account_of(headers)
 
     def may_tell(self, status: int) -> bool:
-        """Tell whether a client may learn what was found: not unless upstream has let it in."""
-        if status in _NOT_LET_IN:
-            return False
-        return status // 100 == _SUCCESS or not self._settings.scoping.trusts_tokens
+        """Tell whether an answer of this status may say what was done."""
+        return self._settings.scoping.tells(status)
 
     async def prepare(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str]

@@ -242,6 +242,22 @@ def test_a_trusted_header_is_there_once_or_there_is_no_scope(
     assert scope_of(given, URL, "s", "header:x-tenant-id") is None
 
 
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("credential", [200, 204, 400, 404, 429, 500]),
+        ("header:x-tenant-id", [200, 204, 400, 404, 429, 500]),
+        (CLAIMS, [200, 204]),
+        (f"{CLAIMS},header:x-tenant-id", [200, 204]),
+    ],
+)
+def test_who_is_not_let_in_is_told_nothing(written: str, told: list[int]) -> None:
+    """Where claims count, who is let in is known by a success alone."""
+    scoping = Scoping(URL, "s", read_parts(written))
+
+    assert [s for s in (200, 204, 400, 401, 403, 404, 429, 500) if scoping.tells(s)] == told
+
+
 TOKENS = {bearer(tid=t, oid=o)["authorization"]: (t, o) for t in "ab" for o in "ab"}
 ways = st.sampled_from(["credential", CLAIMS, "claims:oid", "header:a", "header:a,credential"])
 heads = st.fixed_dictionaries(
