@@ -20,6 +20,8 @@ USAGE_ERROR = 2
 
 EPILOG = """\
 A flag wins over its environment variable, that over the file of --config, that over the default.
+A secret may be in a file that REPLAY_<NAME>_FILE names, such as REPLAY_SCOPE_SECRET_FILE; so may
+store_url and upstream_proxy, as they may hold a password.
 config/replay.yaml shows every setting with its unit, default and hazard.
 """
 

@@ -45,28 +45,41 @@ def test_serve_runs_with_the_defaults(served: list[Settings]) -> None:
     assert served == [Settings()]
 
 
+# A value besides the default for each setting that a number will not do for; and what it needs.
+OTHER = {
+    "upstream_url": "http://localhost:1",
+    "upstream_profile": "azure",
+    "upstream_proxy": "http://localhost:3128",
+    "listen": "127.0.0.1:0",
+    "admin_listen": "127.0.0.1:0",
+    "store_url": "redis://localhost",
+    "mode": "off",
+    "anchors": "tool_calls",
+    "include": "never",
+    "heal": "off",
+    "repairs": "none",
+    "scope_from": "header:x-tenant-id",
+    "log_format": "json",
+    "log_level": "error",
+    **dict.fromkeys(["upstream_ca_file", "tls_cert_file", "tls_key_file"], __file__),
+    "store_password_file": __file__,
+}
+NEEDED = {
+    "workers": ["store_url"],
+    "tls_cert_file": ["tls_key_file"],
+    "tls_key_file": ["tls_cert_file"],
+}
+
+
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_has_a_flag(served: list[Settings], name: str) -> None:
     """The flags come from Settings: one for each, in kebab-case."""
-    other = {
-        "upstream_url": "http://localhost:1",
-        "upstream_profile": "azure",
-        "listen": "127.0.0.1:0",
-        "admin_listen": "127.0.0.1:0",
-        "store_url": "redis://localhost",
-        "mode": "off",
-        "anchors": "tool_calls",
-        "include": "never",
-        "heal": "off",
-        "repairs": "none",
-        "scope_secret": SECRET,
-        "log_format": "json",
-        "log_level": "error",
-    }.get(name, "17")
+    given = [name, *NEEDED.get(name, [])]
+    flags = [word for each in given for word in (flag_of(each), OTHER.get(each, "17"))]
 
-    assert cli.main(["serve", flag_of(name), other]) == 0
-    assert served[0].model_fields_set == {name}
-    assert served[0] != Settings()
+    assert cli.main(["serve", *flags]) == 0
+    assert served[0].model_fields_set == set(given)
+    assert getattr(served[0], name) != getattr(Settings(), name)
 
 
 def test_flags_win_over_environment_over_file(
@@ -175,6 +188,24 @@ def test_a_faulty_environment_stops_the_start(
     assert served == []
 
 
+@pytest.mark.parametrize("command", ["serve", "check"])
+def test_a_secret_may_be_in_a_file(
+    command: str, served: list[Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Docker and Kubernetes hand them out; `serve` and `check` read them alike."""
+
+    async def check(settings: Settings, _: str) -> int:
+        served.append(settings)
+        return 0
+
+    monkeypatch.setattr(cli, "check", check)
+    (tmp_path / "secret").write_text(SECRET + "\n")
+    monkeypatch.setenv("REPLAY_SCOPE_SECRET_FILE", str(tmp_path / "secret"))
+
+    assert cli.main([command]) == 0
+    assert served[0].scope_secret.get_secret_value() == SECRET
+
+
 def test_check_gets_the_key_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     """The key for the upstream comes from OPENAI_API_KEY and is no setting."""
     got: list[tuple[Settings, str]] = []
@@ -228,6 +259,7 @@ def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     for name in Settings.model_fields:
         assert flag_of(name) in text
         assert f"REPLAY_{name.upper()}" in text
+    assert "REPLAY_SCOPE_SECRET_FILE" in text
 
 
 def test_runs_as_a_module(

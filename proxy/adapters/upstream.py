@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
 from aiohttp import hdrs
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -26,6 +28,8 @@ __all__ = [
 # Large enough for what real answers carry; a larger head is an error of the upstream's.
 HEAD_MAX_BYTES = 64 * 1024
 READ_BUFFER_BYTES = 64 * 1024
+# So many connections in a row that are not silent: the upstream speaks no HTTP.
+UNASKED_MAX = 1000
 
 # A body of more than this is not written in one piece, which would hold up everybody else.
 ONE_PIECE_BYTES = 1024 * 1024
@@ -49,6 +53,29 @@ class UpstreamError(Exception):
         self.setting = setting
 
 
+class _Connector(aiohttp.TCPConnector):
+    """A pool that gives out no connection on which something came that nobody asked for."""
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 (the signature is aiohttp's)
+    ) -> Connection:
+        """
+        Return a connection that is silent: aiohttp looks at that only when it takes one back.
+
+        What came since (a 408 before it is closed, what a broken answer left behind, or what was
+        smuggled into it) would be read as the answer to the next request, whoever's that is.
+        """
+        for _ in range(UNASKED_MAX):
+            connection = await super().connect(req, traces, timeout)
+            if connection.protocol is None or not connection.protocol.should_close:
+                return connection
+            connection.close()
+        raise aiohttp.ClientConnectionError("it talks without being asked")
+
+
 class Upstream:
     """
     A pool of connections to wherever requests go.
@@ -70,7 +97,7 @@ class Upstream:
             sock_connect=patience.connect_s,
             sock_read=patience.first_byte_s,  # until the head is there
         )
-        self._connector = aiohttp.TCPConnector(limit=0, ssl=egress.tls)
+        self._connector = _Connector(limit=0, ssl=egress.tls)
         self._session = aiohttp.ClientSession(
             connector=self._connector,
             # A jar would send one tenant's cookies with the next one's request.

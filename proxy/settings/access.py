@@ -20,8 +20,8 @@ class AccessSettings(BaseModel):
         default="credential",
         description="What tells tenants apart, by comma: credential (the credential headers), "
         "claims:NAME+NAME (those claims of a JWT instead of the whole of it, so that its renewal "
-        "loses nothing), header:NAME (a header that whoever stands in front sets, and clients "
-        "cannot).",
+        "loses nothing; its signature is upstream's to check, which must refuse strangers), "
+        "header:NAME (a header that whoever stands in front sets, and clients cannot).",
     )
     admin_listen: Listen = Field(
         default="127.0.0.1:9090",

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from proxy import addresses
 from proxy.core.heal.repair import Repair
+from proxy.core.scope import read_parts
 from proxy.key_ring import parse_keys
 
 __all__ = [
@@ -51,6 +52,12 @@ def _repairs(written: str) -> str:
     return ",".join(names)
 
 
+def _scope_from(written: str) -> str:
+    """Take what tells tenants apart."""
+    read_parts(written)
+    return written
+
+
 def _file(path: str) -> str:
     """Take the path of a file that can be read, or none."""
     if path:
@@ -69,7 +76,7 @@ StoreUrl = Annotated[str, AfterValidator(addresses.store_url)]
 Listen = Annotated[str, AfterValidator(addresses.listen)]
 RepairNames = Annotated[str, AfterValidator(_repairs)]
 Prefix = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
-ScopeFrom = Annotated[str, Field(min_length=1)]
+ScopeFrom = Annotated[str, AfterValidator(_scope_from)]
 File = Annotated[str, AfterValidator(_file)]
 Secret = Annotated[SecretStr, AfterValidator(_utf8)]
 EncryptionKeys = Annotated[SecretStr, AfterValidator(_keys)]

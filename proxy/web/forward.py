@@ -30,6 +30,7 @@ from proxy.web.refusals import tenant_busy, too_busy, too_long
 from proxy.web.replay import Replay
 from proxy.web.routes import Route, route_of
 from proxy.web.tunnel import tunnel
+from proxy.web.wellformed import Malformed
 
 __all__ = ["Forward"]
 
@@ -97,7 +98,10 @@ class Forward:
                 return await self._run_in_time(exchange, request, path)
         except ProxyError as error:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
-            return self._refusal(error.fault)
+            refused = self._refusal(error.fault)
+            if isinstance(error, Malformed):
+                refused.force_close()
+            return refused
         except ConnectionResetError:
             raise  # the client has left, or is cut off
         except Exception as error:
@@ -258,7 +262,7 @@ class Forward:
         reader: Reader | None = None
         if self._replay is not None and exchange.route != Route.OTHER:
             reader = self._reader(self._replay, exchange, response)
-            if exchange.route in Route.REPLAYED:
+            if exchange.route in Route.REPLAYED and self._replay.may_tell(response.status):
                 downstream.headers[MARK] = mark(exchange, is_shadow=self._replay.is_shadow)
         if self.is_leaving:
             downstream.force_close()  # the next request of this client is for another replica

@@ -16,11 +16,11 @@ from proxy.adapters.upstream import Body
 from proxy.core.coding import TooLarge, Undecodable, decode, is_encoded
 from proxy.core.headers import Headers, asking_for_identity, for_upstream, without
 from proxy.web.bodies import Incoming, Room
-from proxy.web.errors import BAD_TARGET, ProxyError
 from proxy.web.exchange import Exchange, Limits
 from proxy.web.handshake import for_handshake
 from proxy.web.replay import Prepared, Replay
 from proxy.web.routes import Route
+from proxy.web.wellformed import require_well_formed
 
 __all__ = ["Intake", "Outgoing", "headers_of"]
 
@@ -104,6 +104,7 @@ class Intake:
         Raises:
             ProxyError: It cannot be forwarded at all.
         """
+        require_well_formed(request)
         url = self._url(request.raw_path)
         incoming.check()
         expects = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
@@ -133,9 +134,11 @@ class Intake:
         return self._replay is not None and path.endswith("/responses")
 
     def _url(self, target: str) -> str:
-        """Map a request target: `/v1` is the upstream's URL, any other path is its origin's."""
-        if not target.startswith("/"):
-            raise ProxyError(BAD_TARGET)
+        """
+        Map a request target, a path: `/v1` is the upstream's URL, any other is its origin's.
+
+        Whatever a path says, it stands behind an authority and a slash, and cannot change it.
+        """
         if target == "/v1" or target.startswith(("/v1/", "/v1?")):
             return self._upstream_url + target[3:]
         return self.origin + target

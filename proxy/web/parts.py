@@ -21,12 +21,12 @@ from proxy.adapters.upstream import Upstream
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Anchors
 from proxy.core.profiles import Profile, profile_of
-from proxy.core.scope import scope_of
+from proxy.core.scope import Scoping, read_parts
 from proxy.key_ring import parse_keys
 from proxy.settings import Settings
 from proxy.store_urls import read_store_url
 from proxy.web.connection import ConnectionLimits
-from proxy.web.exchange import Limits, TenantOf
+from proxy.web.exchange import Limits
 from proxy.web.replay import Replay, ReplaySettings
 from proxy.web.tls import Certificate
 
@@ -37,6 +37,7 @@ __all__ = [
     "limits",
     "profile",
     "replay",
+    "scoping",
     "tls",
     "upstream",
 ]
@@ -75,7 +76,7 @@ def limits(settings: Settings) -> Limits:
         body_max_bytes=settings.body_max_bytes,
         max_exchanges=settings.max_exchanges,
         tenant_max_exchanges=settings.tenant_max_exchanges,
-        tenant_of=_tenant_of(settings),
+        tenant_of=scoping(settings).of,
         client_timeout_s=settings.client_timeout_s,
         total_timeout_s=settings.total_timeout_s,
     )
@@ -109,17 +110,16 @@ def tls(settings: Settings, log: Log) -> ssl.SSLContext | None:
     return Certificate(settings.tls_cert_file, settings.tls_key_file, log).context
 
 
-def _tenant_of(settings: Settings) -> TenantOf:
-    """Return what tells tenants apart, in every mode."""
+def scoping(settings: Settings) -> Scoping:
+    """Return what tells tenants apart."""
     secret = settings.scope_secret.get_secret_value()
-    return lambda headers: scope_of(headers, settings.upstream_url, secret)
+    return Scoping(settings.upstream_url, secret, read_parts(settings.scope_from))
 
 
 def replay(settings: Settings, store: SafeStore) -> Replay:
     """Return what gives reasoning back."""
     plain = ReplaySettings(
-        upstream_url=settings.upstream_url,
-        scope_secret=settings.scope_secret.get_secret_value(),
+        scoping=scoping(settings),
         is_shadow=settings.mode == "shadow",
         anchors=Anchors(settings.anchors),
         profile=profile(settings),

@@ -28,7 +28,7 @@ from proxy.core.keys import (
 from proxy.core.models import family, is_known_not_to_reason
 from proxy.core.profiles import Profile
 from proxy.core.request import Request, read_request
-from proxy.core.scope import account_of, scope_of
+from proxy.core.scope import Scoping, account_of
 from proxy.core.spans import TooMany, Unspliceable
 from proxy.core.turns import Context, Turn, turn_id
 from proxy.web.exchange import Exchange
@@ -45,8 +45,7 @@ _OF_MODEL = frozenset({Fault.INCLUDE, Fault.NO_REASONING_MODEL})
 class ReplaySettings:
     """The settings that matter here, as plain values; units as in `proxy.settings`."""
 
-    upstream_url: str
-    scope_secret: str
+    scoping: Scoping
     is_shadow: bool
     anchors: Anchors
     profile: Profile
@@ -100,10 +99,13 @@ class Replay:
 
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
         """Find out whose exchange it is."""
-        settings = self._settings
-        exchange.scope = scope_of(headers, settings.upstream_url, settings.scope_secret)
+        exchange.scope = self._settings.scoping.of(headers)
         exchange.account = account_of(headers)
-        exchange.store_budget = Budget(settings.store_budget_s)
+        exchange.store_budget = Budget(self._settings.store_budget_s)
+
+    def may_tell(self, status: int) -> bool:
+        """Tell whether an answer of this status may say what was done."""
+        return self._settings.scoping.tells(status)
 
     async def prepare(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str]

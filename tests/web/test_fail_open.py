@@ -86,7 +86,7 @@ async def test_a_store_that_hangs_costs_an_exchange_its_budget() -> None:
 @pytest.mark.parametrize(
     ("name", "is_ours"),
     [
-        ("scope_of", True),
+        ("account_of", True),
         ("read_request", True),
         ("keys_of_request", True),
         ("recognise", True),
