@@ -16,7 +16,7 @@ from tests.adapters.stores import ALLOWED, link_to
 from tests.adapters.turns import SCOPE, asked, key, turn
 from tests.certificates import Certificates, certificates
 from tests.redis_groups import redis_sentinels
-from tests.redis_server import RedisServer, redis_server
+from tests.redis_server import RedisServer, redis_server, wait_until
 from tests.slow_line import slow_line
 
 BOUNDS = Bounds(ttl_s=1000, max_turns=100, max_bytes=1 << 20)
@@ -147,6 +147,51 @@ async def test_what_tls_needs_is_made_once_and_when_it_changes(
             server.start()
             await works(store)
             assert len(made) == 2
+
+
+async def test_sentinels_speak_tls_and_ask_for_passwords_of_their_own(
+    opens: Callable[..., RedisStore],
+) -> None:
+    """One password for them, another for the master, and one authority for all."""
+    with (
+        certificates() as made,
+        redis_server("requirepass right", tls=made) as master,
+        redis_server(
+            f"sentinel monitor main 127.0.0.1 {master.port} 1",
+            "sentinel auth-pass main right",
+            "requirepass theirs",
+            "tls-replication yes",
+            tls=made,
+            words=["--sentinel"],
+        ) as sentinel,
+    ):
+        place = f"rediss+sentinel://:right@127.0.0.1:{sentinel.port}/main"
+        trusted = f"ssl_ca_certs={made.ca_pem}"
+        await works(opens(f"{place}?{trusted}&sentinel_password=theirs"))
+        with pytest.raises(StoreError, match="no Sentinel names a master"):
+            await opens(f"{place}?{trusted}&sentinel_password=right").check()
+        with pytest.raises(StoreError, match="no Sentinel names a master"):
+            await opens(f"{place}?sentinel_password=theirs").check()
+
+
+async def test_a_cluster_speaks_tls(opens: Callable[..., RedisStore]) -> None:
+    """To every node, by the ports that they name for it."""
+    with (
+        certificates(asks_client=True) as made,
+        redis_server("cluster-enabled yes", "tls-cluster yes", tls=made) as node,
+    ):
+        node.do("CLUSTER", "ADDSLOTSRANGE", 0, 16_383)
+        wait_until(lambda: node.told("CLUSTER INFO")["cluster_state"] == "ok")
+        mine = f"ssl_certfile={made.client_pem}&ssl_keyfile={made.client_pem}"
+        url = f"rediss+cluster://127.0.0.1:{node.port}?ssl_ca_certs={made.ca_pem}&{mine}"
+        await works(opens(url))
+
+
+def test_the_readme_names_the_rights_that_are_enough() -> None:
+    """The contract is kept with these, and no others."""
+    assert f"on >… {ALLOWED}\n" in Path(__file__).parents[2].joinpath("README.md").read_text(
+        "utf-8"
+    )
 
 
 @pytest.mark.parametrize("protocol", ["2", "3"])
