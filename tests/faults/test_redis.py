@@ -91,7 +91,7 @@ async def test_a_fault_is_not_noticed_and_passes(kind: str, name: str) -> None:
         one.assert_quick(await one.converse(amid=lambda: fault.mends(store)))
         await one.resumes()
         await one.recovers()
-        one.assert_told(2)
+        one.assert_told(has_failed=True)
         if fault.keeps:
             await one.remembers()
 
@@ -124,7 +124,7 @@ async def test_what_passes_at_once_costs_nothing(passes: Callable[[Store], None]
             await one.resumes(at_once=True)
         assert given_back(await one.converse()) >= 3 * WHOLE[-1]
         assert one.operations("recall")["error"] == 0
-        one.assert_told(0)
+        one.assert_told(has_failed=False)
 
 
 async def test_all_is_deleted() -> None:
@@ -133,7 +133,7 @@ async def test_all_is_deleted() -> None:
         for _ in range(3):
             await one.converse(amid=lambda: store.does("FLUSHALL"))
             await one.resumes(at_once=True)
-        one.assert_told(0)
+        one.assert_told(has_failed=False)
 
 
 async def test_a_password_is_rotated(tmp_path: Path) -> None:
@@ -150,4 +150,4 @@ async def test_a_password_is_rotated(tmp_path: Path) -> None:
         file.write_text("new\n")
         await one.resumes()
         await one.recovers()
-        one.assert_told(1)
+        one.assert_told(has_failed=True)
