@@ -8,7 +8,7 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 
-from proxy.adapters.sockets import Stall
+from proxy.adapters.sockets import Stall, buffered_bytes
 
 __all__ = ["SWITCHED", "NotTaken", "Patience", "answers"]
 
@@ -66,7 +66,6 @@ class _Answer(aiohttp.ClientResponse):
         finally:
             if watch is not None:
                 watch.cancel()
-            self._request_writer = None
         if protocol is None:
             return self
         if self.status == SWITCHED and self.closed:
@@ -77,6 +76,16 @@ class _Answer(aiohttp.ClientResponse):
         if not self.closed and transport is not None and transport.is_reading():
             protocol.start_timeout()
         return self
+
+    def close(self) -> None:
+        """Close the connection; what upstream has not taken of the request is not kept for it."""
+        protocol = self.connection.protocol if self.connection is not None else None
+        transport = protocol.transport if protocol is not None else None
+        if protocol is None or transport is None or transport.is_closing():
+            pass  # whoever closes it sees to what is left
+        elif buffered_bytes(transport):
+            protocol.abort()
+        super().close()
 
     def _watch(self, protocol: ResponseHandler | None) -> "_Watch | None":
         writer = self._request_writer

@@ -7,7 +7,7 @@ import socket
 import struct
 import sys
 
-__all__ = ["Stall", "raise_file_limit"]
+__all__ = ["Stall", "buffered_bytes", "raise_file_limit"]
 
 # struct tcp_info of Linux: tcpi_bytes_acked, since 4.1. https://man7.org/linux/man-pages/man7/tcp.7.html
 _ACKED = struct.Struct("=Q")
@@ -28,6 +28,14 @@ def raise_file_limit() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
+def buffered_bytes(transport: asyncio.WriteTransport) -> int:
+    """Return how much waits for the other side in this process."""
+    try:
+        return transport.get_write_buffer_size()
+    except AttributeError:
+        return 0  # asyncio's TLS, closed twice: it sees to its own end
+
+
 class Stall:
     """
     Follows whether the other side of a connection takes what there is for it.
@@ -46,7 +54,7 @@ class Stall:
 
     def lasts_s(self, now_s: float) -> float:
         """Return since when it has taken nothing, as far as the calls of this can tell."""
-        left = self._transport.get_write_buffer_size()
+        left = buffered_bytes(self._transport)
         if not left:
             self._taken = None
             return 0.0

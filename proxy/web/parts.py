@@ -85,7 +85,7 @@ def connection_limits(settings: Settings, log: Log) -> ConnectionLimits:
     """Return the bounds on clients' connections, as far as there are files for so many."""
     most = settings.max_connections
     files = raise_file_limit()
-    if files is not None and most > (fits := max(1, (files - OTHER_FILES) // 2)):
+    if files is not None and most > (fits := (files - min(OTHER_FILES, files // 4)) // 2):
         hint = f"{files} open files are allowed, and each connection takes two; raise ulimit -n"
         log.warning("max_connections_lowered", max_connections=fits, wanted=most, hint=hint)
         most = fits

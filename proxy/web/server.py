@@ -7,6 +7,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from proxy.adapters.logs import Log
+from proxy.adapters.upstream import READ_BUFFER_BYTES
 from proxy.web.connection import Connection, ConnectionLimits, Gate
 from proxy.web.errors import spelled
 from proxy.web.forward import Forward
@@ -57,6 +58,7 @@ class Server(web.Server):
             auto_decompress=False,
             access_log=None,
             logger=silent,
+            read_bufsize=READ_BUFFER_BYTES,
         )
 
     def __call__(self) -> RequestHandler:

@@ -73,6 +73,17 @@ class Served:
             int(line.split()[1]) * 1024 for line in status.splitlines() if line[:6] == "VmHWM:"
         )
 
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    @property
+    def cpu_s(self) -> float:
+        """How long it has computed so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     async def end(self) -> None:
         """Kill it if it still runs."""
         with contextlib.suppress(ProcessLookupError):

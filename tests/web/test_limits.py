@@ -4,11 +4,17 @@ import asyncio
 import contextlib
 import gzip
 import json
+import resource
+import sys
 
 import pytest
 
+from proxy.adapters.logs import Log
+from proxy.settings import Settings
+from proxy.web.parts import connection_limits
 from tests.web.line import Answer, Broken, Line, line_to, request
-from tests.web.scripted import Script, cut, send, wait
+from tests.web.scripted import Script, cut, scripted, send, wait
+from tests.web.served import served
 from tests.web.sockets import tunnelled
 from tests.web.test_errors import assert_ours
 from tests.web.wire import ASK, END, as_json, chunk, stream_head, whole
@@ -73,6 +79,38 @@ async def test_who_is_turned_away_without_a_word_is_not_held() -> None:
                 await line.rest()
                 assert await line.is_closed()
         assert (await first.ask(GET)).status == 200
+
+
+@pytest.mark.parametrize(("files", "most"), [(100, 37), (1000, 404), (100_000, 4096), (None, 4096)])
+async def test_there_are_no_more_connections_than_files(
+    files: int | None,
+    most: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each takes two; where that makes them fewer than is set, it is said once."""
+    monkeypatch.setattr("proxy.web.parts.raise_file_limit", lambda: files)
+    assert connection_limits(Settings(), Log("info", "json")).max_connections == most
+    assert logged(capsys) == (["max_connections_lowered"] if most < 4096 else [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are set by Linux")
+async def test_files_that_run_out_hurt_nobody() -> None:
+    """Who finds none is closed at once, the process does not spin, and serves when there are."""
+    async with scripted() as upstream, served(upstream_url=upstream.url + "/v1") as proxy:
+        upstream.otherwise = OK
+        await proxy.started()
+        resource.prlimit(proxy.pid, resource.RLIMIT_NOFILE, (48, 48))
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(100):
+                await stack.enter_async_context(line_to(proxy.url))
+            await asyncio.sleep(0.2)
+            before_s = proxy.cpu_s
+            await asyncio.sleep(1)
+            assert proxy.cpu_s - before_s < 0.5
+        await asyncio.sleep(0.2)
+        async with line_to(proxy.url) as line:
+            assert (await line.ask(GET)).status == 200
 
 
 # --- exchanges ---
