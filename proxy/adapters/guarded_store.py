@@ -31,6 +31,9 @@ __all__ = ["Budget", "GuardedStore", "Saved"]
 AT_ONCE = 16
 # An operator may wait longer than an exchange.
 OPERATOR_WAITS_S = 10.0
+# What nothing is ever kept under.
+NOBODY = bytes(16)
+NOTHING = (Asked(0, [bytes(16)]),)
 
 _Got = TypeVar("_Got")
 
@@ -67,6 +70,7 @@ class GuardedStore:
         self._timeout_s = timeout_s
         self._trials = Trials(metrics, log, clock)
         self._clock = clock
+        self._allowed_s: float | None = None
         self._recalls = asyncio.Semaphore(AT_ONCE)
         self._recalling: set[asyncio.Task[Recalled | None]] = set()
         self._saves = SaveQueue(self._save, self._told, asyncio.Semaphore(AT_ONCE))
@@ -83,7 +87,8 @@ class GuardedStore:
         if how is Pass.SKIP:
             self._trials.count("recall", "skipped")
             return None
-        trial = Trial("recall", how, allowed_s=budget.whole_s)
+        self._allowed_s = budget.whole_s
+        trial = Trial("recall", how, self._allowed_s)
         is_whole = budget.left_s == budget.whole_s
         if how is Pass.PROBE:
             self._begin(trial, act)  # nobody waits to hear that the store is still away
@@ -149,6 +154,12 @@ class GuardedStore:
             await self.inner.check()
             return True
 
+        # Where it is time to try a recall again, this is what no client has to wait for.
+        if self._trials.breakers["recall"].ask() is Pass.PROBE:
+            trial = Trial("recall", Pass.PROBE, self._allowed_s)
+            await self._trials.run(
+                trial, lambda: self.inner.recall(NOBODY, NOTHING), self._timeout_s
+            )
         is_there = await self._trials.run(Trial("check"), check, self._timeout_s)
         # A store that answers a PING while it fails at its work is not well.
         return bool(is_there) and not self.is_degraded

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from proxy.adapters.memory_store import MemoryStore
 from proxy.adapters.store import Bounds
-from proxy.core.keys import Asked, Recalled, certain_keys_of_turn
+from proxy.core.keys import RESPONSE, Asked, Recalled, certain_keys_of_turn, key_of_turn
 from proxy.core.turns import Turn, decode_turn, encode_turn
 
 __all__ = ["Name", "Near"]
@@ -72,6 +72,16 @@ class Near:
         keys = (key for item in asked for key in item.certain)
         found = {conversation for key in keys for conversation in self._kept.leads_to(scope, key)}
         return {conversation for conversation in found if self.holds((scope, conversation))}
+
+    def beside(self, scope: bytes, asked: Sequence[Asked]) -> list[Asked]:
+        """Return what leads the store where it leads here, though it lacks what is asked for."""
+        beside: list[Asked] = []
+        for conversation in self.led_to(scope, asked):
+            held = self._held[scope, conversation]
+            kept = [this for this in self._kept.peek(scope, conversation) if this not in held.owed]
+            if held.owed and kept:
+                beside.append(Asked(RESPONSE, [key_of_turn(kept[-1])]))
+        return beside
 
     async def recall(self, scope: bytes, asked: Sequence[Asked]) -> Recalled:
         """Return what certain keys lead to; every other saying might be anybody's: crowded."""

@@ -27,7 +27,7 @@ every answer of the store, and is saved again with the conversation's next save 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from proxy.adapters.guarded_store import GuardedStore
 from proxy.adapters.metrics import Metrics
@@ -91,7 +91,10 @@ class RecentStore:
             self._metrics.near_recalls.labels("certain").inc()
             return await near.recall(scope, asked[:1])  # any of them leads to the same
         began = near.changes
-        found = await self._guarded.recall(scope, asked, budget)
+        asked_besides = [*asked, *near.beside(scope, asked)]
+        # Also what the store gets meanwhile: it may have looked before.
+        owed = self._owed(scope, near.led_to(scope, asked))
+        found = await self._guarded.recall(scope, asked_besides, budget)
         if found is None:
             return await self._without_store(scope, asked)
         came: defaultdict[bytes, list[Turn]] = defaultdict(list)
@@ -103,11 +106,8 @@ class RecentStore:
         if not found.crowded:
             for conversation in led_to - came.keys():  # the store has nothing of it any more
                 await near.take((scope, conversation), [], began)
-        owed = {
-            turn.id: turn
-            for conversation in led_to | came.keys()
-            for turn in near.owed((scope, conversation))
-        }
+        owed = {this: turn for this, turn in owed.items() if turn.conversation in led_to}
+        owed |= self._owed(scope, led_to | came.keys())
         if not owed:
             return found
         kept = (turn for turn in found.turns if turn.id not in owed)
@@ -142,6 +142,10 @@ class RecentStore:
     async def close(self) -> None:
         """As `SafeStore.close`."""
         await self._guarded.close()
+
+    def _owed(self, scope: bytes, conversations: Iterable[bytes]) -> dict[bytes, Turn]:
+        turns = (turn for one in conversations for turn in self._near.owed((scope, one)))
+        return {turn.id: turn for turn in turns}
 
     async def _without_store(self, scope: bytes, asked: Sequence[Asked]) -> Recalled | None:
         """Answer by what is certain alone: who else may have said the rest is not known."""

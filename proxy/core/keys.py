@@ -21,6 +21,7 @@ __all__ = [
     "certain_keys_of_turn",
     "choose",
     "key_of_response",
+    "key_of_turn",
     "keys_of_name",
     "keys_of_request",
     "keys_of_turn",
@@ -79,10 +80,11 @@ class Recalled(NamedTuple):
 
 def key_of_response(response_id: str) -> Key:
     """Return the key under which a response's conversation is found."""
-    return _key_of_turn(turn_id(response_id))
+    return key_of_turn(turn_id(response_id))
 
 
-def _key_of_turn(this: bytes) -> Key:
+def key_of_turn(this: bytes) -> Key:
+    """Return the key under which a turn's conversation is found, by the turn's id."""
     return digest(b"r", this)
 
 
@@ -93,7 +95,7 @@ def keys_of_name(name: str) -> list[Key]:
 
 def keys_of_turn(turn: Turn) -> list[Key]:
     """Return every key that shall lead to a turn's conversation."""
-    keys = [_key_of_turn(turn.id)]
+    keys = [key_of_turn(turn.id)]
     for item in turn.items:
         for part in item.run:
             keys += _certain(part.id, "", "")
@@ -104,7 +106,7 @@ def keys_of_turn(turn: Turn) -> list[Key]:
 
 def certain_keys_of_turn(turn: Turn) -> list[Key]:
     """Return those of a turn's keys that one item alone has, or the turn itself."""
-    keys = [_key_of_turn(turn.id)]
+    keys = [key_of_turn(turn.id)]
     for item in turn.items:
         for part in item.run:
             keys += _certain(part.id, "", "")
