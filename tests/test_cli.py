@@ -207,6 +207,15 @@ def test_a_secret_may_be_in_a_file(
     assert served[0].scope_secret.get_secret_value() == SECRET
 
 
+def test_workers_need_a_store_that_they_share(capsys: pytest.CaptureFixture[str]) -> None:
+    """memory:// is each process's own; the complaint names the ways out."""
+    assert cli.main(["serve", "--workers", "2"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("workers: 2 processes cannot share memory://")
+    assert "sqlite://" in line
+    assert "redis://" in line
+
+
 def test_check_gets_the_key_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     """The key for the upstream comes from OPENAI_API_KEY and is no setting."""
     got: list[tuple[Settings, str]] = []

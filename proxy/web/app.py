@@ -67,6 +67,7 @@ class App:
         self._server = Server(self.forward, connection_limits(settings, self.log), self.log)
         self._clients = Port(web.ServerRunner(self._server, shutdown_timeout=CUT_OFF_S))
         self._operators: Port | None = None
+        self._has_started = False
 
     async def start(self) -> Self:
         """
@@ -81,12 +82,14 @@ class App:
         )
         self.url = self._clients.url
         if self._is_worker:
+            self._has_started = True
             return self
         conversations = Conversations(self.store, access(settings), _nobody_else)
         admin = admin_app(self.metrics.exposition, self.store, self._readiness, conversations)
         self._operators = Port(admin_runner(admin))
         await self._operators.open(settings.admin_listen)
         self.admin_url = self._operators.url
+        self._has_started = True
         announce(settings, self.log, self.store, self.url, self.admin_url)
         return self
 
@@ -120,7 +123,8 @@ class App:
         await self.store.close()
         if self._operators is not None:
             await self._operators.close()
-        (self.log.warning if cut_off else self.log.info)("stopped", cut_off=cut_off)
+        if self._has_started:
+            (self.log.warning if cut_off else self.log.info)("stopped", cut_off=cut_off)
 
 
 async def _nobody_else(_scope: bytes, _conversation: bytes) -> None:

@@ -239,13 +239,15 @@ class Workers:
             del self._running[number]
             self._metrics.forget_gauges(number)
             self._change()
-            if self._drain:
-                return
-            if not self._has_served:
+            if not (self._has_served or self._drain):
                 self._fail(worker.failure or f"worker {number} ended with exit code {code}")
                 return
-            tell = self._log.warning if code else self._log.info
-            tell("worker_ended", number=number, pid=worker.pid, exit_code=code)
+            if code or not self._drain:
+                tell = self._log.warning if code else self._log.info
+                reason = worker.failure or None
+                tell("worker_ended", number=number, pid=worker.pid, exit_code=code, reason=reason)
+            if self._drain:
+                return
             self._metrics.restarts.inc()
             if time.monotonic() - began > PAUSE_MAX_S:
                 pause_s = PAUSE_S

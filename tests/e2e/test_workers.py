@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from proxy.standin import StandIn
+from tests.certificates import certificates
 from tests.e2e.agent import Agent
 from tests.e2e.witness import assert_restored
 from tests.redis_server import RedisServer
@@ -23,17 +25,17 @@ from tests.web.test_app import refused
 from tests.web.wire import END, chunk, stream_head, whole
 
 GET = request("GET", "/v1/files/f/content")
-SOON_S = 20.0
+SOON_S = 60.0  # a busy machine takes its time
 
 
 @contextlib.asynccontextmanager
 async def several(
-    upstream_url: str, redis: RedisServer, **more: object
+    upstream_url: str, store_url: str, **more: object
 ) -> AsyncIterator[tuple[Served, set[int]]]:
     """Run two workers; gives their parent, and the pids of all that it started."""
     given: dict[str, object] = {
         "upstream_url": upstream_url,
-        "store_url": redis.url,
+        "store_url": store_url,
         "store_budget_ms": 5000,
         "scope_secret": "one for all",
         "workers": 2,
@@ -112,14 +114,16 @@ async def becomes(parent: Served, sample: str, value: float) -> bool:
     return False
 
 
+@pytest.mark.parametrize("kind", ["redis", "sqlite"])
 async def test_one_port_one_conversation_and_one_set_of_metrics(
-    shared_redis: RedisServer,
+    kind: str, shared_redis: RedisServer, tmp_path: Path
 ) -> None:
     """Whichever worker answers, reasoning is there; what each counts is added up."""
     standin = StandIn("chain", "strict")
+    store_url = shared_redis.url if kind == "redis" else f"sqlite://{tmp_path}/kept.db"
     async with (
         standin,
-        several(standin.base_url, shared_redis) as (parent, _),
+        several(standin.base_url, store_url) as (parent, _),
         Agent("", keeps="no-ids") as agent,
     ):
         assert await state(parent) == (
@@ -154,7 +158,7 @@ async def test_one_is_killed_and_only_what_it_did_is_lost(shared_redis: RedisSer
     """The other goes on, a new one comes, and no counter goes back."""
     async with (
         scripted() as upstream,
-        several(upstream.url, shared_redis) as (parent, _),
+        several(upstream.url, shared_redis.url) as (parent, _),
         contextlib.AsyncExitStack() as lines,
     ):
         script = [send(stream_head() + chunk(b"1")), wait(), send(chunk(b"2") + END)]
@@ -191,7 +195,10 @@ async def test_one_is_killed_and_only_what_it_did_is_lost(shared_redis: RedisSer
 
 async def test_a_drain_waits_for_what_runs_in_any_of_them(shared_redis: RedisServer) -> None:
     """One signal to the parent; a stream ends whole, and then all of them have ended with 0."""
-    async with scripted() as upstream, several(upstream.url, shared_redis) as (parent, children):
+    async with (
+        scripted() as upstream,
+        several(upstream.url, shared_redis.url) as (parent, children),
+    ):
         script = Script([send(stream_head() + chunk(b"1")), wait(), send(chunk(b"2") + END)])
         upstream.plays(script)
         async with line_to(parent.url) as line:
@@ -214,7 +221,7 @@ async def test_a_second_signal_ends_all_at_once(number: int, shared_redis: Redis
     """Whoever asks twice does not want to wait, and wants nothing to be left."""
     async with (
         scripted() as upstream,
-        several(upstream.url, shared_redis, drain_grace_s=60) as (parent, children),
+        several(upstream.url, shared_redis.url, drain_grace_s=60) as (parent, children),
         line_to(parent.url) as line,
     ):
         upstream.plays(Script([send(stream_head() + chunk(b"1")), wait()]))
@@ -229,7 +236,10 @@ async def test_a_second_signal_ends_all_at_once(number: int, shared_redis: Redis
 
 async def test_workers_do_not_outlive_their_parent(shared_redis: RedisServer) -> None:
     """Killed without a word, it leaves nothing: what runs ends whole, and nothing new begins."""
-    async with scripted() as upstream, several(upstream.url, shared_redis) as (parent, children):
+    async with (
+        scripted() as upstream,
+        several(upstream.url, shared_redis.url) as (parent, children),
+    ):
         script = Script([send(stream_head() + chunk(b"1")), wait(), send(chunk(b"2") + END)])
         upstream.plays(script)
         async with line_to(parent.url) as line:
@@ -258,6 +268,43 @@ def metrics_of(pids: Collection[int]) -> set[Path]:
     return found
 
 
+async def test_all_of_them_serve_tls(shared_redis: RedisServer) -> None:
+    """Each has read the certificate for itself; a later one does so when it starts."""
+    with certificates() as made:
+        pair = {"tls_cert_file": made.server_pem, "tls_key_file": made.server_pem}
+        context = ssl.create_default_context(cafile=made.ca_pem)
+        async with (
+            scripted() as upstream,
+            several(upstream.url, shared_redis.url, **pair) as (parent, _),
+        ):
+            assert parent.url.startswith("https://127.0.0.1:")
+            port = int(parent.url.rpartition(":")[2])
+            upstream.answers(*[whole(b"{}")] * 8)
+            for _ in range(8):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+                writer.write(GET)
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+                writer.close()
+
+
+async def test_a_fault_in_a_worker_ends_the_start(
+    shared_redis: RedisServer, tmp_path: Path
+) -> None:
+    """One line for all of them, which says what it is."""
+    file = tmp_path / "no.pem"
+    file.write_text("no certificate")
+    code, log = await ended_at_start(
+        workers=2,
+        store_url=shared_redis.url,
+        scope_secret="s",
+        tls_cert_file=file,
+        tls_key_file=file,
+    )
+    (line,) = log
+    assert (code, line["event"], line["level"]) == (1, "cannot_start", "error")
+    assert "no.pem" in line["reason"]
+
+
 async def ended_at_start(**settings: Any) -> tuple[int, list[dict[str, Any]]]:
     """Start one that cannot; give its exit code and what it logged."""
     async with served(**settings) as proxy:
@@ -284,7 +331,7 @@ async def test_what_is_deleted_is_forgotten_by_all(shared_redis: RedisServer) ->
     standin = StandIn("chain", "normal")
     async with (
         standin,
-        several(standin.base_url, shared_redis, admin_token="t0p") as (parent, _),
+        several(standin.base_url, shared_redis.url, admin_token="t0p") as (parent, _),
         Agent("", keeps="no-ids") as agent,
     ):
         agent.say("Where does it rain today?")

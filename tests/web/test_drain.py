@@ -49,7 +49,7 @@ async def readiness(proxy: Served) -> tuple[int, str]:
 
 async def until_not_ready(proxy: Served) -> None:
     """Wait until a signal has arrived."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while await readiness(proxy) != (503, "draining"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

