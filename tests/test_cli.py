@@ -168,7 +168,8 @@ def test_a_faulty_environment_stops_the_start(
     assert cli.main(["serve"]) == 2
     assert capsys.readouterr().err == (
         'REPLAY_STORE_URL: "foo://x": unknown scheme "foo"; '
-        "use memory://, redis://, rediss:// or unix://\n"
+        "use memory://, sqlite:///path, redis://, rediss://, unix:///path, redis+sentinel:// or "
+        "redis+cluster://\n"
     )
     assert served == []
 

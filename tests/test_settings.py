@@ -80,7 +80,7 @@ def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        pytest.param("store_url", "foo://x", 'unknown scheme "foo"; use memory://, redis://, rediss:// or unix://', id="scheme"),  # noqa: E501
+        pytest.param("store_url", "foo://x", 'unknown scheme "foo"; use memory://, sqlite:///path, redis://, rediss://, unix:///path, redis+sentinel:// or redis+cluster://', id="scheme"),  # noqa: E501
         pytest.param("listen", "8080", "not host:port; use 127.0.0.1:8080, 0.0.0.0:8080 (every interface) or [::1]:8080", id="listen"),  # noqa: E501
         pytest.param("mode", "maybe", "should be 'on', 'shadow' or 'off'; the default is on", id="word"),  # noqa: E501
         pytest.param("ttl_s", "", "should be a valid integer, unable to parse string as an integer; the default is 604800", id="empty"),  # noqa: E501

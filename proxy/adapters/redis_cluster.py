@@ -21,6 +21,7 @@ from redis.exceptions import (
     ConnectionError,  # noqa: A004 - redis-py's
     MovedError,
     RedisError,
+    ResponseError,
     SlotNotCoveredError,
 )
 
@@ -56,6 +57,7 @@ class Cluster:
         self._keeper: list[Node | None] = []  # by slot; [] until it is known
         self._looking: asyncio.Task[Exception | None] | None = None
         self._looked_at = float("-inf")
+        self._is_closed = False
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         """As `Link.run`; commands for different nodes run side by side."""
@@ -90,8 +92,10 @@ class Cluster:
     async def get_all(self, names: Sequence[str]) -> list[Any]:
         """As `Link.get_all`; names lie in different slots, so each is a command."""
         answers = await self.run([("GET", name) for name in names])
-        for answer in answers:
-            if isinstance(answer, Exception):
+        for n, answer in enumerate(answers):
+            if isinstance(answer, ResponseError) and str(answer).startswith("WRONGTYPE"):
+                answers[n] = None  # as MGET has it
+            elif isinstance(answer, Exception):
                 raise answer
         return answers
 
@@ -122,6 +126,7 @@ class Cluster:
 
     async def close(self) -> None:
         """As `Link.close`."""
+        self._is_closed = True
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
@@ -189,7 +194,8 @@ class Cluster:
 
     def _doubt(self) -> None:
         """Look again, soon; nobody waits for that."""
-        if self._looking is None or self._looking.done():
+        is_looking = self._looking is not None and not self._looking.done()
+        if not is_looking and not self._is_closed:
             wait_s = self._looked_at + LOOK_AGAIN_S - time.monotonic()
             self._looking = asyncio.create_task(self._look(delay_s=max(0.0, wait_s)))
 

@@ -109,7 +109,7 @@ class SqliteFile:
             self.close()  # deleted or replaced: what is written to the old one is lost
         if self._open is None:
             # For its owner alone: sqlite gives its other two files the same rights.
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
             self._identity = _identity(self._path)
             self._open = sqlite3.connect(
                 self._path, timeout=self._busy_s, isolation_level=None, cached_statements=64

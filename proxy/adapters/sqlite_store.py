@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from proxy.adapters.codec import Codec, Plain
 from proxy.adapters.sqlite_file import SqliteFile, transaction
-from proxy.adapters.store import CONVERSATIONS_PER_KEY, Bounds, Kept, Page, StoreError
+from proxy.adapters.sqlite_rows import DROPPED_AT_ONCE, drop_expired, lead, put, row_of
+from proxy.adapters.store import Bounds, Kept, Page, StoreError
 from proxy.core.keys import Asked, Recalled, choose
 from proxy.core.turns import Turn
 
@@ -24,8 +25,8 @@ T = TypeVar("T")
 
 # A later expiry is written down when it is later by a hundredth of the TTL, or by this.
 NOTICED_S = 60.0
-# So many conversations go at once, expired or for want of room: small steps, at each save.
-DROPPED_AT_ONCE = 8
+# While so many uses wait to be noted, as they may while the file is locked, others go unnoted.
+NOTED_AT_ONCE = 1000
 
 
 class SqliteStore:
@@ -58,6 +59,7 @@ class SqliteStore:
         self._codec = codec or Plain()
         self._read_file = SqliteFile(path, timeout_s / 2)
         self._write_file = SqliteFile(path, timeout_s / 2)
+        self._noting: set[int] = set()  # rows whose use is about to be noted
         self._reader = ThreadPoolExecutor(1, "sqlite-reader")
         self._writer = ThreadPoolExecutor(1, "sqlite-writer")
 
@@ -73,10 +75,12 @@ class SqliteStore:
                 return self._recall(db, scope, asked, keys, now)
 
         recalled, used = await self._reads(read)
-        if used:
+        used = [row for row in used if row not in self._noting]
+        if used and len(self._noting) < NOTED_AT_ONCE:
             # Nobody waits for that, and where it fails they expire a little earlier.
+            self._noting.update(used)
             with contextlib.suppress(RuntimeError):  # closed meanwhile
-                self._writer.submit(self._touch, used, now)
+                self._writer.submit(self._note, used, now)
         return recalled
 
     async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
@@ -86,12 +90,12 @@ class SqliteStore:
 
         def write(db: sqlite3.Connection) -> None:
             with transaction(db):
-                _drop_expired(db, now)
-                kept = _conversation(db, scope, turn.conversation, now + self._bounds.ttl_s, now)
-                _put(db, kept, turn, value)
+                drop_expired(db, now)
+                kept = row_of(db, scope, turn.conversation, now + self._bounds.ttl_s, now)
+                put(db, kept, turn, value)
                 self._bound(db, kept)
                 for key in keys:
-                    _lead(db, scope, key, kept)
+                    lead(db, scope, key, kept)
                 self._make_room(db)
 
         await self._writes(write)
@@ -138,9 +142,9 @@ class SqliteStore:
 
     async def close(self) -> None:
         """As `Store.close`; what was begun is finished."""
-        self._reader.submit(self._read_file.close)
-        self._writer.submit(self._write_file.close)
-        for thread in (self._reader, self._writer):
+        for thread, file in ((self._reader, self._read_file), (self._writer, self._write_file)):
+            with contextlib.suppress(RuntimeError):  # it was closed before
+                thread.submit(file.close)
             await asyncio.to_thread(thread.shutdown)
 
     async def _reads(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -195,7 +199,7 @@ class SqliteStore:
                 used.append(row)
         return Recalled(turns, choice.crowded), used
 
-    def _touch(self, used: Sequence[int], now: float) -> None:
+    def _note(self, used: Sequence[int], now: float) -> None:
         """Note that conversations were used."""
         expires_at = now + self._bounds.ttl_s
 
@@ -206,7 +210,10 @@ class SqliteStore:
                     [(expires_at, row) for row in used],
                 )
 
-        self._write_file.do(write)
+        try:
+            self._write_file.do(write)
+        finally:
+            self._noting.difference_update(used)
 
     def _bound(self, db: sqlite3.Connection, kept: int) -> None:
         """Drop the oldest turns of a conversation until it is inside its bounds."""
@@ -244,61 +251,3 @@ class SqliteStore:
                 "DELETE FROM conversations WHERE id ="
                 " (SELECT id FROM conversations ORDER BY expires_at, id LIMIT 1)"
             )
-
-
-def _drop_expired(db: sqlite3.Connection, now: float) -> None:
-    db.execute(
-        "DELETE FROM conversations WHERE id IN (SELECT id FROM conversations"
-        " WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
-        (now, DROPPED_AT_ONCE),
-    )
-
-
-def _conversation(
-    db: sqlite3.Connection, scope: bytes, conversation: bytes, expires_at: float, now: float
-) -> int:
-    """Return the row of a conversation, used just now; one that has expired begins anew."""
-    db.execute(
-        "DELETE FROM conversations WHERE scope = ? AND conversation = ? AND expires_at <= ?",
-        (scope, conversation, now),
-    )
-    db.execute(
-        "INSERT INTO conversations (scope, conversation, expires_at) VALUES (?, ?, ?)"
-        " ON CONFLICT (scope, conversation)"
-        " DO UPDATE SET expires_at = max(expires_at, excluded.expires_at)",
-        (scope, conversation, expires_at),
-    )
-    (row,) = db.execute(
-        "SELECT id FROM conversations WHERE scope = ? AND conversation = ?", (scope, conversation)
-    ).fetchone()
-    return int(row)
-
-
-def _put(db: sqlite3.Connection, kept: int, turn: Turn, value: bytes) -> None:
-    """Write a turn, in place of an earlier form of it."""
-    before = db.execute(
-        "SELECT length(value) FROM turns WHERE conversation_id = ? AND turn = ?", (kept, turn.id)
-    ).fetchone()
-    db.execute(
-        "INSERT INTO turns (conversation_id, turn, created_ms, value) VALUES (?, ?, ?, ?)"
-        " ON CONFLICT (conversation_id, turn)"
-        " DO UPDATE SET created_ms = excluded.created_ms, value = excluded.value",
-        (kept, turn.id, turn.created_ms, value),
-    )
-    db.execute(
-        "UPDATE conversations SET turns = turns + ?, turn_bytes = turn_bytes + ? WHERE id = ?",
-        (before is None, len(value) - (before[0] if before else 0), kept),
-    )
-
-
-def _lead(db: sqlite3.Connection, scope: bytes, key: bytes, kept: int) -> None:
-    """Let a key lead to a conversation, and to the newest few alone."""
-    db.execute(
-        "INSERT OR IGNORE INTO leads (scope, key, conversation_id) VALUES (?, ?, ?)",
-        (scope, key, kept),
-    )
-    db.execute(
-        "DELETE FROM leads WHERE id IN (SELECT id FROM leads WHERE scope = ? AND key = ?"
-        " ORDER BY id DESC LIMIT -1 OFFSET ?)",
-        (scope, key, CONVERSATIONS_PER_KEY),
-    )

@@ -49,7 +49,8 @@ class Kept:
 
     Attributes:
         scope, conversation: Their 16 bytes each.
-        turns, turn_bytes: How many, and their size as they are kept.
+        turns, turn_bytes: How many, and their size as they are kept; Redis counts what was
+            written since it was last cut back, so a turn that was saved twice counts twice.
         expires_in_s: Unless it is used before.
     """
 

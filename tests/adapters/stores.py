@@ -1,6 +1,5 @@
 """The stores that keep one contract, each with a way to let its time pass."""
 
-import asyncio
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -22,7 +21,7 @@ from proxy.store_urls import read_store_url
 from tests.adapters.turns import SCOPE, bytes_of
 from tests.redis_server import RedisServer
 
-__all__ = ["ALLOWED", "KINDS", "SLOW_TO_AGE", "Kept", "link_to", "on_kind"]
+__all__ = ["ALLOWED", "KINDS", "Kept", "link_to", "on_kind"]
 
 MIB = 1 << 20
 TIMEOUT_S = 20.0  # a busy machine is no fault of a store's
@@ -50,8 +49,6 @@ KINDS = (
     "cluster",
     "cluster, RESP3",
 )
-# Their time passes really, and is the same for all that is a Redis.
-SLOW_TO_AGE = ("redis, ", "valkey", "sentinel", "cluster,")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,7 @@ def on_kind(
         case "ACL":
             redis.do("ACL", "SETUSER", "app", "reset", "on", ">a secret", *ALLOWED.split())
             who = Credentials("app", "a secret")
-    return _on_redis(link_to(url, who), codec)
+    return _on_redis(link_to(url, who), codec, link_to(redis.url) if who else None)
 
 
 def link_to(
@@ -200,10 +197,29 @@ async def _on_sqlite(codec: Codec) -> AsyncIterator[Kept]:
 
 
 @contextlib.asynccontextmanager
-async def _on_redis(connects: Callable[[], Link], codec: Codec) -> AsyncIterator[Kept]:
-    """Keep in a Redis, real or not, which is empty."""
-    link = connects()
+async def _on_redis(
+    connects: Callable[[], Link], codec: Codec, operates: Callable[[], Link] | None = None
+) -> AsyncIterator[Kept]:
+    """
+    Keep in a Redis, real or not, which is empty.
+
+    Args:
+        connects: Gives the way that stores take.
+        codec: How they write.
+        operates: Gives that of somebody who may do everything, where it is another.
+    """
+    link = (operates or connects)()
     opened: list[RedisStore] = []
+
+    async def passes(seconds: float) -> None:
+        keys = [key for key in await names() if isinstance(key, bytes)]
+        left_ms = await link.run([("PTTL", key.decode()) for key in keys])
+        await link.run(
+            [
+                ("PEXPIRE", key.decode(), ms - int(seconds * 1000))
+                for key, ms in zip(keys, left_ms, strict=True)
+            ]
+        )
 
     def opens(bounds: Bounds) -> Store:
         opened.append(RedisStore(connects(), bounds, codec=codec))
@@ -225,7 +241,7 @@ async def _on_redis(connects: Callable[[], Link], codec: Codec) -> AsyncIterator
         return len(answer) // 16
 
     try:
-        yield Kept(opens, asyncio.sleep, names, damages, counts)
+        yield Kept(opens, passes, names, damages, counts)
     finally:
         for store in opened:
             await store.close()

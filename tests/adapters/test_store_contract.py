@@ -9,25 +9,18 @@ from proxy.adapters.store import CONVERSATIONS_PER_KEY, Bounds, Store, StoreErro
 from proxy.adapters.store import Kept as StoreKept
 from proxy.core.keys import CONVERSATIONS_LOADED, Asked, Recalled, keys_of_turn
 from proxy.core.turns import Turn, encode_turn
-from tests.adapters.stores import KINDS, SLOW_TO_AGE, Kept, on_kind
+from tests.adapters.stores import KINDS, Kept, on_kind
 from tests.adapters.turns import SCOPE, asked, bytes_of, key, turn
 
 DAY = 86_400
 WIDE = Bounds(ttl_s=DAY, max_turns=100, max_bytes=1 << 20)
-BRIEF = Bounds(ttl_s=1, max_turns=100, max_bytes=1 << 20)
+BRIEF = Bounds(ttl_s=1000, max_turns=100, max_bytes=1 << 20)
 OTHER = bytes_of("another scope")
 
 
 @pytest.fixture(params=KINDS)
 async def kept(request: pytest.FixtureRequest) -> AsyncIterator[Kept]:
     """Every kind of store, empty."""
-    async with on_kind(request.param, request.getfixturevalue) as store:
-        yield store
-
-
-@pytest.fixture(params=[kind for kind in KINDS if not kind.startswith(SLOW_TO_AGE)])
-async def aging(request: pytest.FixtureRequest) -> AsyncIterator[Kept]:
-    """Every kind of store for which time is its own."""
     async with on_kind(request.param, request.getfixturevalue) as store:
         yield store
 
@@ -161,34 +154,34 @@ async def test_saving_one_turn_often_drops_no_other(kept: Kept) -> None:
     assert await found(store, key("1")) == ["a", "b"]
 
 
-async def test_what_is_not_used_expires(aging: Kept) -> None:
+async def test_what_is_not_used_expires(kept: Kept) -> None:
     """After the TTL, the index with it; nor is it counted among what is kept."""
-    store = aging.opens(BRIEF)
+    store = kept.opens(BRIEF)
     await store.save(SCOPE, turn("a"), [key("1")])
-    await aging.passes(1.2)
+    await kept.passes(1200)
     assert await found(store, key("1")) == []
-    assert await aging.names() == []
+    assert await kept.names() == []
     assert await surveyed(store) == []
 
 
-async def test_what_has_expired_begins_anew(aging: Kept) -> None:
+async def test_what_has_expired_begins_anew(kept: Kept) -> None:
     """Nothing of before comes back with a turn of today."""
-    store = aging.opens(BRIEF)
+    store = kept.opens(BRIEF)
     await store.save(SCOPE, turn("a"), [key("1")])
-    await aging.passes(1.2)
+    await kept.passes(1200)
     await store.save(SCOPE, turn("b"), [key("2")])
     assert await found(store, key("2")) == ["b"]
     assert await found(store, key("1")) == []
 
 
 @pytest.mark.parametrize("use", ["recall", "save"])
-async def test_use_keeps_a_conversation_alive(aging: Kept, use: str) -> None:
+async def test_use_keeps_a_conversation_alive(kept: Kept, use: str) -> None:
     """All of it, from any of its keys, and for the whole TTL again."""
-    store = aging.opens(BRIEF)
+    store = kept.opens(BRIEF)
     await store.save(SCOPE, turn("a", created_ms=1), [key("1")])
     await store.save(SCOPE, turn("b", created_ms=2), [key("2")])
     for _ in range(3):
-        await aging.passes(0.6)
+        await kept.passes(600)
         if use == "recall":
             assert await found(store, key("1")) == ["a", "b"]
         else:
