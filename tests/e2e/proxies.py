@@ -51,7 +51,7 @@ class ProxyProcess:
         complaints: Names of what it logged above info, over all its starts.
     """
 
-    def __init__(self, upstream_url: str, store_url: str) -> None:
+    def __init__(self, upstream_url: str, store_url: str, **more: str) -> None:
         self.base_url = self.admin_url = ""
         self.complaints: list[str] = []
         self._environ = {
@@ -64,6 +64,7 @@ class ProxyProcess:
             "REPLAY_LISTEN": ANY_PORT,
             "REPLAY_ADMIN_LISTEN": ANY_PORT,
             "REPLAY_LOG_FORMAT": "json",
+            **{f"REPLAY_{name.upper()}": value for name, value in more.items()},
         }
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None

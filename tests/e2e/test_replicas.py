@@ -19,13 +19,13 @@ QUESTIONS = ("Where does it rain today?", "And tomorrow?", "And on Sunday?")
 
 @contextlib.asynccontextmanager
 async def replicas(
-    standin: StandIn, redis: RedisServer
+    standin: StandIn, redis: RedisServer, **more: str
 ) -> AsyncIterator[tuple[ProxyProcess, ProxyProcess]]:
     """Two proxies that share an upstream and a store, and nothing else."""
     async with (
         standin,
-        ProxyProcess(standin.base_url, redis.url) as one,
-        ProxyProcess(standin.base_url, redis.url) as other,
+        ProxyProcess(standin.base_url, redis.url, **more) as one,
+        ProxyProcess(standin.base_url, redis.url, **more) as other,
     ):
         yield one, other
 
@@ -68,10 +68,14 @@ async def both_say_ok(pair: Sequence[ProxyProcess]) -> None:
 async def test_redis_is_killed_and_comes_back_empty(own_redis: RedisServer) -> None:
     """Requests go on succeeding; what was learned since Redis is back is given back."""
     standin = StandIn("chain", "normal")
-    async with replicas(standin, own_redis) as pair, Agent("", keeps="no-ids") as agent:
+    async with (
+        replicas(standin, own_redis, recent_max_bytes="0") as pair,
+        Agent("", keeps="no-ids") as agent,
+        Agent("", keeps="no-ids") as another,
+    ):
         turn = itertools.cycle(pair)
 
-        async def converse(question: str) -> list[str]:
+        async def converse(question: str, agent: Agent = agent) -> list[str]:
             began = len(agent.steps)
             agent.say(question)
             while await agent.step(next(turn).base_url):
@@ -89,6 +93,7 @@ async def test_redis_is_killed_and_comes_back_empty(own_redis: RedisServer) -> N
 
         own_redis.start()
         await both_say_ok(pair)
+        await converse("Is it there?", another)  # the first save on each is a try, not waited for
         marks = await converse("And with an empty one?")
         assert [mark.partition(",")[0] for mark in marks] == [
             "injected=0",
