@@ -8,7 +8,7 @@ from redis.exceptions import ResponseError
 
 from tests.redis_server import PASSWORD, RedisServer, redis_server, wait_until
 
-__all__ = ["Cluster", "Sentinels", "redis_cluster", "redis_sentinels"]
+__all__ = ["SERVICE", "Cluster", "Sentinels", "redis_cluster", "redis_sentinels"]
 
 SERVICE = "replay"
 SENTINELS = 3
@@ -87,7 +87,8 @@ def _watch(port: int) -> list[str]:
     return [
         f"sentinel monitor {SERVICE} 127.0.0.1 {port} {SENTINELS // 2 + 1}",
         f"sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}",
-        f"sentinel failover-timeout {SERVICE} {10 * DOWN_AFTER_MS}",
+        # An election that nobody wins is held again after twice this.
+        f"sentinel failover-timeout {SERVICE} {2 * DOWN_AFTER_MS}",
     ]
 
 

@@ -13,8 +13,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
 from tests.certificates import Certificates
-from tests.redis_groups import Cluster, Sentinels, redis_cluster, redis_sentinels
-from tests.redis_server import RedisServer, redis_server, wait_until
+from tests.redis_groups import Cluster, Sentinels
+from tests.redis_server import RedisServer, redis_server
 from tests.slow_line import slow_line
 
 SLOT_OF_FOO = 12_182
@@ -86,19 +86,6 @@ async def test_a_valkey_answers_as_a_redis_does(shared_valkey: RedisServer) -> N
     assert "valkey_version" in shared_valkey.told("server")
 
 
-def test_sentinels_put_a_replica_in_place_of_a_master_that_is_killed() -> None:
-    """And the old one follows it once it is back."""
-    with redis_sentinels() as group:
-        old = group.master
-        old.do("SET", "a", "1")
-        old.do("WAIT", 1, 5_000)
-        old.kill()
-        wait_until(lambda: group.master is not old and _role(group.master) == "master")
-        assert group.master.do("GET", "a") == b"1"
-        old.start()
-        wait_until(lambda: _role(old) == "slave" and group.agree())
-
-
 def test_shared_sentinels_are_well(shared_sentinels: Sentinels) -> None:
     """One master, one replica."""
     assert [_role(node) for node in shared_sentinels.nodes] == ["master", "slave"]
@@ -118,15 +105,6 @@ def test_a_slot_of_a_cluster_is_moved(shared_cluster: Cluster) -> None:
         source.do("GET", "foo")
     shared_cluster.end_move(SLOT_OF_FOO)
     assert to.do("GET", "foo") == b"1"
-
-
-def test_a_replica_takes_the_place_of_a_lost_master() -> None:
-    """The cluster is well again without anybody's help."""
-    with redis_cluster(replicas=1) as cluster:
-        lost, heir = cluster.masters[0], cluster.replicas[0][0]
-        lost.kill()
-        wait_until(lambda: _role(heir) == "master")
-        wait_until(lambda: heir.told("CLUSTER INFO")["cluster_state"] == "ok")
 
 
 async def test_a_slow_line_delays_breaks_and_mends(own_redis: RedisServer) -> None:
