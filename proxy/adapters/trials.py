@@ -21,6 +21,7 @@ class Trial:
     One operation under way.
 
     Attributes:
+        began: By the clock: when somebody began to wait for it.
         allowed_s: What takes longer is too late for anybody; None: nothing is.
         is_settled: Whether the breaker has been told of it.
         is_late: Whether nobody waits for it any more.
@@ -28,6 +29,7 @@ class Trial:
 
     operation: str
     how: Pass = Pass.GO
+    began: float = 0.0
     allowed_s: float | None = None
     is_settled: bool = False
     is_late: bool = False
@@ -56,7 +58,7 @@ class Trials:
         self._metrics = metrics
         self._log = log
         self._clock = clock
-        self._failed_at = -PAUSE_S
+        self._failed_at = self._missed_at = -PAUSE_S
 
     async def run(
         self, trial: Trial, act: Callable[[], Awaitable[_Got]], timeout_s: float | None
@@ -112,11 +114,16 @@ class Trials:
 
     def miss(self, trial: Trial, *, is_whole: bool) -> None:
         """Take it that a recall did not come within an exchange's budget."""
-        # What is late after half of it was used for something else says little of the store.
-        if is_whole and not trial.is_settled:
-            self._failed_at = self._clock()
-            if self._settle(trial, has_failed=True):
-                self._degrade(trial.operation, "late")
+        if trial.is_settled:
+            return
+        # What is late after half of it was used for something else says little of the store; and
+        # all that waited at the same time were late for the same reason, which may be our own.
+        if not is_whole or trial.began < self._missed_at:
+            self._settle(trial, None)
+            return
+        self._failed_at = self._missed_at = self._clock()
+        if self._settle(trial, has_failed=True):
+            self._degrade(trial.operation, "late")
 
     def _settle(self, trial: Trial, has_failed: bool | None) -> bool:  # noqa: FBT001
         """Tell the breaker, once; None: it says nothing of the store. True: this opened it."""

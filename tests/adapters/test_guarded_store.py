@@ -397,6 +397,30 @@ async def test_a_store_that_is_always_late_is_left_alone() -> None:
     assert not await g.recalls()  # that they came after all is what was known already
 
 
+async def test_a_burst_that_is_late_is_late_once() -> None:
+    """What stalls this process for a moment is no fault of the store's."""
+    g = Guarded()
+    g.inner.gate.clear()
+
+    async def is_late() -> None:
+        waiting = [asyncio.ensure_future(g.recalls(SHORT_S)) for _ in range(3 * AT_ONCE)]
+        await asyncio.sleep(0)
+        g.now_s += SHORT_S
+        assert not any(await asyncio.gather(*waiting))
+        g.now_s += SHORT_S
+
+    for _ in range(FAILURES_TOLERATED - 1):
+        await is_late()
+    g.inner.gate.set()
+    await g.settles()
+    assert (g.up, g.events) == (1, [])
+    g.inner.gate.clear()
+    await is_late()
+    assert g.events == ["store_failed"]
+    g.inner.gate.set()
+    await g.settles()
+
+
 async def test_what_is_late_behind_other_waits_is_not_the_stores_fault() -> None:
     """Half a budget may be too little for a store that is well."""
     g = Guarded()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import secrets
 import time
@@ -29,7 +30,7 @@ EXCHANGE_MS_MAX = 1_500
 RESUMES_S = 30.0
 PAUSE_S = 0.5
 LINE_EVERY = 8
-FRESH = 2
+FRESH = 1
 AMID = 3  # requests have reached upstream
 # What the requests of one question to the stand-in's "chain" are given back.
 WHOLE = [0, 1, 1, 2]
@@ -79,6 +80,10 @@ class Suffering:
     fresh: Sequence[Agent]
     journal: Journal = field(default_factory=Journal)
 
+    def __post_init__(self) -> None:
+        """Let one fresh agent have its turn after the other."""
+        self._turns = itertools.cycle(self.fresh)
+
     async def converse(
         self, *, fresh: int = FRESH, amid: Callable[[], None] | None = None
     ) -> list[Line]:
@@ -95,7 +100,7 @@ class Suffering:
             The log of the exchanges.
         """
         since = len(self.journal.lines)
-        others = self.fresh[:fresh]
+        others = [next(self._turns) for _ in range(fresh)]
         await asyncio.gather(
             *(anew(agent).converse([question()]) for agent in others),
             self.old.converse([question()]),

@@ -17,8 +17,6 @@ POLICIES = [
     ("volatile-ttl", True, False),
     # All that may be thrown out is what the proxy keeps, and then nothing:
     ("volatile-lru", False, True),
-    ("volatile-lfu", False, True),
-    ("volatile-random", False, True),
     ("volatile-ttl", False, True),
 ]
 
