@@ -74,11 +74,6 @@ class Served:
         )
 
     @property
-    def pid(self) -> int:
-        """Its number."""
-        return self._process.pid
-
-    @property
     def cpu_s(self) -> float:
         """How long it has computed so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
