@@ -36,6 +36,7 @@ class App:
     Attributes:
         url: Where clients connect, without `/v1`.
         admin_url: Where operators look; "" for a worker among several.
+        server: Accepts clients' connections.
     """
 
     def __init__(self, settings: Settings, *, worker: int = 0) -> None:
@@ -64,8 +65,8 @@ class App:
             Account(self.metrics, self.log, time.monotonic),
         )
         self._is_worker = worker > 0
-        self._server = Server(self.forward, connection_limits(settings, self.log), self.log)
-        self._clients = Port(web.ServerRunner(self._server, shutdown_timeout=CUT_OFF_S))
+        self.server = Server(self.forward, connection_limits(settings, self.log), self.log)
+        self._clients = Port(web.ServerRunner(self.server, shutdown_timeout=CUT_OFF_S))
         self._operators: Port | None = None
         self._has_started = False
 
@@ -113,7 +114,7 @@ class App:
         await asyncio.sleep(min(grace_s, drain_s))
         await self._clients.stop_listening()
         self.forward.drain()
-        self._server.close_idle()
+        self.server.close_idle()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(ends_at):
                 await self.forward.idle.wait()

@@ -179,9 +179,8 @@ async def test_what_is_left_of_an_answer_does_not_keep_a_connection_for_ever() -
         async with line_to(w.app.url) as line:
             stops_reading(line)
             await line.send(GET)
-            server = w.app._server
-            await eventually(lambda: bool(server.connections))
-            await eventually(lambda: not server.connections)
+            await eventually(lambda: bool(w.app.server.connections))
+            await eventually(lambda: not w.app.server.connections)
 
 
 # --- upstream ---
