@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import socket
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -155,20 +157,22 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_cut_off(ends: bool) 
 
 
 async def test_a_slow_client_is_never_cut_off() -> None:
-    """It takes a little again and again, each time less than a buffer holds."""
-    script = Script([send(head(f"Content-Length: {len(LARGE)}") + LARGE)])
-    async with world(client_timeout_s=0.6) as w, line_to(w.app.url) as line:
+    """It takes a little again and again, far less than would be seen in what waits for it here."""
+    script = Script([send(head(f"Content-Length: {len(LARGE)}") + LARGE), wait()])
+    loop = asyncio.get_running_loop()
+    async with world(client_timeout_s=1.0) as w:
         w.upstream.plays(script)
-        await line.send(GET)
-        assert (await line.head()).status == 200
-        read = 0
-        for _ in range(20):
-            read += len(await line.some())
-            stops_reading(line)
-            await asyncio.sleep(0.1)
-            reads_again(line)
-        assert len(await line.rest()) + read == len(LARGE)
-        await eventually(lambda: counted(w, "ok") == 1)
+        port = urlsplit(w.app.url).port
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+            client.setblocking(False)
+            await loop.sock_connect(client, ("127.0.0.1", port))
+            await loop.sock_sendall(client, GET)
+            for _ in range(30):
+                assert await loop.sock_recv(client, 16 * 1024)
+                await asyncio.sleep(0.1)
+            assert counted(w, "client_stalled") == 0
+            assert w.app.forward.in_flight == 1
 
 
 async def test_what_is_left_of_an_answer_does_not_keep_a_connection_for_ever() -> None:
