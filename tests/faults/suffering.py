@@ -24,10 +24,10 @@ __all__ = ["PATIENT_MS", "RESUMES_S", "WHOLE", "Suffering", "given_back", "suffe
 BUDGET_MS = 50
 PATIENT_MS = 5_000  # where it is about what works, and a busy machine is no fault of the proxy's
 # Long, so that whoever waits for an operation, and not for the budget, is found out.
-STORE_TIMEOUT_MS = 3_000
+STORE_TIMEOUT_MS = 4_000
 # What an exchange with the stand-in may take on a busy machine, the budget included.
-EXCHANGE_MS_MAX = 1_500
-RESUMES_S = 30.0
+EXCHANGE_MS_MAX = 3_000
+RESUMES_S = 60.0
 PAUSE_S = 0.5
 LINE_EVERY = 8
 FRESH = 1

@@ -9,7 +9,7 @@ from tests.faults.suffering import PATIENT_MS, suffering
 from tests.redis_groups import Cluster, redis_cluster
 from tests.redis_server import RedisServer
 
-FAILS_OVER_S = 40.0
+FAILS_OVER_S = 60.0
 HURTS: dict[str, tuple[Callable[[RedisServer], None], Callable[[RedisServer], None]]] = {
     "killed": (RedisServer.kill, RedisServer.start),
     "hangs": (RedisServer.pause, RedisServer.resume),

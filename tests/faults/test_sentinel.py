@@ -8,7 +8,7 @@ import pytest
 from tests.faults.suffering import suffering
 from tests.redis_groups import SERVICE, Sentinels, redis_sentinels
 
-FAILS_OVER_S = 40.0
+FAILS_OVER_S = 60.0
 
 
 def kill_two(group: Sentinels) -> None:
