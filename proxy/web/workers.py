@@ -14,6 +14,7 @@ When the parent is gone, however it went, the socket says so, and its workers dr
 """
 
 import asyncio
+import contextlib
 import json
 import signal
 import socket
@@ -48,12 +49,10 @@ def written(message: Message) -> bytes:
 
 async def messages(reader: asyncio.StreamReader) -> AsyncIterator[dict[str, object]]:
     """Yield what the other side says, until it is gone."""
-    try:
+    with contextlib.suppress(ConnectionError):
         async for line in reader:
             if line.endswith(b"\n"):
                 yield json.loads(line)
-    except ConnectionError:
-        return
 
 
 class _Worker:
@@ -206,7 +205,7 @@ class Workers:
     async def started(self) -> bool:
         """Wait until all serve; False when they cannot."""
         while not (self._has_served or self.failure or self._drain):
-            await self._next_change()
+            await self._changed.wait()
         return self._has_served
 
     def drain(self, grace_s: float) -> None:
@@ -234,33 +233,47 @@ class Workers:
         pause_s = PAUSE_S
         while not (self._drain or self.failure):
             began = time.monotonic()
-            worker = self._running[number] = self._begun(number)
-            code = await worker.follow(self._heard, self._probe_s)
-            del self._running[number]
-            self._metrics.forget_gauges(number)
-            self._change()
-            if not (self._has_served or self._drain):
-                self._fail(worker.failure or f"worker {number} ended with exit code {code}")
-                return
-            if code or not self._drain:
-                tell = self._log.warning if code else self._log.info
-                reason = worker.failure or None
-                tell("worker_ended", number=number, pid=worker.pid, exit_code=code, reason=reason)
-            if self._drain:
-                return
-            self._metrics.restarts.inc()
+            try:
+                await self._live(number)
+            except OSError as error:  # no process or socket is to be had, now
+                self._lost(f"worker {number} cannot be started: {error}", number)
             if time.monotonic() - began > PAUSE_MAX_S:
                 pause_s = PAUSE_S
             await self._pause(pause_s)
             pause_s = min(PAUSE_MAX_S, 2 * pause_s)
 
+    async def _live(self, number: int) -> None:
+        """Start one and see it to its end."""
+        worker = self._running[number] = self._begun(number)
+        code = await worker.follow(self._heard, self._probe_s)
+        del self._running[number]
+        self._metrics.forget_gauges(number)
+        if code or not self._drain:
+            reason = worker.failure or f"worker {number} ended with exit code {code}"
+            self._lost(reason, number, pid=worker.pid, exit_code=code)
+        self._change()
+
+    def _lost(self, reason: str, number: int, **more: int | None) -> None:
+        """Say that one is gone that should be there; at the start, none of them stays."""
+        if not (self._has_served or self._drain):
+            self.failure = self.failure or reason
+            self.kill()
+            self._change()
+            return
+        self._log.warning("worker_ended", number=number, reason=reason, **more)
+        if not self._drain:
+            self._metrics.restarts.inc()
+
     def _begun(self, number: int) -> _Worker:
         """Start one; until it has seen to signals itself, they wait."""
         ours, theirs = socket.socketpair()
-        process = self._process(number, theirs)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         try:
+            process = self._process(number, theirs)
             process.start()
+        except OSError:
+            ours.close()
+            raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
@@ -274,24 +287,13 @@ class Workers:
             self._tell(self._drain)  # one that was just being started has not heard it yet
         self._change()
 
-    def _fail(self, reason: str) -> None:
-        self.failure = self.failure or reason
-        self.kill()
-        self._change()
-
     async def _pause(self, pause_s: float) -> None:
-        ends_at = asyncio.get_running_loop().time() + pause_s
-        try:
-            async with asyncio.timeout_at(ends_at):
-                while not self._drain:
-                    await self._next_change()
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                while not (self._drain or self.failure):
+                    await self._changed.wait()
 
     def _change(self) -> None:
         self._metrics.serving.set(self.serving)
         self._changed.set()
         self._changed = asyncio.Event()
-
-    async def _next_change(self) -> None:
-        await self._changed.wait()

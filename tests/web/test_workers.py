@@ -153,6 +153,27 @@ async def test_one_that_answers_probes_is_left_alone(tmp_path: Path) -> None:
         assert (seen.workers.serving, seen.ended) == (1, [])
 
 
+async def test_without_room_for_a_process_it_is_tried_again(tmp_path: Path) -> None:
+    """The others go on meanwhile: a parent that gave up would end them all."""
+    async with watched(serves, tmp_path) as (seen, _):
+        assert await asyncio.wait_for(seen.workers.started(), SOON_S)
+        start, refused = seen.workers._process, 0
+
+        def sometimes(number: int, line: socket.socket) -> BaseProcess:
+            nonlocal refused
+            if not refused:
+                refused += 1
+                raise BlockingIOError(11, "Resource temporarily unavailable")
+            return start(number, line)
+
+        seen.workers._process = sometimes
+        seen.processes[0].kill()
+        await eventually(lambda: len(seen.ended) == 2, SOON_S)
+        assert "temporarily unavailable" in seen.ended[1]["reason"]
+        await eventually(lambda: seen.workers.serving == 2, SOON_S)
+        assert seen.counted == (2, 2)
+
+
 async def test_a_deletion_is_done_when_all_have_done_it(tmp_path: Path) -> None:
     """It waits for a slow one, and not for one that ends: what that had is gone with it."""
     async with watched(serves, tmp_path) as (seen, _):
