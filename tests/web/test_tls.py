@@ -7,6 +7,7 @@ import ssl
 import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import openai
@@ -40,7 +41,7 @@ class Files:
         self.authority.write(self.cert, self.key, *names)
 
     @property
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> dict[str, Any]:
         """Name both files."""
         return {"tls_cert_file": str(self.cert), "tls_key_file": str(self.key)}
 
