@@ -7,12 +7,15 @@ import ssl
 import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import openai
 import pytest
 from cryptography import x509
 
+from proxy.check import check
+from proxy.settings import Settings
 from tests.web.authority import Authority
 from tests.web.line import Answer, Line, request
 from tests.web.scripted import Script, scripted, send, wait
@@ -38,7 +41,7 @@ class Files:
         self.authority.write(self.cert, self.key, *names)
 
     @property
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> dict[str, Any]:
         """Name both files."""
         return {"tls_cert_file": str(self.cert), "tls_key_file": str(self.key)}
 
@@ -252,3 +255,16 @@ async def test_verbatim_holds_over_tls(files: Files) -> None:
         async with secure_line(w.app.url, files.authority.client()) as line:
             assert (await line.ask(request("POST", "/v1/files", KEY, body=body))).body == body
         assert w.upstream.received[0].body == body
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+async def test_check_looks_at_the_pair(
+    files: Files, is_good: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before it is served with."""
+    if not is_good:
+        files.key.write_bytes(b"not a key")
+    async with scripted() as upstream:
+        settings = Settings(upstream_url=upstream.url + "/v1", **files.settings)
+        assert await check(settings, "") == (not is_good)
+    assert ("tls_key_file" in capsys.readouterr().out) == (not is_good)
