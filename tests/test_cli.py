@@ -1,5 +1,6 @@
 """The command line starts one command, and says in one line for each fault why it does not."""
 
+import base64
 import os
 import runpy
 import subprocess
@@ -58,6 +59,7 @@ OTHER = {
     "include": "never",
     "heal": "off",
     "repairs": "none",
+    "encryption_keys": "a:" + base64.b64encode(bytes(32)).decode(),
     "scope_from": "header:x-tenant-id",
     "log_format": "json",
     "log_level": "error",
@@ -199,7 +201,7 @@ def test_a_secret_may_be_in_a_file(
         served.append(settings)
         return 0
 
-    monkeypatch.setattr(cli, "check", check)
+    monkeypatch.setattr("proxy.check.check", check)
     (tmp_path / "secret").write_text(SECRET + "\n")
     monkeypatch.setenv("REPLAY_SCOPE_SECRET_FILE", str(tmp_path / "secret"))
 
