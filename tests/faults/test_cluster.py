@@ -6,23 +6,23 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults.suffering import PATIENT_MS, suffering
-from tests.redis_groups import Cluster, redis_cluster
+from tests.redis_groups import redis_cluster
 from tests.redis_server import RedisServer
 
 FAILS_OVER_S = 60.0
+LEAST_SLOTS = 5
 HURTS: dict[str, tuple[Callable[[RedisServer], None], Callable[[RedisServer], None]]] = {
     "killed": (RedisServer.kill, RedisServer.start),
     "hangs": (RedisServer.pause, RedisServer.resume),
 }
 
 
-def used_slots(cluster: Cluster) -> set[int]:
-    """Those in which anything is kept."""
-    names = [name for node in cluster.masters for name in node.do("KEYS", "*")]
-    return {cluster.masters[0].do("CLUSTER", "KEYSLOT", name) for name in names}
+def used_slots(node: RedisServer) -> set[int]:
+    """Those in which a node keeps anything."""
+    return {node.do("CLUSTER", "KEYSLOT", name) for name in node.do("KEYS", "*")}
 
 
-async def test_every_slot_that_is_used_moves_amid_traffic() -> None:
+async def test_what_a_node_has_moves_amid_traffic() -> None:
     """Before, amid and after: every request is given back all that it dropped."""
     with redis_cluster() as cluster:
         async with suffering(cluster.url, store_budget_ms=PATIENT_MS) as one:
@@ -32,11 +32,13 @@ async def test_every_slot_that_is_used_moves_amid_traffic() -> None:
                 assert [line["healed"] for line in lines if line["healed"]] == []
                 await one.resumes(at_once=True)
 
-            slots = used_slots(cluster)
-            one_further = [*cluster.masters[1:], cluster.masters[0]]
-            following = dict(zip(cluster.masters, one_further, strict=True))
+            # To one node alone: where several take slots from each other at once, a Cluster may
+            # come to disagree with itself, and loses keys by that.
+            source, to, _ = cluster.masters
+            slots = used_slots(source)
+            assert len(slots) > LEAST_SLOTS
             for slot in slots:
-                cluster.begin_move(slot, following[cluster.owner(slot)])
+                cluster.begin_move(slot, to)
             await nothing_is_missed()
             assert sum(map(cluster.carry, slots)) >= len(slots)
             await nothing_is_missed()
