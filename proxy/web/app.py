@@ -27,6 +27,8 @@ __all__ = ["App", "access", "admin_runner", "announce", "running"]
 
 # How long aiohttp waits for handlers when a port is closed: they have had their time.
 CUT_OFF_S = 0.1
+# How often it is looked whether all clients have taken all.
+LOOK_S = 0.02
 
 
 class App:
@@ -118,7 +120,10 @@ class App:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(ends_at):
                 await self.forward.idle.wait()
-        cut_off = self.forward.in_flight
+                # An answer is over for us before a slow client has taken the end of it.
+                while self.server.unsent:  # noqa: ASYNC110 (a transport tells nobody)
+                    await asyncio.sleep(LOOK_S)
+        cut_off = max(self.forward.in_flight, self.server.unsent)
         await self._clients.close()
         await self._upstream.close()
         await self.store.close()

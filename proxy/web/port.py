@@ -76,6 +76,9 @@ def reserved(address: str) -> tuple[socket.socket, str]:
         raise OSError("this system cannot share a port among processes; use --workers 1")
     holding = socket.socket(_family(host), socket.SOCK_STREAM)
     try:
+        # Whoever shares a port shares it with all who ask, with another proxy of this user, too.
+        if port:
+            socket.create_server((host, port), family=_family(host), backlog=1).close()
         holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if holding.family == socket.AF_INET6:

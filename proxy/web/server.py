@@ -71,6 +71,12 @@ class Server(web.Server):
             if isinstance(handler, Connection) and handler.is_between_requests:
                 handler.force_close()
 
+    @property
+    def unsent(self) -> int:
+        """On how many connections something written waits for its client to take it."""
+        transports = self._connections.values()
+        return sum(transport.get_write_buffer_size() > 0 for transport in transports)
+
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Count a connection."""
         super().connection_made(handler, transport)

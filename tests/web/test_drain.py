@@ -14,7 +14,7 @@ from tests.web.served import Served, served
 from tests.web.sockets import CLOSE, KEY, close, tunnelled
 from tests.web.test_app import refused
 from tests.web.wire import END, chunk, stream_head, whole
-from tests.web.world import world
+from tests.web.world import eventually, world
 
 GET = request("GET", "/v1/files/f/content")
 LONG_S = 60  # more than any test takes
@@ -151,3 +151,25 @@ async def test_a_websocket_that_comes_too_late_is_refused() -> None:
         assert (got.status, got.mark) == (503, "error=draining")
         assert w.upstream.connections == 0
         assert w.counted("exchanges_total", route="websocket", outcome="draining") == 1
+
+
+async def test_the_end_of_an_answer_is_waited_for_until_its_client_has_it() -> None:
+    """For us it is over when it is written; a process that ends then would take it along."""
+    body = b"x" * (32 << 20)
+    async with world() as w:
+        w.upstream.otherwise = whole(body)
+        async with line_to(w.app.url) as line:
+            line._writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await eventually(lambda: bool(w.app.server.connections))
+            (handler,) = w.app.server.connections
+            assert handler.transport is not None
+            handler.transport.set_write_buffer_limits(high=2 * len(body))
+            await line.send(GET)
+            await eventually(lambda: w.counted("exchanges_total", route="other", outcome="ok") == 1)
+            stopping = asyncio.create_task(w.app.stop(LONG_S))
+            done, _ = await asyncio.wait([stopping], timeout=1)
+            assert not done
+            line._writer.transport.resume_reading()  # type: ignore[attr-defined]
+            await line.head()
+            assert await line.rest() == body
+            await stopping
