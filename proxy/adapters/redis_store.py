@@ -185,9 +185,12 @@ class RedisStore:
                 commands.append(("SET", index_name, b"".join(others), "EX", self._bounds.ttl_s))
             elif answer is not None:
                 commands.append(("DEL", index_name))
-        if commands:
-            await self._all(commands)
+        results = await self._run(commands)
         (deleted,) = await self._all([("DEL", name)])
+        # A full memory refuses SET, but now there is room. What is refused all the same leads to a
+        # conversation that is gone.
+        pairs = zip(commands, results, strict=True)
+        await self._run([command for command, result in pairs if isinstance(result, Exception)])
         return bool(deleted)
 
     async def check(self) -> None:

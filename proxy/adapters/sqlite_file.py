@@ -8,6 +8,7 @@ its end at any moment; a power cut may cost the last commits, and nothing before
 import contextlib
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ T = TypeVar("T")
 VERSION = 1
 APPLICATION = 0x52525031  # "RRP1": whose file it is
 _AGAIN_S = 0.02
+# Held from where a file is made until it is open: what is made has not been opened by others here.
+_MAKING = threading.Lock()
 
 _SCHEMA = (
     """
@@ -108,12 +111,12 @@ class SqliteFile:
         if self._open is not None and self._identity != _identity(self._path):
             self.close()  # deleted or replaced: what is written to the old one is lost
         if self._open is None:
-            # For its owner alone: sqlite gives its other two files the same rights.
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._identity = _identity(self._path)
-            self._open = sqlite3.connect(
-                self._path, timeout=self._busy_s, isolation_level=None, cached_statements=64
-            )
+            with _MAKING:
+                _make(self._path)
+                self._identity = _identity(self._path)
+                self._open = sqlite3.connect(
+                    self._path, timeout=self._busy_s, isolation_level=None, cached_statements=64
+                )
             self._prepare(self._open)
         return self._open
 
@@ -145,6 +148,18 @@ class SqliteFile:
             time.sleep(_AGAIN_S)
 
 
+def _make(path: Path) -> None:
+    """
+    Make an empty file, for its owner alone, if there is none: sqlite gives its others its rights.
+
+    One that is there is never opened here. A process that closes any descriptor of a file loses
+    all its locks on it, those of sqlite's own connections too, and then another process may take
+    the log away under them: https://www.sqlite.org/howtocorrupt.html, section 2.2.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
 @contextlib.contextmanager
 def transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
     """Do all of it or nothing; IMMEDIATE to write, DEFERRED to read."""
@@ -160,8 +175,9 @@ def transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[Non
 
 def _own(db: sqlite3.Connection, path: Path) -> None:
     """Refuse what is another program's, or a newer version's."""
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    with transaction(db, "DEFERRED"):  # both at one moment: somebody may be making it
+        (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (application,) = db.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION and (application or objects):
         raise StoreError(f"sqlite: {path.name} is another program's database; name another file")
     if _version(db) > VERSION:

@@ -10,6 +10,7 @@ from redis.asyncio import Connection, ConnectionPool, Redis
 from proxy.adapters.redis_link import Single
 from proxy.adapters.redis_store import RedisStore
 from proxy.adapters.store import CONVERSATIONS_PER_KEY, Bounds, StoreError
+from proxy.core.keys import keys_of_turn
 from tests.adapters.stores import link_to
 from tests.adapters.turns import SCOPE, asked, bytes_of, key, turn
 from tests.redis_server import RedisServer
@@ -158,4 +159,16 @@ async def test_a_damaged_index_leads_nowhere(shared_redis: RedisServer) -> None:
     store = RedisStore(Single(redis), BOUNDS)
     await redis.set(f"rr:1:k:{SCOPE.hex()}:{key('1').hex()}", b"half an")
     assert list((await store.recall(SCOPE, asked(key("1")))).turns) == []
+    await store.close()
+
+
+async def test_what_is_to_be_forgotten_goes_from_a_full_memory_too(own_redis: RedisServer) -> None:
+    """Where two conversations are found by one saying, one of its leads is written anew."""
+    store = RedisStore(link_to(own_redis.url)(), BOUNDS)
+    for name in "ab":
+        kept = turn(name, name)  # both say the same
+        await store.save(SCOPE, kept, keys_of_turn(kept))
+    own_redis.do("CONFIG", "SET", "maxmemory", "1")
+    assert [await store.forget(SCOPE, bytes_of(name)) for name in "ab"] == [True, True]
+    assert (await store.survey(None, "", 10)).conversations == []
     await store.close()

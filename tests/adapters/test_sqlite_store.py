@@ -121,6 +121,37 @@ async def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
     await store.close()
 
 
+async def test_a_process_that_comes_and_goes_takes_nothing_away(path: Path) -> None:
+    """Whoever closes last removes the log: with a lock of ours lost, that might not be the last."""
+    store = opened(str(path))
+    await store.save(SCOPE, turn("a"), [key("a")])
+    assert await found(store, "a") == ["a"]  # now both connections are open
+    with writing(path, "another", 1) as another:
+        assert another.wait() == 0
+    assert path.with_name(path.name + "-wal").exists()
+    await store.save(SCOPE, turn("b"), [key("b")])
+    look = "import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(sys.argv[2]))"
+    words = ["-c", look, str(path), "SELECT count(*) FROM turns"]
+    third = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await third.communicate()
+    assert said == b"(3,)\n"
+    await store.close()
+
+
+async def test_processes_that_come_and_go_leave_the_file_sound(path: Path) -> None:
+    """As workers do that are replaced while others write."""
+    for _ in range(3):
+        processes = [writing(path, f"p{n}", 20 * (n + 1)) for n in range(4)]
+        for process in processes:
+            await asyncio.to_thread(process.communicate)
+            assert process.returncode == 0
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert db.execute("SELECT count(*) FROM turns").fetchone() == (20 + 40 + 60 + 80,)
+
+
 async def test_it_survives_a_restart(opens: Callable[..., SqliteStore]) -> None:
     """Another process finds what one has kept."""
     store = opens()
