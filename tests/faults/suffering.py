@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from proxy.adapters import breaker, trials
+from proxy.adapters.output import Output
 from proxy.settings import Settings
 from proxy.standin import StandIn
 from proxy.web.app import App, running
@@ -230,7 +231,7 @@ async def suffering(store_url: str, **settings: Any) -> AsyncIterator[Suffering]
         Agent(f"{app.url}/v1", "async-stream", "no-ids") as streaming,
     ):
         one = Suffering(app, standin, old, (plain, streaming))
-        app.log._stream = one.journal
+        app.log._output = Output(one.journal)  # type: ignore[arg-type] # it only writes
         await one.resumes()  # its first connections are made
         await old.converse([question()])
         yield one
