@@ -1,5 +1,6 @@
 """A request's body as it comes: bounded, and whole where it is to be read."""
 
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
@@ -62,7 +63,7 @@ class Incoming:
         self._room = room
         self._held = 0
         self._read = 0
-        self._pieces: list[bytes] = []
+        self._pieces: deque[bytes] = deque()
         self.fault: Fault | None = None
         self.on_fault: Callable[[], None] | None = None
         self.why = ""
@@ -107,12 +108,13 @@ class Incoming:
         Raises:
             ProxyError: It is too large for anything, or the client fell silent.
         """
-        size = self._request.content_length
-        if size is not None and not self._may_hold(size, size, most):
+        if (self._request.content_length or 0) > most:
+            self.why = "too_large"
             return None
         while chunk := await self._next():
             self._pieces.append(chunk)
-            if size is None and not self._may_hold(self._read, len(chunk), most):
+            # Room is taken for what has come: announced is quickly, and by anybody.
+            if not self._may_hold(len(chunk), most):
                 return None
         body = b"".join(self._pieces)
         self._pieces.clear()
@@ -125,14 +127,15 @@ class Incoming:
         Raises:
             ProxyError: It is too large, or the client fell silent; `fault` keeps what it says.
         """
-        pieces, self._pieces = self._pieces, []
-        for piece in pieces:
-            yield piece
+        while self._pieces:
+            size = len(self._pieces[0])
+            yield self._pieces.popleft()
+            self.let_go(min(size, self._held))  # of the last one, nothing was held
         while chunk := await self._next():
             yield chunk
 
-    def _may_hold(self, size: int, more: int, most: int) -> bool:
-        if size > most:
+    def _may_hold(self, more: int, most: int) -> bool:
+        if self._read > most:
             self.why = "too_large"
         elif not self.hold(more):
             self.why = "busy"
