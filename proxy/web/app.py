@@ -80,9 +80,9 @@ class App:
             OSError: A port cannot be had, or a file is no certificate; its text names which.
         """
         settings = self.settings
-        await self._clients.open(
-            settings.listen, tls(settings, self.log), is_shared=self._is_worker
-        )
+        context = tls(settings, self.log)
+        secure = self.server.securing(context) if context is not None else None
+        await self._clients.open(settings.listen, secure, is_shared=self._is_worker)
         self.url = self._clients.url
         if self._is_worker:
             self._has_started = True
@@ -114,7 +114,7 @@ class App:
         if drain_s:
             self.log.info("draining", in_flight=in_flight, drain_s=drain_s, grace_s=grace_s)
         await asyncio.sleep(min(grace_s, drain_s))
-        await self._clients.stop_listening()
+        self._clients.stop_listening()
         self.forward.drain()
         self.server.close_idle()
         with contextlib.suppress(TimeoutError):

@@ -1,7 +1,8 @@
 """A listening port with what answers on it."""
 
+import asyncio
 import socket
-import ssl
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -23,18 +24,22 @@ class Port:
     def __init__(self, runner: web.ServerRunner | web.AppRunner) -> None:
         """Keep what answers; `close` closes it."""
         self._runner = runner
-        self._site: web.SockSite | None = None
+        self._listening: asyncio.Server | None = None
         self.url = ""
 
     async def open(
-        self, address: str, tls: ssl.SSLContext | None = None, *, is_shared: bool = False
+        self,
+        address: str,
+        secure: Callable[[], asyncio.Protocol] | None = None,
+        *,
+        is_shared: bool = False,
     ) -> None:
         """
         Listen.
 
         Args:
             address: As in the settings; port 0 takes a free one.
-            tls: What is served with; None: nothing is.
+            secure: Makes what begins TLS on a new connection; None: there is none.
             is_shared: With other processes of ours, among which connections are spread.
 
         Raises:
@@ -45,19 +50,22 @@ class Port:
         listening = socket.create_server(
             (host, port), family=_family(host), backlog=BACKLOG, reuse_port=is_shared
         )
-        self._site = web.SockSite(self._runner, listening, ssl_context=tls)
-        await self._site.start()
-        self.url = f"{'https' if tls else 'http'}://{_written(listening)}"
+        self.url = f"{'https' if secure else 'http'}://{_written(listening)}"
+        loop = asyncio.get_running_loop()
+        made = secure or self._runner.server
+        if made is None:
+            raise RuntimeError  # only before its setup
+        self._listening = await loop.create_server(made, sock=listening, backlog=BACKLOG)
 
-    async def stop_listening(self) -> None:
+    def stop_listening(self) -> None:
         """Take no further connection; those that are open stay."""
-        if self._site is not None:
-            await self._site.stop()
-            self._site = None
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
 
     async def close(self) -> None:
         """Take nothing and leave nothing open."""
-        self._site = None
+        self.stop_listening()
         await self._runner.cleanup()
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import ssl
+from collections.abc import Callable
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -11,6 +13,7 @@ from proxy.adapters.upstream import READ_BUFFER_BYTES
 from proxy.web.connection import Connection, ConnectionLimits, Gate
 from proxy.web.errors import spelled
 from proxy.web.forward import Forward
+from proxy.web.greeting import Greeting
 from proxy.web.refusals import too_many_connections
 
 __all__ = ["Server", "silent"]
@@ -21,6 +24,8 @@ LOOK_MAX_S = 15.0
 # A connection that is turned away is held until its client has read why: so long, so many of them.
 AWAY_S = 1.0
 AWAY_MAX = 64
+# However long a connection may be idle, a handshake takes no longer.
+HANDSHAKE_MAX_S = 60.0
 # There is room again once so much of the limit is free: not a line of log for each that comes.
 FREE_SHARE = 0.1
 
@@ -52,6 +57,7 @@ class Server(web.Server):
         self._away = 0
         self._turned_away = 0  # since there was room last
         self._sweeping: asyncio.TimerHandle | None = None
+        self._greetings: set[Greeting] = set()
         super().__init__(
             forward.handle,
             handler_cancellation=True,  # a client that leaves cancels its exchange at once
@@ -64,6 +70,10 @@ class Server(web.Server):
     def __call__(self) -> RequestHandler:
         """Return what talks to one new connection."""
         return Connection(self, self._limits, self._gate, loop=self._loop, **self._kwargs)
+
+    def securing(self, context: ssl.SSLContext) -> Callable[[], asyncio.Protocol]:
+        """Return what makes what begins TLS on a new connection."""
+        return lambda: Greeting(self, context)
 
     def close_idle(self) -> None:
         """Close the connections that clients keep for a next request."""
@@ -87,28 +97,73 @@ class Server(web.Server):
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         """Count it no more."""
         if handler in self._connections:
-            self._open -= 1
-            if self._turned_away and self._open <= self._limits.max_connections * (1 - FREE_SHARE):
-                self._log.info("connections_free", turned_away=self._turned_away)
-                self._turned_away = 0
+            self._give_place()
         super().connection_lost(handler, exc)
 
-    # --- who may not come in ---
+    async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (aiohttp's)
+        """End what is open, handshakes too."""
+        await asyncio.gather(*(greeting.end() for greeting in self._greetings))
+        await super().shutdown(timeout)
 
-    def _admits(self, transport: asyncio.Transport) -> bool:
-        if self._open < self._limits.max_connections:
-            return True
-        if not self._turned_away:
-            self._log.warning("connections_full", max_connections=self._limits.max_connections)
-        self._turned_away += 1
-        self.forward.count_refusal(self._full)
+    # What a connection asks for, whose TLS is still to come...
+
+    def greets(self, greeting: Greeting) -> float:
+        """
+        Count a connection from here on.
+
+        Returns:
+            How long its handshake may take; 0: it may not begin, as nobody could be told why there
+            is no room.
+        """
+        greeting.has_place = self._has_place()
+        if greeting.has_place:
+            self._open += 1
+        elif self._away < AWAY_MAX:
+            self._away += 1
+        else:
+            return 0
+        self._greetings.add(greeting)
+        return min(self._limits.idle_timeout_s, HANDSHAKE_MAX_S) if greeting.has_place else AWAY_S
+
+    def greeted(self, greeting: Greeting) -> None:
+        """Count it as a handshake no more: it is over."""
+        self._greetings.remove(greeting)
+        if greeting.has_place:
+            self._give_place()
+        else:
+            self._away -= 1
+
+    def turn_away(self, transport: asyncio.Transport) -> None:
+        """Close a connection for which there is no place, once its client has read why."""
         transport.write(spelled(self._full))
         if self._away < AWAY_MAX:
             self._away += 1
             transport.set_protocol(_Away(self, transport))
         else:
             transport.close()
+
+    # --- who may not come in ---
+
+    def _admits(self, transport: asyncio.Transport) -> bool:
+        if self._has_place():
+            return True
+        self.turn_away(transport)
         return False
+
+    def _has_place(self) -> bool:
+        if self._open < self._limits.max_connections:
+            return True
+        if not self._turned_away:
+            self._log.warning("connections_full", max_connections=self._limits.max_connections)
+        self._turned_away += 1
+        self.forward.count_refusal(self._full)
+        return False
+
+    def _give_place(self) -> None:
+        self._open -= 1
+        if self._turned_away and self._open <= self._limits.max_connections * (1 - FREE_SHARE):
+            self._log.info("connections_free", turned_away=self._turned_away)
+            self._turned_away = 0
 
     def went_away(self) -> None:
         """Count one less that is turned away."""
