@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 
-from proxy.web.connection import Stalled
+from proxy.web.connection import Stalled, Unreadable
 from proxy.web.errors import Fault, ProxyError
 from proxy.web.refusals import body_stalled, body_too_large
 
@@ -106,7 +106,7 @@ class Incoming:
             None when it is not held whole, and `why` says so; `rest` begins with what was read.
 
         Raises:
-            ProxyError: It is too large for anything, or the client fell silent.
+            ProxyError: It is too large for anything, or no HTTP, or the client fell silent.
         """
         if (self._request.content_length or 0) > most:
             self.why = "too_large"
@@ -125,7 +125,8 @@ class Incoming:
         Pass it on piece by piece, beginning with what was read of it already.
 
         Raises:
-            ProxyError: It is too large, or the client fell silent; `fault` keeps what it says.
+            ProxyError: It is too large, or no HTTP, or the client fell silent; `fault` keeps what
+                it says.
         """
         while self._pieces:
             size = len(self._pieces[0])
@@ -146,6 +147,8 @@ class Incoming:
             chunk = await self._request.content.readany()
         except Stalled:
             raise self._failing(body_stalled(self._patience_s)) from None
+        except Unreadable as error:
+            raise self._failing(error.fault) from None
         self._read += len(chunk)
         if self._most and self._read > self._most:
             raise self._failing(body_too_large(self._read, self._most))
