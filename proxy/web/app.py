@@ -114,7 +114,7 @@ class App:
         if drain_s:
             self.log.info("draining", in_flight=in_flight, drain_s=drain_s, grace_s=grace_s)
         await asyncio.sleep(min(grace_s, drain_s))
-        self._clients.stop_listening()
+        await self._clients.stop_listening()
         self.forward.drain()
         self.server.close_idle()
         with contextlib.suppress(TimeoutError):

@@ -1,6 +1,7 @@
 """A listening port with what answers on it."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
 
@@ -11,6 +12,8 @@ from proxy.addresses import host_and_port
 __all__ = ["Port", "reserved"]
 
 BACKLOG = 1024
+# Between two tries to accept a connection, when there are no files to be had for it.
+AGAIN_S = 0.1
 
 
 class Port:
@@ -25,12 +28,13 @@ class Port:
         """Keep what answers; `close` closes it."""
         self._runner = runner
         self._listening: asyncio.Server | None = None
+        self._accepting: asyncio.Task[None] | None = None
         self.url = ""
 
     async def open(
         self,
         address: str,
-        secure: Callable[[], asyncio.Protocol] | None = None,
+        secure: Callable[[socket.socket], None] | None = None,
         *,
         is_shared: bool = False,
     ) -> None:
@@ -39,7 +43,7 @@ class Port:
 
         Args:
             address: As in the settings; port 0 takes a free one.
-            secure: Makes what begins TLS on a new connection; None: there is none.
+            secure: Begins TLS on a new connection; None: there is none.
             is_shared: With other processes of ours, among which connections are spread.
 
         Raises:
@@ -52,21 +56,41 @@ class Port:
         )
         self.url = f"{'https' if secure else 'http'}://{_written(listening)}"
         loop = asyncio.get_running_loop()
-        made = secure or self._runner.server
-        if made is None:
-            raise RuntimeError  # only before its setup
-        self._listening = await loop.create_server(made, sock=listening, backlog=BACKLOG)
+        if secure is not None:
+            listening.settimeout(0)
+            self._accepting = loop.create_task(_accept(listening, secure))
+        elif self._runner.server is not None:
+            self._listening = await loop.create_server(
+                self._runner.server, sock=listening, backlog=BACKLOG
+            )
 
-    def stop_listening(self) -> None:
+    async def stop_listening(self) -> None:
         """Take no further connection; those that are open stay."""
         if self._listening is not None:
             self._listening.close()
             self._listening = None
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+            self._accepting = None
 
     async def close(self) -> None:
         """Take nothing and leave nothing open."""
-        self.stop_listening()
+        await self.stop_listening()
         await self._runner.cleanup()
+
+
+async def _accept(listening: socket.socket, secure: Callable[[socket.socket], None]) -> None:
+    """Hand over each new connection, from its first moment."""
+    loop = asyncio.get_running_loop()
+    with contextlib.closing(listening):
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError:
+                await asyncio.sleep(AGAIN_S)
+            else:
+                secure(accepted)
 
 
 def reserved(address: str) -> tuple[socket.socket, str]:

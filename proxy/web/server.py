@@ -1,7 +1,10 @@
 """Clients' side of the sockets: aiohttp's server, less its own words and logs, and bounded."""
 
 import asyncio
+import contextlib
+import functools
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 
@@ -13,7 +16,6 @@ from proxy.adapters.upstream import READ_BUFFER_BYTES
 from proxy.web.connection import Connection, ConnectionLimits, Gate
 from proxy.web.errors import spelled
 from proxy.web.forward import Forward
-from proxy.web.greeting import Greeting
 from proxy.web.refusals import too_many_connections
 
 __all__ = ["Server", "silent"]
@@ -57,7 +59,7 @@ class Server(web.Server):
         self._away = 0
         self._turned_away = 0  # since there was room last
         self._sweeping: asyncio.TimerHandle | None = None
-        self._greetings: set[Greeting] = set()
+        self._handshakes: set[asyncio.Task[None]] = set()
         super().__init__(
             forward.handle,
             handler_cancellation=True,  # a client that leaves cancels its exchange at once
@@ -69,11 +71,14 @@ class Server(web.Server):
 
     def __call__(self) -> RequestHandler:
         """Return what talks to one new connection."""
-        return Connection(self, self._limits, self._gate, loop=self._loop, **self._kwargs)
+        return self._connection(self._gate)
 
-    def securing(self, context: ssl.SSLContext) -> Callable[[], asyncio.Protocol]:
-        """Return what makes what begins TLS on a new connection."""
-        return lambda: Greeting(self, context)
+    def _connection(self, gate: Gate) -> Connection:
+        return Connection(self, self._limits, gate, loop=self._loop, **self._kwargs)
+
+    def securing(self, context: ssl.SSLContext) -> Callable[[socket.socket], None]:
+        """Return what begins TLS on a new connection."""
+        return functools.partial(self._secure, context)
 
     def close_idle(self) -> None:
         """Close the connections that clients keep for a next request."""
@@ -84,8 +89,11 @@ class Server(web.Server):
     @property
     def unsent(self) -> int:
         """On how many connections something written waits for its client to take it."""
-        transports = self._connections.values()
-        return sum(transport.get_write_buffer_size() > 0 for transport in transports)
+        waiting = 0
+        for transport in self._connections.values():
+            with contextlib.suppress(AttributeError):  # asyncio's TLS that was closed twice
+                waiting += transport.get_write_buffer_size() > 0
+        return waiting
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Count a connection."""
@@ -102,38 +110,71 @@ class Server(web.Server):
 
     async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (aiohttp's)
         """End what is open, handshakes too."""
-        await asyncio.gather(*(greeting.end() for greeting in self._greetings))
+        for handshake in self._handshakes:
+            handshake.cancel()
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
         await super().shutdown(timeout)
 
-    # What a connection asks for, whose TLS is still to come...
+    # --- TLS ---
 
-    def greets(self, greeting: Greeting) -> float:
-        """
-        Count a connection from here on.
-
-        Returns:
-            How long its handshake may take; 0: it may not begin, as nobody could be told why there
-            is no room.
-        """
-        greeting.has_place = self._has_place()
-        if greeting.has_place:
+    def _secure(self, context: ssl.SSLContext, accepted: socket.socket) -> None:
+        """Count a connection from here on, and begin TLS on it."""
+        has_place = self._has_place()
+        if has_place:
             self._open += 1
         elif self._away < AWAY_MAX:
             self._away += 1
-        else:
-            return 0
-        self._greetings.add(greeting)
-        return min(self._limits.idle_timeout_s, HANDSHAKE_MAX_S) if greeting.has_place else AWAY_S
+        else:  # nobody could be told why
+            accepted.close()
+            return
+        handshake = self._loop.create_task(self._shake_hands(context, accepted, has_place))
+        self._handshakes.add(handshake)
+        handshake.add_done_callback(self._handshakes.discard)
 
-    def greeted(self, greeting: Greeting) -> None:
-        """Count it as a handshake no more: it is over."""
-        self._greetings.remove(greeting)
-        if greeting.has_place:
-            self._give_place()
-        else:
-            self._away -= 1
+    async def _shake_hands(
+        self,
+        context: ssl.SSLContext,
+        accepted: socket.socket,
+        has_place: bool,  # noqa: FBT001 (else its client shall only read that there is none)
+    ) -> None:
+        is_over = False
 
-    def turn_away(self, transport: asyncio.Transport) -> None:
+        def over() -> None:
+            nonlocal is_over
+            if not is_over and has_place:
+                self._give_place()
+            elif not is_over:
+                self._away -= 1
+            is_over = True
+
+        def admits(transport: asyncio.Transport) -> bool:
+            over()  # from here on it counts as all do
+            if not has_place:
+                self._turn_away(transport)
+            return has_place
+
+        most_s = min(self._limits.idle_timeout_s, HANDSHAKE_MAX_S) if has_place else AWAY_S
+        try:
+            # A client that speaks something else, is too slow or leaves is closed without a word.
+            with contextlib.suppress(OSError):
+                await self._loop.connect_accepted_socket(
+                    lambda: self._connection(Gate(admits, self.forward.refuse)),
+                    accepted,
+                    ssl=context,
+                    ssl_handshake_timeout=most_s,
+                )
+        finally:
+            over()
+
+    # --- who may not come in ---
+
+    def _admits(self, transport: asyncio.Transport) -> bool:
+        if self._has_place():
+            return True
+        self._turn_away(transport)
+        return False
+
+    def _turn_away(self, transport: asyncio.Transport) -> None:
         """Close a connection for which there is no place, once its client has read why."""
         transport.write(spelled(self._full))
         if self._away < AWAY_MAX:
@@ -141,14 +182,6 @@ class Server(web.Server):
             transport.set_protocol(_Away(self, transport))
         else:
             transport.close()
-
-    # --- who may not come in ---
-
-    def _admits(self, transport: asyncio.Transport) -> bool:
-        if self._has_place():
-            return True
-        self.turn_away(transport)
-        return False
 
     def _has_place(self) -> bool:
         if self._open < self._limits.max_connections:

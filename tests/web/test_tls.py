@@ -273,8 +273,8 @@ async def test_whoever_begins_no_handshake_counts_and_is_closed_in_time(
         writers += await silent(w.app.url, 200)
         full = {"route": "other", "outcome": "too_many_connections"}
         await eventually(lambda: w.counted("exchanges_total", **full) == 201)
-        await eventually(lambda: len(w.app.server._greetings) <= 4 + 64)
-        await eventually(lambda: not w.app.server._greetings, 20)
+        await eventually(lambda: len(w.app.server._handshakes) <= 4 + 64)
+        await eventually(lambda: not w.app.server._handshakes, 20)
         assert (w.app.server._open, w.app.server._away) == (0, 0)
         async with secure_line(w.app.url, context) as line:
             assert (await line.ask(GET)).status == 200
@@ -332,7 +332,7 @@ async def test_handshakes_that_hang_hold_up_no_end(files: Files, is_served: bool
         else:
             async with world(**files.settings) as w:
                 writers = await silent(w.app.url, 3)
-                await eventually(lambda: len(w.app.server._greetings) == 3)
+                await eventually(lambda: len(w.app.server._handshakes) == 3)
         for writer in writers:
             writer.transport.abort()
 
