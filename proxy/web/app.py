@@ -80,9 +80,9 @@ class App:
             OSError: A port cannot be had, or a file is no certificate; its text names which.
         """
         settings = self.settings
-        await self._clients.open(
-            settings.listen, tls(settings, self.log), is_shared=self._is_worker
-        )
+        context = tls(settings, self.log)
+        secure = self.server.securing(context) if context is not None else None
+        await self._clients.open(settings.listen, secure, is_shared=self._is_worker)
         self.url = self._clients.url
         if self._is_worker:
             self._has_started = True

@@ -1,10 +1,11 @@
 """A request's body as it comes: bounded, and whole where it is to be read."""
 
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 
-from proxy.web.connection import Stalled
+from proxy.web.connection import Stalled, Unreadable
 from proxy.web.errors import Fault, ProxyError
 from proxy.web.refusals import body_stalled, body_too_large
 
@@ -62,7 +63,7 @@ class Incoming:
         self._room = room
         self._held = 0
         self._read = 0
-        self._pieces: list[bytes] = []
+        self._pieces: deque[bytes] = deque()
         self.fault: Fault | None = None
         self.on_fault: Callable[[], None] | None = None
         self.why = ""
@@ -105,14 +106,15 @@ class Incoming:
             None when it is not held whole, and `why` says so; `rest` begins with what was read.
 
         Raises:
-            ProxyError: It is too large for anything, or the client fell silent.
+            ProxyError: It is too large for anything, or no HTTP, or the client fell silent.
         """
-        size = self._request.content_length
-        if size is not None and not self._may_hold(size, size, most):
+        if (self._request.content_length or 0) > most:
+            self.why = "too_large"
             return None
         while chunk := await self._next():
             self._pieces.append(chunk)
-            if size is None and not self._may_hold(self._read, len(chunk), most):
+            # Room is taken for what has come: announced is quickly, and by anybody.
+            if not self._may_hold(len(chunk), most):
                 return None
         body = b"".join(self._pieces)
         self._pieces.clear()
@@ -123,16 +125,18 @@ class Incoming:
         Pass it on piece by piece, beginning with what was read of it already.
 
         Raises:
-            ProxyError: It is too large, or the client fell silent; `fault` keeps what it says.
+            ProxyError: It is too large, or no HTTP, or the client fell silent; `fault` keeps what
+                it says.
         """
-        pieces, self._pieces = self._pieces, []
-        for piece in pieces:
-            yield piece
+        while self._pieces:
+            size = len(self._pieces[0])
+            yield self._pieces.popleft()
+            self.let_go(min(size, self._held))  # of the last one, nothing was held
         while chunk := await self._next():
             yield chunk
 
-    def _may_hold(self, size: int, more: int, most: int) -> bool:
-        if size > most:
+    def _may_hold(self, more: int, most: int) -> bool:
+        if self._read > most:
             self.why = "too_large"
         elif not self.hold(more):
             self.why = "busy"
@@ -143,6 +147,8 @@ class Incoming:
             chunk = await self._request.content.readany()
         except Stalled:
             raise self._failing(body_stalled(self._patience_s)) from None
+        except Unreadable as error:
+            raise self._failing(error.fault) from None
         self._read += len(chunk)
         if self._most and self._read > self._most:
             raise self._failing(body_too_large(self._read, self._most))

@@ -21,7 +21,7 @@ from proxy.adapters.sockets import Stall
 from proxy.web.errors import BUG, Fault, refusal_of
 from proxy.web.refusals import head_stalled, head_too_large
 
-__all__ = ["Connection", "ConnectionLimits", "Gate", "Stalled"]
+__all__ = ["Connection", "ConnectionLimits", "Gate", "Stalled", "Unreadable"]
 
 # How long a client may take to read that its request cannot be read.
 LINGER_S = 1.0
@@ -64,6 +64,20 @@ class Gate:
 
 class Stalled(Exception):
     """A client is silent amid a request's body."""
+
+
+class Unreadable(Exception):
+    """
+    A request turned out amid its body to be no HTTP.
+
+    Attributes:
+        fault: What its client is told.
+    """
+
+    def __init__(self, fault: Fault) -> None:
+        """Carry what the client is told."""
+        super().__init__(fault.message)
+        self.fault = fault
 
 
 class _LastWord(web.Response):
@@ -221,8 +235,13 @@ class Connection(RequestHandler):
         begun, self._head_bytes = self._head_bytes, 0
         if not new:
             return  # aiohttp has them already, as they came behind an upgrade that was refused
-        self._body = self._messages[-1][1]
-        self._is_over = isinstance(self._messages[-1][0], _ErrInfo)  # there is no next request
+        newest, body = self._messages[-1]
+        before, self._body = self._body, body
+        if isinstance(newest, _ErrInfo):
+            self._is_over = True  # there is no next request
+            if not before.is_eof():  # aiohttp would let its exchange wait for the rest of it
+                fault = self._fault_of(newest.status, newest.exc)
+                before.set_exception(Unreadable(fault._replace(ends=True)))
         if begun + size <= most:
             return  # as a rule; it takes more only with a body behind
         for at in range(len(self._messages) - new, len(self._messages)):
@@ -251,8 +270,8 @@ class Connection(RequestHandler):
         return Fault(
             status,
             "bad_request",
-            "This is not an HTTP request that can be read: its request line or one of its headers "
-            "is malformed.",
+            "This is not an HTTP request that can be read: its request line, one of its headers or "
+            "a chunk of its body is malformed.",
         )
 
 

@@ -1,7 +1,9 @@
 """A listening port with what answers on it."""
 
+import asyncio
+import contextlib
 import socket
-import ssl
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -10,6 +12,8 @@ from proxy.addresses import host_and_port
 __all__ = ["Port", "reserved"]
 
 BACKLOG = 1024
+# Between two tries to accept a connection, when there are no files to be had for it.
+AGAIN_S = 0.1
 
 
 class Port:
@@ -23,18 +27,23 @@ class Port:
     def __init__(self, runner: web.ServerRunner | web.AppRunner) -> None:
         """Keep what answers; `close` closes it."""
         self._runner = runner
-        self._site: web.SockSite | None = None
+        self._listening: asyncio.Server | None = None
+        self._accepting: asyncio.Task[None] | None = None
         self.url = ""
 
     async def open(
-        self, address: str, tls: ssl.SSLContext | None = None, *, is_shared: bool = False
+        self,
+        address: str,
+        secure: Callable[[socket.socket], None] | None = None,
+        *,
+        is_shared: bool = False,
     ) -> None:
         """
         Listen.
 
         Args:
             address: As in the settings; port 0 takes a free one.
-            tls: What is served with; None: nothing is.
+            secure: Begins TLS on a new connection; None: there is none.
             is_shared: With other processes of ours, among which connections are spread.
 
         Raises:
@@ -45,20 +54,43 @@ class Port:
         listening = socket.create_server(
             (host, port), family=_family(host), backlog=BACKLOG, reuse_port=is_shared
         )
-        self._site = web.SockSite(self._runner, listening, ssl_context=tls)
-        await self._site.start()
-        self.url = f"{'https' if tls else 'http'}://{_written(listening)}"
+        self.url = f"{'https' if secure else 'http'}://{_written(listening)}"
+        loop = asyncio.get_running_loop()
+        if secure is not None:
+            listening.settimeout(0)
+            self._accepting = loop.create_task(_accept(listening, secure))
+        elif self._runner.server is not None:
+            self._listening = await loop.create_server(
+                self._runner.server, sock=listening, backlog=BACKLOG
+            )
 
     async def stop_listening(self) -> None:
         """Take no further connection; those that are open stay."""
-        if self._site is not None:
-            await self._site.stop()
-            self._site = None
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+            self._accepting = None
 
     async def close(self) -> None:
         """Take nothing and leave nothing open."""
-        self._site = None
+        await self.stop_listening()
         await self._runner.cleanup()
+
+
+async def _accept(listening: socket.socket, secure: Callable[[socket.socket], None]) -> None:
+    """Hand over each new connection, from its first moment."""
+    loop = asyncio.get_running_loop()
+    with contextlib.closing(listening):
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError:
+                await asyncio.sleep(AGAIN_S)
+            else:
+                secure(accepted)
 
 
 def reserved(address: str) -> tuple[socket.socket, str]:

@@ -24,14 +24,16 @@ from proxy.web.workers import STOPPING, Workers, messages, written
 
 __all__ = ["run"]
 
-INTERRUPTED: Final = 130  # what a shell says of a program that Ctrl-C ended
+# What a shell says of a program that a signal ended: so much, and the signal's number.
+SIGNALLED: Final = 128
+INTERRUPTED: Final = SIGNALLED + signal.SIGINT
 # Beyond drain_s, for what is left to close; a worker that needs longer is killed.
 CLOSES_S: Final = 15.0
 
 
 def run(settings: Settings) -> int:
     """
-    Serve until told to stop; SIGTERM and SIGINT drain, a second one ends at once.
+    Serve until told to stop; SIGTERM and SIGINT drain, a second one ends the process at once.
 
     Returns:
         The exit code: 0 after a drain, 1 when a port could not be had, 130 when interrupted.
@@ -51,7 +53,7 @@ def _on_loop(main: Coroutine[Any, Any, int]) -> int:
 
 
 class _Told:
-    """Waits for the first signal to stop; the second one gets another treatment."""
+    """Waits for the first signal to stop; the second one ends the process."""
 
     def __init__(self) -> None:
         """Watch from here on; needs a running loop."""
@@ -64,13 +66,20 @@ class _Told:
         """Return how long new requests shall still be taken, once told to stop."""
         return settings.drain_grace_s if await self._first == signal.SIGTERM else 0.0
 
-    def then(self, act: Callable[[int], None] | None) -> None:
-        """Do this at the next signal; None: what the system does."""
+    def then_end(self, clear_up: Callable[[], None]) -> None:
+        """End the process at the next signal, whatever it is about; not without clearing up."""
+
+        def end(number: int, *_: object) -> None:
+            # By ourselves: what the system does by default, it does not do to the first process
+            # of a container.
+            try:
+                clear_up()
+            finally:
+                os._exit(SIGNALLED + number)
+
         for number in STOPPING:
-            if act is None:
-                self._loop.remove_signal_handler(number)
-            else:
-                self._loop.add_signal_handler(number, act, number)
+            self._loop.add_signal_handler(number, end, number)
+            signal.signal(number, end)  # also when the loop does not turn
 
     def _note(self, number: int) -> None:
         if not self._first.done():
@@ -93,7 +102,7 @@ async def _serve(settings: Settings) -> int:
         return 1
     await app.store.check()  # so that a store that is not there is said at once
     grace_s = await told.grace_s(settings)
-    told.then(None)
+    told.then_end(lambda: None)
     await app.stop(settings.drain_s, grace_s)
     return 0
 
@@ -186,14 +195,11 @@ class _Parent:
         settings = self._settings
         grace_s = await told.grace_s(settings)
 
-        def end_at_once(number: int) -> None:
+        def clear_up() -> None:
             workers.kill()
             shutil.rmtree(self._folder, ignore_errors=True)
-            told.then(None)
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
 
-        told.then(end_at_once)
+        told.then_end(clear_up)
         workers.drain(grace_s)
         await asyncio.sleep(settings.drain_s + CLOSES_S)
         workers.kill()

@@ -33,7 +33,7 @@ async def several(
     upstream_url: str, store_url: str, **more: object
 ) -> AsyncIterator[tuple[Served, set[int]]]:
     """Run two workers; gives their parent, and the pids of all that it started."""
-    given: dict[str, object] = {
+    given: dict[str, Any] = {
         "upstream_url": upstream_url,
         "store_url": store_url,
         "store_budget_ms": 5000,
@@ -230,7 +230,7 @@ async def test_a_second_signal_ends_all_at_once(number: int, shared_redis: Redis
         parent.signal(number)
         await until(parent, 503, "draining", "2 of 2" if number == signal.SIGTERM else "1 of 2")
         parent.signal(number)
-        assert await parent.exit_code() == -number
+        assert await parent.exit_code() == 128 + number
         assert await gone(children)
 
 

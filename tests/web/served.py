@@ -5,11 +5,11 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Served", "served"]
+__all__ = ["ROOT", "Served", "served"]
 
 ROOT = Path(__file__).parents[2]
 SOON_S = 60.0  # a busy machine takes its time
@@ -87,8 +87,12 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def served(**settings: object) -> AsyncIterator[Served]:
-    """Start one with these settings, by the environment; it may have ended on its own."""
+async def served(*, under: Sequence[str] = (), **settings: object) -> AsyncIterator[Served]:
+    """
+    Start one with these settings, by the environment; it may have ended on its own.
+
+    `under` is a command that runs it.
+    """
     given: dict[str, object] = {
         "listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",
@@ -98,7 +102,7 @@ async def served(**settings: object) -> AsyncIterator[Served]:
     environ = {key: value for key, value in os.environ.items() if not key.startswith("REPLAY_")}
     environ |= {f"REPLAY_{key.upper()}": str(value) for key, value in (given | settings).items()}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "proxy", "serve"),
+        *(*under, sys.executable, "-m", "proxy", "serve"),
         env=environ,
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,

@@ -206,10 +206,9 @@ async def test_a_signal_lets_what_runs_finish(number: int) -> None:
 
 async def test_a_drain_ends_in_time() -> None:
     """What has not finished within drain_s is cut off, and the client sees that it was."""
-    upstream_url = {"drain_s": 0.2}
     async with (
         scripted() as upstream,
-        served(upstream_url=upstream.url + "/v1", **upstream_url) as proxy,
+        served(upstream_url=upstream.url + "/v1", drain_s=0.2) as proxy,
     ):
         await streaming(proxy, upstream)
         async with line_to(proxy.url) as line:
@@ -233,7 +232,7 @@ async def test_a_second_signal_ends_it_at_once() -> None:
             proxy.signal(signal.SIGTERM)
             await refused(proxy.url)
             proxy.signal(signal.SIGTERM)
-            assert await proxy.exit_code() == -signal.SIGTERM
+            assert await proxy.exit_code() == 128 + signal.SIGTERM
 
 
 async def test_an_idle_connection_does_not_hold_it_up() -> None:

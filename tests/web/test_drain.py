@@ -2,15 +2,20 @@
 
 import asyncio
 import contextlib
+import functools
 import json
+import os
 import signal
-from collections.abc import AsyncIterator
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.web.line import Broken, Line, line_to, request
 from tests.web.scripted import Script, Upstream, cut, scripted, send, wait
-from tests.web.served import Served, served
+from tests.web.served import ROOT, Served, served
 from tests.web.sockets import CLOSE, KEY, close, tunnelled
 from tests.web.test_app import refused
 from tests.web.wire import END, chunk, stream_head, whole
@@ -21,9 +26,14 @@ LONG_S = 60  # more than any test takes
 
 
 @contextlib.asynccontextmanager
-async def serving(**settings: object) -> AsyncIterator[tuple[Served, Upstream]]:
+async def serving(
+    *, under: Sequence[str] = (), **settings: object
+) -> AsyncIterator[tuple[Served, Upstream]]:
     """Run a proxy that has started, and its upstream."""
-    async with scripted() as upstream, served(upstream_url=upstream.url, **settings) as proxy:
+    async with (
+        scripted() as upstream,
+        served(under=under, upstream_url=upstream.url, **settings) as proxy,
+    ):
         await proxy.started()
         yield proxy, upstream
 
@@ -54,6 +64,62 @@ async def until_not_ready(proxy: Served) -> None:
             await asyncio.sleep(0.01)
 
 
+@functools.cache
+def first_of_its_own() -> list[str]:
+    """Return the command that runs another as the first process of a container; or skip."""
+    command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    try:
+        subprocess.run([*command, "true"], check=True, capture_output=True, timeout=20)  # noqa: S603 (our own words)
+    except (OSError, subprocess.SubprocessError):
+        pytest.skip("no namespaces are to be had here")
+    return command
+
+
+def child_of(pid: int) -> int:
+    """Return the one process that it has started."""
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+
+
+# Stands in for the command, which takes a while to be brought in.
+EARLY = """
+import os, signal, sys, time, types
+
+def command():
+    heavy = {"aiohttp", "asyncio", "pydantic", "redis"} & set(sys.modules)
+    if heavy:
+        sys.exit(f"brought in before: {heavy}")
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+
+sys.modules["proxy.cli"] = types.ModuleType("proxy.cli")
+sys.modules["proxy.cli"].main = command
+from proxy.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_signal_before_it_serves_ends_it(is_first: bool) -> None:
+    """Also where it is the first process, to which the system passes on no others."""
+    command = [*(first_of_its_own() if is_first else []), sys.executable, "-c", EARLY]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, timeout=60)  # noqa: S603 (as above)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, b"")
+
+
+async def test_a_second_signal_ends_the_first_process_of_a_container() -> None:
+    """At once, by its own hand."""
+    async with (
+        serving(under=first_of_its_own(), drain_grace_s=LONG_S) as (proxy, upstream),
+        line_to(proxy.url) as line,
+    ):
+        await begun(line, upstream)
+        first = child_of(proxy.pid)
+        os.kill(first, signal.SIGTERM)
+        await until_not_ready(proxy)
+        os.kill(first, signal.SIGTERM)
+        assert await proxy.exit_code() == 128 + signal.SIGTERM
+
+
 async def test_in_the_grace_all_are_served_and_told_to_leave() -> None:
     """New connections and old ones; the next request of each goes to another replica."""
     async with serving(drain_grace_s=LONG_S) as (proxy, upstream):
@@ -71,7 +137,7 @@ async def test_in_the_grace_all_are_served_and_told_to_leave() -> None:
         async with line_to(proxy.admin_url) as line:
             assert (await line.ask(request("GET", "/livez"))).status == 200
         proxy.signal(signal.SIGTERM)
-        assert await proxy.exit_code() == -signal.SIGTERM
+        assert await proxy.exit_code() == 128 + signal.SIGTERM
 
 
 async def test_errors_of_ours_say_so_too() -> None:

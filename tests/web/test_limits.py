@@ -376,6 +376,44 @@ async def test_what_there_is_no_room_for_is_streamed_unread(data: bytes) -> None
         assert w.counted("requests_total", result="busy") == 3
 
 
+async def test_room_is_taken_by_what_has_come_and_not_by_what_is_announced() -> None:
+    """Whoever announces much, and sends none of it, keeps nobody from replay."""
+    async with (
+        world(inspect_total_max_bytes=1500, include="never") as w,
+        line_to(w.app.url) as idle,
+    ):
+        w.upstream.otherwise = OK
+        await idle.send(request("POST", "/v1/responses", KEY, "Content-Length: 1400") + b"{")
+        await eventually(lambda: w.app.forward.in_flight == 1)
+        for _ in range(3):
+            assert (await w.ask(post(QUESTION))).mark == "injected=0"
+
+
+@pytest.mark.parametrize("is_framed", [True, False])
+async def test_what_runs_out_of_room_amid_its_body_is_passed_on_from_there(is_framed: bool) -> None:
+    """Its first pieces too, byte for byte; their room is free again when they have gone."""
+    question = as_json({"model": MODEL, "input": [ASK | {"content": "x" * 400_000}]})
+    start = question[:300_000]
+    async with (
+        world(inspect_total_max_bytes=500_000, include="never") as w,
+        line_to(w.app.url) as first,
+        line_to(w.app.url) as second,
+    ):
+        w.upstream.otherwise = OK
+        framing = "Transfer-Encoding: chunked" if is_framed else f"Content-Length: {len(question)}"
+        spelled = chunk if is_framed else bytes
+        for line in (first, second):
+            await line.send(request("POST", "/v1/responses", KEY, framing) + spelled(start))
+        await eventually(lambda: w.upstream.connections == 1)  # for one of them there is no room
+        ends = spelled(question[300_000:]) + (END if is_framed else b"")
+        await first.send(ends)
+        await second.send(ends)
+        marks = [Answer(await line.head(), await line.rest()).mark for line in (first, second)]
+        assert sorted(marks, key=str) == ["injected=0", "injected=0, asked=busy"]
+        assert [received.body for received in w.upstream.received] == [question] * 2
+        assert (await w.ask(post(question))).mark == "injected=0"
+
+
 async def test_a_large_encoded_body_is_unpacked_only_where_there_is_room() -> None:
     """What it may make counts until it is known what it makes."""
     body = as_json({"model": MODEL, "input": [ASK | {"content": "x" * 2_000_000}]})

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import signal
 import ssl
 import warnings
 from collections.abc import AsyncIterator
@@ -245,6 +246,95 @@ async def test_limits_hold_over_tls(files: Files) -> None:
         stalled = {"route": "other", "outcome": "client_stalled"}
         await eventually(lambda: w.counted("exchanges_total", **stalled) == 1)
         line._writer.transport.abort()
+
+
+async def silent(url: str, count: int) -> list[asyncio.StreamWriter]:
+    """Connect so often, and say nothing."""
+    parts = urlsplit(url)
+    writers = []
+    for _ in range(count):
+        _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        writers.append(writer)
+    return writers
+
+
+async def test_whoever_begins_no_handshake_counts_and_is_closed_in_time(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the first moment; what is beyond the limit can still read why, as long as few do."""
+    context = files.authority.client()
+    async with world(max_connections=4, idle_timeout_s=1.5, **files.settings) as w:
+        w.upstream.otherwise = whole(b"{}")
+        writers = await silent(w.app.url, 4)
+        await eventually(lambda: w.app.server._open == 4)
+        async with secure_line(w.app.url, context) as line:
+            await line.send(GET)
+            assert_ours(Answer(await line.head(), await line.rest()), 503, "too_many_connections")
+        writers += await silent(w.app.url, 200)
+        full = {"route": "other", "outcome": "too_many_connections"}
+        await eventually(lambda: w.counted("exchanges_total", **full) == 201)
+        await eventually(lambda: len(w.app.server._handshakes) <= 4 + 64)
+        await eventually(lambda: not w.app.server._handshakes, 20)
+        assert (w.app.server._open, w.app.server._away) == (0, 0)
+        async with secure_line(w.app.url, context) as line:
+            assert (await line.ask(GET)).status == 200
+        for writer in writers:
+            writer.transport.abort()
+    assert logged(capsys, "connections_full", "connections_free") == [
+        "connections_full",
+        "connections_free",
+    ]
+
+
+@pytest.mark.parametrize("size", [0, 300_000])
+async def test_a_request_in_one_flight_with_the_end_of_the_handshake(
+    files: Files, size: int
+) -> None:
+    """What comes before anybody is there to read it is read."""
+    body = b"x" * size
+    async with world(**files.settings) as w:
+        w.upstream.otherwise = whole(b"{}")
+        parts = urlsplit(w.app.url)
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = files.authority.client().wrap_bio(
+            incoming, outgoing, server_hostname=parts.hostname
+        )
+        while True:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                client.do_handshake()
+                break
+            writer.write(outgoing.read())
+            incoming.write(await reader.read(1 << 16))
+        client.write(request("POST", "/v1/files", KEY, body=body))
+        writer.write(outgoing.read())
+        answer = b""
+        async with asyncio.timeout(5):
+            while b"\r\n\r\n" not in answer:
+                incoming.write(await reader.read(1 << 16))
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    answer += client.read(1 << 16)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert w.upstream.received[0].body == body
+        writer.close()
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+async def test_handshakes_that_hang_hold_up_no_end(files: Files, is_served: bool) -> None:
+    """A proxy that is told to stop ends them."""
+    async with contextlib.AsyncExitStack() as stack:
+        if is_served:
+            proxy = await stack.enter_async_context(served(**files.settings))
+            await proxy.started()
+            writers = await silent(proxy.url, 3)
+            proxy.signal(signal.SIGTERM)
+            assert await proxy.exit_code() == 0
+        else:
+            async with world(**files.settings) as w:
+                writers = await silent(w.app.url, 3)
+                await eventually(lambda: len(w.app.server._handshakes) == 3)
+        for writer in writers:
+            writer.transport.abort()
 
 
 async def test_verbatim_holds_over_tls(files: Files) -> None:
