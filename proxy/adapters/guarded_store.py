@@ -74,7 +74,7 @@ class GuardedStore:
         self._allowed_s: float | None = None
         self._recalls = asyncio.Semaphore(AT_ONCE)
         self._recalling: set[asyncio.Task[Recalled | None]] = set()
-        self._saves = SaveQueue(self._save, self._told, asyncio.Semaphore(AT_ONCE))
+        self._saves = SaveQueue(self._save, self._told, asyncio.Semaphore(AT_ONCE), timeout_s)
 
     async def recall(self, scope: bytes, asked: Sequence[Asked], budget: Budget) -> Recalled | None:
         """As `SafeStore.recall`."""
@@ -146,7 +146,8 @@ class GuardedStore:
         return await _for_operator(lambda: self.inner.forget(scope, conversation))
 
     def drop(self, scope: bytes, conversation: bytes) -> None:
-        """As `SafeStore.drop`; nothing is held here."""
+        """As `SafeStore.drop`: what is still to be saved."""
+        self._saves.drop(scope, conversation)
 
     async def check(self) -> bool:
         """As `SafeStore.check`."""
@@ -167,6 +168,7 @@ class GuardedStore:
 
     async def close(self) -> None:
         """As `SafeStore.close`."""
+        self._saves.hurry()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._timeout_s):
                 while under_way := [*self._recalling, *self._saves.tasks]:
@@ -229,6 +231,7 @@ class GuardedStore:
             self._trials.count("save", "skipped")
             return False
         trial = Trial("save", how)
+        snapshot.is_tried = True
 
         async def act() -> bool:
             kept = await self._save_in(snapshot.scope, snapshot.turn, [*snapshot.keys])

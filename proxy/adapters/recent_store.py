@@ -133,6 +133,7 @@ class RecentStore:
 
     def drop(self, scope: bytes, conversation: bytes) -> None:
         """As `SafeStore.drop`."""
+        self._guarded.drop(scope, conversation)
         self._near.drop((scope, conversation))
 
     async def check(self) -> bool:

@@ -9,38 +9,24 @@ makes it two rounds; the whole of an operation is bounded above, by `guarded_sto
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from ssl import SSLContext
 from typing import Any
 
-from redis.asyncio import (
-    BlockingConnectionPool,
-    Connection,
-    Redis,
-    SSLConnection,
-    UnixDomainSocketConnection,
-)
-from redis.asyncio.connection import RedisSSLContext
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import (
-    MasterNotFoundError,
-    SentinelConnectionPool,
-    SentinelManagedConnection,
-    SentinelManagedSSLConnection,
-)
+from redis.asyncio.sentinel import MasterNotFoundError, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
 from redis.exceptions import AuthenticationError, ConnectionError, RedisError  # noqa: A004
 from redis.maint_notifications import MaintNotificationsConfig
 
 from proxy.adapters.redis_cluster import Cluster
+from proxy.adapters.redis_connections import SentinelTcp, SentinelTls, Tcp, Tls, TlsFacts, Unix
 from proxy.adapters.redis_link import Link, Single, ask
 from proxy.store_urls import StoreUrl
 
 __all__ = ["Credentials", "connect"]
-
-_TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 
 
 class Credentials(CredentialProvider):
@@ -66,8 +52,7 @@ class Credentials(CredentialProvider):
         As redis-py asks for them.
 
         Raises:
-            AuthenticationError: The file cannot be read. redis-py hangs up on an error of its own
-                alone: any other would leave a connection open that is not logged in.
+            AuthenticationError: The file cannot be read.
         """
         password = self._password
         if self._file:
@@ -80,47 +65,6 @@ class Credentials(CredentialProvider):
     async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
         """As `get_credentials`; a disk that hangs holds up nobody else."""
         return await asyncio.to_thread(self.get_credentials)
-
-
-class _TlsFacts:
-    """
-    What connections over TLS share: to make it takes 50 ms, in which nothing else goes on.
-
-    It is made anew when one of its files has changed, as certificates do every few weeks.
-    """
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        """Make it at once, before anything is served."""
-        self._files = [Path(value) for name, value in options.items() if name in _TLS_FILES]
-        self._made = SSLConnection(**options).ssl_context.get()
-        self._stamp = self._changed_at()
-
-    def current(self, fresh: RedisSSLContext) -> SSLContext:
-        """Return it; `fresh` makes it anew, where that is due."""
-        stamp = self._changed_at()
-        if stamp != self._stamp:
-            fresh.context = None
-            self._made, self._stamp = fresh.get(), stamp
-        return self._made
-
-    def _changed_at(self) -> list[int]:
-        return [file.stat().st_mtime_ns for file in self._files]
-
-
-class _SharesTls(SSLConnection):
-    """A connection over TLS that makes no facts of its own."""
-
-    def __init__(self, *, tls_facts: _TlsFacts, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's
-        super().__init__(**kwargs)
-        self._tls_facts = tls_facts
-
-    def _connection_arguments(self) -> Mapping[str, Any]:
-        self.ssl_context.context = self._tls_facts.current(self.ssl_context)
-        return super()._connection_arguments()
-
-
-class _SentinelTls(_SharesTls, SentinelManagedSSLConnection):
-    """The same, to the master that Sentinels name."""
 
 
 class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
@@ -174,7 +118,7 @@ def connect(
     if given:
         common["credential_provider"] = given
     limits: dict[str, Any] = {"max_connections": max_connections, "timeout": timeout_s}
-    tcp = _SharesTls if url.tls else Connection
+    tcp = Tls if url.tls else Tcp
     opens = _opener(common | limits | {"connection_class": tcp})
     match url.kind:
         case "cluster":
@@ -185,16 +129,13 @@ def connect(
             if who := Credentials(name, secret):
                 asking["credential_provider"] = who
             sentinels = [_opener(asking)(*host) for host in url.hosts]
-            kind = _SentinelTls if url.tls else SentinelManagedConnection
+            kind = SentinelTls if url.tls else SentinelTcp
             pool = _SentinelPool(  # type: ignore[no-untyped-call]
                 url.service, _Sentinels(sentinels), connection_class=kind, **common, **limits
             )
             return Single(Redis.from_pool(pool), *sentinels)
         case "unix":
-            kind_of: dict[str, Any] = {
-                "connection_class": UnixDomainSocketConnection,
-                "path": url.path,
-            }
+            kind_of: dict[str, Any] = {"connection_class": Unix, "path": url.path}
             return Single(Redis.from_pool(BlockingConnectionPool(**common, **limits, **kind_of)))
         case _:
             return Single(opens(*url.hosts[0]))
@@ -206,7 +147,7 @@ def _every(url: StoreUrl, timeout_s: float) -> dict[str, Any]:
     if "ssl_check_hostname" in tls:
         tls |= {"ssl_check_hostname": tls["ssl_check_hostname"] == "true"}
     if url.tls:
-        tls |= {"tls_facts": _TlsFacts(tls)}
+        tls |= {"tls_facts": TlsFacts(tls)}
     return tls | {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": timeout_s,

@@ -13,21 +13,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from redis.exceptions import (
-    AuthenticationError,
-    BusyLoadingError,
-    ClusterDownError,
-    ConnectionError,  # noqa: A004 - redis-py's
-    NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    SlotNotCoveredError,
-)
-from redis.exceptions import TimeoutError as RedisTimeoutError
-
 from proxy.adapters.codec import Codec, Plain
+from proxy.adapters.redis_errors import FAILURES, store_error
 from proxy.adapters.redis_link import Command, Link
 from proxy.adapters.store import CONVERSATIONS_PER_KEY, Bounds, Kept, Page, StoreError
 from proxy.core.keys import Asked, Recalled, choose, keys_of_turn
@@ -42,20 +29,6 @@ _KEEP = 0.9
 # A conversation has some thirty keys in the index, and SCAN passes over all of them.
 _SCANNED_PER_FOUND = 8
 _SCANS = 200
-_FAILURES = (RedisError, OSError, TimeoutError)
-_WORDS: tuple[tuple[type[BaseException], str], ...] = (
-    (AuthenticationError, "it refuses the user or the password"),
-    (NoPermissionError, "its ACL does not let this user do that"),
-    (ReadOnlyError, "it is a replica that cannot be written"),
-    (OutOfMemoryError, "it is full, and its eviction policy makes no room"),
-    (BusyLoadingError, "it is still loading its data"),
-    (ClusterDownError, "the Cluster is down, or a part of it"),
-    (SlotNotCoveredError, "no node of the Cluster keeps a part of the keys"),
-    (RedisTimeoutError, "it did not answer in time"),
-    (TimeoutError, "it did not answer in time"),
-    (ConnectionError, "it cannot be reached"),
-    (OSError, "it cannot be reached"),
-)
 
 
 class RedisStore:
@@ -98,13 +71,13 @@ class RedisStore:
             commands += [("EXPIRE", name, self._bounds.ttl_s) for name in [*names, *index]]
             # That a store which can only be read refuses EXPIRE is no reason not to read it.
             hashes = (await self._link.run(commands))[: len(names)]
-        except _FAILURES as error:
-            raise _store_error(error) from error
+        except FAILURES as error:
+            raise store_error(error) from error
         _raise_first(hashes)
         turns = [
             turn
             for conversation, kept in zip(choice.conversations, hashes, strict=True)
-            for turn in self._decoded(scope, conversation, kept).values()
+            for turn in self._decoded(scope, conversation, _hash(kept)).values()
             if turn is not None
         ]
         return Recalled(turns, choice.crowded)
@@ -144,8 +117,8 @@ class RedisStore:
                     break
         except ValueError:
             raise StoreError("the cursor is none of this store's", is_local=True) from None
-        except _FAILURES as error:
-            raise _store_error(error) from error
+        except FAILURES as error:
+            raise store_error(error) from error
         form = re.compile(re.escape(begin.encode()) + rb"([0-9a-f]{32}):([0-9a-f]{32})\}")
         places = [match for match in map(form.fullmatch, names) if match]
         commands: list[Command] = []
@@ -171,13 +144,13 @@ class RedisStore:
         """
         name = self._name(scope, conversation)
         (kept,) = await self._all([("HGETALL", name)])
-        turns = self._decoded(scope, conversation, kept).values()
+        turns = self._decoded(scope, conversation, _hash(kept)).values()
         keys = dict.fromkeys(key for turn in turns if turn for key in keys_of_turn(turn))
         index = [self._index_name(scope, key) for key in keys]
         try:
             answers = await self._link.get_all(index) if index else []
-        except _FAILURES as error:
-            raise _store_error(error) from error
+        except FAILURES as error:
+            raise store_error(error) from error
         commands: list[Command] = []
         for index_name, answer in zip(index, answers, strict=True):
             others = [one for one in _ids(answer) if one != conversation]
@@ -197,8 +170,8 @@ class RedisStore:
         """As `Store.check`."""
         try:
             await self._link.check()
-        except _FAILURES as error:
-            raise _store_error(error) from error
+        except FAILURES as error:
+            raise store_error(error) from error
 
     async def close(self) -> None:
         """As `Store.close`."""
@@ -210,8 +183,8 @@ class RedisStore:
             return []
         try:
             return await self._link.run(commands)
-        except _FAILURES as error:
-            raise _store_error(error) from error
+        except FAILURES as error:
+            raise store_error(error) from error
 
     async def _all(self, commands: Sequence[Command]) -> list[Any]:
         """Run commands, none of which may be refused."""
@@ -232,7 +205,8 @@ class RedisStore:
     async def _cut_back(self, scope: bytes, conversation: bytes) -> None:
         """Remove the oldest turns of a conversation until it is well inside its bounds."""
         name = self._name(scope, conversation)
-        (found,) = await self._all([("HGETALL", name)])
+        (answer,) = await self._all([("HGETALL", name)])
+        found = _hash(answer)
         found.pop(WRITTEN, None)
         decoded = self._decoded(scope, conversation, found)
         by_age = sorted(
@@ -272,6 +246,13 @@ def _ids(answer: bytes | str | None) -> list[bytes]:
     return [value[at : at + ID_BYTES] for at in range(0, len(value), ID_BYTES)]
 
 
+def _hash(answer: object) -> dict[bytes, bytes]:
+    """Return what HGETALL gave; a connection that speaks otherwise than agreed gives no dict."""
+    if not isinstance(answer, dict):
+        raise StoreError("it answers in another protocol than agreed")
+    return answer
+
+
 def _id_of(field: bytes) -> bytes:
     """Return the id of the turn that a field is named after; b"" for what is none."""
     return bytes.fromhex(field.decode()) if re.fullmatch(rb"(?:[0-9a-f]{2}){2,}", field) else b""
@@ -285,17 +266,4 @@ def _literally(text: str) -> str:
 def _raise_first(results: Sequence[Any]) -> None:
     for result in results:
         if isinstance(result, Exception):
-            raise _store_error(result) from result
-
-
-def _store_error(error: Exception) -> StoreError:
-    """Name an error without what is kept, or a key, or a password, that its words may quote."""
-    name = type(error).__name__
-    if type(error) is ResponseError:  # not those derived from it, which are about the store
-        code = re.match(r"[A-Z]+\b", str(error))
-        reason = f"it refused a command ({code[0] if code else 'ERR'})"
-        return StoreError(f"{name}: {reason}", is_local=code is not None and code[0] == "WRONGTYPE")
-    words = next((words for kind, words in _WORDS if isinstance(error, kind)), "it failed")
-    # These quote an address and what the system says to it, such as of a certificate.
-    cause = f": {error}"[:300] if isinstance(error, ConnectionError | NoPermissionError) else ""
-    return StoreError(f"{name}: {words}{cause}")
+            raise store_error(result) from result

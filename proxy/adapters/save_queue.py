@@ -3,6 +3,12 @@ Saves that go on by themselves, in the order in which each turn was captured.
 
 Of one turn at most one save is under way and one waits: the newest form of it, with the keys of
 all. What is not finished is bounded in number and bytes, as a store may hang for long.
+
+**Saved twice.** A save that failed was given up by us: the network, or what stands between, may
+deliver it later, behind a newer form of the turn, which it would overwrite. So once a later save
+of that turn works it is done again after `again_after_s`, and the turn counts as kept only then. An
+order in what is stored would need a script or a transaction for every save, to guard against what
+happens to few.
 """
 
 import asyncio
@@ -16,7 +22,7 @@ __all__ = ["SaveQueue", "Snapshot", "size_of"]
 
 UNFINISHED_MAX = 1024
 UNFINISHED_MAX_BYTES = 32 << 20
-# Turns of which the keys of a failed save are remembered, for their next save.
+# Turns of which a failed save is remembered, for their next save.
 LOST_MAX = 1024
 
 _Name = tuple[bytes, bytes]  # (scope, turn id)
@@ -31,6 +37,7 @@ class Snapshot:
         keys: Those that shall lead to it, and may not yet.
         kept: What came of it, when it is known.
         is_late: Whether nobody waits for it any more.
+        is_tried: Whether the store has been asked to.
     """
 
     scope: bytes
@@ -38,6 +45,7 @@ class Snapshot:
     keys: dict[bytes, None]
     kept: asyncio.Future[bool]
     is_late: bool = False
+    is_tried: bool = False
 
 
 @dataclass(slots=True)
@@ -77,12 +85,17 @@ class SaveQueue:
         act: Saves one, and tells whether it is kept. Never raises.
         tell: Told of each save that ended, and whether it is kept.
         at_once: So many are under way at the most.
+        again_after_s: How late a save that was given up may still reach the store.
     """
 
     act: Callable[[Snapshot], Awaitable[bool]]
     tell: Callable[[bytes, Turn, bool], None]
     at_once: asyncio.Semaphore
+    again_after_s: float
     _lines: dict[_Name, _Line] = field(default_factory=dict)
+    _doubted: OrderedDict[_Name, None] = field(default_factory=OrderedDict)
+    _agains: dict[_Name, tuple[Snapshot, asyncio.TimerHandle]] = field(default_factory=dict)
+    _is_closing: bool = False
     _lost: OrderedDict[_Name, dict[bytes, None]] = field(default_factory=OrderedDict)
     _load: _Load = field(default_factory=_Load)
 
@@ -94,6 +107,8 @@ class SaveQueue:
     def add(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> Snapshot | None:
         """Save a turn behind what is under way of it; None when there is no room for it."""
         name = (scope, turn.id)
+        if self._take_again(name):
+            self._doubt(name)  # this form is the one that is to be saved twice
         line = self._lines.get(name)
         if line is not None and line.waiting is not None:
             waiting = line.waiting  # never begun: this form takes its place
@@ -128,8 +143,17 @@ class SaveQueue:
                 self._lost.popitem(last=False)
         self.tell(scope, turn, False)  # noqa: FBT003 - an answer, not a switch
 
-    async def withdraw(self, scope: bytes, conversation: bytes, timeout_s: float) -> None:
-        """Save no more of a conversation than what is under way, and wait for that."""
+    def hurry(self) -> None:
+        """Save now what is to be saved again, and nothing twice from here on: we close."""
+        self._is_closing = True
+        for name in [*self._agains]:
+            self._save_again(name)
+
+    def drop(self, scope: bytes, conversation: bytes) -> list[asyncio.Task[None]]:
+        """Save no more of a conversation than what is under way, which is returned."""
+        for name, (snapshot, _) in [*self._agains.items()]:
+            if name[0] == scope and snapshot.turn.conversation == conversation:
+                self._take_again(name)
         ours = [
             line
             for (whose, _), line in self._lines.items()
@@ -138,8 +162,11 @@ class SaveQueue:
         for line in ours:
             if waiting := line.take():
                 self._end(waiting, is_kept=False)
-        running = [line.task for line in ours if line.task is not None]
-        if running:
+        return [line.task for line in ours if line.task is not None]
+
+    async def withdraw(self, scope: bytes, conversation: bytes, timeout_s: float) -> None:
+        """As `drop`, and wait for what is under way."""
+        if running := self.drop(scope, conversation):
             await asyncio.wait(running, timeout=timeout_s)
 
     async def _run(self, name: _Name, line: _Line) -> None:
@@ -158,12 +185,56 @@ class SaveQueue:
                     self._end(left, is_kept=False)
 
     def _end(self, snapshot: Snapshot, *, is_kept: bool) -> None:
+        name = (snapshot.scope, snapshot.turn.id)
         self._load.remove(snapshot.turn)
         snapshot.kept.set_result(is_kept)
-        if is_kept:
-            self.tell(snapshot.scope, snapshot.turn, True)  # noqa: FBT003 - as above
-        else:
+        if not is_kept:
+            if snapshot.is_tried:
+                self._doubt(name)
             self.lose(snapshot.scope, snapshot.turn, [*snapshot.keys])
+        elif not self._is_again_due(name, snapshot):
+            self.tell(snapshot.scope, snapshot.turn, True)  # noqa: FBT003 - as above
+
+    # Saving twice...
+
+    def _doubt(self, name: _Name) -> None:
+        """Take it that a form of this turn may still reach the store."""
+        self._doubted[name] = None
+        self._doubted.move_to_end(name)
+        if len(self._doubted) > LOST_MAX:
+            self._doubted.popitem(last=False)
+
+    def _is_again_due(self, name: _Name, kept: Snapshot) -> bool:
+        """See to it that what is kept now is saved once more; False where that is not needed."""
+        if name not in self._doubted or self._is_closing:
+            return False
+        line = self._lines.get(name)
+        if line is not None and line.waiting is not None:
+            return True  # a newer form, which goes on being doubted
+        del self._doubted[name]
+        size = self._load.size_bytes + size_of(kept.turn)
+        if self._load.count >= UNFINISHED_MAX or size > UNFINISHED_MAX_BYTES:
+            return False
+        self._load.add(kept.turn)
+        loop = asyncio.get_running_loop()
+        self._agains[name] = (kept, loop.call_later(self.again_after_s, self._save_again, name))
+        return True
+
+    def _save_again(self, name: _Name) -> None:
+        snapshot = self._take_again(name)
+        if snapshot is not None:  # its keys are there: a save never takes any away
+            again = self.add(snapshot.scope, snapshot.turn, [])
+            if again is not None:
+                again.is_late = True
+
+    def _take_again(self, name: _Name) -> Snapshot | None:
+        """Return what was to be saved again, and is no longer."""
+        if name not in self._agains:
+            return None
+        snapshot, timer = self._agains.pop(name)
+        timer.cancel()
+        self._load.remove(snapshot.turn)
+        return snapshot
 
 
 def size_of(turn: Turn) -> int:

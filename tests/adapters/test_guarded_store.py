@@ -348,6 +348,48 @@ async def test_the_keys_of_a_failed_save_go_with_the_next(*, is_waiting: bool) -
     assert sorted(g.inner.kept[-1][2]) == sorted(key(name) for name in names)
 
 
+async def test_a_turn_of_which_a_save_was_given_up_is_saved_twice() -> None:
+    """What was given up may reach the store behind the newer form; only then is that kept."""
+    g = Guarded(timeout_s=SHORT_S)
+    g.inner.gate.clear()
+    assert await g.saves(size=1) is Saved.FAILED
+    g.inner.gate.set()
+    assert await g.saves(size=2) is Saved.DONE
+    g.inner.kept.append((bytes_of("a"), 1, []))  # late
+    assert g.told == [(bytes_of("a"), False)]
+    await eventually(lambda: g.told[1:] == [(bytes_of("a"), True)])
+    await asyncio.sleep(3 * SHORT_S)
+    assert [size for _, size, _ in g.inner.kept] == [2, 1, 2]
+
+
+async def test_the_newest_form_is_the_one_that_is_saved_twice() -> None:
+    """However many come before it is time."""
+    g = Guarded(timeout_s=1.0)
+    g.inner.error = StoreError("reset")
+    assert await g.saves(size=1) is Saved.FAILED
+    g.inner.error = None
+    for size in (2, 3, 4):
+        assert await g.saves(size=size) is Saved.DONE
+    await eventually(lambda: g.told[1:] == [(bytes_of("a"), True)])
+    assert [size for _, size, _ in g.inner.kept] == [2, 3, 4, 4]
+
+
+@pytest.mark.parametrize("ends", ["forgotten", "forgotten elsewhere", "closed"])
+async def test_what_is_to_be_saved_twice_does_not_outlive_its_conversation_or_us(ends: str) -> None:
+    """What is forgotten is not saved again; what is closed does it at once."""
+    g = Guarded()
+    g.inner.error = StoreError("reset")
+    assert await g.saves(size=1) is Saved.FAILED
+    g.inner.error = None
+    assert await g.saves(size=2) is Saved.DONE
+    if ends == "forgotten":
+        assert await g.store.forget(SCOPE, bytes_of("c"))
+    elif ends == "forgotten elsewhere":
+        g.store.drop(SCOPE, bytes_of("c"))
+    await g.store.close()
+    assert len(g.inner.kept) == (2 if ends == "closed" else 1)
+
+
 @pytest.mark.parametrize("bound", ["UNFINISHED_MAX", "UNFINISHED_MAX_BYTES"])
 async def test_what_waits_is_bounded(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In number and in bytes: beyond, a save fails at once, and that is counted."""

@@ -80,6 +80,66 @@ async def test_a_password_that_cannot_be_read_leaves_no_half_open_connection(
     await works(store)
 
 
+@pytest.mark.parametrize("kind", ["RESP2", "RESP3", "socket", "TLS"])
+async def test_a_login_that_takes_too_long_leaves_no_connection_that_is_not_logged_in(
+    kind: str, opens: Callable[..., RedisStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That its socket is open is not enough: it would be the default user's, in database 0."""
+    hangs = asyncio.Event()
+    read = Credentials.get_credentials_async
+
+    async def reads(who: Credentials) -> tuple[str] | tuple[str, str]:
+        if not hangs.is_set():
+            hangs.set()
+            await asyncio.sleep(SOON_S)  # a disk
+        return await read(who)
+
+    monkeypatch.setattr(Credentials, "get_credentials_async", reads)
+    with (
+        certificates() as made,
+        redis_server("user app on >pw ~* &* +@all", tls=made if kind == "TLS" else None) as server,
+    ):
+        more = {"RESP3": "&protocol=3", "TLS": f"&ssl_ca_certs={made.ca_pem}"}.get(kind, "")
+        url = f"{server.url.removesuffix('/0')}/3?client_name=rr{more}"
+        if kind == "socket":
+            url = f"unix://{server.socket_path}?db=3"
+        store = opens(url, Credentials("app", "pw"))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await store.save(SCOPE, turn("a"), [key("a")])
+        assert hangs.is_set()
+        await works(store)
+        assert list(server.told("keyspace")) == ["db3"]
+
+
+async def test_what_failed_for_whoever_asked_does_not_reach_the_server_later(
+    opens: Callable[..., RedisStore],
+) -> None:
+    """It would overwrite what is saved after it."""
+    reads = asyncio.Event()
+    ends: asyncio.Future[type[Exception] | None] = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reads.wait()
+        try:
+            while await reader.read(1 << 16):
+                pass
+        except OSError as error:
+            ends.set_result(type(error))
+        else:
+            ends.set_result(None)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        store = opens(f"redis://127.0.0.1:{port}")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await store.save(SCOPE, turn("a", size=16 << 20), [])
+        reads.set()
+        assert await asyncio.wait_for(ends, SOON_S) is ConnectionResetError
+
+
 async def test_settings_win_over_the_address(
     shared_redis: RedisServer, opens: Callable[..., RedisStore]
 ) -> None:

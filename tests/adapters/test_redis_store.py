@@ -149,6 +149,7 @@ async def test_somebody_elses_value_is_a_store_error(shared_redis: RedisServer) 
     with pytest.raises(StoreError):
         await store.save(SCOPE, turn("a"), [])
     assert await redis.get(name) == b"theirs"
+    await redis.delete(name)
     await store.close()
 
 
@@ -171,4 +172,20 @@ async def test_what_is_to_be_forgotten_goes_from_a_full_memory_too(own_redis: Re
     own_redis.do("CONFIG", "SET", "maxmemory", "1")
     assert [await store.forget(SCOPE, bytes_of(name)) for name in "ab"] == [True, True]
     assert (await store.survey(None, "", 10)).conversations == []
+    await store.close()
+
+
+async def test_a_connection_that_speaks_otherwise_than_agreed_is_a_failure(
+    shared_redis: RedisServer,
+) -> None:
+    """Of the store, and no bug: nothing of it is taken for a turn."""
+    shared_redis.do("FLUSHALL")
+    redis = Redis.from_url(shared_redis.url)
+    redis.set_response_callback("HGETALL", lambda response, **_: list(response))
+    store = RedisStore(Single(redis), BOUNDS)
+    await store.save(SCOPE, turn("a"), [key("a")])
+    with pytest.raises(StoreError, match="another protocol"):
+        await store.recall(SCOPE, asked(key("a")))
+    with pytest.raises(StoreError, match="another protocol"):
+        await store.forget(SCOPE, turn("a").conversation)
     await store.close()
