@@ -9,7 +9,7 @@ from proxy.web.connection import Stalled, Unreadable
 from proxy.web.errors import Fault, ProxyError
 from proxy.web.refusals import body_stalled, body_too_large
 
-__all__ = ["Incoming", "Room"]
+__all__ = ["Incoming", "Room", "Share"]
 
 
 class Room:
@@ -35,6 +35,23 @@ class Room:
     def give(self, size: int) -> None:
         """Give so much back."""
         self._left += size
+
+
+class Share:
+    """How much of the room one holder has, whose need changes."""
+
+    def __init__(self, room: Room) -> None:
+        """Begin with nothing."""
+        self._room = room
+        self._held = 0
+
+    def hold(self, size: int) -> bool:
+        """Have so much, if there is as much; else, what there was before."""
+        if size > self._held and not self._room.take(size - self._held):
+            return False
+        self._room.give(max(0, self._held - size))
+        self._held = size
+        return True
 
 
 class Incoming:

@@ -207,6 +207,7 @@ class Forward:
                     answer.response,
                     replay,
                     self._limits,
+                    self._intake.room,
                     self._account,
                     self._draining,
                 )

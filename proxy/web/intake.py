@@ -60,6 +60,7 @@ class Intake:
 
     Attributes:
         origin: Scheme and authority of the upstream's URL.
+        room: For what is held of requests.
     """
 
     def __init__(
@@ -88,12 +89,12 @@ class Intake:
         self._log = log
         self._clock = clock
         self._decoding = asyncio.Semaphore(DECODED_AT_ONCE)
-        self._room = Room(limits.inspect_total_max_bytes)
+        self.room = Room(limits.inspect_total_max_bytes)
 
     def incoming(self, request: web.BaseRequest) -> Incoming:
         """Return a request's body, of which nothing is read yet; the caller lets go of it."""
         limits = self._limits
-        return Incoming(request, limits.body_max_bytes, limits.client_timeout_s, self._room)
+        return Incoming(request, limits.body_max_bytes, limits.client_timeout_s, self.room)
 
     async def accept(
         self, exchange: Exchange, request: web.BaseRequest, path: str, incoming: Incoming

@@ -19,6 +19,7 @@ from proxy.adapters.upgraded import LEFT_OVER_S, End, client_end, upstream_end
 from proxy.core.frames import Messages, Piece, close_frame
 from proxy.core.sse import is_worth_reading
 from proxy.web.account import Account
+from proxy.web.bodies import Room, Share
 from proxy.web.creates import is_worth_preparing
 from proxy.web.exchange import Exchange, Limits
 from proxy.web.handshake import Written, head_of
@@ -45,6 +46,7 @@ async def tunnel(  # noqa: PLR0913, PLR0917 (all that takes part in it)
     response: aiohttp.ClientResponse,
     replay: Replay | None,
     limits: Limits,
+    room: Room,
     account: Account,
     draining: asyncio.Event,
 ) -> web.StreamResponse:
@@ -57,6 +59,7 @@ async def tunnel(  # noqa: PLR0913, PLR0917 (all that takes part in it)
         response: Upstream's 101; the caller closes it.
         replay: None leaves all messages unread.
         limits: Of the messages that are held in order to be read.
+        room: Where what is held of the client's messages is taken from.
         account: Where each `response.create` is written down.
         draining: Set when the process is about to stop.
     """
@@ -67,7 +70,7 @@ async def tunnel(  # noqa: PLR0913, PLR0917 (all that takes part in it)
         await client.write(head_of(response))
         carried = _Tunnel(exchange, client, upstream, account)
         if replay is not None:
-            carried.read_with(replay, request.headers, limits)
+            carried.read_with(replay, request.headers, limits, room)
         await carried.run(draining)
     except ConnectionResetError:
         pass  # the client has left already
@@ -86,12 +89,22 @@ class _Ear:
         is_worth: A cheap search, so that most messages are not looked into.
         read: Returns what goes out for a message.
         skip: Told that a message passes unread, which begins with this.
+        share: Of the room, for what is held of an open message; None where there is no bound.
     """
 
     messages: Messages
     is_worth: Callable[[bytes], bool]
     read: Callable[[Piece], Awaitable[bytes]]
     skip: Callable[[Piece], None]
+    share: Share | None = None
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """Take the next bytes; what there is no room for passes unread."""
+        pieces = self.messages.feed(data)
+        if self.share is not None and not self.share.hold(self.messages.held_bytes):
+            pieces += self.messages.let_pass()
+            self.share.hold(0)
+        return pieces
 
 
 @dataclass(slots=True)
@@ -123,12 +136,15 @@ class _Tunnel:
         self._said_close = asyncio.Event()  # set when a close frame has passed
         self._is_leaving = False  # we have closed it: nothing is passed on any more
 
-    def read_with(self, replay: Replay, headers: Mapping[str, str], limits: Limits) -> None:
+    def read_with(
+        self, replay: Replay, headers: Mapping[str, str], limits: Limits, room: Room
+    ) -> None:
         """Read the messages; `headers` are the handshake's."""
         longest = limits.inspect_max_bytes
         lanes = Lanes(replay, self._account, headers, longest, self._resend)
         self._lanes = lanes
-        self._up.ear = _Ear(Messages(longest), is_worth_preparing, lanes.prepare, lanes.overlook)
+        mine = (Messages(longest), is_worth_preparing, lanes.prepare, lanes.overlook)
+        self._up.ear = _Ear(*mine, Share(room))
         answers = Messages(limits.capture_max_bytes)
         self._down.ear = _Ear(answers, is_worth_reading, lanes.hear, lanes.miss)
 
@@ -161,6 +177,8 @@ class _Tunnel:
                 return
 
     def _settle(self) -> None:
+        if self._up.ear is not None and self._up.ear.share is not None:
+            self._up.ear.share.hold(0)
         ended = self._ended or self._exchange.outcome
         if self._lanes is not None:
             self._lanes.close(ended)
@@ -199,7 +217,7 @@ class _Tunnel:
 
     async def _pass_messages(self, way: _Way, ear: _Ear, data: bytes) -> None:
         out: list[bytes] = []
-        for piece in ear.messages.feed(data):
+        for piece in ear.feed(data):
             if piece.is_long or piece.is_binary:
                 self._skip(ear, piece)
             if piece.text is None or not ear.is_worth(piece.text):
