@@ -284,6 +284,38 @@ async def test_waiting_for_its_turn_is_waiting_too() -> None:
     assert await g.recalls()
 
 
+async def test_that_we_are_busy_is_not_the_stores_fault() -> None:
+    """However many have no turn in time, while others come back."""
+    g = Guarded()
+    assert await g.recalls()
+    g.inner.gate.clear()
+    before = [asyncio.ensure_future(g.recalls()) for _ in range(AT_ONCE)]
+    await eventually(lambda: g.inner.under_way == AT_ONCE)
+    for _ in range(2 * FAILURES_TOLERATED):
+        assert not await g.recalls(SHORT_S)
+    g.inner.gate.set()
+    assert all(await asyncio.gather(*before))
+    assert await g.recalls()
+    assert g.events == []
+
+
+async def test_what_would_be_late_is_not_begun() -> None:
+    """Whoever waited for a turn until too little is left leaves it to the next."""
+    g = Guarded()
+    g.inner.gate.clear()
+    before = [asyncio.ensure_future(g.recalls()) for _ in range(AT_ONCE)]
+    await eventually(lambda: g.inner.under_way == AT_ONCE)
+    g.now_s += LONG_S  # so long they take, by the clock
+    late = asyncio.ensure_future(g.recalls(LONG_S / 100))
+    next_one = asyncio.ensure_future(g.recalls(100 * LONG_S))
+    await asyncio.sleep(0)
+    g.inner.gate.set()
+    assert all(await asyncio.gather(*before))
+    assert not await late
+    assert await next_one
+    assert g.inner.calls == AT_ONCE + 1
+
+
 async def test_an_embedded_store_is_asked_at_once() -> None:
     """It never waits, so no budget is too small for it, and no other task has a turn meanwhile."""
     g = Guarded()
