@@ -10,8 +10,8 @@ again beside it.
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 from redis.crc import key_slot
@@ -30,6 +30,7 @@ from proxy.adapters.redis_link import Command, ask, run_on, scan_on
 __all__ = ["Cluster"]
 
 Node = tuple[str, int]
+Got = TypeVar("Got")
 
 SLOTS = 16384
 # A slot that moves redirects once; while a whole node is handed over it may do so again.
@@ -108,7 +109,7 @@ class Cluster:
         if index not in range(len(nodes)):
             raise ValueError("no such node")
         (result,) = await self._side_by_side(
-            [scan_on(self._client(nodes[index]), place, pattern, count)]
+            [self._on(nodes[index], lambda client: scan_on(client, place, pattern, count))]
         )
         after, names = result
         if after:
@@ -118,7 +119,7 @@ class Cluster:
     async def check(self) -> None:
         """As `Link.check`: every node that keeps anything."""
         await self._know()
-        pings = [ask(self._client(node), "PING") for node in self._nodes()]
+        pings = [self._on(node, lambda client: ask(client, "PING")) for node in self._nodes()]
         await self._side_by_side(pings)
         if None in self._keeper:
             self._doubt()
@@ -165,8 +166,17 @@ class Cluster:
                 commands.append(("ASKING",))
             wanted.append(len(commands))
             commands.append(command)
-        answers = await run_on(self._client(node), commands)
+        answers = await self._on(node, lambda client: run_on(client, commands))
         return [answers[n] for n in wanted]
+
+    async def _on(self, node: Node, act: Callable[["Redis"], Awaitable[Got]]) -> Got:
+        """Do something on one node; a client that was let go meanwhile may have connected anew."""
+        client = self._client(node)
+        try:
+            return await act(client)
+        finally:
+            if self._is_closed or self._clients.get(node) is not client:
+                await client.aclose()
 
     async def _side_by_side(self, asked: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
         """Wait for all, then raise if any failed: half of the answers is none."""
@@ -231,7 +241,8 @@ class Cluster:
         """Ask one node who keeps what."""
         keeper: list[Node | None] = [None] * SLOTS
         # In two words, so that redis-py hands over what came.
-        for first, last, master, *_ in await ask(self._client(asked), "CLUSTER", "SLOTS"):
+        slots = await self._on(asked, lambda client: ask(client, "CLUSTER", "SLOTS"))
+        for first, last, master, *_ in slots:
             # No host means that of the node which was asked; "?" that nobody knows.
             host = (master[0] or b"").decode() or asked[0]
             if host != "?":

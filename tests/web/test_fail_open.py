@@ -12,6 +12,8 @@ from tests.web.line import Answer
 from tests.web.wire import (
     ASK,
     CALL,
+    MESSAGE,
+    NEXT,
     RESULT,
     RS,
     as_json,
@@ -203,3 +205,28 @@ async def test_a_redis_that_dies_is_missed_and_comes_back(own_redis: RedisServer
         while w.counted("store_up") != 1:  # it is called well after a second without a failure
             assert time.monotonic() < deadline
             await talk("resp_afterwards_1")
+
+
+async def test_what_was_not_kept_is_not_taken_from_another_that_says_the_same() -> None:
+    """Its id is one that upstream gave, so it is not the answer that was kept."""
+
+    async def fails(_: str) -> None:
+        raise Bug
+
+    ids = "68c96c54970481958484dea31f07926"
+    said = [{**MESSAGE, "id": f"msg_{ids}{n}"} for n in "ab"]
+    thoughts = [{**RS, "id": f"rs_{ids}{n}"} for n in "ab"]
+    async with world() as w:
+        kept, lost = (
+            whole(as_json(response(*pair, rid=f"resp_{ids}{n}")))
+            for n, pair in zip("ab", zip(thoughts, said, strict=True), strict=True)
+        )
+        w.upstream.answers(kept, lost, whole(b"{}"), whole(b"{}"))
+        await w.turn(ASK)
+        store = w.app.store.inner
+        w.app.store.inner = Hooked(store, fails)
+        await w.turn(ASK)
+        w.app.store.inner = store
+        known = await w.turn(ASK, said[0], NEXT, store=False)
+        unknown = await w.turn(ASK, said[1], NEXT, store=False)
+        assert (known.mark, unknown.mark) == ("injected=1", "injected=0, missed=1")
