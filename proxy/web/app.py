@@ -110,7 +110,7 @@ class App:
         """
         ends_at = asyncio.get_running_loop().time() + drain_s
         self.forward.leave()
-        in_flight = self.forward.in_flight
+        in_flight = self.forward.under_way.count
         if drain_s:
             self.log.info("draining", in_flight=in_flight, drain_s=drain_s, grace_s=grace_s)
         await asyncio.sleep(min(grace_s, drain_s))
@@ -119,11 +119,11 @@ class App:
         self.server.close_idle()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(ends_at):
-                await self.forward.idle.wait()
+                await self.forward.under_way.idle.wait()
                 # An answer is over for us before a slow client has taken the end of it.
                 while self.server.unsent:  # noqa: ASYNC110 (a transport tells nobody)
                     await asyncio.sleep(LOOK_S)
-        cut_off = max(self.forward.in_flight, self.server.unsent)
+        cut_off = max(self.forward.under_way.count, self.server.unsent)
         await self._clients.close()
         await self._upstream.close()
         await self.store.close()

@@ -7,9 +7,6 @@ A WebSocket is tunnelled where others are teed, and settled when it ends.
 """
 
 import asyncio
-import contextlib
-from collections import Counter
-from collections.abc import Iterator
 
 import aiohttp
 from aiohttp import web
@@ -26,10 +23,11 @@ from proxy.web.handshake import SWITCHED, is_websocket
 from proxy.web.heal import Answer, Healer
 from proxy.web.intake import Intake, Outgoing, headers_of
 from proxy.web.reader import Reader, reader_for
-from proxy.web.refusals import tenant_busy, too_busy, too_long
+from proxy.web.refusals import too_long
 from proxy.web.replay import Replay
 from proxy.web.routes import Route, route_of
 from proxy.web.tunnel import tunnel
+from proxy.web.under_way import UnderWay
 from proxy.web.wellformed import Malformed
 
 __all__ = ["Forward"]
@@ -43,8 +41,7 @@ class Forward:
 
     Attributes:
         is_leaving: Whether the process is about to stop.
-        in_flight: Exchanges under way.
-        idle: Set while there are none.
+        under_way: Exchanges that are.
     """
 
     def __init__(
@@ -73,11 +70,8 @@ class Forward:
         self._limits = limits
         self._account = account
         self.is_leaving = False
-        self._tenants: Counter[bytes] = Counter()  # their exchanges under way
         self._draining = asyncio.Event()
-        self.in_flight = 0
-        self.idle = asyncio.Event()
-        self.idle.set()
+        self.under_way = UnderWay(limits, account)
 
     def leave(self) -> None:
         """Keep no connection longer than the answer that comes next on it."""
@@ -94,7 +88,7 @@ class Forward:
         route = Route.WEBSOCKET if is_websocket(request) else route_of(request.method, path)
         exchange = Exchange(route, self._account.clock())
         try:
-            with self._under_way(request):
+            with self.under_way.place(request):
                 return await self._run_in_time(exchange, request, path)
         except ProxyError as error:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
@@ -130,39 +124,6 @@ class Forward:
         exchange = Exchange(Route.OTHER, self._account.clock())
         exchange.status, exchange.outcome = fault.status, fault.code
         return exchange
-
-    @contextlib.contextmanager
-    def _under_way(self, request: web.BaseRequest) -> Iterator[None]:
-        """Count an exchange for as long as it is under way, if there is room for it."""
-        limits = self._limits
-        if self.in_flight >= limits.max_exchanges:
-            raise ProxyError(too_busy(limits.max_exchanges))
-        tenant = self._tenant(request) if limits.tenant_max_exchanges else None
-        if tenant is not None:
-            if self._tenants[tenant] >= limits.tenant_max_exchanges:
-                raise ProxyError(tenant_busy(limits.tenant_max_exchanges))
-            self._tenants[tenant] += 1
-        self.in_flight += 1
-        self.idle.clear()
-        self._account.metrics.in_flight.inc()
-        try:
-            yield
-        finally:
-            if tenant is not None:
-                self._tenants[tenant] -= 1
-                if not self._tenants[tenant]:
-                    del self._tenants[tenant]
-            self.in_flight -= 1
-            if not self.in_flight:
-                self.idle.set()
-            self._account.metrics.in_flight.dec()
-
-    def _tenant(self, request: web.BaseRequest) -> bytes | None:
-        try:
-            return self._limits.tenant_of(request.headers)
-        except Exception as error:  # noqa: BLE001 (fail open: a bug of ours is no limit of theirs)
-            self._account.log.warning("tenant_failed", reason=type(error).__name__)
-            return None
 
     async def _run_in_time(
         self, exchange: Exchange, request: web.BaseRequest, path: str

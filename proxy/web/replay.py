@@ -14,7 +14,7 @@ from proxy.core.capture import Capture, Origin
 from proxy.core.heal.cure import Cure, asked_of, cure
 from proxy.core.heal.diagnosis import Diagnosis, Fault
 from proxy.core.heal.repair import Repair, Repairs, repair
-from proxy.core.identity import Recognised, recognise
+from proxy.core.identity import parent_of, recognise
 from proxy.core.include import include_edit
 from proxy.core.inject import Anchors, Outcome, Plan, Policy, plan
 from proxy.core.keys import (
@@ -30,7 +30,7 @@ from proxy.core.profiles import Profile
 from proxy.core.request import Request, read_request
 from proxy.core.scope import Scoping, account_of
 from proxy.core.spans import TooMany, Unspliceable
-from proxy.core.turns import Context, Turn, turn_id
+from proxy.core.turns import Context, turn_id
 from proxy.web.exchange import Exchange
 from proxy.web.learned import Learned
 from proxy.web.routes import Route, retrieved
@@ -136,7 +136,7 @@ class Replay:
             request = self._repaired(exchange, request, recalled)
             base = request.body
         recognised = recognise(request, recalled)
-        parent = self._parent(request, recognised, recalled)
+        parent = parent_of(request, recognised, recalled)
         origin = Origin(
             context=request.context(),
             model=request.model,
@@ -295,10 +295,3 @@ class Replay:
             case "auto" if request.stores and profile.keeps_items and not lacks_blob:
                 return False
         return not self._learned.is_refused(scope, Fault.INCLUDE, family(request.model))
-
-    @staticmethod
-    def _parent(request: Request, recognised: Recognised, recalled: Recalled) -> Turn | None:
-        if previous := request.text("previous_response_id"):
-            this = turn_id(previous)
-            return next((turn for turn in recalled.turns if turn.id == this), None)
-        return recognised.newest()

@@ -9,7 +9,7 @@ Whatever cannot be followed passes unread.
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -21,6 +21,7 @@ from proxy.core.sse import is_worth_reading
 from proxy.web.account import Account
 from proxy.web.bodies import Room, Share
 from proxy.web.creates import is_worth_preparing
+from proxy.web.ear import Ear
 from proxy.web.exchange import Exchange, Limits
 from proxy.web.handshake import Written, head_of
 from proxy.web.lanes import Lanes
@@ -80,33 +81,6 @@ async def tunnel(  # noqa: PLR0913, PLR0917 (all that takes part in it)
     return Written()
 
 
-@dataclass(frozen=True, slots=True)
-class _Ear:
-    """
-    What listens to one direction.
-
-    Attributes:
-        is_worth: A cheap search, so that most messages are not looked into.
-        read: Returns what goes out for a message.
-        skip: Told that a message passes unread, which begins with this.
-        share: Of the room, for what is held of an open message; None where there is no bound.
-    """
-
-    messages: Messages
-    is_worth: Callable[[bytes], bool]
-    read: Callable[[Piece], Awaitable[bytes]]
-    skip: Callable[[Piece], None]
-    share: Share | None = None
-
-    def feed(self, data: bytes) -> list[Piece]:
-        """Take the next bytes; what there is no room for passes unread."""
-        pieces = self.messages.feed(data)
-        if self.share is not None and not self.share.hold(self.messages.held_bytes):
-            pieces += self.messages.let_pass()
-            self.share.hold(0)
-        return pieces
-
-
 @dataclass(slots=True)
 class _Way:
     """
@@ -120,7 +94,7 @@ class _Way:
     source: End
     sink: End
     ended: str
-    ear: _Ear | None = None
+    ear: Ear | None = None
 
 
 class _Tunnel:
@@ -144,9 +118,9 @@ class _Tunnel:
         lanes = Lanes(replay, self._account, headers, longest, self._resend)
         self._lanes = lanes
         mine = (Messages(longest), is_worth_preparing, lanes.prepare, lanes.overlook)
-        self._up.ear = _Ear(*mine, Share(room))
+        self._up.ear = Ear(*mine, Share(room))
         answers = Messages(limits.capture_max_bytes)
-        self._down.ear = _Ear(answers, is_worth_reading, lanes.hear, lanes.miss)
+        self._down.ear = Ear(answers, is_worth_reading, lanes.hear, lanes.miss)
 
     async def run(self, draining: asyncio.Event) -> None:
         """Pass bytes on until both sides have ended."""
@@ -215,7 +189,7 @@ class _Tunnel:
         elif ear.messages.is_over:
             self._stop_reading("frames")
 
-    async def _pass_messages(self, way: _Way, ear: _Ear, data: bytes) -> None:
+    async def _pass_messages(self, way: _Way, ear: Ear, data: bytes) -> None:
         out: list[bytes] = []
         for piece in ear.feed(data):
             if piece.is_long or piece.is_binary:
@@ -246,7 +220,7 @@ class _Tunnel:
 
     # --- messages ---
 
-    async def _read(self, ear: _Ear, piece: Piece) -> bytes:
+    async def _read(self, ear: Ear, piece: Piece) -> bytes:
         if ear.messages.is_over and not ear.messages.is_closed:
             return piece.raw
         try:
@@ -255,7 +229,7 @@ class _Tunnel:
             self._stop_reading(type(error).__name__)
             return piece.raw
 
-    def _skip(self, ear: _Ear, piece: Piece) -> None:
+    def _skip(self, ear: Ear, piece: Piece) -> None:
         try:
             ear.skip(piece)
         except Exception as error:  # noqa: BLE001 (as above)

@@ -205,7 +205,7 @@ async def test_websockets_stay_through_the_grace() -> None:
         await client.send(close(1001, key=KEY))
         client.leave()
         upstream.leave()
-        await asyncio.wait_for(w.app.forward.idle.wait(), 5)
+        await asyncio.wait_for(w.app.forward.under_way.idle.wait(), 5)
 
 
 async def test_a_websocket_that_comes_too_late_is_refused() -> None:

@@ -440,7 +440,7 @@ async def test_what_there_is_no_room_for_passes_unread_and_is_counted(
         await other_upstream.gets(parts[1])
         client.writer.transport.abort()
         upstream.leave()
-        await eventually(lambda: w.app.forward.in_flight == 1)
+        await eventually(lambda: w.app.forward.under_way.count == 1)
         await other.send(parts[0])
         assert await other_upstream.is_silent()
         await other.send(parts[1])
@@ -516,7 +516,7 @@ async def test_an_idle_tunnel_is_closed_when_the_process_drains() -> None:
         client.leave()
         await upstream.send(close(1001))
         upstream.leave()
-        await asyncio.wait_for(w.app.forward.idle.wait(), 2)
+        await asyncio.wait_for(w.app.forward.under_way.idle.wait(), 2)
         assert w.counted("exchanges_total", route="websocket", outcome="ok") == 1
 
 
@@ -535,7 +535,7 @@ async def test_a_running_answer_may_finish_first() -> None:
         assert await client.message() == (CLOSE, b"\x03\xe9")
         client.leave()
         upstream.leave()
-        await asyncio.wait_for(w.app.forward.idle.wait(), 2)
+        await asyncio.wait_for(w.app.forward.under_way.idle.wait(), 2)
         assert w.counted("exchanges_total", route="create", outcome="ok") == 1
 
 
@@ -551,7 +551,7 @@ async def test_what_outlasts_the_drain_is_cut_off(target: str) -> None:
             await client.gets(told(RS)[0])
             await asyncio.wait_for(stopping.aclose(), 3)
             assert await client.ended()
-            assert w.app.forward.in_flight == 0
+            assert w.app.forward.under_way.count == 0
 
 
 async def test_a_request_whose_answer_never_came_is_written_down() -> None:
@@ -564,5 +564,5 @@ async def test_a_request_whose_answer_never_came_is_written_down() -> None:
         upstream.leave()
         assert await client.ended()
         client.leave()
-        await eventually(lambda: w.app.forward.in_flight == 0)
+        await eventually(lambda: w.app.forward.under_way.count == 0)
         assert w.counted("exchanges_total", route="create", outcome="cut_off") == 2
