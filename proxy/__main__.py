@@ -1,8 +1,26 @@
-"""Run as `python -m proxy`, for images and debuggers that have no script directory."""
+"""
+The process of a command, run by the script `reasoning-replay` or as `python -m proxy`.
 
+What it imports itself is little, so that a signal finds somebody from the first moment on.
+"""
+
+import os
+import signal
 import sys
 
-from proxy.cli import main
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run the command that the process was started with; return its exit code."""
+    # The first process of a container gets no signal that it has not asked for: one that came
+    # while all the rest is brought in would be lost, and the container would serve on.
+    signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+
+    from proxy.cli import main as run  # noqa: PLC0415 (as above)
+
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())

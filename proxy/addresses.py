@@ -6,23 +6,11 @@ hold a password; who wants to show it sends it through `redacted`.
 """
 
 import re
-from urllib.parse import SplitResult, parse_qs, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-__all__ = ["host_and_port", "listen", "redacted", "store_url", "upstream_url"]
+from proxy.store_urls import read_store_url
 
-# What may stand behind the "?" of a Redis's address; values are redis-py's.
-STORE_OPTIONS = (
-    "db",
-    "username",
-    "password",
-    "protocol",
-    "client_name",
-    "ssl_ca_certs",
-    "ssl_certfile",
-    "ssl_keyfile",
-    "ssl_cert_reqs",
-    "ssl_check_hostname",
-)
+__all__ = ["host_and_port", "listen", "redacted", "store_url", "upstream_proxy", "upstream_url"]
 
 
 def redacted(url: str) -> str:
@@ -86,24 +74,19 @@ def upstream_url(value: str) -> str:
     return value.rstrip("/")
 
 
+def upstream_proxy(value: str) -> str:
+    """Accept the URL of an HTTP proxy, `env`, or nothing."""
+    if value in ("", "env"):
+        return value
+    parts = _split(value, ("http", "https"))
+    if not parts.hostname:
+        raise ValueError("has no host; use http://host:3128")
+    if parts.path.strip("/") or "?" in value or "#" in value:
+        raise ValueError("has more than a host and a port; use http://host:3128")
+    return value.rstrip("/")
+
+
 def store_url(value: str) -> str:
-    """Accept memory:// and the three kinds of address of a Redis."""
-    parts = _split(value, ("memory", "redis", "rediss", "unix"))
-    unknown = parse_qs(parts.query, keep_blank_values=True).keys() - STORE_OPTIONS
-    if unknown:
-        raise ValueError(f"has an option that is not known; there are {', '.join(STORE_OPTIONS)}")
-    if not all(value.isdigit() for value in parse_qs(parts.query).get("db", [])):
-        raise ValueError("the option db is not a database number; use db=0")
-    match parts.scheme:
-        case "memory":
-            if value != "memory://":
-                raise ValueError("takes nothing after memory://; its bound is memory_max_bytes")
-        case "unix":
-            if parts.hostname or not parts.path.startswith("/"):
-                raise ValueError("has no socket path; use unix:///run/redis/redis.sock")
-        case _:
-            if not parts.hostname:
-                raise ValueError("has no host; use redis://host:6379/0")
-            if not re.fullmatch(r"/?|/\d+", parts.path):
-                raise ValueError("the path is not a database number; use redis://host:6379/0")
+    """Accept what `store_urls` can read."""
+    read_store_url(value)
     return value

@@ -10,11 +10,9 @@ from typing import NoReturn
 
 from pydantic import SecretStr
 
-from proxy import __version__, demo
-from proxy.check import check
+from proxy import __version__
 from proxy.settings import Settings
 from proxy.sources import SettingsError, env_of, flag_of, load
-from proxy.web import app
 
 __all__ = ["main"]
 
@@ -22,6 +20,8 @@ USAGE_ERROR = 2
 
 EPILOG = """\
 A flag wins over its environment variable, that over the file of --config, that over the default.
+A secret may be in a file that REPLAY_<NAME>_FILE names, such as REPLAY_SCOPE_SECRET_FILE; so may
+store_url and upstream_proxy, as they may hold a password.
 config/replay.yaml shows every setting with its unit, default and hazard.
 """
 
@@ -43,10 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 1 the command found a problem, 2 it was not started as asked.
     """
+    # Each command brings in what it alone needs, so that `serve` starts quickly.
     arguments, rest = _parser().parse_known_args(argv)
     try:
         overrides = _overrides(arguments, rest)
         if arguments.command == "demo":
+            from proxy import demo  # noqa: PLC0415 (as above)
+
             return demo.run()
         settings = load(overrides, os.environ, arguments.config)
     except SettingsError as error:
@@ -54,8 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(fault, file=sys.stderr)
         return USAGE_ERROR
     if arguments.command == "check":
+        from proxy.check import check  # noqa: PLC0415 (as above)
+
         return asyncio.run(check(settings, os.environ.get("OPENAI_API_KEY", "")))
-    return app.run(settings)
+    from proxy.web import serve  # noqa: PLC0415 (as above)
+
+    return serve.run(settings)
 
 
 def _parser() -> _Parser:

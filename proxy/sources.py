@@ -2,6 +2,7 @@
 The four places where a setting may be written, and what is wrong with what is written there.
 
 Flags win over environment variables, those over the file, that over the default.
+A secret's variable may name a file instead, as Docker and Kubernetes hand secrets out.
 """
 
 import difflib
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import yaml
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from proxy import addresses
@@ -26,6 +27,14 @@ SERVICE_LINK: Final = re.compile(
     r"|REPLAY_(\w+_)?PORT=(tcp|udp|sctp)://.*",
     re.DOTALL,
 )
+
+
+# Settings that may hold a secret; with this behind its name, a variable names a file that does.
+SECRET_NAMES: Final = frozenset({"store_url", "upstream_proxy"}) | {
+    name for name, field in Settings.model_fields.items() if isinstance(field.default, SecretStr)
+}
+FILE_SUFFIX: Final = "_file"
+SECRET_MAX_BYTES: Final = 64 * 1024
 
 
 class SettingsError(Exception):
@@ -43,6 +52,7 @@ class Written(NamedTuple):
     value: str
     place: str  # the start of a fault's line: a flag, a variable, a file with line and key
     spell: Callable[[str], str]  # how this place spells a setting's name
+    is_hidden: bool = False  # it was put where nobody should see it
 
 
 def flag_of(name: str) -> str:
@@ -64,6 +74,7 @@ def load(
     Args:
         argv_overrides: Setting name, as in Settings, -> the text given on the command line.
         environ: The whole environment; only REPLAY_* is looked at, without REPLAY_TEST_*.
+            For a secret, REPLAY_<NAME>_FILE may name a file that holds it.
         config_path: A YAML file of `name: value` lines, or None.
 
     Raises:
@@ -76,7 +87,7 @@ def load(
             _take(_from_file(config_path), written, faults)
     except SettingsError as error:
         faults += error.faults
-    _take(_from_environ(environ), written, faults)
+    _take(_from_environ(environ, faults), written, faults)
     flags = (Written(name, text, flag_of(name), flag_of) for name, text in argv_overrides.items())
     _take(flags, written, faults)
     try:
@@ -88,11 +99,43 @@ def load(
     return settings
 
 
-def _from_environ(environ: Mapping[str, str]) -> Iterator[Written]:
+def _from_environ(environ: Mapping[str, str], faults: list[str]) -> Iterator[Written]:
     for key, value in sorted(environ.items()):
         ours = key.startswith(ENV_PREFIX) and not key.startswith("REPLAY_TEST_")
-        if ours and not SERVICE_LINK.fullmatch(f"{key}={value}"):
-            yield Written(key.removeprefix(ENV_PREFIX).lower(), value, key, env_of)
+        if not ours or SERVICE_LINK.fullmatch(f"{key}={value}"):
+            continue
+        name = key.removeprefix(ENV_PREFIX).lower()
+        of = name.removesuffix(FILE_SUFFIX)
+        if name in Settings.model_fields or of == name or of not in SECRET_NAMES:
+            yield Written(name, value, key, env_of)
+        elif env_of(of) in environ:
+            faults.append(f"{env_of(of)}, {key}: both are set; keep one")
+        elif (secret := _from_secret_file(key, value, faults)) is not None:
+            yield Written(of, secret, key, env_of, is_hidden=True)
+
+
+def _from_secret_file(key: str, path: str, faults: list[str]) -> str | None:
+    """
+    Read the one value that a file holds, less a line break at its end; None for a fault.
+
+    The path is not quoted: it may be the secret itself, set by the wrong name.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(SECRET_MAX_BYTES + 1)
+        secret = re.sub(r"\r?\n\Z", "", content.decode())
+    except UnicodeDecodeError:
+        faults.append(f"{key}: its file is not UTF-8 text; name one with nothing but the value")
+        return None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        faults.append(f"{key}: its file cannot be read: {reason}")
+        return None
+    if not secret or len(content) > SECRET_MAX_BYTES:
+        size = "longer than 64 KiB" if secret else "empty"
+        faults.append(f"{key}: its file is {size}; name one with nothing but the value")
+        return None
+    return secret
 
 
 def _from_file(path: Path) -> Iterator[Written]:
@@ -150,8 +193,12 @@ def _fault(detail: ErrorDetails, written: Mapping[str, Written]) -> str:
 
 def _shown(entry: Written) -> str:
     """Quote a refused value on one line, at a bearable length and without its secrets."""
-    if entry.name == "scope_secret":
+    field = Settings.model_fields[entry.name]
+    of = Settings.model_fields.get(entry.name.removesuffix(FILE_SUFFIX), field)
+    # Where the name of a secret's file should stand, the secret itself may stand.
+    if entry.is_hidden or isinstance(of.default, SecretStr):
         return "***"
-    value = addresses.redacted(entry.value) if entry.name.endswith("_url") else entry.value
+    is_address = entry.name.endswith(("_url", "_proxy"))
+    value = addresses.redacted(entry.value) if is_address else entry.value
     line = value.encode("unicode_escape").decode("ascii")
     return line if len(line) <= 80 else line[:77] + "..."  # noqa: PLR2004 - a terminal's width

@@ -1,17 +1,54 @@
-"""What tests of more than one floor share."""
+"""What tests of more than one floor share. What is shared is emptied before use, never killed."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from tests.certificates import Certificates, certificates
+from tests.redis_groups import Cluster, Sentinels, redis_cluster, redis_sentinels
 from tests.redis_server import RedisServer, redis_server
 
 
 @pytest.fixture(scope="session")
 def shared_redis() -> Iterator[RedisServer]:
-    """One real Redis for all tests of a worker: empty it before use, never kill it."""
+    """One real Redis for all tests of a worker."""
     with redis_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def shared_valkey() -> Iterator[RedisServer]:
+    """One real Valkey for all tests of a worker."""
+    with redis_server(kind="valkey") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def shared_certificates() -> Iterator[Certificates]:
+    """An authority, for servers that ask clients for a certificate."""
+    with certificates(asks_client=True) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def shared_tls_redis(shared_certificates: Certificates) -> Iterator[RedisServer]:
+    """One real Redis that speaks TLS alone, to clients with a certificate alone."""
+    with redis_server(tls=shared_certificates) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def shared_sentinels() -> Iterator[Sentinels]:
+    """A master with one replica and three Sentinels, for all tests of a worker."""
+    with redis_sentinels() as group:
+        yield group
+
+
+@pytest.fixture(scope="session")
+def shared_cluster() -> Iterator[Cluster]:
+    """Three masters, for all tests of a worker."""
+    with redis_cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -90,24 +90,27 @@ def test_refuses_what_is_no_base_url(url: str, reason: str) -> None:
         pytest.param("redis://me:pw@h:6379/3", id="redis-with-password-and-database"),
         pytest.param("rediss://h:6380/0?ssl_cert_reqs=required", id="redis-over-tls"),
         pytest.param("unix:///run/redis.sock?db=1", id="socket"),
+        pytest.param("redis+sentinel://a,b:26379/mymaster", id="sentinel"),
+        pytest.param("redis+cluster://a,b:6379", id="cluster"),
+        pytest.param("sqlite:///var/lib/replay/replay.db", id="file"),
     ],
 )
 def test_accepts_a_store(url: str) -> None:
-    """Options behind a `?` are for the Redis client to judge."""
+    """As it is; what it says is told in `test_store_urls`."""
     assert addresses.store_url(url) == url
 
 
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        pytest.param("foo://x", 'unknown scheme "foo"; use memory://, redis://, rediss:// or unix://', id="scheme"),  # noqa: E501
+        pytest.param("foo://x", 'unknown scheme "foo"; use memory://, sqlite:///path, redis://', id="scheme"),  # noqa: E501
         pytest.param("REDIS://h", 'unknown scheme "REDIS"', id="upper-case"),
         pytest.param("localhost:6379", "not a URL", id="no-scheme"),
         pytest.param("memory://big", "takes nothing after memory://", id="memory-with-more"),
         pytest.param("redis://", "has no host", id="no-host"),
         pytest.param("redis://h/zero", "not a database number", id="database-by-name"),
         pytest.param("redis://h:6379x/0", "host or the port is malformed", id="port"),
-        pytest.param("unix://run/redis.sock", "has no socket path", id="relative-socket"),
+        pytest.param("unix://run/redis.sock", "has no absolute path", id="relative-socket"),
     ],
 )  # fmt: skip
 def test_refuses_what_is_no_store(url: str, reason: str) -> None:

@@ -1,18 +1,22 @@
 """`check` tells in plain words what would keep the proxy from serving, and never shows a secret."""
 
-import asyncio
+import os
+import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-import redis.asyncio as redis
 from aiohttp import web
 from aiohttp.pytest_plugin import AiohttpServer
-from fakeredis import FakeAsyncRedis
+from pydantic import SecretStr
 
 from proxy import check as module
 from proxy.check import check
 from proxy.settings import Settings
+from tests.adapters.stores import ALLOWED
+from tests.redis_server import RedisServer, redis_server
+from tests.slow_line import slow_line
 
 KEY = "sk-hunter2-hunter2"
 
@@ -130,7 +134,10 @@ async def test_an_answer_that_never_comes_is_a_problem(
     url = f"http://127.0.0.1:{silent_port}"
 
     assert await check(Settings(upstream_url=url), KEY) == 1
-    assert report(capsys, "upstream")[-1] == f"problem: GET {url}/models failed: TimeoutError"
+    assert (
+        report(capsys, "upstream")[-1]
+        == f"problem: GET {url}/models failed: no answer within 0.1 s"
+    )
 
 
 async def test_a_key_that_is_no_header_value_is_told(
@@ -160,35 +167,142 @@ async def test_says_what_memory_means(
     assert report(capsys, "store") == [want]
 
 
-async def test_pings_redis(
-    settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def patient(settings: Settings) -> Settings:
+    """Settings under which a busy machine is no fault of a store's."""
+    update = {"store_timeout_ms": 20_000, "store_budget_ms": 20_000}
+    return settings.model_copy(update=update)
+
+
+async def checked(settings: Settings, **changed: object) -> int:
+    """Check with some settings changed."""
+    return await check(settings.model_copy(update=changed), "")
+
+
+FOUND = re.compile(r"ok: a turn was kept, and found again in \d+\.\d ms")
+
+
+async def test_tries_a_redis(
+    patient: Settings, shared_redis: RedisServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its password is not shown."""
-    monkeypatch.setattr(redis, "from_url", lambda _: FakeAsyncRedis())
-    url = "redis://:hunter2@localhost/0"
-    patient = settings.model_copy(update={"store_url": url, "store_timeout_ms": 60_000})
+    """By doing there what serving does; its password is not shown, and nothing stays behind."""
+    shared_redis.do("FLUSHALL")
+    url = shared_redis.url.replace("redis://", "redis://default:hunter2@")
 
-    assert await check(patient, "") == 0
+    assert await checked(patient, store_url=url) == 0
+    reached, found = report(capsys, "store")
+    place = shared_redis.url.replace("redis://", "redis://***@")
+    assert reached == f"ok: {place} can be reached"
+    assert FOUND.fullmatch(found)
+    assert shared_redis.do("DBSIZE") == 0
+
+
+async def test_tries_a_file(
+    patient: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which is made, as serving would make it."""
+    assert await checked(patient, store_url=f"sqlite://{tmp_path}/replay.db") == 0
+    reached, found = report(capsys, "store")
+    assert reached == f"ok: sqlite://{tmp_path}/replay.db can be reached"
+    assert FOUND.fullmatch(found)
+
+
+async def test_a_file_without_a_folder_is_a_problem(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Folders are for operators to make."""
+    folder = tmp_path / "missing"
+
+    assert await checked(settings, store_url=f"sqlite://{folder}/replay.db") == 1
     (line,) = report(capsys, "store")
-    assert line.startswith("ok: redis://***@localhost/0 answered a ping in ")
+    assert line.endswith(f"there is no folder {folder}; make it, for the user that runs the proxy")
 
 
-async def test_warns_of_a_redis_slower_than_its_deadline(
-    settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+async def test_a_folder_that_cannot_be_written_is_a_problem(
+    settings: Settings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tests may run as a user who can write everywhere, so the system's word is ours here."""
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    assert await checked(settings, store_url=f"sqlite://{tmp_path}/replay.db") == 1
+    (line,) = report(capsys, "store")
+    assert f"this user may not write in {tmp_path}" in line
+
+
+async def test_another_programs_file_is_a_problem(
+    patient: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is left as it is."""
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database at all\n" * 100)
+
+    assert await checked(patient, store_url=f"sqlite://{path}") == 1
+    (line,) = report(capsys, "store")
+    assert line.endswith("cannot be used: sqlite: file is not a database")
+
+
+async def test_warns_of_a_redis_slower_than_the_budget(
+    patient: Settings, shared_redis: RedisServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Such a store would never be waited for."""
-
-    class Distant(FakeAsyncRedis):
-        async def ping(self) -> None:  # type: ignore[override]
-            await asyncio.sleep(0.01)
-
-    monkeypatch.setattr(redis, "from_url", lambda _: Distant())
-    hasty = settings.model_copy(update={"store_url": "redis://localhost", "store_timeout_ms": 1})
-
-    assert await check(hasty, "") == 0
-    assert report(capsys, "store")[1:] == [
-        "warning: that is more than store_timeout_ms 1: raise it"
+    async with slow_line(shared_redis.port) as line:
+        line.delay_s = 0.02
+        assert await checked(patient, store_url=line.url, store_budget_ms=10) == 0
+    assert report(capsys, "store")[2:] == [
+        "warning: that is more than store_budget_ms 10, and would not be waited for: raise it"
     ]
+
+
+@pytest.mark.parametrize(
+    ("denied", "want"),
+    [
+        pytest.param("-hset", "problem: nothing can be kept there: ", id="save"),
+        pytest.param("-hgetall", "problem: nothing can be found there: ", id="recall"),
+        pytest.param("-del", "warning: nothing can be deleted there on demand: ", id="forget"),
+        pytest.param("-ping", "problem: redis://", id="check"),
+    ],
+)
+async def test_says_what_a_user_may_not_do(
+    patient: Settings,
+    shared_redis: RedisServer,
+    capsys: pytest.CaptureFixture[str],
+    denied: str,
+    want: str,
+) -> None:
+    """In words, with the command that is missing."""
+    shared_redis.do("ACL", "SETUSER", "half", "reset", "on", ">x", *ALLOWED.split(), denied)
+    who = {"store_username": "half", "store_password": SecretStr("x")}
+
+    await checked(patient, store_url=shared_redis.url, **who)
+    line, *_ = [line for line in report(capsys, "store") if not line.startswith("ok")]
+    assert line.startswith(want)
+    assert "its ACL does not let this user do that" in line
+    assert denied.removeprefix("-") in line
+
+
+async def test_says_that_a_redis_is_full(
+    patient: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that makes no room keeps nothing."""
+    with redis_server("maxmemory 1mb", "maxmemory-policy noeviction") as full:
+        full.do("CONFIG", "SET", "maxmemory", "1")
+        assert await checked(patient, store_url=full.url) == 1
+    line = report(capsys, "store")[-1]
+    assert line.startswith("problem: nothing can be kept there: ")
+    assert "it is full, and its eviction policy makes no room" in line
+
+
+async def test_says_that_a_redis_is_a_replica(
+    patient: Settings, own_redis: RedisServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One cannot write there."""
+    own_redis.do("REPLICAOF", "127.0.0.1", own_redis.port)
+
+    assert await checked(patient, store_url=own_redis.url) == 1
+    assert "it is a replica that cannot be written" in report(capsys, "store")[-1]
 
 
 async def test_a_silent_redis_is_given_up(
@@ -198,21 +312,21 @@ async def test_a_silent_redis_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Three seconds are enough for any store that is of use."""
-    monkeypatch.setattr(module, "PING_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(module, "PROBE_TIMEOUT_S", 0.1)
     url = f"redis://:hunter2@127.0.0.1:{silent_port}"
 
-    assert await check(settings.model_copy(update={"store_url": url}), "") == 1
-    assert report(capsys, "store") == [
-        f"problem: redis://***@127.0.0.1:{silent_port} did not answer within 0.1 s"
-    ]
+    assert await checked(settings, store_url=url) == 1
+    place = f"redis://***@127.0.0.1:{silent_port}"
+    want = f"problem: {place} cannot be used: it did not answer within 0.1 s"
+    assert report(capsys, "store") == [want]
 
 
 @pytest.mark.parametrize(
     "url",
     [
         pytest.param("redis://:hunter2@127.0.0.1:{port}/0", id="nobody-listens"),
-        pytest.param("redis://127.0.0.1:{port}/0?pasword=hunter2", id="unknown-option"),
-        pytest.param("redis://127.0.0.1:{port}/0?db=hunter2", id="malformed-option"),
+        pytest.param("redis+cluster://:hunter2@127.0.0.1:{port},127.0.0.1:{port}", id="cluster"),
+        pytest.param("redis+sentinel://:hunter2@127.0.0.1:{port}/name", id="sentinel"),
         pytest.param("unix:///nowhere/redis.sock?password=hunter2", id="no-socket"),
     ],
 )
@@ -220,11 +334,21 @@ async def test_a_redis_that_is_not_there_is_a_problem(
     settings: Settings, closed_port: int, capsys: pytest.CaptureFixture[str], url: str
 ) -> None:
     """Exit code 1, although the proxy would go on without its store."""
-    broken = settings.model_copy(update={"store_url": url.format(port=closed_port)})
-
-    assert await check(broken, "") == 1
+    assert await checked(settings, store_url=url.format(port=closed_port)) == 1
     (line,) = report(capsys, "store")
     assert line.startswith("problem: ")
+    assert "it cannot be reached" in line
+
+
+async def test_a_password_that_is_refused_is_a_problem(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever place it came from."""
+    with redis_server("requirepass right") as guarded:
+        url = guarded.url.replace("://", "://:hunter2@")
+        assert await checked(settings, store_url=url, store_timeout_ms=20_000) == 1
+    (line,) = report(capsys, "store")
+    assert "it refuses the user or the password" in line
 
 
 @pytest.mark.parametrize(

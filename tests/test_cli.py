@@ -1,7 +1,9 @@
 """The command line starts one command, and says in one line for each fault why it does not."""
 
+import base64
 import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,9 +13,10 @@ import proxy
 from proxy import cli, demo
 from proxy.settings import Settings
 from proxy.sources import flag_of
-from proxy.web import app
+from proxy.web import serve
 
 SECRET = "hunter2-hunter2"
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +36,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         got.append(settings)
         return 0
 
-    monkeypatch.setattr(app, "run", run)
+    monkeypatch.setattr(serve, "run", run)
     return got
 
 
@@ -43,28 +46,42 @@ def test_serve_runs_with_the_defaults(served: list[Settings]) -> None:
     assert served == [Settings()]
 
 
+# A value besides the default for each setting that a number will not do for; and what it needs.
+OTHER = {
+    "upstream_url": "http://localhost:1",
+    "upstream_profile": "azure",
+    "upstream_proxy": "http://localhost:3128",
+    "listen": "127.0.0.1:0",
+    "admin_listen": "127.0.0.1:0",
+    "store_url": "redis://localhost",
+    "mode": "off",
+    "anchors": "tool_calls",
+    "include": "never",
+    "heal": "off",
+    "repairs": "none",
+    "encryption_keys": "a:" + base64.b64encode(bytes(32)).decode(),
+    "scope_from": "header:x-tenant-id",
+    "log_format": "json",
+    "log_level": "error",
+    **dict.fromkeys(["upstream_ca_file", "tls_cert_file", "tls_key_file"], __file__),
+    "store_password_file": __file__,
+}
+NEEDED = {
+    "workers": ["store_url"],
+    "tls_cert_file": ["tls_key_file"],
+    "tls_key_file": ["tls_cert_file"],
+}
+
+
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_has_a_flag(served: list[Settings], name: str) -> None:
     """The flags come from Settings: one for each, in kebab-case."""
-    other = {
-        "upstream_url": "http://localhost:1",
-        "upstream_profile": "azure",
-        "listen": "127.0.0.1:0",
-        "admin_listen": "127.0.0.1:0",
-        "store_url": "redis://localhost",
-        "mode": "off",
-        "anchors": "tool_calls",
-        "include": "never",
-        "heal": "off",
-        "repairs": "none",
-        "scope_secret": SECRET,
-        "log_format": "json",
-        "log_level": "error",
-    }.get(name, "17")
+    given = [name, *NEEDED.get(name, [])]
+    flags = [word for each in given for word in (flag_of(each), OTHER.get(each, "17"))]
 
-    assert cli.main(["serve", flag_of(name), other]) == 0
-    assert served[0].model_fields_set == {name}
-    assert served[0] != Settings()
+    assert cli.main(["serve", *flags]) == 0
+    assert served[0].model_fields_set == set(given)
+    assert getattr(served[0], name) != getattr(Settings(), name)
 
 
 def test_flags_win_over_environment_over_file(
@@ -168,9 +185,37 @@ def test_a_faulty_environment_stops_the_start(
     assert cli.main(["serve"]) == 2
     assert capsys.readouterr().err == (
         'REPLAY_STORE_URL: "foo://x": unknown scheme "foo"; '
-        "use memory://, redis://, rediss:// or unix://\n"
+        "use memory://, sqlite:///path, redis://, rediss://, unix:///path, redis+sentinel:// or "
+        "redis+cluster://\n"
     )
     assert served == []
+
+
+@pytest.mark.parametrize("command", ["serve", "check"])
+def test_a_secret_may_be_in_a_file(
+    command: str, served: list[Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Docker and Kubernetes hand them out; `serve` and `check` read them alike."""
+
+    async def check(settings: Settings, _: str) -> int:
+        served.append(settings)
+        return 0
+
+    monkeypatch.setattr("proxy.check.check", check)
+    (tmp_path / "secret").write_text(SECRET + "\n")
+    monkeypatch.setenv("REPLAY_SCOPE_SECRET_FILE", str(tmp_path / "secret"))
+
+    assert cli.main([command]) == 0
+    assert served[0].scope_secret.get_secret_value() == SECRET
+
+
+def test_workers_need_a_store_that_they_share(capsys: pytest.CaptureFixture[str]) -> None:
+    """memory:// is each process's own; the complaint names the ways out."""
+    assert cli.main(["serve", "--workers", "2"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("workers: 2 processes cannot share memory://")
+    assert "sqlite://" in line
+    assert "redis://" in line
 
 
 def test_check_gets_the_key_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +226,7 @@ def test_check_gets_the_key_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> No
         got.append((settings, api_key))
         return 1
 
-    monkeypatch.setattr(cli, "check", check)
+    monkeypatch.setattr("proxy.check.check", check)
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
 
     assert cli.main(["check", "--mode=off"]) == 1
@@ -194,6 +239,17 @@ def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPLAY_MODE", "maybe")
 
     assert cli.main(["demo"]) == 7
+
+
+def test_serve_starts_without_what_it_does_not_use() -> None:
+    """Half of the time to start would go into the demo's stand-in for the API."""
+    words = "import sys, proxy.cli, proxy.web.serve; print(*sys.modules)"
+    got = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", words], capture_output=True, check=True, cwd=ROOT, text=True
+    )
+    brought_in = set(got.stdout.split())
+    assert {"proxy.cli", "proxy.web.app"} <= brought_in
+    assert not brought_in & {"proxy.demo", "proxy.standin", "proxy.check", "multiprocessing.pool"}
 
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,6 +271,7 @@ def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     for name in Settings.model_fields:
         assert flag_of(name) in text
         assert f"REPLAY_{name.upper()}" in text
+    assert "REPLAY_SCOPE_SECRET_FILE" in text
 
 
 def test_runs_as_a_module(

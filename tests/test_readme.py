@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
@@ -22,7 +23,8 @@ def test_every_setting_is_in_the_table(name: str) -> None:
     shown = f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
 
     assert f"`{env_of(name)}`" in row
-    assert (shown if name != "scope_secret" else "empty") in row
+    is_empty = default == "" or isinstance(default, SecretStr)
+    assert ("| empty |" if is_empty else shown) in row
 
 
 @pytest.mark.parametrize("outcome", Outcome)

@@ -80,7 +80,7 @@ def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        pytest.param("store_url", "foo://x", 'unknown scheme "foo"; use memory://, redis://, rediss:// or unix://', id="scheme"),  # noqa: E501
+        pytest.param("store_url", "foo://x", 'unknown scheme "foo"; use memory://, sqlite:///path, redis://, rediss://, unix:///path, redis+sentinel:// or redis+cluster://', id="scheme"),  # noqa: E501
         pytest.param("listen", "8080", "not host:port; use 127.0.0.1:8080, 0.0.0.0:8080 (every interface) or [::1]:8080", id="listen"),  # noqa: E501
         pytest.param("mode", "maybe", "should be 'on', 'shadow' or 'off'; the default is on", id="word"),  # noqa: E501
         pytest.param("ttl_s", "", "should be a valid integer, unable to parse string as an integer; the default is 604800", id="empty"),  # noqa: E501
@@ -89,6 +89,14 @@ def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
         pytest.param("drain_s", "-1", "should be greater than or equal to 0; the default is 600.0", id="negative"),  # noqa: E501
         pytest.param("read_timeout_s", "inf", "should be a finite number; the default is 900.0", id="for-ever"),  # noqa: E501
         pytest.param("connect_timeout_s", "0", "should be greater than 0; the default is 10.0", id="never"),  # noqa: E501
+        pytest.param("body_max_bytes", "-1", "should be greater than or equal to 0; the default is 1073741824", id="below-no-limit"),  # noqa: E501
+        pytest.param("tenant_max_exchanges", "1.5", "should be a valid integer, unable to parse string as an integer; the default is 0", id="half-an-exchange"),  # noqa: E501
+        pytest.param("recent_max_bytes", "32MB", "should be a valid integer, unable to parse string as an integer; the default is 33554432", id="bytes-with-a-unit"),  # noqa: E501
+        pytest.param("store_prefix", "a b", "String should match pattern '^[A-Za-z0-9_.:-]{1,64}$'; the default is rr", id="prefix"),  # noqa: E501
+        pytest.param("upstream_ca_file", "/nowhere/ca.pem", "cannot be read: No such file or directory; name a file, or leave it empty", id="file"),  # noqa: E501
+        pytest.param("upstream_proxy", "proxy:3128", "not a URL; start it with http:// or https://", id="egress"),  # noqa: E501
+        pytest.param("scope_from", "claim:oid", "name some of credential, claims:NAME+NAME and header:NAME, by comma", id="source"),  # noqa: E501
+        pytest.param("scope_from", "header:te", "header: te does not go on to the upstream; use one that does", id="source-of-one-hop"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_a_fault_names_what_where_and_the_way_out(
@@ -167,6 +175,89 @@ def test_two_listeners_need_two_ports(tmp_path: Path) -> None:
 
     free = "127.0.0.1:0"
     assert load({"listen": free, "admin_listen": free}, {}, None).listen == free
+
+
+def test_several_workers_need_a_store_that_they_share(tmp_path: Path) -> None:
+    """`memory://` is each one's own; the fault names the ways out."""
+    (fault,) = faults(tmp_path, env={"REPLAY_WORKERS": "2"})
+    assert fault.startswith("workers: 2 processes cannot share memory://")
+    assert "sqlite:///path" in fault
+    assert "redis://" in fault
+
+    assert load({"workers": "2", "store_url": "redis://h"}, {}, None).workers == 2
+
+
+def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
+    """One without the other serves nobody."""
+    path = tmp_path / "file.pem"
+    path.touch()
+    want = ["tls_cert_file, tls_key_file: only one is set; set both or none"]
+    assert faults(tmp_path, env={"REPLAY_TLS_CERT_FILE": str(path)}) == want
+    assert faults(tmp_path, env={"REPLAY_TLS_KEY_FILE": str(path)}) == want
+
+    both = {"tls_cert_file": str(path), "tls_key_file": str(path)}
+    assert load(both, {}, None).tls_cert_file == str(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        pytest.param("none", "No such file or directory", id="missing"),
+        pytest.param(".", "Is a directory", id="folder"),
+        pytest.param("file/x", "Not a directory", id="below-a-file"),
+        pytest.param("\0", "not a path", id="no-path"),
+    ],
+)
+def test_a_file_is_one_that_can_be_read(
+    path: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the start already, and not at the first request; empty means none."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (fault,) = faults(tmp_path, flags={"upstream_ca_file": path})
+    assert fault.endswith(f"cannot be read: {reason}; name a file, or leave it empty")
+
+    assert load({"upstream_ca_file": "file"}, {}, None).upstream_ca_file == "file"
+    assert load({"upstream_ca_file": ""}, {}, None) == Settings()
+
+
+@pytest.mark.parametrize("prefix", ["rr", "a", "team-a:rr", "A.b_c-9", "x" * 64])
+def test_a_prefix_is_a_word(prefix: str) -> None:
+    """Of what a pattern of an ACL takes literally."""
+    assert load({"store_prefix": prefix}, {}, None).store_prefix == prefix
+
+
+@pytest.mark.parametrize("prefix", ["", "*", "a*", "a b", "é", "{a}", "a\n", "a\0", "x" * 65])
+def test_a_prefix_is_nothing_else(prefix: str) -> None:
+    """A brace would move keys between slots, a star is a pattern."""
+    with pytest.raises(ValidationError):
+        Settings(store_prefix=prefix)
+
+
+@pytest.mark.parametrize(
+    "proxy", ["", "env", "http://h", "http://h:3128", "https://u:p@h:1", "http://[::1]:1"]
+)
+def test_an_egress_proxy_is_a_host_and_a_port(proxy: str) -> None:
+    """Or the environment's, or none."""
+    assert load({"upstream_proxy": proxy}, {}, None).upstream_proxy == proxy
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    ["socks5://h:1", "h:3128", "http://", "http://h:x", "http://h/path", "http://h?x", "ENV", " "],
+)
+def test_an_egress_proxy_is_nothing_else(proxy: str) -> None:
+    """A kind of proxy that is not spoken to stops the start."""
+    with pytest.raises(ValidationError):
+        Settings(upstream_proxy=proxy)
+
+
+@pytest.mark.parametrize("name", ["body_max_bytes", "tenant_max_exchanges", "recent_max_bytes"])
+def test_a_limit_may_be_none(name: str) -> None:
+    """0 says so; nothing below it does."""
+    assert getattr(load({name: "0"}, {}, None), name) == 0
+    with pytest.raises(ValidationError):
+        Settings(**{name: -1})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +358,28 @@ def test_settings_are_frozen() -> None:
         ("inspect_max_bytes", 32 * 1024**2),
         ("decoded_max_bytes", 64 * 1024**2),
         ("capture_max_bytes", 64 * 1024**2),
-        ("store_timeout_ms", 250),
+        ("store_prefix", "rr"),
+        ("store_budget_ms", 50),
+        ("store_timeout_ms", 1000),
+        ("sqlite_max_bytes", 1024**3),
+        ("recent_max_bytes", 32 * 1024**2),
+        ("recent_ttl_s", 300),
+        ("inspect_total_max_bytes", 512 * 1024**2),
+        ("body_max_bytes", 1024**3),
+        ("head_max_bytes", 64 * 1024),
+        ("max_connections", 4096),
+        ("max_exchanges", 4096),
+        ("tenant_max_exchanges", 0),
+        ("scope_from", "credential"),
+        ("upstream_proxy", ""),
+        ("upstream_ca_file", ""),
+        ("tls_cert_file", ""),
+        ("first_byte_timeout_s", 900),
+        ("total_timeout_s", 0),
+        ("idle_timeout_s", 75),
+        ("client_timeout_s", 300),
+        ("drain_grace_s", 5),
+        ("workers", 1),
         ("connect_timeout_s", 10),
         ("read_timeout_s", 900),
         ("drain_s", 600),

@@ -1,12 +1,14 @@
 """The embedded store: this process, bounded in bytes, gone with it."""
 
+import heapq
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from proxy.adapters.store import CONVERSATIONS_PER_KEY, Bounds
+from proxy.adapters.codec import Codec, Plain
+from proxy.adapters.store import CONVERSATIONS_PER_KEY, Bounds, Kept, Page, StoreError
 from proxy.core.keys import Asked, Recalled, choose
-from proxy.core.turns import Turn, decode_turn, encode_turn
+from proxy.core.turns import Turn
 
 __all__ = ["MemoryStore"]
 
@@ -37,9 +39,21 @@ class _Conversation:
 
 
 class MemoryStore:
-    """Turns as encoded bytes; the least recently used conversations go first."""
+    """
+    Turns as encoded bytes; the least recently used conversations go first.
 
-    def __init__(self, bounds: Bounds, max_bytes: int, clock: Callable[[], float]) -> None:
+    Attributes:
+        size_bytes: Of everything together.
+        dropped: Told of each conversation that is no longer kept; for one listener.
+    """
+
+    def __init__(
+        self,
+        bounds: Bounds,
+        max_bytes: int,
+        clock: Callable[[], float],
+        codec: Codec | None = None,
+    ) -> None:
         """
         Start empty.
 
@@ -47,13 +61,16 @@ class MemoryStore:
             bounds: Of one conversation.
             max_bytes: Of everything together.
             clock: Seconds, never going backwards.
+            codec: How turns are written; None: as they are.
         """
+        self._codec = codec or Plain()
         self._bounds = bounds
         self._max_bytes = max_bytes
         self._clock = clock
         self._conversations: OrderedDict[_Name, _Conversation] = OrderedDict()  # by last use
         self._index: dict[_Name, list[bytes]] = {}
         self.size_bytes = 0
+        self.dropped: Callable[[bytes, bytes], None] = _nobody
 
     async def recall(self, scope: bytes, asked: Sequence[Asked]) -> Recalled:
         """As `Store.recall`."""
@@ -62,7 +79,8 @@ class MemoryStore:
         turns: list[Turn] = []
         for conversation in choice.conversations:
             kept = self._use((scope, conversation))
-            decoded = (decode_turn(value) for value in (kept.turns.values() if kept else ()))
+            values = kept.turns.items() if kept else ()
+            decoded = (self._codec.decode(scope, conversation, *value) for value in values)
             turns += [turn for turn in decoded if turn is not None]
         return Recalled(turns, choice.crowded)
 
@@ -74,7 +92,7 @@ class MemoryStore:
         before = kept.size_bytes if kept is not None else 0
         if kept is None:
             kept = self._conversations[name] = _Conversation(self._clock() + self._bounds.ttl_s)
-        value = encode_turn(turn)
+        value = self._codec.encode(scope, turn)
         kept.turn_bytes += len(value) - len(kept.turns.get(turn.id, b""))
         kept.turns[turn.id] = value
         for key in keys:
@@ -93,11 +111,53 @@ class MemoryStore:
         while self.size_bytes > self._max_bytes and self._conversations:
             self._drop(next(iter(self._conversations)))
 
+    async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
+        """As `Store.survey`; the cursor is the last name of the page before."""
+        self._expire()
+        try:
+            after = bytes.fromhex(cursor)
+        except ValueError:
+            raise StoreError("the cursor is none of this store's", is_local=True) from None
+        names = (
+            name
+            for name in self._conversations
+            if name[0] + name[1] > after and scope in (None, name[0])
+        )
+        page = heapq.nsmallest(limit, names)
+        now = self._clock()
+        kept = [
+            Kept(*name, len(one.turns), one.turn_bytes, int(one.expires_at - now))
+            for name, one in ((name, self._conversations[name]) for name in page)
+        ]
+        return Page(kept, b"".join(page[-1]).hex() if page and len(page) == limit else "")
+
+    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+        """As `Store.forget`."""
+        self._expire()
+        if (scope, conversation) not in self._conversations:
+            return False
+        self._drop((scope, conversation))
+        return True
+
     async def check(self) -> None:
         """As `Store.check`."""
 
     async def close(self) -> None:
         """As `Store.close`."""
+
+    def leads_to(self, scope: bytes, key: bytes) -> Sequence[bytes]:
+        """Return the conversations that a key leads to, newest last."""
+        return self._index.get((scope, key), ())
+
+    def peek(self, scope: bytes, conversation: bytes) -> Mapping[bytes, bytes]:
+        """Return a conversation's turns as they are kept, by id; not counted as a use of it."""
+        kept = self._conversations.get((scope, conversation))
+        return kept.turns if kept is not None else {}
+
+    def discard(self, scope: bytes, conversation: bytes) -> None:
+        """Drop a conversation, if it is kept."""
+        if (scope, conversation) in self._conversations:
+            self._drop((scope, conversation))
 
     def _expire(self) -> None:
         """Drop what has expired; the least recently used conversation is the first to do so."""
@@ -126,8 +186,13 @@ class MemoryStore:
                 leads_to.remove(conversation)
             if not leads_to:
                 self._index.pop((scope, key), None)
+        self.dropped(scope, conversation)
 
     def _forget_key(self, scope: bytes, key: bytes, conversation: bytes) -> None:
         kept = self._conversations.get((scope, conversation))
         if kept is not None and kept.keys.pop(key, b"") is None:
             self.size_bytes -= KEY_OVERHEAD_BYTES
+
+
+def _nobody(scope: bytes, conversation: bytes) -> None:
+    """Listen to nothing."""

@@ -7,7 +7,7 @@ from typing import Protocol
 from proxy.core.keys import Asked, Recalled
 from proxy.core.turns import Turn
 
-__all__ = ["Bounds", "Store", "StoreError"]
+__all__ = ["Bounds", "Kept", "Page", "Store", "StoreError"]
 
 # A key leads to this many conversations at the most, the newest ones.
 CONVERSATIONS_PER_KEY = 32
@@ -42,6 +42,38 @@ class Bounds:
     max_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """
+    What is kept of one conversation, in numbers.
+
+    Attributes:
+        scope, conversation: Their 16 bytes each.
+        turns, turn_bytes: How many, and their size as they are kept; Redis counts what was
+            written since it was last cut back, so a turn that was saved twice counts twice.
+        expires_in_s: Unless it is used before.
+    """
+
+    scope: bytes
+    conversation: bytes
+    turns: int
+    turn_bytes: int
+    expires_in_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """
+    Some of the conversations that are kept, in no order.
+
+    Attributes:
+        next_cursor: What the next page is asked for with; "" behind the last one.
+    """
+
+    conversations: Sequence[Kept]
+    next_cursor: str = ""
+
+
 class Store(Protocol):
     """Keeps turns by scope and conversation, and finds conversations by key."""
 
@@ -69,6 +101,29 @@ class Store(Protocol):
 
         Raises:
             StoreError: It may not have been kept.
+        """
+        ...
+
+    async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
+        """
+        Return some of the conversations that are kept; all of them, page by page.
+
+        Args:
+            scope: Whose; None: everybody's.
+            cursor: "" for the first page, then `next_cursor` of the page before.
+            limit: About so many conversations; a page may have fewer or none and not be the last.
+
+        Raises:
+            StoreError: The store could not be asked, or does not know the cursor (is_local).
+        """
+        ...
+
+    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+        """
+        Delete a conversation, and what leads to it; False when nothing was kept of it.
+
+        Raises:
+            StoreError: It may still be kept.
         """
         ...
 

@@ -9,17 +9,27 @@ from collections.abc import AsyncIterator, Iterator
 import aiohttp
 from aiohttp import hdrs
 from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 from multidict import CIMultiDict
 from yarl import URL
 
+from proxy.adapters.egress import Egress
+from proxy.adapters.patience import SWITCHED, NotTaken, Patience, answers
 from proxy.core.headers import Headers
 
-__all__ = ["Body", "Upstream", "UpstreamError", "ending_with_connection", "left_over"]
+__all__ = [
+    "Body",
+    "Upstream",
+    "UpstreamError",
+    "ending_with_connection",
+    "left_over",
+]
 
 # Large enough for what real answers carry; a larger head is an error of the upstream's.
 HEAD_MAX_BYTES = 64 * 1024
 READ_BUFFER_BYTES = 64 * 1024
-SWITCHED = 101
+# So many connections in a row that are not silent: the upstream speaks no HTTP.
+UNASKED_MAX = 1000
 
 # A body of more than this is not written in one piece, which would hold up everybody else.
 ONE_PIECE_BYTES = 1024 * 1024
@@ -32,54 +42,74 @@ class UpstreamError(Exception):
     No answer could be had.
 
     Attributes:
-        source: `connect` or `read` (the upstream's side), `timeout`.
+        source: `connect`, `proxy` (between us and it) or `read` (the upstream's side), `timeout`.
+        setting: Which one's time was up.
     """
 
-    def __init__(self, source: str, reason: str) -> None:
+    def __init__(self, source: str, reason: str, setting: str = "") -> None:
         """Say at which point it failed, and how."""
         super().__init__(reason)
         self.source = source
+        self.setting = setting
 
 
-class _Answer(aiohttp.ClientResponse):
-    """An answer; behind one that switches protocols, the connection is not used for HTTP again."""
+class _Connector(aiohttp.TCPConnector):
+    """A pool that gives out no connection on which something came that nobody asked for."""
 
-    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        """Read the head; aiohttp gives a connection back whose 101 does not say to what."""
-        protocol = connection.protocol
-        await super().start(connection)
-        if self.status == SWITCHED and self.closed and protocol is not None:
-            protocol.close()
-        return self
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 (the signature is aiohttp's)
+    ) -> Connection:
+        """
+        Return a connection that is silent: aiohttp looks at that only when it takes one back.
+
+        What came since (a 408 before it is closed, what a broken answer left behind, or what was
+        smuggled into it) would be read as the answer to the next request, whoever's that is.
+        """
+        for _ in range(UNASKED_MAX):
+            connection = await super().connect(req, traces, timeout)
+            if connection.protocol is None or not connection.protocol.should_close:
+                return connection
+            connection.close()
+        raise aiohttp.ClientConnectionError("it talks without being asked")
 
 
 class Upstream:
-    """A pool of connections to wherever requests go."""
+    """
+    A pool of connections to wherever requests go.
 
-    def __init__(self, connect_timeout_s: float, read_timeout_s: float) -> None:
-        """
-        Open nothing yet; needs a running loop.
+    Attributes:
+        via: Names the proxy on the way, for people; "" when there is none.
+    """
 
-        Args:
-            connect_timeout_s: To reach the upstream, TLS included.
-            read_timeout_s: The longest silence between two reads; there is no limit in total.
-        """
+    def __init__(self, patience: Patience, egress: Egress) -> None:
+        """Open nothing yet; needs a running loop."""
+        self._patience = patience
+        self._egress = egress
+        self.via = egress.via
+        authorization = egress.proxy_authorization
+        self._proxy_headers = {hdrs.PROXY_AUTHORIZATION: authorization} if authorization else {}
+        self._timeout = aiohttp.ClientTimeout(
+            total=None,
+            connect=patience.connect_s,  # all of it, where sock_connect is for one address
+            sock_connect=patience.connect_s,
+            sock_read=patience.first_byte_s,  # until the head is there
+        )
+        self._connector = _Connector(limit=0, ssl=egress.tls)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=self._connector,
             # A jar would send one tenant's cookies with the next one's request.
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
-            response_class=_Answer,
+            response_class=answers(patience.read_s),
             skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
-            timeout=aiohttp.ClientTimeout(
-                total=None,
-                connect=None,
-                sock_connect=connect_timeout_s,
-                sock_read=read_timeout_s,
-            ),
+            timeout=self._timeout,
             read_bufsize=READ_BUFFER_BYTES,
             max_line_size=HEAD_MAX_BYTES,
             max_field_size=HEAD_MAX_BYTES,
+            proxy=egress.proxy_url or None,
         )
 
     async def send(
@@ -98,21 +128,17 @@ class Upstream:
             UpstreamError: There is no answer, or one that switches protocols where it may not.
         """
         given = _spelled_alike(headers)
-        try:
+        if self._proxy_headers and url.startswith("http:"):
+            given.update(self._proxy_headers)  # that proxy reads the request itself
+        with self._named_errors():
             response = await self._session.request(
                 method,
                 _as_it_stands(url),
                 headers=given,
                 data=_in_pieces(body),
                 allow_redirects=False,
+                proxy_headers=self._proxy_headers,
             )
-        except (TimeoutError, aiohttp.ServerTimeoutError) as error:
-            source = "timeout"
-            raise UpstreamError(source, _reason(error)) from error
-        except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
-            raise UpstreamError("connect", _reason(error)) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise UpstreamError("read", _in_short(error)) from error
         if response.status == SWITCHED and (
             response.connection is None or hdrs.UPGRADE not in given
         ):
@@ -121,9 +147,50 @@ class Upstream:
             raise UpstreamError(source, "it switched protocols, but not to one that was asked for")
         return response
 
+    async def reach(self, url: str) -> None:
+        """
+        Connect as a request to that URL would, with TLS and through the proxy, and ask nothing.
+
+        Raises:
+            UpstreamError: That cannot be done.
+        """
+        request = aiohttp.ClientRequest(
+            hdrs.METH_GET,
+            URL(url),
+            loop=asyncio.get_running_loop(),
+            proxy=URL(self._egress.proxy_url) if self._egress.proxy_url else None,
+            proxy_headers=CIMultiDict(self._proxy_headers),
+        )
+        with self._named_errors():
+            (await self._connector.connect(request, [], self._timeout)).close()
+
     async def close(self) -> None:
         """Close every connection."""
         await self._session.close()
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        patience = self._patience
+        source = "timeout"
+        try:
+            yield
+        except NotTaken as error:
+            reason = f"it took nothing of the request for {patience.read_s:g} s"
+            raise UpstreamError(source, reason, "read_timeout_s") from error
+        except aiohttp.SocketTimeoutError as error:
+            reason = f"no answer in the {patience.first_byte_s:g} s after the request"
+            raise UpstreamError(source, reason, "first_byte_timeout_s") from error
+        except TimeoutError as error:
+            reason = f"no connection within {patience.connect_s:g} s"
+            raise UpstreamError(source, reason, "connect_timeout_s") from error
+        except aiohttp.ClientHttpProxyError as error:
+            raise UpstreamError("proxy", f"it answered CONNECT with {error.status}") from error
+        except aiohttp.ClientProxyConnectionError as error:
+            raise UpstreamError("proxy", f"it cannot be reached: {_reason(error)}") from error
+        except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
+            raise UpstreamError("connect", _reason(error)) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise UpstreamError("read", _in_short(error)) from error
 
 
 def _as_it_stands(url: str) -> URL:

@@ -72,12 +72,10 @@ class Snapshot:
     The answer as far as it is known.
 
     Attributes:
-        response_id: As upstream gave it.
         status: `completed`, `incomplete`, `failed`, `queued`, `in_progress`, `cancelled` or "".
         turn: What to keep; None while there is nothing to recognise it by.
     """
 
-    response_id: str
     status: str
     turn: Turn | None
 
@@ -167,7 +165,7 @@ class Capture:
         items = self._emitted()
         # Without items a turn is only worth its context, which a later GET of it will need.
         if not self._response_id or not (items or self._status in _PENDING):
-            return Snapshot(self._response_id, self._status, None)
+            return Snapshot(self._status, None)
         origin = self._origin
         this = turn_id(self._response_id)
         stored = origin.stores if self._is_stored is None else self._is_stored
@@ -182,7 +180,7 @@ class Capture:
             context=origin.context,
             items=tuple(items),
         )
-        return Snapshot(self._response_id, self._status, turn)
+        return Snapshot(self._status, turn)
 
     def hear(self, data: bytes) -> None:
         """Take the JSON of one event; never raises."""

@@ -35,6 +35,7 @@ class Piece(NamedTuple):
         between: Control frames that came between its fragments, and are in `raw` as well.
         is_long: Whether a text message over a bound passes unread from here on.
         is_binary: Whether a binary message begins here, which passes unread.
+        is_let_pass: Whether it is long only by the word of the caller, who has no room for it.
     """
 
     raw: bytes
@@ -43,6 +44,7 @@ class Piece(NamedTuple):
     between: bytes = b""
     is_long: bool = False
     is_binary: bool = False
+    is_let_pass: bool = False
 
 
 class _Malformed(ValueError):
@@ -99,6 +101,21 @@ class Messages:
     def is_between(self) -> bool:
         """Whether a message of somebody else's may follow what was given out so far."""
         return not (self.is_over or self._passing or (self._is_open and not self._held))
+
+    @property
+    def held_bytes(self) -> int:
+        """How much is held of a message that is not whole; what is unmasked of it is held twice."""
+        return len(self._buffer) + 2 * self._size
+
+    def let_pass(self) -> list[Piece]:
+        """Give out what is there of an open text message; the rest of it passes unread, too."""
+        header = None if self.is_over or self._passing else _header(self._buffer, 0)
+        if header is None or header.opcode in _CONTROL or not self._is_held(header):
+            held = self._let_go()
+            return [Piece(held, is_long=True, is_let_pass=True)] if held else []
+        begun = self._pass(header, 0, is_long=True)._replace(is_let_pass=True)
+        del self._buffer[: header.start]
+        return [begun, *self.feed(b"")]
 
     def feed(self, chunk: bytes) -> list[Piece]:
         """Take the next bytes."""

@@ -9,11 +9,21 @@ One is changed, where an answer is to be read: which codings upstream may choose
 import re
 from collections.abc import Iterable
 
-from proxy.core.scope import CONVERSATION_HEADER
-
-__all__ = ["Headers", "asking_for_identity", "for_downstream", "for_upstream", "without"]
+__all__ = [
+    "CONVERSATION_HEADER",
+    "Headers",
+    "asking_for_identity",
+    "ending_here",
+    "for_downstream",
+    "for_upstream",
+    "is_of_one_hop",
+    "without",
+]
 
 Headers = list[tuple[str, str]]
+
+# Ours, for applications that know their conversation's name; it is not sent on.
+CONVERSATION_HEADER = "x-reasoning-replay-conversation"
 
 _HOP_BY_HOP = frozenset(
     {
@@ -65,6 +75,16 @@ def asking_for_identity(headers: Headers) -> Headers:
     return [*headers[:at], (name, "identity"), *rest]
 
 
+def is_of_one_hop(name: str) -> bool:
+    """Tell whether a header of this name never goes on; `name` in lower case."""
+    return name in _HOP_BY_HOP or name in _REWRITTEN
+
+
+def ending_here(connection: Iterable[str]) -> set[str]:
+    """Return the names of headers, in lower case, that a client's `Connection` lets end here."""
+    return {option.strip().lower() for value in connection for option in value.split(",")}
+
+
 def _refuses_identity(accepted: list[str]) -> bool:
     refused: dict[str, bool] = {}
     for option in ",".join(accepted).lower().split(","):
@@ -75,11 +95,6 @@ def _refuses_identity(accepted: list[str]) -> bool:
 
 def _end_to_end(headers: Iterable[tuple[str, str]]) -> Headers:
     given = list(headers)
-    named = {
-        option.strip().lower()
-        for name, value in given
-        if name.lower() == "connection"
-        for option in value.split(",")
-    }
+    named = ending_here(value for name, value in given if name.lower() == "connection")
     dropped = _HOP_BY_HOP | named
     return [(name, value) for name, value in given if name.lower() not in dropped]

@@ -23,9 +23,9 @@ from proxy.core.items import TRACE_BYTES, Role
 from proxy.core.keys import RESPONSE, Recalled
 from proxy.core.known import Known, Match, may_be_called, says_the_same
 from proxy.core.request import Place, Request
-from proxy.core.turns import LINK_BYTES, TAIL_LINKS, Context, Turn
+from proxy.core.turns import LINK_BYTES, TAIL_LINKS, Context, Turn, turn_id
 
-__all__ = ["Recognised", "recognise"]
+__all__ = ["Recognised", "parent_of", "recognise"]
 
 # A saying that fits more turns than this is no evidence, and comparing them all is not linear.
 CANDIDATES_WEIGHED = 32
@@ -63,6 +63,14 @@ def recognise(request: Request, recalled: Recalled) -> Recognised:
     recognised = _Recognition(request, Known(recalled.turns), recalled.crowded).run()
     recognised.ambiguous |= recalled.crowded - recognised.matches.keys() - {RESPONSE}
     return recognised
+
+
+def parent_of(request: Request, recognised: Recognised, recalled: Recalled) -> Turn | None:
+    """Return the turn that a request goes on from: the one that it names, or its newest."""
+    if previous := request.text("previous_response_id"):
+        this = turn_id(previous)
+        return next((turn for turn in recalled.turns if turn.id == this), None)
+    return recognised.newest()
 
 
 class _Recognition:

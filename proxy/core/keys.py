@@ -11,15 +11,17 @@ from typing import NamedTuple
 
 from proxy.core.items import Item, Role, digest, is_distinctive
 from proxy.core.request import Request
-from proxy.core.turns import LINK_BYTES, Context, Turn
+from proxy.core.turns import LINK_BYTES, Context, Turn, turn_id
 
 __all__ = [
     "RESPONSE",
     "Asked",
     "Choice",
     "Recalled",
+    "certain_keys_of_turn",
     "choose",
     "key_of_response",
+    "key_of_turn",
     "keys_of_name",
     "keys_of_request",
     "keys_of_turn",
@@ -78,7 +80,12 @@ class Recalled(NamedTuple):
 
 def key_of_response(response_id: str) -> Key:
     """Return the key under which a response's conversation is found."""
-    return digest(b"r", response_id.encode("utf-8", "surrogatepass"))
+    return key_of_turn(turn_id(response_id))
+
+
+def key_of_turn(this: bytes) -> Key:
+    """Return the key under which a turn's conversation is found, by the turn's id."""
+    return digest(b"r", this)
 
 
 def keys_of_name(name: str) -> list[Key]:
@@ -86,14 +93,24 @@ def keys_of_name(name: str) -> list[Key]:
     return _certain(name, "", "")
 
 
-def keys_of_turn(turn: Turn, response_id: str) -> list[Key]:
+def keys_of_turn(turn: Turn) -> list[Key]:
     """Return every key that shall lead to a turn's conversation."""
-    keys = [key_of_response(response_id)]
+    keys = [key_of_turn(turn.id)]
     for item in turn.items:
         for part in item.run:
             keys += _certain(part.id, "", "")
         keys += _certain(item.id, item.call_id, item.name)
         keys += _doubtful(item.content, turn.context)
+    return list(dict.fromkeys(keys))
+
+
+def certain_keys_of_turn(turn: Turn) -> list[Key]:
+    """Return those of a turn's keys that one item alone has, or the turn itself."""
+    keys = [key_of_turn(turn.id)]
+    for item in turn.items:
+        for part in item.run:
+            keys += _certain(part.id, "", "")
+        keys += _certain(item.id, item.call_id, item.name)
     return list(dict.fromkeys(keys))
 
 

@@ -4,12 +4,19 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from proxy.core.items import Item, Role, is_distinctive
 from proxy.core.keys import response_named_by
 from proxy.core.turns import Emitted, Turn, turn_id
 
 __all__ = ["Known", "Match", "may_be_called", "says_the_same"]
+
+
+# Of an id that upstream has drawn, prefix included; Copilot's are the longest. One that counts
+# (`msg_0000…1`) has few different characters, however long it is.
+MINTED_CHARS = range(16, 1025)
+MINTED_SYMBOLS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +158,32 @@ def _agrees(item: Item, emitted: Emitted) -> bool:
 
 
 def may_be_called(item: Item, emitted: Emitted) -> bool:
-    """Tell whether an item's `call_id` leaves open that it is one that was emitted."""
-    return (
+    """Tell whether an item's own names leave open that it is one that was emitted."""
+    return not _are_two(item.id, emitted.id) and (
         item.call_id in ("", emitted.call_id)
         or not is_distinctive(item.call_id, item.name)
         or not is_distinctive(emitted.call_id, emitted.name)
     )
+
+
+def _are_two(one: str, other: str) -> bool:
+    """
+    Tell whether two ids are of two items, as one hand has made both.
+
+    A client may give an item an id of its own (`msg_0`, a uuid), and it is still what upstream
+    said. But one like upstream's is upstream's: with it, what says the same is another item, and
+    the right one is only not known here.
+    """
+    return one != other and _hand(one) is not None and _hand(one) == _hand(other)
+
+
+@lru_cache(maxsize=4096)
+def _hand(name: str) -> tuple[str, int, bool] | None:
+    """Return what ids of one making have in common; None for one that is not drawn at random."""
+    kind, _, rest = name.rpartition("_")
+    if len(name) not in MINTED_CHARS or len(set(rest)) < MINTED_SYMBOLS:
+        return None
+    return kind, len(rest), not rest.strip("0123456789abcdef")
 
 
 def says_the_same(item: Item, emitted: Emitted) -> bool:

@@ -5,17 +5,27 @@ A scope is a tenant at an upstream: the whole key space of what may be read back
 Without a credential there is no scope, and without a scope nothing is kept and nothing injected.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from hashlib import blake2b, sha256
+from typing import NamedTuple
 
+from proxy.core.claims import claims_of
+from proxy.core.headers import CONVERSATION_HEADER, ending_here, is_of_one_hop
 from proxy.core.items import digest
 
-__all__ = ["CONVERSATION_HEADER", "Account", "account_of", "hint_of", "scope_of"]
+__all__ = [
+    "CONVERSATION_HEADER",
+    "Account",
+    "Parts",
+    "Scoping",
+    "account_of",
+    "hint_of",
+    "read_parts",
+]
 
-# Ours, for applications that know their conversation's name; it is not sent on.
-CONVERSATION_HEADER = "x-reasoning-replay-conversation"
-
-_CREDENTIALS = ("authorization", "api-key", "x-api-key")
+_AUTHORIZATION = "authorization"
+_CREDENTIALS = (_AUTHORIZATION, "api-key", "x-api-key")
 # Encrypted content is bound to the organisation; projects are separate tenants of one key.
 _PART_OF_SCOPE = ("openai-organization", "openai-project", "chatgpt-account-id")
 # Who the blobs are issued for. A key may change within an account, and its blobs stay good.
@@ -34,25 +44,163 @@ _HINTS = (
     "x-litellm-session-id",
 )
 
+_NOT_LET_IN = frozenset({401, 403})
+_SUCCESS = 2  # the first digit of a status
 
-def scope_of(headers: Mapping[str, str], upstream: str, secret: str) -> bytes | None:
-    """
-    Return the 16-byte scope of a request, or None when it carries no credential.
+# RFC 9110, section 5.6.2.
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_CLAIM = re.compile(r"[!-*\--~]+")  # text without spaces, commas and "+"
+# Claims of one token and not of its bearer, and those that all who use an API have in common.
+_OF_A_TOKEN = frozenset({"exp", "iat", "nbf", "jti", "auth_time", "nonce", "uti", "aio", "rh"})
+_OF_EVERYBODY = frozenset({"iss", "aud", "ver", "typ", "scp", "scope"})
 
-    Args:
-        headers: The request's, looked up without regard to case by the mapping itself.
-        upstream: The URL that requests go to; another upstream is another scope.
-        secret: Keys the digest, so that a store that leaks cannot be searched for credentials.
+
+class Parts(NamedTuple):
     """
-    credentials = [headers.get(name, "") for name in _CREDENTIALS]
-    if not any(credentials):
-        return None
-    state = blake2b(digest_size=16, key=sha256(secret.encode()).digest())
-    for part in (upstream, *credentials, *(headers.get(name, "") for name in _PART_OF_SCOPE)):
-        value = part.encode("utf-8", "surrogateescape")
-        state.update(len(value).to_bytes(8, "little"))
-        state.update(value)
-    return state.digest()
+    What tells tenants apart.
+
+    Attributes:
+        credential: The credential headers count, whole.
+        claims: These claims of a token stand for it, where it has them all. The other credential
+            headers count besides.
+        headers: Headers that whoever stands in front sets; in lower case.
+    """
+
+    credential: bool = True
+    claims: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+
+
+def read_parts(written: str) -> Parts:
+    """
+    Read `credential`, `claims:NAME+NAME` and `header:NAME`, by comma.
+
+    Raises:
+        ValueError: With a reason and a way out.
+    """
+    credential = False
+    claims: tuple[str, ...] = ()
+    headers: list[str] = []
+    for part in map(str.strip, written.split(",")):
+        kind, colon, named = part.partition(":")
+        match kind:
+            case "credential" if not colon:
+                credential = True
+            case "claims" if not claims:
+                claims = _read_claims(named)
+            case "claims":
+                raise ValueError("claims twice; join them: claims:tid+oid")
+            case "header":
+                headers.append(_read_header(named.lower()))
+            case _:
+                raise ValueError(
+                    "name some of credential, claims:NAME+NAME and header:NAME, by comma"
+                )
+    if credential and claims:
+        raise ValueError("credential and claims: a token counts whole or by its claims; keep one")
+    return Parts(credential, claims, tuple(sorted(set(headers))))
+
+
+def _read_claims(named: str) -> tuple[str, ...]:
+    names = tuple(named.split("+"))
+    if not all(map(_CLAIM.fullmatch, names)):
+        raise ValueError("claims: a name is empty or no text; use claims:tid+oid")
+    if passing := [name for name in names if name in _OF_A_TOKEN]:
+        raise ValueError(f"claims: {passing[0]} changes with each token; use claims:tid+oid")
+    if set(names) <= _OF_EVERYBODY:
+        raise ValueError("claims: these say nothing of whose a token is; use claims:tid+oid")
+    return tuple(sorted(set(names)))
+
+
+def _read_header(name: str) -> str:
+    if not _TOKEN.fullmatch(name):
+        raise ValueError("header: not a header's name; use header:x-tenant-id")
+    if is_of_one_hop(name):
+        raise ValueError(f"header: {name} does not go on to the upstream; use one that does")
+    if name in (*_CREDENTIALS, *_PART_OF_SCOPE):
+        raise ValueError(f"header: {name} counts already; use credential, or another header")
+    return name
+
+
+CREDENTIAL = Parts()
+
+
+class Scoping:
+    """
+    How a request's scope is made, for one upstream; prepared once, asked on every request.
+
+    Where claims stand for a token, whoever forges one with somebody's claims is in that somebody's
+    scope: the signature is upstream's to check, and nothing that upstream has not agreed to may
+    teach the forger anything. What is found goes into a request that upstream refuses with 401 or
+    403; such an answer is neither healed nor captured, and like every one that is no success it
+    is passed on without a word of what was found. All that is left is the time it took, and a
+    place among the tenant's exchanges. So upstream must check tokens, and before it looks at
+    bodies: one that answers anybody, or quotes a body back to strangers, tells the forger.
+    """
+
+    def __init__(self, upstream: str, secret: str, parts: Parts = CREDENTIAL) -> None:
+        """
+        Prepare what all scopes have in common.
+
+        Args:
+            upstream: The URL that requests go to; another upstream is another scope.
+            secret: Keys the digest, so that a store that leaks cannot be searched for credentials.
+            parts: What tells tenants apart.
+        """
+        self._parts = parts
+        self._blank = blake2b(digest_size=16, key=sha256(secret.encode()).digest())
+        self._blank.update(_sized([upstream.encode("utf-8", "surrogateescape")]))
+        self._credentials = _CREDENTIALS if parts.credential or parts.claims else ()
+        self._counting = (*parts.headers, *self._credentials, *_PART_OF_SCOPE)
+        self._looked_at = frozenset({*self._counting, "connection"})
+        self._claims = " ".join(("claims", *parts.claims)).encode()  # no header has such a name
+
+    def of(self, headers: Mapping[str, str]) -> bytes | None:
+        """
+        Return the 16-byte scope of a request, or None when it is not known whose it is.
+
+        Args:
+            headers: The request's as they came, repeated ones repeatedly. Of two that have one
+                name, both count; one that `Connection` names does not, as upstream will not see it.
+
+        Cost: about 10 us; 60 with claims.
+        """
+        found: dict[str, list[str]] = {}
+        for given, value in headers.items():
+            if (name := given.lower()) in self._looked_at:
+                found.setdefault(name, []).append(value)
+        for name in ending_here(found.pop("connection", ())):
+            found.pop(name, None)
+        if any(len(found.get(name, ())) != 1 or not found[name][0] for name in self._parts.headers):
+            return None
+        if self._credentials and not any(any(found.get(name, ())) for name in self._credentials):
+            return None
+        said: list[bytes] = []
+        for name in self._counting:
+            values = found.get(name, [])
+            if not any(values):
+                continue
+            claims = None
+            if name == _AUTHORIZATION and self._parts.claims and len(values) == 1:
+                claims = claims_of(values[0], self._parts.claims)
+            if claims is None:
+                claims = [value.encode("utf-8", "surrogateescape") for value in values]
+                said += [name.encode(), b"%d" % len(claims), *claims]
+            else:
+                said += [self._claims, *claims]
+        state = self._blank.copy()
+        state.update(_sized(said))
+        return state.digest()
+
+    def tells(self, status: int) -> bool:
+        """Tell whether an answer of this status may say what was found: was the caller let in?"""
+        if status in _NOT_LET_IN:
+            return False
+        return status // 100 == _SUCCESS or not self._parts.claims
+
+
+def _sized(said: list[bytes]) -> bytes:
+    return b"".join([b"%d:%b" % (len(value), value) for value in said])
 
 
 def account_of(headers: Mapping[str, str]) -> Account:

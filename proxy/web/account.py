@@ -35,6 +35,8 @@ class Account:
             outcome=exchange.outcome,
             asked=exchange.asked or None,
             captured=exchange.captured or None,
+            scope=exchange.scope.hex() if exchange.scope else None,
+            conversation=exchange.conversation.hex() or None,
             healed=exchange.healed or None,
             repaired=exchange.repairs.total() or None,
             **_counts(exchange),

@@ -1,9 +1,7 @@
-"""The composition root: settings in, two listening ports out."""
+"""One running proxy: settings in, two listening ports out. As a worker among several, one port."""
 
 import asyncio
 import contextlib
-import signal
-import socket
 import time
 from collections.abc import AsyncIterator
 from typing import Self
@@ -11,29 +9,26 @@ from typing import Self
 from aiohttp import web
 
 from proxy import __version__
-from proxy.adapters.guarded_store import GuardedStore
 from proxy.adapters.logs import Log
 from proxy.adapters.memory_store import MemoryStore
 from proxy.adapters.metrics import Metrics
-from proxy.adapters.redis_store import RedisStore
-from proxy.adapters.store import Bounds, Store
-from proxy.adapters.upstream import Upstream
+from proxy.adapters.safe_store import SafeStore
 from proxy.addresses import host_and_port, redacted
-from proxy.core.heal.repair import Repair
-from proxy.core.inject import Anchors
-from proxy.core.profiles import profile_of
 from proxy.settings import Settings
 from proxy.web.account import Account
-from proxy.web.admin import admin_app
-from proxy.web.exchange import Limits
+from proxy.web.admin import Readiness, admin_app
+from proxy.web.conversations import Access, Conversations
 from proxy.web.forward import Forward
-from proxy.web.replay import Replay, ReplaySettings
+from proxy.web.parts import connection_limits, guarded_store, limits, profile, replay, tls, upstream
+from proxy.web.port import Port
 from proxy.web.server import Server, silent
 
-__all__ = ["App", "run", "running"]
+__all__ = ["App", "access", "admin_runner", "announce", "running"]
 
-REDIS_MAX_CONNECTIONS = 64
-INTERRUPTED = 130  # what a shell says of a program that Ctrl-C ended
+# How long aiohttp waits for handlers when a port is closed: they have had their time.
+CUT_OFF_S = 0.1
+# How often it is looked whether all clients have taken all.
+LOOK_S = 0.02
 
 
 class App:
@@ -42,117 +37,142 @@ class App:
 
     Attributes:
         url: Where clients connect, without `/v1`.
-        admin_url: Where operators look.
+        admin_url: Where operators look; "" for a worker among several.
+        server: Accepts clients' connections.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        """Put the parts together; needs a running loop, opens no port yet."""
+    def __init__(self, settings: Settings, *, worker: int = 0) -> None:
+        """
+        Put the parts together; needs a running loop, opens no port yet.
+
+        Args:
+            settings: All of them.
+            worker: Its number among several that share the clients' port. They have one port for
+                operators, which is their parent's. 0: it is alone.
+
+        Raises:
+            OSError: A file is none of certificates; its text names it.
+        """
         self.settings = settings
-        self._profile = profile_of(settings.upstream_profile, settings.upstream_url)
         self.url = self.admin_url = ""
         self.metrics = Metrics()
-        self.log = Log(settings.log_level, settings.log_format)
-        self.store = GuardedStore(
-            _store(settings),
-            settings.store_timeout_ms / 1000,
-            self.metrics,
-            self.log,
-            time.monotonic,
-        )
-        self._upstream = Upstream(settings.connect_timeout_s, settings.read_timeout_s)
+        self.log = Log(settings.log_level, settings.log_format, worker=worker)
+        self.store = guarded_store(settings, self.metrics, self.log)
+        self._upstream = upstream(settings)
         self.forward = Forward(
             settings.upstream_url,
             self._upstream,
-            None if settings.mode == "off" else self._replay(),
-            Limits(
-                settings.inspect_max_bytes,
-                settings.decoded_max_bytes,
-                settings.capture_max_bytes,
-            ),
+            None if settings.mode == "off" else replay(settings, self.store),
+            limits(settings),
             Account(self.metrics, self.log, time.monotonic),
         )
-        self._runners: list[web.ServerRunner | web.AppRunner] = []
-        self._sites: list[web.SockSite] = []
-
-    def _replay(self) -> Replay:
-        settings = self.settings
-        plain = ReplaySettings(
-            upstream_url=settings.upstream_url,
-            scope_secret=settings.scope_secret.get_secret_value(),
-            is_shadow=settings.mode == "shadow",
-            anchors=Anchors(settings.anchors),
-            profile=self._profile,
-            include=settings.include,
-            heals=settings.heal == "on",
-            repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
-            frame_max_bytes=settings.capture_max_bytes,
-        )
-        return Replay(plain, self.store, time.monotonic, lambda: time.time_ns() // 1_000_000)
+        self._is_worker = worker > 0
+        self.server = Server(self.forward, connection_limits(settings, self.log), self.log)
+        self._clients = Port(web.ServerRunner(self.server, shutdown_timeout=CUT_OFF_S))
+        self._operators: Port | None = None
+        self._has_started = False
 
     async def start(self) -> Self:
         """
         Listen.
 
         Raises:
-            OSError: A port cannot be had; its text names the address.
+            OSError: A port cannot be had, or a file is no certificate; its text names which.
         """
-        admin = admin_app(self.metrics, self.store, lambda: self.forward.is_draining)
-        self.url = await self._listen(
-            web.ServerRunner(Server(self.forward), shutdown_timeout=0.1), self.settings.listen
-        )
-        admin_runner = web.AppRunner(admin, access_log=None, logger=silent, shutdown_timeout=0.1)
-        self.admin_url = await self._listen(admin_runner, self.settings.admin_listen)
-        self.log.info(
-            "started",
-            version=__version__,
-            listen=self.url,
-            admin=self.admin_url,
-            upstream=redacted(self.settings.upstream_url),
-            profile=self._profile.name,
-            store=redacted(self.settings.store_url),
-            mode=self.settings.mode,
-        )
-        if not self.settings.scope_secret.get_secret_value() and not isinstance(
-            self.store.inner, MemoryStore
-        ):
-            self.log.warning(
-                "no_scope_secret",
-                hint="credentials are hashed without a secret; set REPLAY_SCOPE_SECRET, "
-                "the same on all replicas",
-            )
+        settings = self.settings
+        context = tls(settings, self.log)
+        secure = self.server.securing(context) if context is not None else None
+        await self._clients.open(settings.listen, secure, is_shared=self._is_worker)
+        self.url = self._clients.url
+        if self._is_worker:
+            self._has_started = True
+            return self
+        conversations = Conversations(self.store, access(settings), _nobody_else)
+        admin = admin_app(self.metrics.exposition, self.store, self._readiness, conversations)
+        self._operators = Port(admin_runner(admin))
+        await self._operators.open(settings.admin_listen)
+        self.admin_url = self._operators.url
+        self._has_started = True
+        announce(settings, self.log, self.store, self.url, self.admin_url)
         return self
 
-    async def _listen(self, runner: web.ServerRunner | web.AppRunner, address: str) -> str:
-        await runner.setup()
-        self._runners.append(runner)
-        host, port = host_and_port(address)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server((host, port), family=family, backlog=1024)
-        site = web.SockSite(runner, listening)
-        await site.start()
-        self._sites.append(site)
-        bound = listening.getsockname()
-        return (
-            f"http://[{bound[0]}]:{bound[1]}"
-            if ":" in bound[0]
-            else f"http://{bound[0]}:{bound[1]}"
-        )
+    def _readiness(self) -> Readiness:
+        is_ready = not self.forward.is_leaving
+        return Readiness(is_ready, "ready" if is_ready else "draining")
 
-    async def stop(self, drain_s: float = 0.0) -> None:
-        """Take nothing new, let what runs finish for `drain_s` seconds at most, then close."""
+    async def stop(self, drain_s: float = 0.0, grace_s: float = 0.0) -> None:
+        """
+        Take nothing new, let what runs finish, then close.
+
+        Args:
+            drain_s: For what runs, from now on; what has not finished by then is cut off.
+            grace_s: So much of it new requests are still taken, while others learn that we go.
+        """
+        ends_at = asyncio.get_running_loop().time() + drain_s
+        self.forward.leave()
+        in_flight = self.forward.under_way.count
+        if drain_s:
+            self.log.info("draining", in_flight=in_flight, drain_s=drain_s, grace_s=grace_s)
+        await asyncio.sleep(min(grace_s, drain_s))
+        await self._clients.stop_listening()
         self.forward.drain()
-        if self.forward.in_flight:
-            self.log.info("draining", in_flight=self.forward.in_flight, drain_s=drain_s)
-        for site in self._sites[:1]:  # clients' port first; operators may watch the drain
-            await site.stop()
+        self.server.close_idle()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(drain_s):
-                await self.forward.idle.wait()
-        self.log.info("stopped", cut_off=self.forward.in_flight)
-        for runner in self._runners:
-            await runner.cleanup()
+            async with asyncio.timeout_at(ends_at):
+                await self.forward.under_way.idle.wait()
+                # An answer is over for us before a slow client has taken the end of it.
+                while self.server.unsent:  # noqa: ASYNC110 (a transport tells nobody)
+                    await asyncio.sleep(LOOK_S)
+        cut_off = max(self.forward.under_way.count, self.server.unsent)
+        await self._clients.close()
         await self._upstream.close()
         await self.store.close()
+        if self._operators is not None:
+            await self._operators.close()
+        if self._has_started:
+            (self.log.warning if cut_off else self.log.info)("stopped", cut_off=cut_off)
+
+
+async def _nobody_else(_scope: bytes, _conversation: bytes) -> None:
+    """Tell no other process of a deletion: there is none."""
+
+
+def access(settings: Settings) -> Access:
+    """Return who may see what is kept."""
+    host, _ = host_and_port(settings.admin_listen)
+    return Access(settings.admin_token.get_secret_value(), host)
+
+
+def admin_runner(app: web.Application) -> web.AppRunner:
+    """Return what answers operators."""
+    return web.AppRunner(app, access_log=None, logger=silent, shutdown_timeout=CUT_OFF_S)
+
+
+def announce(settings: Settings, log: Log, store: SafeStore, url: str, admin_url: str) -> None:
+    """Log that it has started, and what an operator may not have meant."""
+    log.info(
+        "started",
+        version=__version__,
+        listen=url,
+        admin=admin_url,
+        upstream=redacted(settings.upstream_url),
+        profile=profile(settings).name,
+        store=redacted(settings.store_url),
+        mode=settings.mode,
+        workers=settings.workers,
+    )
+    if not settings.scope_secret.get_secret_value() and not isinstance(store.inner, MemoryStore):
+        log.warning(
+            "no_scope_secret",
+            hint="credentials are hashed without a secret; set REPLAY_SCOPE_SECRET, "
+            "the same on all replicas",
+        )
+    if access(settings).is_off:
+        log.info(
+            "conversations_off",
+            hint="what is kept is neither shown nor deleted on an admin port that others reach; "
+            "set REPLAY_ADMIN_TOKEN for that",
+        )
 
 
 @contextlib.asynccontextmanager
@@ -163,52 +183,3 @@ async def running(settings: Settings) -> AsyncIterator[App]:
         yield app
     finally:
         await app.stop()
-
-
-def run(settings: Settings) -> int:
-    """
-    Serve until told to stop; SIGTERM and SIGINT drain, a second one ends at once.
-
-    Returns:
-        The exit code: 0 after a drain, 1 when a port could not be had, 130 when interrupted.
-    """
-    try:
-        import uvloop  # noqa: PLC0415 (not on Windows)
-    except ImportError:
-        serve = asyncio.run
-    else:
-        serve = uvloop.run
-    try:
-        return serve(_serve(settings))
-    except KeyboardInterrupt:
-        return INTERRUPTED
-
-
-async def _serve(settings: Settings) -> int:
-    told = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
-    app = App(settings)
-    try:
-        await app.start()
-    except OSError as error:
-        app.log.error("cannot_listen", reason=str(error))  # noqa: TRY400 (our own Log)
-        await app.stop()
-        return 1
-    await app.store.check()  # so that a store that is not there is said at once
-    await told.wait()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(number)  # the second one gets the system's own treatment
-    await app.stop(settings.drain_s)
-    return 0
-
-
-def _store(settings: Settings) -> Store:
-    bounds = Bounds(
-        settings.ttl_s, settings.conversation_max_turns, settings.conversation_max_bytes
-    )
-    if settings.store_url == "memory://":
-        return MemoryStore(bounds, settings.memory_max_bytes, time.monotonic)
-    timeout_s = settings.store_timeout_ms / 1000
-    return RedisStore.from_url(settings.store_url, bounds, timeout_s, REDIS_MAX_CONNECTIONS)

@@ -11,15 +11,18 @@ from proxy.adapters.upstream import UpstreamError
 __all__ = [
     "BAD_TARGET",
     "BUG",
+    "DRAINING",
     "MARK",
     "Fault",
     "ProxyError",
     "of_upstream",
     "refusal_of",
+    "spelled",
 ]
 
 # On replayed routes it says what was done; on our own errors, that they are ours.
 MARK = "x-reasoning-replay"
+_JSON = "application/json"
 
 
 class Fault(NamedTuple):
@@ -30,11 +33,15 @@ class Fault(NamedTuple):
         status: HTTP status.
         code: A word for programs; also in the header that marks the error as ours.
         message: What, where, and the way out, for people.
+        retry_after_s: When to try again; 0 says nothing of it.
+        ends: Whether the connection is closed behind it, as the rest of a request is not read.
     """
 
     status: int
     code: str
     message: str
+    retry_after_s: int = 0
+    ends: bool = False
 
 
 class ProxyError(Exception):
@@ -58,45 +65,83 @@ BAD_TARGET = Fault(
     "The request target is not a path. This is a reverse proxy: set it as OPENAI_BASE_URL, not "
     "as HTTP_PROXY.",
 )
+DRAINING = Fault(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "draining",
+    "This replica of the proxy is about to stop and takes no further request. Try again: another "
+    "one, or its successor, will answer.",
+    retry_after_s=1,
+    ends=True,
+)
 
 
-def of_upstream(error: UpstreamError, upstream: str) -> Fault:
-    """Return what a client is told when there is no answer from upstream."""
+def of_upstream(error: UpstreamError, upstream: str, via: str = "") -> Fault:
+    """
+    Return what a client is told when there is no answer from upstream.
+
+    Args:
+        error: How it failed.
+        upstream: Its scheme and authority.
+        via: Names the proxy on the way, if there is one.
+    """
     if error.source == "timeout":
         return Fault(
             504,
             "upstream_timeout",
-            f"{upstream} did not answer in time ({error}). Try again, or raise "
-            "connect_timeout_s or read_timeout_s if the upstream needs longer.",
+            f"{upstream} did not answer in time{via} ({error}). Try again, or raise "
+            f"{error.setting} if the upstream needs longer.",
+        )
+    if error.source == "proxy":
+        return Fault(
+            502,
+            "upstream_unreachable",
+            f"{upstream} could not be reached{via} ({error}). Check upstream_proxy, its user and "
+            "password, and what it lets pass; `reasoning-replay check` tests them.",
         )
     if error.source == "connect":
         return Fault(
             502,
             "upstream_unreachable",
-            f"{upstream} could not be reached ({error}). Check REPLAY_UPSTREAM_URL, DNS and "
+            f"{upstream} could not be reached{via} ({error}). Check REPLAY_UPSTREAM_URL, DNS and "
             "outgoing connections; `reasoning-replay check` tests them.",
         )
     return Fault(
         502,
         "upstream_failed",
-        f"{upstream} gave no answer that could be read ({error}). Whether the request took "
+        f"{upstream} gave no answer that could be read{via} ({error}). Whether the request took "
         "effect is not known.",
     )
 
 
-def refusal_of(fault: Fault) -> web.Response:
-    """Return the response that tells a client of an error."""
-    body = {
-        "error": {
-            "message": fault.message,
-            "type": "proxy_error",
-            "param": None,
-            "code": fault.code,
-        }
+def refusal_of(fault: Fault, kind: type[web.Response] = web.Response) -> web.Response:
+    """Return the response that tells a client of an error, of that kind."""
+    refusal = kind(status=fault.status, body=_body_of(fault), headers=_headers_of(fault))
+    if fault.ends:
+        refusal.force_close()
+    return refusal
+
+
+def spelled(fault: Fault) -> bytes:
+    """Return the same response as bytes, for a connection that gets no other."""
+    body = _body_of(fault)
+    headers = {**_headers_of(fault), "Content-Length": str(len(body)), "Connection": "close"}
+    lines = [f"HTTP/1.1 {fault.status} {HTTPStatus(fault.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def _headers_of(fault: Fault) -> dict[str, str]:
+    headers = {"Content-Type": _JSON, MARK: f"error={fault.code}"}
+    if fault.retry_after_s:
+        headers["Retry-After"] = str(fault.retry_after_s)
+    return headers
+
+
+def _body_of(fault: Fault) -> bytes:
+    error = {
+        "message": fault.message,
+        "type": "proxy_error",
+        "param": None,
+        "code": fault.code,
     }
-    return web.Response(
-        status=fault.status,
-        body=json.dumps(body).encode(),
-        content_type="application/json",
-        headers={MARK: f"error={fault.code}"},
-    )
+    return json.dumps({"error": error}).encode()

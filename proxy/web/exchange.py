@@ -1,30 +1,49 @@
 """One request with its response: everything that is known of it while it is under way."""
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from proxy.adapters.safe_store import Budget
 from proxy.core.capture import Capture
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
 from proxy.core.scope import Account
 
-__all__ = ["Exchange", "Limits"]
+__all__ = ["Exchange", "Limits", "TenantOf"]
+
+# Tells whose a request is by its headers; None when they do not say.
+TenantOf = Callable[[Mapping[str, str]], bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """
-    Bounds on what is held in memory for one exchange, in bytes.
+    Bounds on exchanges, in bytes and seconds.
 
     Attributes:
         inspect_max_bytes: Of a request's body as it comes; a larger one is streamed on unread.
+        inspect_total_max_bytes: Of all of them at once; beyond, further ones are.
         decoded_max_bytes: Of an encoded one once it is decoded; a larger one is sent on unread.
         capture_max_bytes: Of an answer, or of one event of a stream; a larger one is not captured.
+        body_max_bytes: Of any request's body; a larger one is refused. 0: no limit.
+        max_exchanges: At once.
+        tenant_max_exchanges: At once, of one tenant. 0: no limit.
+        tenant_of: Tells whose a request is; asked only where tenants have a limit.
+        client_timeout_s: How long a client may be silent amid a body; its connection looks to it.
+        total_timeout_s: For an exchange, but not for a WebSocket. 0: no limit.
     """
 
     inspect_max_bytes: int
+    inspect_total_max_bytes: int
     decoded_max_bytes: int
     capture_max_bytes: int
+    body_max_bytes: int
+    max_exchanges: int
+    tenant_max_exchanges: int
+    tenant_of: TenantOf
+    client_timeout_s: float
+    total_timeout_s: float
 
 
 @dataclass(slots=True)
@@ -34,18 +53,22 @@ class Exchange:
 
     Attributes:
         scope: Whose; None when nothing may be kept or injected.
+        conversation: Which, as far as it is known: the request's, then its answer's; b"" if not.
         asked: One of `metrics.ASKED`, or "" on other routes.
+        store_budget: How long it may still wait for the store; none until it is known whose it is.
         account: Whom blobs are issued to, as far as the request says.
         outcomes: What became of the reasoning of the request.
         repairs: How many of its items were mended before it was sent.
         edited: Whether the request goes out otherwise than it came.
         capture: Follows the answer; None when it is not captured.
-        saved_keys: Keys of the turn that the store has been given already.
+        saved_keys: Keys of the turn that the store has been given already, or will have been.
     """
 
     route: str
     started_s: float
     scope: bytes | None = None
+    conversation: bytes = b""
+    store_budget: Budget = field(default_factory=lambda: Budget(0.0))
     account: Account = ()
     asked: str = ""
     captured: str = ""

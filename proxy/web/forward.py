@@ -14,16 +14,21 @@ from aiohttp import web
 from proxy.adapters.upstream import Upstream, UpstreamError, ending_with_connection
 from proxy.core.headers import for_downstream
 from proxy.web.account import Account, mark
+from proxy.web.bodies import Incoming
+from proxy.web.connection import Connection
 from proxy.web.downstream import Passed, pump
-from proxy.web.errors import BUG, MARK, Fault, ProxyError, of_upstream, refusal_of
+from proxy.web.errors import BUG, DRAINING, MARK, Fault, ProxyError, of_upstream, refusal_of
 from proxy.web.exchange import Exchange, Limits
 from proxy.web.handshake import SWITCHED, is_websocket
 from proxy.web.heal import Answer, Healer
 from proxy.web.intake import Intake, Outgoing, headers_of
 from proxy.web.reader import Reader, reader_for
+from proxy.web.refusals import too_long
 from proxy.web.replay import Replay
 from proxy.web.routes import Route, route_of
 from proxy.web.tunnel import tunnel
+from proxy.web.under_way import UnderWay
+from proxy.web.wellformed import Malformed
 
 __all__ = ["Forward"]
 
@@ -35,8 +40,8 @@ class Forward:
     Forwards exchanges to one upstream.
 
     Attributes:
-        in_flight: Exchanges under way.
-        idle: Set while there are none.
+        is_leaving: Whether the process is about to stop.
+        under_way: Exchanges that are.
     """
 
     def __init__(
@@ -64,18 +69,17 @@ class Forward:
         self._healer = Healer(replay, account) if replay is not None and heals else None
         self._limits = limits
         self._account = account
+        self.is_leaving = False
         self._draining = asyncio.Event()
-        self.in_flight = 0
-        self.idle = asyncio.Event()
-        self.idle.set()
+        self.under_way = UnderWay(limits, account)
 
-    @property
-    def is_draining(self) -> bool:
-        """Whether the process is about to stop."""
-        return self._draining.is_set()
+    def leave(self) -> None:
+        """Keep no connection longer than the answer that comes next on it."""
+        self.is_leaving = True
 
     def drain(self) -> None:
-        """Keep no connection longer than what runs on it."""
+        """Take no further request, and no further message on a WebSocket."""
+        self.is_leaving = True
         self._draining.set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -83,16 +87,17 @@ class Forward:
         path = request.raw_path.partition("?")[0]
         route = Route.WEBSOCKET if is_websocket(request) else route_of(request.method, path)
         exchange = Exchange(route, self._account.clock())
-        self.in_flight += 1
-        self.idle.clear()
-        self._account.metrics.in_flight.inc()
         try:
-            return await self._run(exchange, request, path)
+            with self.under_way.place(request):
+                return await self._run_in_time(exchange, request, path)
         except ProxyError as error:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
-            return refusal_of(error.fault)
+            refused = self._refusal(error.fault)
+            if isinstance(error, Malformed):
+                refused.force_close()
+            return refused
         except ConnectionResetError:
-            raise  # the client has left
+            raise  # the client has left, or is cut off
         except Exception as error:
             reason = type(error).__name__
             self._account.log.error("bug", route=exchange.route, reason=reason)  # noqa: TRY400
@@ -100,25 +105,61 @@ class Forward:
             if exchange.status:
                 raise  # the answer has begun: all that is left is to cut it off
             exchange.status = BUG.status
-            return refusal_of(BUG)
+            return self._refusal(BUG)
         finally:
-            self.in_flight -= 1
-            if not self.in_flight:
-                self.idle.set()
-            self._account.metrics.in_flight.dec()
+            connection = request.protocol
+            if isinstance(connection, Connection) and connection.has_stalled:
+                exchange.outcome = "client_stalled"
             self._account.settle(exchange)
 
     def refuse(self, fault: Fault) -> None:
         """Write down a request that was refused before it was one."""
+        self._account.settle(self._refused(fault))
+
+    def count_refusal(self, fault: Fault) -> None:
+        """Count a connection that was turned away, and write no line for it."""
+        self._account.count(self._refused(fault))
+
+    def _refused(self, fault: Fault) -> Exchange:
         exchange = Exchange(Route.OTHER, self._account.clock())
         exchange.status, exchange.outcome = fault.status, fault.code
-        self._account.settle(exchange)
+        return exchange
+
+    async def _run_in_time(
+        self, exchange: Exchange, request: web.BaseRequest, path: str
+    ) -> web.StreamResponse:
+        most_s = self._limits.total_timeout_s
+        if not most_s or exchange.route == Route.WEBSOCKET:
+            return await self._run(exchange, request, path)
+        limit = asyncio.timeout(most_s)
+        try:
+            async with limit:
+                return await self._run(exchange, request, path)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            if not exchange.status:
+                raise ProxyError(too_long(self._intake.origin, most_s)) from None
+            self._cut_off(exchange, request)
+            raise ConnectionResetError from None
+
+    def _refusal(self, fault: Fault) -> web.Response:
+        return refusal_of(fault._replace(ends=fault.ends or self.is_leaving))
 
     async def _run(
         self, exchange: Exchange, request: web.BaseRequest, path: str
     ) -> web.StreamResponse:
-        answer = await self._ask(exchange, request, path)
+        if self._draining.is_set():
+            raise ProxyError(DRAINING)
+        incoming = self._intake.incoming(request)
         try:
+            answer = await self._ask(exchange, request, path, incoming)
+        finally:
+            incoming.let_go()  # an answer may take long
+        try:
+            incoming.on_fault = answer.response.close
+            if incoming.fault is not None:
+                raise ProxyError(incoming.fault)
             if exchange.route == Route.WEBSOCKET and answer.response.status == SWITCHED:
                 replay = self._replay if self._intake.reads(path) else None
                 return await tunnel(
@@ -127,16 +168,20 @@ class Forward:
                     answer.response,
                     replay,
                     self._limits,
+                    self._intake.room,
                     self._account,
                     self._draining,
                 )
             return await self._tee(exchange, request, answer)
         finally:
+            incoming.on_fault = None
             answer.response.close()  # one that was read to its end is back in the pool already
 
-    async def _ask(self, exchange: Exchange, request: web.BaseRequest, path: str) -> Answer:
+    async def _ask(
+        self, exchange: Exchange, request: web.BaseRequest, path: str, incoming: Incoming
+    ) -> Answer:
         """Return upstream's answer; the request is let go then, as an answer may take long."""
-        outgoing, prepared = await self._intake.accept(exchange, request, path)
+        outgoing, prepared = await self._intake.accept(exchange, request, path, incoming)
         sent = self._account.clock()
         response = await self._send(outgoing)
         exchange.first_byte_ms = (self._account.clock() - sent) * 1000
@@ -158,7 +203,10 @@ class Forward:
                 outgoing.method, outgoing.url, outgoing.headers, outgoing.body
             )
         except UpstreamError as error:
-            raise ProxyError(of_upstream(error, self._intake.origin)) from error
+            fault = outgoing.incoming.fault  # then that is why
+            if fault is None:
+                fault = of_upstream(error, self._intake.origin, self._upstream.via)
+            raise ProxyError(fault) from error
 
     # --- tee ---
 
@@ -176,9 +224,9 @@ class Forward:
         reader: Reader | None = None
         if self._replay is not None and exchange.route != Route.OTHER:
             reader = self._reader(self._replay, exchange, response)
-            if exchange.route in Route.REPLAYED:
+            if exchange.route in Route.REPLAYED and self._replay.may_tell(response.status):
                 downstream.headers[MARK] = mark(exchange, is_shadow=self._replay.is_shadow)
-        if self.is_draining:
+        if self.is_leaving:
             downstream.force_close()  # the next request of this client is for another replica
         exchange.status = response.status
         await downstream.prepare(request)
@@ -189,12 +237,20 @@ class Forward:
                 await self._healer.learn(exchange, answer)
             await downstream.write_eof()
             exchange.outcome = _OUTCOMES.get(response.status // 100, "ok")
-        elif request.transport is not None:
-            # After the first byte no status is left to say it with: cut the answer off as
-            # upstream did, so that the client does not take it for a whole one.
+        else:
+            self._cut_off(exchange, request)
+        return downstream
+
+    @staticmethod
+    def _cut_off(exchange: Exchange, request: web.BaseRequest) -> None:
+        """
+        Break an answer off as upstream did, so that the client does not take it for a whole one.
+
+        After the first byte there is no status left to say it with.
+        """
+        if request.transport is not None:
             exchange.outcome = "cut_off"
             request.transport.close()
-        return downstream
 
     def _reader(
         self, replay: Replay, exchange: Exchange, response: aiohttp.ClientResponse

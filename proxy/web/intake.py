@@ -6,7 +6,7 @@ What comes from the client: where it goes, its body, and what is done to it befo
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from aiohttp import HttpVersion11, hdrs, web
@@ -15,11 +15,12 @@ from proxy.adapters.logs import Log
 from proxy.adapters.upstream import Body
 from proxy.core.coding import TooLarge, Undecodable, decode, is_encoded
 from proxy.core.headers import Headers, asking_for_identity, for_upstream, without
-from proxy.web.errors import BAD_TARGET, ProxyError
+from proxy.web.bodies import Incoming, Room
 from proxy.web.exchange import Exchange, Limits
 from proxy.web.handshake import for_handshake
 from proxy.web.replay import Prepared, Replay
 from proxy.web.routes import Route
+from proxy.web.wellformed import require_well_formed
 
 __all__ = ["Intake", "Outgoing", "headers_of"]
 
@@ -35,12 +36,18 @@ DECODED_AT_ONCE = 2
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A request as it goes to upstream."""
+    """
+    A request as it goes to upstream.
+
+    Attributes:
+        incoming: The client's body, which may still be on its way while this goes out.
+    """
 
     method: str
     url: str
     headers: Headers
     body: Body
+    incoming: Incoming
 
     def with_body(self, body: bytes) -> "Outgoing":
         """Return the same request with a body of ours: it is not encoded, whatever came was."""
@@ -53,6 +60,7 @@ class Intake:
 
     Attributes:
         origin: Scheme and authority of the upstream's URL.
+        room: For what is held of requests.
     """
 
     def __init__(
@@ -81,9 +89,15 @@ class Intake:
         self._log = log
         self._clock = clock
         self._decoding = asyncio.Semaphore(DECODED_AT_ONCE)
+        self.room = Room(limits.inspect_total_max_bytes)
+
+    def incoming(self, request: web.BaseRequest) -> Incoming:
+        """Return a request's body, of which nothing is read yet; the caller lets go of it."""
+        limits = self._limits
+        return Incoming(request, limits.body_max_bytes, limits.client_timeout_s, self.room)
 
     async def accept(
-        self, exchange: Exchange, request: web.BaseRequest, path: str
+        self, exchange: Exchange, request: web.BaseRequest, path: str, incoming: Incoming
     ) -> tuple[Outgoing, Prepared | None]:
         """
         Return the request as it shall go out, and what was prepared of it.
@@ -91,21 +105,27 @@ class Intake:
         Raises:
             ProxyError: It cannot be forwarded at all.
         """
+        require_well_formed(request)
         url = self._url(request.raw_path)
+        incoming.check()
         expects = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
         if expects and request.version >= HttpVersion11 and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         prepared: Prepared | None = None
-        body: Body = _rest(request, b"") if request.body_exists else None
+        body: Body = incoming.rest() if request.body_exists else None
         if self._replay is None:
             exchange.asked = "off"
         elif exchange.route == Route.RETRIEVE:
             await self._prepare_retrieval(self._replay, exchange, path, request)
         elif exchange.route in Route.REPLAYED:
-            body = await self._read(exchange, request)
-            if isinstance(body, bytes):
-                prepared = await self._prepare(self._replay, exchange, body, request)
-        outgoing = Outgoing(request.method, url, self._headers(exchange, request, body), body)
+            whole = await incoming.whole(self._limits.inspect_max_bytes)
+            if whole is None:
+                exchange.asked, body = incoming.why, incoming.rest()
+            else:
+                body = whole
+                prepared = await self._prepare(self._replay, exchange, whole, request, incoming)
+        headers = self._headers(exchange, request, body)
+        outgoing = Outgoing(request.method, url, headers, body, incoming)
         if prepared is not None and exchange.edited:
             outgoing = outgoing.with_body(prepared.body)
         return outgoing, prepared
@@ -115,9 +135,11 @@ class Intake:
         return self._replay is not None and path.endswith("/responses")
 
     def _url(self, target: str) -> str:
-        """Map a request target: `/v1` is the upstream's URL, any other path is its origin's."""
-        if not target.startswith("/"):
-            raise ProxyError(BAD_TARGET)
+        """
+        Map a request target, a path: `/v1` is the upstream's URL, any other is its origin's.
+
+        Whatever a path says, it stands behind an authority and a slash, and cannot change it.
+        """
         if target == "/v1" or target.startswith(("/v1/", "/v1?")):
             return self._upstream_url + target[3:]
         return self.origin + target
@@ -135,30 +157,18 @@ class Intake:
             return asking_for_identity(headers)
         return headers
 
-    async def _read(self, exchange: Exchange, request: web.BaseRequest) -> Body:
-        """Read a body whole; one over the limit is streamed on instead, from its first byte."""
-        limit = self._limits.inspect_max_bytes
-        pieces: list[bytes] = []
-        size = request.content_length or 0
-        if size <= limit:
-            size = 0
-            async for chunk in request.content.iter_any():
-                pieces.append(chunk)
-                size += len(chunk)
-                if size > limit:
-                    break
-            else:
-                return b"".join(pieces)
-        exchange.asked = "too_large"
-        return _rest(request, b"".join(pieces))
-
     async def _prepare(
-        self, replay: Replay, exchange: Exchange, body: bytes, request: web.BaseRequest
+        self,
+        replay: Replay,
+        exchange: Exchange,
+        body: bytes,
+        request: web.BaseRequest,
+        incoming: Incoming,
     ) -> Prepared:
         started = self._clock()
         try:
             replay.identify(exchange, request.headers)
-            plain = await self._decode(exchange, body, request)
+            plain = await self._decode(exchange, body, request, incoming)
             if plain is None:
                 return Prepared(body, body)
             return await replay.prepare(exchange, plain, request.headers)
@@ -170,7 +180,7 @@ class Intake:
             exchange.before_ms = (self._clock() - started) * 1000
 
     async def _decode(
-        self, exchange: Exchange, body: bytes, request: web.BaseRequest
+        self, exchange: Exchange, body: bytes, request: web.BaseRequest, incoming: Incoming
     ) -> bytes | None:
         """Return a body as it is read; None when it cannot be, which is noted."""
         coding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING, []))
@@ -183,14 +193,38 @@ class Intake:
         try:
             if len(body) <= ON_LOOP_ENCODED_BYTES:
                 with contextlib.suppress(TooLarge):
-                    return decode(body, coding, min(limit, ON_LOOP_DECODED_BYTES))
+                    plain = decode(body, coding, min(limit, ON_LOOP_DECODED_BYTES))
+                    if incoming.hold(len(plain)):
+                        return plain
+                    exchange.asked = "busy"
+                    return None
             async with self._decoding:
-                return await asyncio.to_thread(decode, body, coding, limit)
+                return await self._decode_in_thread(exchange, body, coding, limit, incoming)
         except TooLarge:
             exchange.asked = "too_large"
         except Undecodable:
             exchange.asked = "encoded"
         return None
+
+    @staticmethod
+    async def _decode_in_thread(
+        exchange: Exchange, body: bytes, coding: str, limit: int, incoming: Incoming
+    ) -> bytes | None:
+        """Decode where nobody waits for it; what it may make counts as held until it is known."""
+        allowed = incoming.hold_most(limit)
+        size = 0
+        try:
+            plain = await asyncio.to_thread(decode, body, coding, allowed)
+        except TooLarge:
+            if allowed == limit:
+                raise
+            exchange.asked = "busy"
+            return None
+        else:
+            size = len(plain)
+            return plain
+        finally:
+            incoming.let_go(allowed - size)
 
     async def _prepare_retrieval(
         self, replay: Replay, exchange: Exchange, path: str, request: web.BaseRequest
@@ -209,11 +243,3 @@ def headers_of(raw: tuple[tuple[bytes, bytes], ...]) -> Headers:
         (name.decode("ascii", "replace"), value.decode("utf-8", "surrogateescape"))
         for name, value in raw
     ]
-
-
-async def _rest(request: web.BaseRequest, read: bytes) -> AsyncIterator[bytes]:
-    """Stream a body on, beginning with what was read of it already."""
-    if read:
-        yield read
-    async for chunk in request.content.iter_any():
-        yield chunk

@@ -104,7 +104,8 @@ class Lanes:
         if piece.is_binary:
             return
         exchange = self._exchange()
-        exchange.asked, exchange.outcome = "too_large", "ok"
+        exchange.asked = "busy" if piece.is_let_pass else "too_large"
+        exchange.outcome = "ok"
         if self._has_overlooked:
             self._account.count(exchange)  # there may be thousands, which are one line of log
         else:

@@ -3,6 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
+from proxy.core.heal.diagnosis import Fault
+from proxy.core.keys import Recalled
 from proxy.core.scope import Account
 from proxy.core.turns import Turn
 
@@ -41,10 +43,16 @@ class Learned:
         until = self._until.get((scope, kind, what))
         return until is not None and until > self._clock()
 
-    @property
-    def is_blank(self) -> bool:
-        """Whether nothing was refused yet, so that nothing has to be looked up."""
-        return not self._until
+    def less_refused(self, scope: bytes, recalled: Recalled) -> Recalled:
+        """Withhold what upstream has refused within the last hour."""
+        if not self._until:
+            return recalled
+
+        def is_refused(blob: bytes) -> bool:
+            return self.is_refused(scope, Fault.BLOB, blob)
+
+        turns = [turn.without_reasoning(is_refused) for turn in recalled.turns]
+        return Recalled(turns, recalled.crowded)
 
     def issue(self, account: Account, turn: Turn) -> None:
         """Remember for which account upstream issued the blobs of a turn."""

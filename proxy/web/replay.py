@@ -8,13 +8,13 @@ What goes wrong in here is counted, and the request goes out as it came.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from proxy.adapters.guarded_store import GuardedStore
+from proxy.adapters.safe_store import Budget, SafeStore, Saved
 from proxy.core import spans
 from proxy.core.capture import Capture, Origin
 from proxy.core.heal.cure import Cure, asked_of, cure
 from proxy.core.heal.diagnosis import Diagnosis, Fault
 from proxy.core.heal.repair import Repair, Repairs, repair
-from proxy.core.identity import Recognised, recognise
+from proxy.core.identity import parent_of, recognise
 from proxy.core.include import include_edit
 from proxy.core.inject import Anchors, Outcome, Plan, Policy, plan
 from proxy.core.keys import (
@@ -28,9 +28,9 @@ from proxy.core.keys import (
 from proxy.core.models import family, is_known_not_to_reason
 from proxy.core.profiles import Profile
 from proxy.core.request import Request, read_request
-from proxy.core.scope import account_of, scope_of
+from proxy.core.scope import Scoping, account_of
 from proxy.core.spans import TooMany, Unspliceable
-from proxy.core.turns import Context, Turn, turn_id
+from proxy.core.turns import Context, turn_id
 from proxy.web.exchange import Exchange
 from proxy.web.learned import Learned
 from proxy.web.routes import Route, retrieved
@@ -45,8 +45,7 @@ _OF_MODEL = frozenset({Fault.INCLUDE, Fault.NO_REASONING_MODEL})
 class ReplaySettings:
     """The settings that matter here, as plain values; units as in `proxy.settings`."""
 
-    upstream_url: str
-    scope_secret: str
+    scoping: Scoping
     is_shadow: bool
     anchors: Anchors
     profile: Profile
@@ -54,6 +53,7 @@ class ReplaySettings:
     heals: bool
     repairs: Collection[Repair]
     frame_max_bytes: int
+    store_budget_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Replay:
     def __init__(
         self,
         settings: ReplaySettings,
-        store: GuardedStore,
+        store: SafeStore,
         clock: Callable[[], float],
         epoch_ms: Callable[[], int],
     ) -> None:
@@ -99,9 +99,13 @@ class Replay:
 
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
         """Find out whose exchange it is."""
-        settings = self._settings
-        exchange.scope = scope_of(headers, settings.upstream_url, settings.scope_secret)
+        exchange.scope = self._settings.scoping.of(headers)
         exchange.account = account_of(headers)
+        exchange.store_budget = Budget(self._settings.store_budget_s)
+
+    def may_tell(self, status: int) -> bool:
+        """Tell whether an answer of this status may say what was done."""
+        return self._settings.scoping.tells(status)
 
     async def prepare(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str]
@@ -123,14 +127,16 @@ class Replay:
             exchange.asked = "too_large" if isinstance(error, TooMany) else "unreadable"
             return Prepared(body, body)
         asked = keys_of_request(request)
-        found = await self._store.recall(exchange.scope, asked) if asked else Recalled()
-        recalled = self._less_refused(exchange.scope, found or Recalled())
+        found: Recalled | None = Recalled()
+        if asked:
+            found = await self._store.recall(exchange.scope, asked, exchange.store_budget)
+        recalled = self._learned.less_refused(exchange.scope, found or Recalled())
         base = body
         if request.body is body:  # nothing in it had to be read as something else
             request = self._repaired(exchange, request, recalled)
             base = request.body
         recognised = recognise(request, recalled)
-        parent = self._parent(request, recognised, recalled)
+        parent = parent_of(request, recognised, recalled)
         origin = Origin(
             context=request.context(),
             model=request.model,
@@ -138,6 +144,7 @@ class Replay:
             parent=parent.id if parent is not None else b"",
             stores=request.stores,
         )
+        exchange.conversation = origin.conversation
         is_created = exchange.route in Route.CAPTURED
         if is_created:
             exchange.capture = Capture(origin, self._settings.frame_max_bytes)
@@ -158,17 +165,6 @@ class Replay:
         whole = spans.apply(base, edits)
         exchange.edited = whole is not body
         return Prepared(body, whole)
-
-    def _less_refused(self, scope: bytes, recalled: Recalled) -> Recalled:
-        """Withhold what upstream has refused within the last hour."""
-        if self._learned.is_blank:
-            return recalled
-
-        def is_refused(blob: bytes) -> bool:
-            return self._learned.is_refused(scope, Fault.BLOB, blob)
-
-        turns = [turn.without_reasoning(is_refused) for turn in recalled.turns]
-        return Recalled(turns, recalled.crowded)
 
     def _repaired(self, exchange: Exchange, request: Request, recalled: Recalled) -> Request:
         """Mend what is certain, and read what came of it."""
@@ -209,8 +205,10 @@ class Replay:
             return Cure(prepared.original, takes_back=True) if exchange.edited else None
         if exchange.scope is None:
             return cure(sent, given, diagnosis, Recalled(), self._policy)
-        kept = await self._store.recall(exchange.scope, asked_of(sent, diagnosis)) or Recalled()
-        recalled = self._less_refused(exchange.scope, kept)
+        asked = asked_of(sent, diagnosis)
+        held = await self._store.recall(exchange.scope, asked, exchange.store_budget)
+        kept = held or Recalled()
+        recalled = self._learned.less_refused(exchange.scope, kept)
         found = cure(sent, given, diagnosis, recalled, self._policy)
         if found is None or not found.evicted:
             return found
@@ -227,7 +225,7 @@ class Replay:
         for blob in cure.lost:
             self._learned.refuse(exchange.scope, Fault.BLOB, blob)
         for turn in cure.evicted:
-            await self._store.save(exchange.scope, turn, [])
+            await self._store.save(exchange.scope, turn, [], exchange.store_budget)
         if fault in _OF_MODEL:
             model = family(read_request(cure.body, {}).model)
             self._learned.refuse(exchange.scope, fault, model)
@@ -238,7 +236,8 @@ class Replay:
         if exchange.scope is None or not response_id:
             return
         asked = [Asked(RESPONSE, [key_of_response(response_id)])]
-        recalled = await self._store.recall(exchange.scope, asked) or Recalled()
+        found = await self._store.recall(exchange.scope, asked, exchange.store_budget)
+        recalled = found or Recalled()
         this = turn_id(response_id)
         begun = next((turn for turn in recalled.turns if turn.id == this), None)
         if begun is None:
@@ -269,15 +268,19 @@ class Replay:
         if snapshot.turn is None:
             exchange.captured = exchange.captured or "nothing"
             return
-        keys = keys_of_turn(snapshot.turn, snapshot.response_id)
+        exchange.conversation = snapshot.turn.conversation
+        keys = keys_of_turn(snapshot.turn)
         new = [key for key in keys if key not in exchange.saved_keys]
-        if await self._store.save(exchange.scope, snapshot.turn, new):
-            self._learned.issue(exchange.account, snapshot.turn)
-            exchange.saved_keys.update(new)
+        saved = await self._store.save(exchange.scope, snapshot.turn, new, exchange.store_budget)
+        if saved is Saved.FAILED:
+            exchange.captured = "store_failed"
+            return
+        self._learned.issue(exchange.account, snapshot.turn)
+        exchange.saved_keys.update(new)  # of what is late and fails, the store sees to the keys
+        exchange.captured = "late"
+        if saved is Saved.DONE:
             exchange.captured = "saved"
             exchange.captured_items = capture.reasoning_items
-        else:
-            exchange.captured = "store_failed"
 
     def _wants_include(self, scope: bytes, request: Request, *, lacks_blob: bool) -> bool:
         """Ask for blobs where an item may have to go back to an upstream that knows no id of it."""
@@ -292,10 +295,3 @@ class Replay:
             case "auto" if request.stores and profile.keeps_items and not lacks_blob:
                 return False
         return not self._learned.is_refused(scope, Fault.INCLUDE, family(request.model))
-
-    @staticmethod
-    def _parent(request: Request, recognised: Recognised, recalled: Recalled) -> Turn | None:
-        if previous := request.text("previous_response_id"):
-            this = turn_id(previous)
-            return next((turn for turn in recalled.turns if turn.id == this), None)
-        return recognised.newest()

@@ -1,15 +1,35 @@
-"""Clients' side of the sockets: aiohttp's server, less its own words and logs."""
+"""Clients' side of the sockets: aiohttp's server, less its own words and logs, and bounded."""
 
+import asyncio
+import contextlib
+import functools
 import logging
+import socket
+import ssl
+from collections.abc import Callable
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from proxy.adapters.upstream import HEAD_MAX_BYTES
-from proxy.web.errors import BUG, Fault, refusal_of
+from proxy.adapters.logs import Log
+from proxy.adapters.upstream import READ_BUFFER_BYTES
+from proxy.web.connection import Connection, ConnectionLimits, Gate
+from proxy.web.errors import spelled
 from proxy.web.forward import Forward
+from proxy.web.refusals import too_many_connections
 
 __all__ = ["Server", "silent"]
+
+# How often within client_timeout_s it is looked who has stalled, and how seldom at the least.
+LOOKS = 4
+LOOK_MAX_S = 15.0
+# A connection that is turned away is held until its client has read why: so long, so many of them.
+AWAY_S = 1.0
+AWAY_MAX = 64
+# However long a connection may be idle, a handshake takes no longer.
+HANDSHAKE_MAX_S = 60.0
+# There is room again once so much of the limit is free: not a line of log for each that comes.
+FREE_SHARE = 0.1
 
 # aiohttp quotes what it cannot read in its log, and that may be somebody's key.
 silent = logging.getLogger("reasoning_replay.silent")
@@ -18,52 +38,197 @@ silent.propagate = False
 silent.disabled = True
 
 
-class _Connection(RequestHandler):
-    """One client's connection; what is no HTTP is refused in the shape of all our errors."""
-
-    __slots__ = ()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = BUG.status,
-        exc: BaseException | None = None,  # noqa: ARG002 (it quotes what the client sent)
-        message: str | None = None,  # noqa: ARG002 (as above)
-    ) -> web.StreamResponse:
-        """Return the answer to a request that cannot be read, or whose handler failed."""
-        if request.writer.output_size > 0:
-            raise ConnectionError  # the answer has begun: aiohttp closes the connection
-        fault = BUG
-        if status != BUG.status:
-            fault = Fault(
-                status,
-                "bad_request",
-                "This is not an HTTP request that can be read: its request line or one of its "
-                f"headers is malformed or longer than {HEAD_MAX_BYTES} bytes.",
-            )
-            if isinstance(self._manager, Server):
-                self._manager.forward.refuse(fault)
-        refused = refusal_of(fault)
-        refused.force_close()
-        return refused
-
-
 class Server(web.Server):
     """Accepts clients' connections for one `Forward`."""
 
-    def __init__(self, forward: Forward) -> None:
-        """Needs a running loop."""
+    def __init__(self, forward: Forward, limits: ConnectionLimits, log: Log) -> None:
+        """
+        Accept nothing yet; needs a running loop.
+
+        Args:
+            forward: Gets every request.
+            limits: On each connection, and on all of them.
+            log: Told when there is no room, and when there is again.
+        """
         self.forward = forward
+        self._limits = limits
+        self._log = log
+        self._full = too_many_connections(limits.max_connections)
+        self._gate = Gate(self._admits, forward.refuse)
+        self._open = 0
+        self._away = 0
+        self._turned_away = 0  # since there was room last
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._handshakes: set[asyncio.Task[None]] = set()
         super().__init__(
             forward.handle,
             handler_cancellation=True,  # a client that leaves cancels its exchange at once
             auto_decompress=False,
             access_log=None,
             logger=silent,
-            max_line_size=HEAD_MAX_BYTES,
-            max_field_size=HEAD_MAX_BYTES,
+            read_bufsize=READ_BUFFER_BYTES,
         )
 
     def __call__(self) -> RequestHandler:
         """Return what talks to one new connection."""
-        return _Connection(self, loop=self._loop, **self._kwargs)
+        return self._connection(self._gate)
+
+    def _connection(self, gate: Gate) -> Connection:
+        return Connection(self, self._limits, gate, loop=self._loop, **self._kwargs)
+
+    def securing(self, context: ssl.SSLContext) -> Callable[[socket.socket], None]:
+        """Return what begins TLS on a new connection."""
+        return functools.partial(self._secure, context)
+
+    def close_idle(self) -> None:
+        """Close the connections that clients keep for a next request."""
+        for handler in self.connections:
+            if isinstance(handler, Connection) and handler.is_between_requests:
+                handler.force_close()
+
+    @property
+    def unsent(self) -> int:
+        """On how many connections something written waits for its client to take it."""
+        waiting = 0
+        for transport in self._connections.values():
+            with contextlib.suppress(AttributeError):  # asyncio's TLS that was closed twice
+                waiting += transport.get_write_buffer_size() > 0
+        return waiting
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        """Count a connection."""
+        super().connection_made(handler, transport)
+        self._open += 1
+        if self._sweeping is None:
+            self._sweep_later()
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        """Count it no more."""
+        if handler in self._connections:
+            self._give_place()
+        super().connection_lost(handler, exc)
+
+    async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (aiohttp's)
+        """End what is open, handshakes too."""
+        for handshake in self._handshakes:
+            handshake.cancel()
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
+        await super().shutdown(timeout)
+
+    # --- TLS ---
+
+    def _secure(self, context: ssl.SSLContext, accepted: socket.socket) -> None:
+        """Count a connection from here on, and begin TLS on it."""
+        has_place = self._has_place()
+        if has_place:
+            self._open += 1
+        elif self._away < AWAY_MAX:
+            self._away += 1
+        else:  # nobody could be told why
+            accepted.close()
+            return
+        handshake = self._loop.create_task(self._shake_hands(context, accepted, has_place))
+        self._handshakes.add(handshake)
+        handshake.add_done_callback(self._handshakes.discard)
+
+    async def _shake_hands(
+        self,
+        context: ssl.SSLContext,
+        accepted: socket.socket,
+        has_place: bool,  # noqa: FBT001 (else its client shall only read that there is none)
+    ) -> None:
+        is_over = False
+
+        def over() -> None:
+            nonlocal is_over
+            if not is_over and has_place:
+                self._give_place()
+            elif not is_over:
+                self._away -= 1
+            is_over = True
+
+        def admits(transport: asyncio.Transport) -> bool:
+            over()  # from here on it counts as all do
+            if not has_place:
+                self._turn_away(transport)
+            return has_place
+
+        most_s = min(self._limits.idle_timeout_s, HANDSHAKE_MAX_S) if has_place else AWAY_S
+        try:
+            # A client that speaks something else, is too slow or leaves is closed without a word.
+            with contextlib.suppress(OSError):
+                await self._loop.connect_accepted_socket(
+                    lambda: self._connection(Gate(admits, self.forward.refuse)),
+                    accepted,
+                    ssl=context,
+                    ssl_handshake_timeout=most_s,
+                )
+        finally:
+            over()
+
+    # --- who may not come in ---
+
+    def _admits(self, transport: asyncio.Transport) -> bool:
+        if self._has_place():
+            return True
+        self._turn_away(transport)
+        return False
+
+    def _turn_away(self, transport: asyncio.Transport) -> None:
+        """Close a connection for which there is no place, once its client has read why."""
+        transport.write(spelled(self._full))
+        if self._away < AWAY_MAX:
+            self._away += 1
+            transport.set_protocol(_Away(self, transport))
+        else:
+            transport.close()
+
+    def _has_place(self) -> bool:
+        if self._open < self._limits.max_connections:
+            return True
+        if not self._turned_away:
+            self._log.warning("connections_full", max_connections=self._limits.max_connections)
+        self._turned_away += 1
+        self.forward.count_refusal(self._full)
+        return False
+
+    def _give_place(self) -> None:
+        self._open -= 1
+        if self._turned_away and self._open <= self._limits.max_connections * (1 - FREE_SHARE):
+            self._log.info("connections_free", turned_away=self._turned_away)
+            self._turned_away = 0
+
+    def went_away(self) -> None:
+        """Count one less that is turned away."""
+        self._away -= 1
+
+    # --- who has stalled ---
+
+    def _sweep_later(self) -> None:
+        later_s = min(self._limits.client_timeout_s / LOOKS, LOOK_MAX_S)
+        self._sweeping = self._loop.call_later(later_s, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeping = None
+        now_s = self._loop.time()
+        for handler, transport in list(self._connections.items()):
+            if isinstance(handler, Connection):
+                handler.look(transport, now_s)
+        if self._connections:
+            self._sweep_later()
+
+
+class _Away(asyncio.Protocol):
+    """A connection that is turned away: closed at once, its client might never read why."""
+
+    def __init__(self, server: Server, transport: asyncio.Transport) -> None:
+        self._server = server
+        self._timer = asyncio.get_running_loop().call_later(AWAY_S, transport.abort)
+        if transport.can_write_eof():
+            transport.write_eof()
+        else:
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (asyncio's)
+        self._timer.cancel()
+        self._server.went_away()

@@ -9,7 +9,7 @@ Whatever cannot be followed passes unread.
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -19,7 +19,9 @@ from proxy.adapters.upgraded import LEFT_OVER_S, End, client_end, upstream_end
 from proxy.core.frames import Messages, Piece, close_frame
 from proxy.core.sse import is_worth_reading
 from proxy.web.account import Account
+from proxy.web.bodies import Room, Share
 from proxy.web.creates import is_worth_preparing
+from proxy.web.ear import Ear
 from proxy.web.exchange import Exchange, Limits
 from proxy.web.handshake import Written, head_of
 from proxy.web.lanes import Lanes
@@ -45,6 +47,7 @@ async def tunnel(  # noqa: PLR0913, PLR0917 (all that takes part in it)
     response: aiohttp.ClientResponse,
     replay: Replay | None,
     limits: Limits,
+    room: Room,
     account: Account,
     draining: asyncio.Event,
 ) -> web.StreamResponse:
@@ -57,6 +60,7 @@ async def tunnel(  # noqa: PLR0913, PLR0917 (all that takes part in it)
         response: Upstream's 101; the caller closes it.
         replay: None leaves all messages unread.
         limits: Of the messages that are held in order to be read.
+        room: Where what is held of the client's messages is taken from.
         account: Where each `response.create` is written down.
         draining: Set when the process is about to stop.
     """
@@ -67,7 +71,7 @@ async def tunnel(  # noqa: PLR0913, PLR0917 (all that takes part in it)
         await client.write(head_of(response))
         carried = _Tunnel(exchange, client, upstream, account)
         if replay is not None:
-            carried.read_with(replay, request.headers, limits)
+            carried.read_with(replay, request.headers, limits, room)
         await carried.run(draining)
     except ConnectionResetError:
         pass  # the client has left already
@@ -75,23 +79,6 @@ async def tunnel(  # noqa: PLR0913, PLR0917 (all that takes part in it)
         client.close()
         upstream.close()
     return Written()
-
-
-@dataclass(frozen=True, slots=True)
-class _Ear:
-    """
-    What listens to one direction.
-
-    Attributes:
-        is_worth: A cheap search, so that most messages are not looked into.
-        read: Returns what goes out for a message.
-        skip: Told that a message passes unread, which begins with this.
-    """
-
-    messages: Messages
-    is_worth: Callable[[bytes], bool]
-    read: Callable[[Piece], Awaitable[bytes]]
-    skip: Callable[[Piece], None]
 
 
 @dataclass(slots=True)
@@ -107,7 +94,7 @@ class _Way:
     source: End
     sink: End
     ended: str
-    ear: _Ear | None = None
+    ear: Ear | None = None
 
 
 class _Tunnel:
@@ -123,14 +110,17 @@ class _Tunnel:
         self._said_close = asyncio.Event()  # set when a close frame has passed
         self._is_leaving = False  # we have closed it: nothing is passed on any more
 
-    def read_with(self, replay: Replay, headers: Mapping[str, str], limits: Limits) -> None:
+    def read_with(
+        self, replay: Replay, headers: Mapping[str, str], limits: Limits, room: Room
+    ) -> None:
         """Read the messages; `headers` are the handshake's."""
         longest = limits.inspect_max_bytes
         lanes = Lanes(replay, self._account, headers, longest, self._resend)
         self._lanes = lanes
-        self._up.ear = _Ear(Messages(longest), is_worth_preparing, lanes.prepare, lanes.overlook)
+        mine = (Messages(longest), is_worth_preparing, lanes.prepare, lanes.overlook)
+        self._up.ear = Ear(*mine, Share(room))
         answers = Messages(limits.capture_max_bytes)
-        self._down.ear = _Ear(answers, is_worth_reading, lanes.hear, lanes.miss)
+        self._down.ear = Ear(answers, is_worth_reading, lanes.hear, lanes.miss)
 
     async def run(self, draining: asyncio.Event) -> None:
         """Pass bytes on until both sides have ended."""
@@ -161,6 +151,8 @@ class _Tunnel:
                 return
 
     def _settle(self) -> None:
+        if self._up.ear is not None and self._up.ear.share is not None:
+            self._up.ear.share.hold(0)
         ended = self._ended or self._exchange.outcome
         if self._lanes is not None:
             self._lanes.close(ended)
@@ -197,9 +189,9 @@ class _Tunnel:
         elif ear.messages.is_over:
             self._stop_reading("frames")
 
-    async def _pass_messages(self, way: _Way, ear: _Ear, data: bytes) -> None:
+    async def _pass_messages(self, way: _Way, ear: Ear, data: bytes) -> None:
         out: list[bytes] = []
-        for piece in ear.messages.feed(data):
+        for piece in ear.feed(data):
             if piece.is_long or piece.is_binary:
                 self._skip(ear, piece)
             if piece.text is None or not ear.is_worth(piece.text):
@@ -228,7 +220,7 @@ class _Tunnel:
 
     # --- messages ---
 
-    async def _read(self, ear: _Ear, piece: Piece) -> bytes:
+    async def _read(self, ear: Ear, piece: Piece) -> bytes:
         if ear.messages.is_over and not ear.messages.is_closed:
             return piece.raw
         try:
@@ -237,7 +229,7 @@ class _Tunnel:
             self._stop_reading(type(error).__name__)
             return piece.raw
 
-    def _skip(self, ear: _Ear, piece: Piece) -> None:
+    def _skip(self, ear: Ear, piece: Piece) -> None:
         try:
             ear.skip(piece)
         except Exception as error:  # noqa: BLE001 (as above)

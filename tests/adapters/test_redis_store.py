@@ -7,8 +7,11 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Connection, ConnectionPool, Redis
 
+from proxy.adapters.redis_link import Single
 from proxy.adapters.redis_store import RedisStore
 from proxy.adapters.store import CONVERSATIONS_PER_KEY, Bounds, StoreError
+from proxy.core.keys import keys_of_turn
+from tests.adapters.stores import link_to
 from tests.adapters.turns import SCOPE, asked, bytes_of, key, turn
 from tests.redis_server import RedisServer
 
@@ -34,7 +37,7 @@ async def counted(shared_redis: RedisServer) -> AsyncIterator[RedisStore]:
     redis = Redis(connection_pool=pool)
     await redis.flushall()
     Counting.sent = 0
-    yield RedisStore(redis, BOUNDS)
+    yield RedisStore(Single(redis), BOUNDS)
     await redis.aclose()
     await pool.aclose()
 
@@ -72,7 +75,7 @@ async def test_a_recall_is_two_round_trips_at_the_most(counted: RedisStore) -> N
 async def test_names_are_of_one_slot_and_one_form() -> None:
     """Documented, versioned, and without anything that a client wrote."""
     redis = FakeAsyncRedis()
-    store = RedisStore(redis, BOUNDS)
+    store = RedisStore(Single(redis), BOUNDS)
     await store.save(SCOPE, turn("a"), [key("1")])
     conversation = f"rr:1:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}"
     index = f"rr:1:k:{SCOPE.hex()}:{key('1').hex()}"
@@ -85,7 +88,7 @@ async def test_names_are_of_one_slot_and_one_form() -> None:
 async def test_everything_has_a_ttl() -> None:
     """Also what was cut back: nothing stays behind for ever."""
     redis = FakeAsyncRedis()
-    store = RedisStore(redis, BOUNDS)
+    store = RedisStore(Single(redis), BOUNDS)
     for n in range(3 * CONVERSATIONS_PER_KEY):
         await store.save(SCOPE, turn(f"{n}", f"{n}"), [key("hi")])
     for n in range(30):
@@ -97,7 +100,7 @@ async def test_everything_has_a_ttl() -> None:
 
 async def test_a_redis_that_is_killed_is_a_store_error(own_redis: RedisServer) -> None:
     """On every operation, with a connection that was open and without; then it works again."""
-    store = RedisStore.from_url(own_redis.url, BOUNDS, 1.0, 4)
+    store = RedisStore(link_to(own_redis.url, timeout_s=5.0)(), BOUNDS)
     await store.save(SCOPE, turn("a"), [key("1")])
     own_redis.kill()
     for _ in range(2):
@@ -116,7 +119,7 @@ async def test_a_redis_that_is_killed_is_a_store_error(own_redis: RedisServer) -
 
 async def test_a_connection_that_went_stale_is_not_noticed(own_redis: RedisServer) -> None:
     """A Redis that was restarted in the meantime costs one more try, and no failure."""
-    store = RedisStore.from_url(own_redis.url, BOUNDS, 1.0, 4)
+    store = RedisStore(link_to(own_redis.url, timeout_s=5.0)(), BOUNDS)
     await store.save(SCOPE, turn("a"), [key("1")])
     own_redis.kill()
     own_redis.start()
@@ -126,7 +129,7 @@ async def test_a_connection_that_went_stale_is_not_noticed(own_redis: RedisServe
 
 async def test_an_error_says_nothing_of_the_address() -> None:
     """It is logged, and a URL may hold a password."""
-    store = RedisStore.from_url("redis://user:hunter2@127.0.0.1:1/0", BOUNDS, 1.0, 4)
+    store = RedisStore(link_to("redis://user:hunter2@127.0.0.1:1/0")(), BOUNDS)
     with pytest.raises(StoreError) as caught:
         await store.check()
     assert "hunter2" not in str(caught.value)
@@ -137,7 +140,7 @@ async def test_somebody_elses_value_is_a_store_error(shared_redis: RedisServer) 
     """A name of another type is no bug of ours, and not overwritten."""
     redis = Redis.from_url(shared_redis.url)
     await redis.flushall()
-    store = RedisStore(redis, BOUNDS)
+    store = RedisStore(Single(redis), BOUNDS)
     await store.save(SCOPE, turn("a"), [key("1")])
     (name,) = await redis.keys("rr:1:{*")
     await redis.set(name, b"theirs")
@@ -146,6 +149,7 @@ async def test_somebody_elses_value_is_a_store_error(shared_redis: RedisServer) 
     with pytest.raises(StoreError):
         await store.save(SCOPE, turn("a"), [])
     assert await redis.get(name) == b"theirs"
+    await redis.delete(name)
     await store.close()
 
 
@@ -153,7 +157,35 @@ async def test_a_damaged_index_leads_nowhere(shared_redis: RedisServer) -> None:
     """Half an id is no conversation."""
     redis = Redis.from_url(shared_redis.url)
     await redis.flushall()
-    store = RedisStore(redis, BOUNDS)
+    store = RedisStore(Single(redis), BOUNDS)
     await redis.set(f"rr:1:k:{SCOPE.hex()}:{key('1').hex()}", b"half an")
     assert list((await store.recall(SCOPE, asked(key("1")))).turns) == []
+    await store.close()
+
+
+async def test_what_is_to_be_forgotten_goes_from_a_full_memory_too(own_redis: RedisServer) -> None:
+    """Where two conversations are found by one saying, one of its leads is written anew."""
+    store = RedisStore(link_to(own_redis.url)(), BOUNDS)
+    for name in "ab":
+        kept = turn(name, name)  # both say the same
+        await store.save(SCOPE, kept, keys_of_turn(kept))
+    own_redis.do("CONFIG", "SET", "maxmemory", "1")
+    assert [await store.forget(SCOPE, bytes_of(name)) for name in "ab"] == [True, True]
+    assert (await store.survey(None, "", 10)).conversations == []
+    await store.close()
+
+
+async def test_a_connection_that_speaks_otherwise_than_agreed_is_a_failure(
+    shared_redis: RedisServer,
+) -> None:
+    """Of the store, and no bug: nothing of it is taken for a turn."""
+    shared_redis.do("FLUSHALL")
+    redis = Redis.from_url(shared_redis.url)
+    redis.set_response_callback("HGETALL", lambda response, **_: list(response))
+    store = RedisStore(Single(redis), BOUNDS)
+    await store.save(SCOPE, turn("a"), [key("a")])
+    with pytest.raises(StoreError, match="another protocol"):
+        await store.recall(SCOPE, asked(key("a")))
+    with pytest.raises(StoreError, match="another protocol"):
+        await store.forget(SCOPE, turn("a").conversation)
     await store.close()

@@ -5,28 +5,23 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from proxy.adapters.store import CONVERSATIONS_PER_KEY, Bounds, Store
-from proxy.core.keys import CONVERSATIONS_LOADED, Asked, Recalled
+from proxy.adapters.store import CONVERSATIONS_PER_KEY, Bounds, Store, StoreError
+from proxy.adapters.store import Kept as StoreKept
+from proxy.core.keys import CONVERSATIONS_LOADED, Asked, Recalled, keys_of_turn
 from proxy.core.turns import Turn, encode_turn
-from tests.adapters.stores import KINDS, Kept, on_fake_redis, on_memory, on_real_redis
+from tests.adapters.stores import KINDS, Kept, on_kind
 from tests.adapters.turns import SCOPE, asked, bytes_of, key, turn
 
 DAY = 86_400
 WIDE = Bounds(ttl_s=DAY, max_turns=100, max_bytes=1 << 20)
-BRIEF = Bounds(ttl_s=1, max_turns=100, max_bytes=1 << 20)
+BRIEF = Bounds(ttl_s=1000, max_turns=100, max_bytes=1 << 20)
 OTHER = bytes_of("another scope")
 
 
 @pytest.fixture(params=KINDS)
 async def kept(request: pytest.FixtureRequest) -> AsyncIterator[Kept]:
     """Every kind of store, empty."""
-    if request.param == "memory":
-        opened = on_memory()
-    elif request.param == "fakeredis":
-        opened = on_fake_redis()
-    else:
-        opened = on_real_redis(request.getfixturevalue("shared_redis").url)
-    async with opened as store:
+    async with on_kind(request.param, request.getfixturevalue) as store:
         yield store
 
 
@@ -37,6 +32,19 @@ def names(recalled: Recalled) -> list[str]:
 
 def _age(kept: Turn) -> tuple[int, str]:
     return kept.created_ms, kept.items[0].id
+
+
+async def surveyed(store: Store, scope: bytes | None = None, limit: int = 100) -> list[StoreKept]:
+    """Return all that is kept, page by page, in order of their names."""
+    cursor = ""
+    kept: list[StoreKept] = []
+    for _ in range(200):
+        page = await store.survey(scope, cursor, limit)
+        kept += page.conversations
+        cursor = page.next_cursor
+        if not cursor:
+            return sorted(kept, key=lambda one: (one.scope, one.conversation))
+    raise AssertionError("there is no end to it")
 
 
 async def found(store: Store, *keys: bytes, scope: bytes = SCOPE) -> list[str]:
@@ -147,13 +155,23 @@ async def test_saving_one_turn_often_drops_no_other(kept: Kept) -> None:
 
 
 async def test_what_is_not_used_expires(kept: Kept) -> None:
-    """After the TTL, the index with it."""
+    """After the TTL, the index with it; nor is it counted among what is kept."""
     store = kept.opens(BRIEF)
     await store.save(SCOPE, turn("a"), [key("1")])
-    await kept.passes(1.2)
+    await kept.passes(1200)
     assert await found(store, key("1")) == []
-    if kept.redis is not None:
-        assert await kept.redis.keys() == []
+    assert await kept.names() == []
+    assert await surveyed(store) == []
+
+
+async def test_what_has_expired_begins_anew(kept: Kept) -> None:
+    """Nothing of before comes back with a turn of today."""
+    store = kept.opens(BRIEF)
+    await store.save(SCOPE, turn("a"), [key("1")])
+    await kept.passes(1200)
+    await store.save(SCOPE, turn("b"), [key("2")])
+    assert await found(store, key("2")) == ["b"]
+    assert await found(store, key("1")) == []
 
 
 @pytest.mark.parametrize("use", ["recall", "save"])
@@ -163,7 +181,7 @@ async def test_use_keeps_a_conversation_alive(kept: Kept, use: str) -> None:
     await store.save(SCOPE, turn("a", created_ms=1), [key("1")])
     await store.save(SCOPE, turn("b", created_ms=2), [key("2")])
     for _ in range(3):
-        await kept.passes(0.6)
+        await kept.passes(600)
         if use == "recall":
             assert await found(store, key("1")) == ["a", "b"]
         else:
@@ -181,21 +199,10 @@ async def test_what_cannot_be_read_is_skipped(kept: Kept, damaged: bytes) -> Non
     store = kept.opens(WIDE)
     await store.save(SCOPE, turn("a"), [key("1")])
     await store.save(SCOPE, turn("b"), [key("1")])
-    await _damage(kept, store, damaged)
+    await kept.damages("b", damaged)
     assert await found(store, key("1")) == ["a"]
     await store.save(SCOPE, turn("b"), [])
     assert await found(store, key("1")) == ["a", "b"]
-
-
-async def _damage(kept: Kept, store: Store, value: bytes) -> None:
-    """Overwrite what is kept of turn b."""
-    if kept.redis is None:
-        turns = store._conversations[SCOPE, bytes_of("c")].turns  # type: ignore[attr-defined]
-        assert bytes_of("b") in turns
-        turns[bytes_of("b")] = value
-        return
-    (name,) = await kept.redis.keys("rr:1:{*")
-    assert await kept.redis.hset(name, bytes_of("b").hex(), value) == 0
 
 
 async def test_a_key_of_too_many_conversations_is_crowded(kept: Kept) -> None:
@@ -226,12 +233,7 @@ async def test_what_a_key_leads_to_is_bounded(kept: Kept) -> None:
         await store.save(SCOPE, turn(f"{n}", f"conversation {n}"), [key("hi"), key(f"own {n}")])
     assert (await store.recall(SCOPE, [Asked(0, [key("hi")])])).crowded == {0}
     assert await found(store, key(f"own {often - 1}")) == [f"{often - 1}"]
-    if kept.redis is None:
-        index = store._index[SCOPE, key("hi")]  # type: ignore[attr-defined]
-        assert len(index) <= CONVERSATIONS_PER_KEY
-    else:
-        length = await kept.redis.strlen(f"rr:1:k:{SCOPE.hex()}:{key('hi').hex()}")
-        assert length <= 2 * CONVERSATIONS_PER_KEY * 16
+    assert await kept.counts(key("hi")) <= 2 * CONVERSATIONS_PER_KEY
 
 
 async def test_saves_at_the_same_time_lose_nothing(kept: Kept) -> None:
@@ -252,3 +254,79 @@ async def test_saves_at_the_same_time_lose_nothing(kept: Kept) -> None:
 async def test_a_store_that_is_well_says_nothing(kept: Kept) -> None:
     """`check` has no result: it raises, or it does not."""
     await kept.opens(WIDE).check()
+
+
+async def test_a_survey_tells_what_is_kept(kept: Kept) -> None:
+    """Each conversation once, with its numbers; of everybody, or of one."""
+    store = kept.opens(WIDE)
+    for n in range(3):
+        await store.save(SCOPE, turn(f"{n}", "one", size=500), [key(f"{n}")])
+    await store.save(OTHER, turn("x", "two", size=700), [key("x")])
+    everything = await surveyed(store)
+    assert {(one.scope, one.conversation): one.turns for one in everything} == {
+        (SCOPE, bytes_of("one")): 3,
+        (OTHER, bytes_of("two")): 1,
+    }
+    sizes = {one.scope: one.turn_bytes for one in everything}
+    assert 1500 < sizes[SCOPE] < 3000
+    assert 700 < sizes[OTHER] < 1200
+    assert all(DAY - 60 <= one.expires_in_s <= DAY for one in everything)
+    assert [one.scope for one in await surveyed(store, OTHER)] == [OTHER]
+    assert await surveyed(store, bytes_of("nobody")) == []
+
+
+@pytest.mark.parametrize("limit", [1, 7, 1000])
+async def test_a_survey_comes_in_pages(kept: Kept, limit: int) -> None:
+    """All of it in the end, however small they are."""
+    store = kept.opens(WIDE)
+    for n in range(30):
+        await store.save(SCOPE, turn(f"{n}", f"{n}"), [key(f"{n}"), key(f"also {n}")])
+    every = await surveyed(store, SCOPE, limit)
+    assert {one.conversation for one in every} == {bytes_of(f"{n}") for n in range(30)}
+
+
+@pytest.mark.parametrize("cursor", ["x", "x:y", "99:0", "-1:0"])
+async def test_a_cursor_that_is_none_is_refused(kept: Kept, cursor: str) -> None:
+    """It is whoever asked, and not the store, that is not well."""
+    with pytest.raises(StoreError) as caught:
+        await kept.opens(WIDE).survey(None, cursor, 10)
+    assert caught.value.is_local
+
+
+async def test_what_is_forgotten_is_gone(kept: Kept) -> None:
+    """The conversation, and all that led to it; others stay, also where a key leads to both."""
+    store = kept.opens(WIDE)
+    turns = [turn("a", "one"), turn("b", "one"), turn("c", "two")]
+    for one in turns:
+        await store.save(SCOPE, one, keys_of_turn(one))
+    await store.save(OTHER, turns[0], keys_of_turn(turns[0]))
+    saying = set(keys_of_turn(turns[0])) & set(keys_of_turn(turns[2]))
+    assert saying
+    assert await store.forget(SCOPE, bytes_of("one"))
+    for key_of_it in {*keys_of_turn(turns[0]), *keys_of_turn(turns[1])} - saying:
+        assert await found(store, key_of_it) == []
+    for key_of_both in saying:
+        assert await found(store, key_of_both) == ["c"]
+    assert await found(store, keys_of_turn(turns[0])[0], scope=OTHER) == ["a"]
+    assert await store.forget(SCOPE, bytes_of("two"))
+    assert await store.forget(OTHER, bytes_of("one"))
+    assert await kept.names() == []
+
+
+async def test_what_is_not_kept_cannot_be_forgotten(kept: Kept) -> None:
+    """Nor what is somebody else's; and a second time there is nothing left."""
+    store = kept.opens(WIDE)
+    await store.save(SCOPE, turn("a", "one"), [key("1")])
+    assert not await store.forget(OTHER, bytes_of("one"))
+    assert not await store.forget(SCOPE, bytes_of("two"))
+    assert await store.forget(SCOPE, bytes_of("one"))
+    assert not await store.forget(SCOPE, bytes_of("one"))
+
+
+async def test_after_it_was_forgotten_a_conversation_may_begin_anew(kept: Kept) -> None:
+    """Of what was before, nothing comes back."""
+    store = kept.opens(WIDE)
+    await store.save(SCOPE, turn("a", "one"), keys_of_turn(turn("a", "one")))
+    await store.forget(SCOPE, bytes_of("one"))
+    await store.save(SCOPE, turn("b", "one"), [key("1")])
+    assert await found(store, key("1")) == ["b"]

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from proxy.adapters.egress import egress
+from proxy.adapters.patience import Patience
 from proxy.adapters.upstream import Upstream, UpstreamError
 from tests.web.scripted import Script, close, cut, scripted, send, wait
 from tests.web.wire import chunk, head, stream_head, whole
@@ -14,7 +16,7 @@ from tests.web.wire import chunk, head, stream_head, whole
 @pytest.fixture
 async def connections() -> AsyncIterator[Upstream]:
     """A pool with short deadlines."""
-    upstream = Upstream(connect_timeout_s=0.5, read_timeout_s=0.1)
+    upstream = Upstream(Patience(0.5, 0.1, 0.1), egress("http://127.0.0.1"))
     yield upstream
     await upstream.close()
 
@@ -83,7 +85,7 @@ async def test_a_connection_is_used_again(connections: Upstream) -> None:
 
 async def test_there_is_no_limit_to_how_many_run_at_once() -> None:
     """Streams last for minutes; none waits for another to end."""
-    connections = Upstream(connect_timeout_s=5, read_timeout_s=5)
+    connections = Upstream(Patience(5, 5, 5), egress("http://127.0.0.1"))
     scripts = [Script([wait(), send(whole(b"{}"))]) for _ in range(150)]
     async with scripted() as far:
         far.plays(*scripts)

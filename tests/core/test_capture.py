@@ -137,7 +137,7 @@ def test_nothing_is_kept_where_nothing_could_be_recognised(output: list[Item]) -
     snapshot = after([stream_of(output)]).snapshot(5)
 
     assert snapshot == read(answer(output, "resp_1")).snapshot(5)
-    assert snapshot == Snapshot("resp_1", "completed", None)
+    assert snapshot == Snapshot("completed", None)
 
 
 ODD = (
@@ -330,7 +330,7 @@ def test_an_event_too_long_to_follow_is_given_up() -> None:
 
 def test_a_response_without_an_id_is_not_kept() -> None:
     """It could be given no name."""
-    assert after([done(0, R1), done(1, C1)]).snapshot(5) == Snapshot("", "", None)
+    assert after([done(0, R1), done(1, C1)]).snapshot(5) == Snapshot("", None)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,25 @@ def conversations(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
     return wire, said
 
 
+@given(conversations(), st.data())
+def test_what_is_let_pass_loses_no_byte(
+    conversation: tuple[bytes, list[bytes]], data: st.DataObject
+) -> None:
+    """No more than the head of a frame, or a small one, is held then; what comes later is read."""
+    wire, said = conversation
+    messages = Messages(LIMIT)
+    at = data.draw(st.integers(0, len(wire)))
+    pieces = messages.feed(wire[:at])
+    let_pass = messages.let_pass()
+    assert messages.held_bytes <= 125 + 14
+    assert all(piece.is_let_pass and piece.is_long for piece in let_pass[:1])
+    behind = messages.feed(wire[at:] + spelled(TEXT, b"later"))
+    assert raw([*pieces, *let_pass, *behind]) + messages.rest() == wire + spelled(TEXT, b"later")
+    read = texts([*pieces, *let_pass, *behind])
+    assert read[-1] == b"later"
+    assert len(said) + 1 - len(read) <= 1
+
+
 @st.composite
 def cuts(draw: st.DrawFn, data: bytes) -> list[bytes]:
     """Draw a way to cut bytes."""

@@ -215,7 +215,7 @@ def test_bytes_that_nobody_knows_survive() -> None:
     capture.read(whole % (raw, json.dumps(C1).encode()))
     turn = capture.snapshot(1).turn
     assert turn is not None
-    world.keep(turn, "resp_000000001")
+    world.keep(turn)
     sent = body([ASK, C1])
     anchor = body([C1]).split(b"[")[1].split(b"]")[0]
 

@@ -17,8 +17,10 @@ from proxy.core.keys import (
     Asked,
     Choice,
     Key,
+    certain_keys_of_turn,
     choose,
     key_of_response,
+    key_of_turn,
     keys_of_name,
     keys_of_request,
     keys_of_turn,
@@ -56,7 +58,7 @@ def captured(sent: list[Item], items: list[Item], **more: Any) -> list[Key]:
     capture.read(answer(items, RESPONSE_ID))
     turn = capture.snapshot(1).turn
     assert turn is not None
-    return keys_of_turn(turn, RESPONSE_ID)
+    return keys_of_turn(turn)
 
 
 def met(kept: list[Key], request: Request) -> dict[int, tuple[int, int]]:
@@ -296,13 +298,27 @@ def test_a_name_leads_to_the_conversation_of_its_item() -> None:
     capture.read(answer([R1, C1], RESPONSE_ID))
     turn = capture.snapshot(1).turn
     assert turn is not None
-    keys = keys_of_turn(turn, RESPONSE_ID)
+    keys = keys_of_turn(turn)
 
     for name in (R1["id"], C1["id"], C1["call_id"]):
         assert set(keys_of_name(name)) <= set(keys)
         assert keys_of_name(name)
     for name in ("", "call_0", "..."):
         assert keys_of_name(name) == []
+
+
+def test_certain_keys_are_those_of_names_and_of_the_turn() -> None:
+    """None of what is said, which others may say too; each of them leads to the turn as well."""
+    asked = asking([user("hi")])
+    capture = Capture(Origin(asked.context(), asked.model), 1 << 20)
+    capture.read(answer([R1, C1], RESPONSE_ID))
+    turn = capture.snapshot(1).turn
+    assert turn is not None
+    certain = certain_keys_of_turn(turn)
+    names = [key for name in (R1["id"], C1["id"], C1["call_id"]) for key in keys_of_name(name)]
+    assert sorted(certain) == sorted([key_of_turn(turn.id), *names])
+    assert key_of_turn(turn.id) == key_of_response(RESPONSE_ID)
+    assert set(certain) < set(keys_of_turn(turn))
 
 
 def test_an_id_without_content_is_looked_up() -> None:

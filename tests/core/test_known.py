@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.core.items import Item as Read
-from proxy.core.known import Known, Match, says_the_same
+from proxy.core.known import Known, Match, may_be_called, says_the_same
 from proxy.core.turns import Context, Emitted, Turn, turn_id
 from tests.core.world import Item, body, call, message, search
 
@@ -75,14 +75,40 @@ def test_likenesses_come_likeliest_first() -> None:
     said = message("1", "Sunny.")
     one, two = turn("resp_00000001", C1, said), turn("resp_00000002", message("2", "Sunny."))
 
-    found = [*Known([one, two]).likenesses(read_of(said), CHAIN, Match(one, 0))]
+    def found(item: Item) -> list[list[Turn]]:
+        likely = Known([one, two]).likenesses(read_of(item), CHAIN, Match(one, 0))
+        return [[match.turn for match in matches] for matches in likely]
 
-    assert [[match.turn for match in likely] for likely in found] == [
-        [one],
-        [one, two],
-        [one, two],
-        [one],
-    ]
+    assert found({**said, "id": ""}) == [[one], [one, two], [one, two]]
+    assert found({**said, "id": "msg_0"}) == [[one], [one, two], [one, two], []]
+    assert found(said) == [[one], [one, two], [one, two], [one]]
+
+
+MINTED = "msg_68c96c54970481958484dea31f07926d"
+
+
+@pytest.mark.parametrize(
+    ("named", "may"),
+    [
+        pytest.param("", True, id="no-id"),
+        pytest.param(MINTED, True, id="its-own"),
+        pytest.param("msg_0", True, id="counted"),
+        pytest.param("msg_00000000000000000000000000000000", True, id="counted-at-length"),
+        pytest.param("68c96c54-9704-8195-8484-dea31f07926d", True, id="uuid"),
+        pytest.param("msg_68c96c54970481958484dea31f0792", True, id="of-another-length"),
+        pytest.param("msg_68c96c54970481958484dea31f07926z", True, id="of-another-alphabet"),
+        pytest.param("out_68c96c54970481958484dea31f07926e", True, id="of-another-kind"),
+        pytest.param("msg_68c96c54970481958484dea31f07926e", False, id="as-upstream-mints-them"),
+    ],
+)
+def test_an_id_as_upstream_mints_them_is_of_another_item(named: str, may: bool) -> None:
+    """What says the same under it was said elsewhere, by an answer that is not known here."""
+    said = {**message("1", "OK."), "id": MINTED}
+    item = read_of({**said, "id": named})
+
+    assert may_be_called(item, emitted(said)) is may
+    (here, anywhere, *_) = Known([turn("resp_00000001", said)]).likenesses(item, CHAIN, None)
+    assert (bool(here), bool(anywhere)) == (may, may)
 
 
 def test_what_was_not_heard_is_known_by_name_alone() -> None:

@@ -142,12 +142,12 @@ class World:
         capture.read(answer(items, response_id, **more))
         snapshot = capture.snapshot(self.responses)
         if snapshot.turn is not None:
-            self.keep(snapshot.turn, response_id)
+            self.keep(snapshot.turn)
         return list(items)
 
-    def keep(self, turn: Turn, response_id: str) -> None:
+    def keep(self, turn: Turn) -> None:
         """Put a turn into the store."""
         self.turns[turn.id] = turn
-        for key in keys_of_turn(turn, response_id):
+        for key in keys_of_turn(turn):
             if turn.conversation not in self.index[key]:
                 self.index[key].append(turn.conversation)

@@ -34,6 +34,7 @@ async def proxied(
         "admin_listen": ANY_PORT,
         "store_url": store_url,
         "store_timeout_ms": STORE_TIMEOUT_MS,
+        "store_budget_ms": STORE_TIMEOUT_MS,
         "log_level": "error",
     }
     async with running(Settings(**(given | more))) as app:
@@ -50,7 +51,7 @@ class ProxyProcess:
         complaints: Names of what it logged above info, over all its starts.
     """
 
-    def __init__(self, upstream_url: str, store_url: str) -> None:
+    def __init__(self, upstream_url: str, store_url: str, **more: str) -> None:
         self.base_url = self.admin_url = ""
         self.complaints: list[str] = []
         self._environ = {
@@ -58,10 +59,12 @@ class ProxyProcess:
             "REPLAY_UPSTREAM_URL": upstream_url,
             "REPLAY_STORE_URL": store_url,
             "REPLAY_STORE_TIMEOUT_MS": str(STORE_TIMEOUT_MS),
+            "REPLAY_STORE_BUDGET_MS": str(STORE_TIMEOUT_MS),
             "REPLAY_SCOPE_SECRET": "one for all replicas",
             "REPLAY_LISTEN": ANY_PORT,
             "REPLAY_ADMIN_LISTEN": ANY_PORT,
             "REPLAY_LOG_FORMAT": "json",
+            **{f"REPLAY_{name.upper()}": value for name, value in more.items()},
         }
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None

@@ -90,7 +90,8 @@ async def test_an_error_of_upstream_is_the_same_through_the_proxy(
     assert (proxied.status_code, proxied.code, proxied.request_id) == (status, code, "req_1")
     assert str(proxied) == str(straight)
     assert proxied.response.content == straight.response.content
-    assert proxied.response.headers[MARK] == "injected=0"
+    told = None if status in (401, 403) else "injected=0"
+    assert proxied.response.headers.get(MARK) == told
     seen = [
         {
             name: value

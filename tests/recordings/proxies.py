@@ -30,6 +30,7 @@ async def inside(upstream_url: str, **more: Any) -> AsyncIterator[str]:
         admin_listen="127.0.0.1:0",
         store_url="memory://",
         store_timeout_ms=STORE_TIMEOUT_MS,
+        store_budget_ms=STORE_TIMEOUT_MS,
         log_level="warning",
         log_format="json",
         **more,

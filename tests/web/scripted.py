@@ -172,6 +172,10 @@ class Upstream:
         """Answer the next requests with these bytes, each in one piece."""
         self.plays(*(Script([send(answer)]) for answer in answers))
 
+    def forget_scripts(self) -> None:
+        """Play none of those that are left."""
+        self._scripts.clear()
+
     def protocol(self) -> asyncio.Protocol:
         """Return what serves one connection."""
         reader = asyncio.StreamReader(limit=1 << 20)

@@ -5,14 +5,14 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Served", "served"]
+__all__ = ["ROOT", "Served", "served"]
 
 ROOT = Path(__file__).parents[2]
-SOON_S = 20.0
+SOON_S = 60.0  # a busy machine takes its time
 
 
 class Served:
@@ -45,6 +45,18 @@ class Served:
             if entry["event"] == event:
                 return entry
 
+    async def rest(self) -> None:
+        """Read the log to its end."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(SOON_S):
+            async for line in self._process.stdout:
+                self.log.append(json.loads(line))
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def signal(self, number: int) -> None:
         """Send it a signal."""
         self._process.send_signal(number)
@@ -61,6 +73,12 @@ class Served:
             int(line.split()[1]) * 1024 for line in status.splitlines() if line[:6] == "VmHWM:"
         )
 
+    @property
+    def cpu_s(self) -> float:
+        """How long it has computed so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     async def end(self) -> None:
         """Kill it if it still runs."""
         with contextlib.suppress(ProcessLookupError):
@@ -69,13 +87,22 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def served(**settings: object) -> AsyncIterator[Served]:
-    """Start one with these settings, by the environment; it may have ended on its own."""
-    given = {"listen": "127.0.0.1:0", "admin_listen": "127.0.0.1:0", "log_format": "json"}
+async def served(*, under: Sequence[str] = (), **settings: object) -> AsyncIterator[Served]:
+    """
+    Start one with these settings, by the environment; it may have ended on its own.
+
+    `under` is a command that runs it.
+    """
+    given: dict[str, object] = {
+        "listen": "127.0.0.1:0",
+        "admin_listen": "127.0.0.1:0",
+        "log_format": "json",
+        "drain_grace_s": 0,
+    }
     environ = {key: value for key, value in os.environ.items() if not key.startswith("REPLAY_")}
     environ |= {f"REPLAY_{key.upper()}": str(value) for key, value in (given | settings).items()}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "proxy", "serve"),
+        *(*under, sys.executable, "-m", "proxy", "serve"),
         env=environ,
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,

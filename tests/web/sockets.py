@@ -17,6 +17,7 @@ __all__ = [
     "BINARY",
     "CLOSE",
     "CONTINUED",
+    "HANDSHAKE",
     "KEY",
     "PING",
     "PONG",

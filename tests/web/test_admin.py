@@ -32,33 +32,40 @@ async def test_readyz_says_that_all_is_well() -> None:
 
 
 async def test_a_store_that_is_down_does_not_make_it_unready(own_redis: RedisServer) -> None:
-    """The body says so, at once, and says when it is back."""
+    """The body says so, and says when it is back."""
     async with world(store_url=own_redis.url, scope_secret="s") as w:
         own_redis.kill()
         got = await w.ask_admin("/readyz")
         assert (got.status, json.loads(got.body)["store"]) == (200, "degraded")
         own_redis.start()
-        got = await w.ask_admin("/readyz")
-        assert (got.status, json.loads(got.body)["store"]) == (200, "ok")
+        async with asyncio.timeout(10):
+            while json.loads(got.body)["store"] != "ok":
+                await asyncio.sleep(0.02)
+                got = await w.ask_admin("/readyz")
+                assert got.status == 200
 
 
 async def test_a_store_that_hangs_does_not_hold_it_up() -> None:
-    """A probe has a deadline of its own, and the store's is shorter."""
+    """A probe has a deadline of its own, which may be shorter than the store's; all ask once."""
     never = asyncio.Event()
+    asked: list[str] = []
 
-    async def hangs(_: str) -> None:
+    async def hangs(operation: str) -> None:
+        asked.append(operation)
         await never.wait()
 
-    async with world(store_timeout_ms=30) as w:
+    async with world(store_timeout_ms=60_000) as w:
         w.app.store.inner = Hooked(w.app.store.inner, hangs)
-        got = await asyncio.wait_for(w.ask_admin("/readyz"), 1)
-        assert (got.status, json.loads(got.body)["store"]) == (200, "degraded")
+        for _ in range(3):
+            got = await asyncio.wait_for(w.ask_admin("/readyz"), 5)
+            assert (got.status, json.loads(got.body)["store"]) == (200, "degraded")
+        assert asked == ["check"]
 
 
 async def test_while_it_drains_it_takes_no_new_traffic() -> None:
     """503 as long as running exchanges finish; still alive, and still to be scraped."""
     async with world() as w:
-        w.app.forward.drain()
+        w.app.forward.leave()
         got = await w.ask_admin("/readyz")
         assert (got.status, json.loads(got.body)["status"]) == (503, "draining")
         assert (await w.ask_admin("/livez")).status == 200

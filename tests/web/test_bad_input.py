@@ -1,12 +1,16 @@
 """What we cannot read is upstream's to refuse: it goes out as it came, and is counted."""
 
+import asyncio
+import contextlib
 import gzip
 
 import pytest
 
-from tests.web.line import request
+from tests.web.line import Answer, line_to, request
+from tests.web.scripted import Script, wait
+from tests.web.test_errors import assert_ours
 from tests.web.wire import END, as_json, chunk, error, whole
-from tests.web.world import World, post, world
+from tests.web.world import World, eventually, post, world
 
 KEY = "Authorization: Bearer sk-a"
 DEEP = b"[" * 100_000
@@ -167,3 +171,53 @@ async def test_few_bytes_are_not_let_make_many() -> None:
         )
         assert got.mark == "injected=0, asked=too_large"
         assert w.upstream.received[-1].body == sent
+
+
+# (what comes behind a good chunk, the answer)
+BROKEN = [
+    pytest.param([b"ZZ\r\nx\r\n"], 400, id="no-size"),
+    pytest.param([b"2\r\nabXX"], 400, id="no-line-end"),
+    pytest.param([b"-1\r\n"], 400, id="negative"),
+    pytest.param([b"f" * 40 + b"\r\n"], 400, id="huge"),
+    pytest.param([b"0\r\n", b"no colon\r\n\r\n"], 400, id="trailer"),
+    pytest.param([b"0\r\nA: ", *[b"v" * 30_000] * 3, b"\r\n\r\n"], 431, id="long-trailer"),
+]
+
+
+@pytest.mark.parametrize(("pieces", "status"), BROKEN)
+@pytest.mark.parametrize("target", ["/v1/responses", "/v1/files"])
+async def test_a_body_that_breaks_when_its_exchange_has_begun_ends_it(
+    target: str, pieces: list[bytes], status: int
+) -> None:
+    """The client is told at once, and nothing of it is held any longer."""
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.plays(script := Script([wait()], reads_body=False))
+        await line.send(request("POST", target, KEY, "Transfer-Encoding: chunked") + chunk(b"{}"))
+        await eventually(lambda: w.app.forward.under_way.count == 1)
+        if target == "/v1/files":
+            await asyncio.wait_for(script.arrived.wait(), 5)
+        for piece in pieces:
+            with contextlib.suppress(ConnectionError):
+                await line.send(piece)
+            await asyncio.sleep(0.01)
+        got = Answer(await line.head(), await line.rest())
+        code = "bad_request" if status == 400 else "head_too_large"
+        assert_ours(got, status, code)
+        assert got.head.values("connection") == ["close"]
+        await eventually(lambda: w.app.forward.under_way.count == 0)
+        if target == "/v1/files":
+            await asyncio.wait_for(script.left.wait(), 5)
+        route = "responses" if target == "/v1/responses" else "other"
+        assert w.counted("exchanges_total", route=route, outcome=code) == 1
+
+
+async def test_a_request_behind_one_that_is_answered_may_break() -> None:
+    """What came before it is answered as ever."""
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.otherwise = whole(b"{}")
+        sent = request("POST", "/v1/files", KEY, "Transfer-Encoding: chunked") + chunk(b"{}")
+        await line.send(sent + END + sent)
+        assert (await line.head()).status == 200
+        assert await line.rest() == b"{}"
+        await line.send(b"ZZ\r\n")
+        assert_ours(Answer(await line.head(), await line.rest()), 400, "bad_request")

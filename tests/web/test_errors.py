@@ -77,11 +77,11 @@ async def test_a_connection_that_is_not_accepted_is_a_504() -> None:
 
 
 async def test_a_silent_upstream_is_a_504() -> None:
-    """After read_timeout_s, which the message names; the request was sent once."""
-    async with world(read_timeout_s=0.1) as w:
+    """After first_byte_timeout_s, which the message names; the request was sent once."""
+    async with world(first_byte_timeout_s=0.1) as w:
         w.upstream.plays(Script([wait()]))
         message = assert_ours(await w.ask(REQUEST), 504, "upstream_timeout")
-        assert "read_timeout_s" in message
+        assert "first_byte_timeout_s" in message
         assert len(w.upstream.received) == 1
 
 

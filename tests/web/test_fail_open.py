@@ -12,6 +12,8 @@ from tests.web.line import Answer
 from tests.web.wire import (
     ASK,
     CALL,
+    MESSAGE,
+    NEXT,
     RESULT,
     RS,
     as_json,
@@ -68,24 +70,25 @@ async def test_a_store_that_always_fails_is_not_noticed() -> None:
         assert w.counted("store_up") == 0
 
 
-async def test_a_store_that_hangs_costs_its_deadline() -> None:
-    """Both before a request is sent and behind its answer."""
-    never = asyncio.Event()
+async def test_a_store_that_hangs_costs_an_exchange_its_budget() -> None:
+    """All in all, before the request is sent and behind its answer, however long it hangs."""
+    answers = asyncio.Event()
 
     async def hangs(_: str) -> None:
-        await never.wait()
+        await answers.wait()
 
-    async with world(store_timeout_ms=20) as w:
+    async with world(store_budget_ms=20, store_timeout_ms=60_000) as w:
         w.app.store.inner = Hooked(w.app.store.inner, hangs)
         started = time.monotonic()
         assert_nothing_happened(w, await three_exchanges(w))
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 10
+        answers.set()
 
 
 @pytest.mark.parametrize(
     ("name", "is_ours"),
     [
-        ("scope_of", True),
+        ("account_of", True),
         ("read_request", True),
         ("keys_of_request", True),
         ("recognise", True),
@@ -179,7 +182,9 @@ async def test_a_log_that_cannot_be_written_is_not_noticed(
 
 async def test_a_redis_that_dies_is_missed_and_comes_back(own_redis: RedisServer) -> None:
     """Requests succeed all the while; once it is back, what is said from then on is restored."""
-    async with world(store_url=own_redis.url, scope_secret="s", store_timeout_ms=300) as w:
+    async with world(
+        store_url=own_redis.url, scope_secret="s", store_timeout_ms=300, recent_max_bytes=0
+    ) as w:
 
         async def talk(rid: str) -> str | None:
             w.upstream.answers(whole(as_json(response(RS, CALL, rid=rid))), whole(b"{}"))
@@ -200,3 +205,28 @@ async def test_a_redis_that_dies_is_missed_and_comes_back(own_redis: RedisServer
         while w.counted("store_up") != 1:  # it is called well after a second without a failure
             assert time.monotonic() < deadline
             await talk("resp_afterwards_1")
+
+
+async def test_what_was_not_kept_is_not_taken_from_another_that_says_the_same() -> None:
+    """Its id is one that upstream gave, so it is not the answer that was kept."""
+
+    async def fails(_: str) -> None:
+        raise Bug
+
+    ids = "68c96c54970481958484dea31f07926"
+    said = [{**MESSAGE, "id": f"msg_{ids}{n}"} for n in "ab"]
+    thoughts = [{**RS, "id": f"rs_{ids}{n}"} for n in "ab"]
+    async with world() as w:
+        kept, lost = (
+            whole(as_json(response(*pair, rid=f"resp_{ids}{n}")))
+            for n, pair in zip("ab", zip(thoughts, said, strict=True), strict=True)
+        )
+        w.upstream.answers(kept, lost, whole(b"{}"), whole(b"{}"))
+        await w.turn(ASK)
+        store = w.app.store.inner
+        w.app.store.inner = Hooked(store, fails)
+        await w.turn(ASK)
+        w.app.store.inner = store
+        known = await w.turn(ASK, said[0], NEXT, store=False)
+        unknown = await w.turn(ASK, said[1], NEXT, store=False)
+        assert (known.mark, unknown.mark) == ("injected=1", "injected=0, missed=1")

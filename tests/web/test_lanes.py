@@ -145,7 +145,7 @@ async def test_an_error_may_end_the_answer_that_runs() -> None:
         await goes_away(w, client)
         client.leave()
         upstream.leave()
-        await eventually(lambda: w.app.forward.in_flight == 0)
+        await eventually(lambda: w.app.forward.under_way.count == 0)
         assert w.counted("exchanges_total", route="create", outcome="upstream_error") == 1
 
 

@@ -119,7 +119,7 @@ async def test_no_other_status_is_tried_again(status: str) -> None:
         got = await w.post(BODY)
         assert (got.status, len(w.upstream.received)) == (int(status[:3]), 1)
         assert answer.endswith(got.body)
-        assert got.mark == "injected=1"
+        assert got.mark == (None if got.status in (401, 403) else "injected=1")
 
 
 @pytest.mark.parametrize("message", ["Invalid value for temperature.", "No such model."])

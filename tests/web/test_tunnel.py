@@ -41,7 +41,7 @@ async def rest_of(peer: Peer) -> int:
 
 async def over(w: World) -> None:
     """The tunnel has ended."""
-    await eventually(lambda: w.app.forward.in_flight == 0)
+    await eventually(lambda: w.app.forward.under_way.count == 0)
 
 
 @pytest.mark.parametrize("is_upstream", [True, False])

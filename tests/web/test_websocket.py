@@ -60,7 +60,7 @@ TARGETS = ["/v1/responses", "/v1/responses?api-version=7", "/v1/realtime?model=x
 
 async def over(w: World) -> None:
     """The tunnel leaves nothing behind."""
-    await eventually(lambda: w.app.forward.in_flight == 0)
+    await eventually(lambda: w.app.forward.under_way.count == 0)
 
 
 @pytest.mark.parametrize("spelled", FRAMES)

@@ -408,6 +408,46 @@ async def test_a_long_message_passes_unread_and_is_counted() -> None:
         assert (await upstream.event())["input"] == WHOLE  # by the ids of the call
 
 
+LONG = create(ASK | {"content": "x" * 90_000})
+FRAGMENTS = (
+    frame(TEXT, b"x" * 60_000, final=False, key=KEY),
+    frame(CONTINUED, b"x" * 30_000, key=KEY),
+)
+
+
+@pytest.mark.parametrize(
+    ("parts", "room"),
+    [
+        pytest.param((LONG[:60_000], LONG[60_000:]), 100_000, id="one-frame"),
+        pytest.param(FRAGMENTS, 200_000, id="fragments"),
+    ],
+)
+async def test_what_there_is_no_room_for_passes_unread_and_is_counted(
+    parts: tuple[bytes, bytes], room: int
+) -> None:
+    """All connections share it; what they have let pass, or left behind, gives it back."""
+    async with (
+        world(inspect_total_max_bytes=room) as w,
+        tunnelled(w) as (client, upstream),
+        tunnelled(w) as (other, other_upstream),
+    ):
+        await client.send(parts[0])
+        assert await upstream.is_silent()
+        await other.send(parts[0])
+        await other_upstream.gets(parts[0])
+        assert w.counted("requests_total", result="busy") == 1
+        await other.send(parts[1])
+        await other_upstream.gets(parts[1])
+        client.writer.transport.abort()
+        upstream.leave()
+        await eventually(lambda: w.app.forward.under_way.count == 1)
+        await other.send(parts[0])
+        assert await other_upstream.is_silent()
+        await other.send(parts[1])
+        await other_upstream.message()
+        assert w.counted("requests_total", result="busy") == 1
+
+
 async def test_a_long_answer_passes_unread_and_is_counted() -> None:
     """Also when its end is what is too long."""
     big = told(RS, MESSAGE | {"content": [{"type": "output_text", "text": "x" * 5000}]})
@@ -476,7 +516,7 @@ async def test_an_idle_tunnel_is_closed_when_the_process_drains() -> None:
         client.leave()
         await upstream.send(close(1001))
         upstream.leave()
-        await asyncio.wait_for(w.app.forward.idle.wait(), 2)
+        await asyncio.wait_for(w.app.forward.under_way.idle.wait(), 2)
         assert w.counted("exchanges_total", route="websocket", outcome="ok") == 1
 
 
@@ -495,7 +535,7 @@ async def test_a_running_answer_may_finish_first() -> None:
         assert await client.message() == (CLOSE, b"\x03\xe9")
         client.leave()
         upstream.leave()
-        await asyncio.wait_for(w.app.forward.idle.wait(), 2)
+        await asyncio.wait_for(w.app.forward.under_way.idle.wait(), 2)
         assert w.counted("exchanges_total", route="create", outcome="ok") == 1
 
 
@@ -511,7 +551,7 @@ async def test_what_outlasts_the_drain_is_cut_off(target: str) -> None:
             await client.gets(told(RS)[0])
             await asyncio.wait_for(stopping.aclose(), 3)
             assert await client.ended()
-            assert w.app.forward.in_flight == 0
+            assert w.app.forward.under_way.count == 0
 
 
 async def test_a_request_whose_answer_never_came_is_written_down() -> None:
@@ -524,5 +564,5 @@ async def test_a_request_whose_answer_never_came_is_written_down() -> None:
         upstream.leave()
         assert await client.ended()
         client.leave()
-        await eventually(lambda: w.app.forward.in_flight == 0)
+        await eventually(lambda: w.app.forward.under_way.count == 0)
         assert w.counted("exchanges_total", route="create", outcome="cut_off") == 2

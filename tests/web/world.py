@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from proxy.adapters.store import Store
+from proxy.adapters.store import Page, Store
 from proxy.core.keys import Asked, Recalled
 from proxy.core.turns import Turn
 from proxy.settings import Settings
@@ -84,6 +84,7 @@ async def world(base: str = "/v1", **settings: Any) -> AsyncIterator[World]:
             "admin_listen": "127.0.0.1:0",
             "log_format": "json",
             "store_timeout_ms": 1000,
+            "store_budget_ms": 5000,
         }
         async with running(Settings(**(given | settings))) as app:
             yield World(app, upstream)
@@ -105,6 +106,16 @@ class Hooked:
         """As the store, afterwards."""
         await self._before("save")
         await self._inner.save(scope, turn, keys)
+
+    async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
+        """As the store, afterwards."""
+        await self._before("survey")
+        return await self._inner.survey(scope, cursor, limit)
+
+    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+        """As the store, afterwards."""
+        await self._before("forget")
+        return await self._inner.forget(scope, conversation)
 
     async def check(self) -> None:
         """As the store, afterwards."""

@@ -13,7 +13,7 @@ from proxy.core.items import Role
 from proxy.core.keys import Recalled
 from proxy.core.known import Match
 from proxy.core.models import family
-from proxy.core.request import Request
+from proxy.core.request import Request, read_request
 from proxy.core.turns import Emitted, Reasoning, Turn
 
 __all__ = ["Case"]
@@ -51,6 +51,11 @@ class Case:
         self.answered = {piece.item.call_id for piece in self.pieces if piece.is_output}
         self._thoughts = Thoughts(self.recalled.turns)
 
+    def of(self, body: bytes) -> "Case":
+        """Return the case of the same refusal as if this had been sent."""
+        sent = read_request(body, {})
+        return Case(sent, self.given, self.diagnosis, self.recalled, self.policy)
+
     def body(self, pieces: list[Piece]) -> bytes:
         """Return the request with these pieces."""
         return body_of(self.sent, pieces)
@@ -66,6 +71,10 @@ class Case:
 
     def _match(self, piece: Piece) -> Match | None:
         return self.recognised.matches.get(piece.index) if piece.index is not None else None
+
+    def is_known(self, piece: Piece) -> bool:
+        """Tell whether a piece was captured."""
+        return self._match(piece) is not None
 
     def had_none(self, piece: Piece) -> bool:
         """Tell whether a piece is known to have been emitted without reasoning ahead of it."""

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from proxy.core import spans
 from proxy.core.heal.case import Case
@@ -10,7 +10,7 @@ from proxy.core.heal.pieces import Piece, by_value, dropped, is_answered, runs_o
 from proxy.core.items import Item, Role
 from proxy.core.spans import Unspliceable
 
-__all__ = ["completed", "deduplicated", "outputs_without_call", "with_good_ids"]
+__all__ = ["completed", "deduplicated", "name_no_orphans", "outputs_without_call", "with_good_ids"]
 
 # How the ids of emitted items begin (OpenAI's API; ids of other types are not looked at).
 _PREFIXES: Mapping[str, str] = {
@@ -178,6 +178,29 @@ def outputs_without_call(pieces: list[Piece]) -> list[Piece]:
     """Return the outputs whose call is not among the pieces as a whole item."""
     calls = {piece.item.call_id for piece in pieces if piece.item.role is Role.MODEL}
     return [piece for piece in pieces if piece.is_output and piece.item.call_id not in calls]
+
+
+def name_no_orphans(pieces: list[Piece], spares: Callable[[Piece], bool] = lambda _: False) -> bool:
+    """
+    Leave out the ids of what has no reasoning ahead of it, where the API takes it without.
+
+    Args:
+        pieces: The input of a request.
+        spares: Tells which of them keep theirs all the same.
+
+    Returns:
+        Whether there were any.
+    """
+    covered = {piece for run in runs_of(pieces) for piece in run.group}
+    emitted = [piece for piece in pieces if piece.item.role is Role.MODEL and piece.item.id]
+    orphans = [
+        piece
+        for piece in emitted
+        if piece.item.id_is_optional and piece not in covered and not spares(piece)
+    ]
+    for piece in orphans:
+        piece.leave_out("id")
+    return bool(orphans)
 
 
 def _best_first(pieces: list[Piece]) -> list[Piece]:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from proxy.core.heal.case import Case
-from proxy.core.heal.ids import outputs_without_call
+from proxy.core.heal.ids import name_no_orphans, outputs_without_call
 from proxy.core.heal.order import in_order
 from proxy.core.heal.pieces import (
     Piece,
@@ -44,10 +44,11 @@ def with_reasoning(case: Case) -> bytes | None:
     elif _named_again(case):
         return case.body(case.pieces)
     else:
-        body = _injected(case, case.sent)
-        ids = {place.item.id for place in read_request(body, {}).places}
-        if wanted in ids or case.diagnosis.subject not in ids:
-            return body
+        fetched = case.of(_injected(case, case.sent))
+        if wanted in fetched.names or case.diagnosis.subject not in fetched.names:
+            # What nothing is known of may lack its own: the next refusal would be the last.
+            is_changed = name_no_orphans(fetched.pieces, spares=fetched.is_known)
+            return fetched.body(fetched.pieces) if is_changed else fetched.sent.body
     return case.body(_without_orphans(case))
 
 
@@ -76,7 +77,7 @@ def with_follower(case: Case) -> bytes | None:
             pieces += [piece, returned[piece]] if piece in returned else [piece]
     left = _less(pieces, lost)
     if lost:  # nobody knows what it led to, so what lacks it now goes by value
-        _name_no_orphans(left)
+        name_no_orphans(left)
     return case.body(left)
 
 
@@ -214,14 +215,6 @@ def _without_orphans(case: Case) -> list[Piece]:
         elif piece.item.type in kinds and not is_answered(piece.item.type, piece.item.call_id):
             gone.add(piece)  # hosted, and whole in itself: no output of it stays behind
     return [piece for piece in _less(case.pieces, lost) if piece not in gone]
-
-
-def _name_no_orphans(pieces: list[Piece]) -> None:
-    """Leave out the ids of what has no reasoning ahead of it, where the API takes it without."""
-    covered = {piece for run in runs_of(pieces) for piece in run.group}
-    for piece in pieces:
-        if piece.item.role is Role.MODEL and piece.item.id_is_optional and piece not in covered:
-            piece.leave_out("id")
 
 
 def _less(pieces: list[Piece], lost: set[Piece]) -> list[Piece]:

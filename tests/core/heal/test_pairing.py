@@ -47,6 +47,20 @@ WITH_REASONING = [
         [R1, SAID, MORE, R2, C2, O2],
         id="fetched-with-all-else",
     ),
+    pytest.param(
+        [[R1, C1]],
+        [C1, O1, C2, O2],
+        orphan(C1),
+        [R1, C1, O1, nameless(C2), O2],
+        id="fetched-and-another-is-unknown",
+    ),
+    pytest.param(
+        [[R1, C1], [C2]],
+        [C1, O1, C2, O2],
+        orphan(C1),
+        [R1, C1, O1, C2, O2],
+        id="fetched-and-another-had-none",
+    ),
     pytest.param([[R1, C1]], [C1, O1, R1], orphan(C1), [R1, C1, O1], id="moved"),
     pytest.param(
         [[R1, C1], [R2, C2]],

@@ -1,0 +1,113 @@
+"""
+Connections to a Redis that are logged in, or none at all.
+
+redis-py takes a connection for ready as soon as its socket is open, and hangs up when a login
+fails with an error of its own. One whose login was cancelled, as `guarded_store` does with what
+takes too long, would stay open and be used as it is: as the wrong user, in the wrong database.
+"""
+
+import contextlib
+import socket
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from ssl import SSLContext
+from typing import Any
+
+from redis.asyncio import Connection, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.connection import AbstractConnection, RedisSSLContext
+from redis.asyncio.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection
+
+__all__ = ["SentinelTcp", "SentinelTls", "Tcp", "Tls", "TlsFacts", "Unix"]
+
+_TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+_AT_ONCE = struct.pack("ii", 1, 0)  # on, for no seconds
+
+
+class _Whole(AbstractConnection):
+    """A connection that is either logged in or closed."""
+
+    async def connect_check_health(
+        self,
+        check_health: bool = True,  # noqa: FBT001, FBT002 - redis-py's
+        retry_socket_connect: bool = True,  # noqa: FBT001, FBT002 - redis-py's
+    ) -> None:
+        """Connect and log in, unless that is done; what is half done is undone."""
+        try:
+            await super().connect_check_health(check_health, retry_socket_connect)
+        except BaseException:
+            await self.disconnect(nowait=True)
+            raise
+
+    async def disconnect(
+        self,
+        nowait: bool = False,  # noqa: FBT001, FBT002 - redis-py's
+        *args: Any,  # noqa: ANN401
+        **kwargs: Any,  # noqa: ANN401
+    ) -> None:
+        """
+        As redis-py's; `nowait` is how it leaves amid an operation.
+
+        That operation has failed for whoever asked, so what has not reached the server yet shall
+        not: a save that the network delivers late would overwrite what is saved after it.
+        """
+        if nowait and self._writer is not None:
+            transport = self._writer.transport
+            if (line := transport.get_extra_info("socket")) is not None:
+                with contextlib.suppress(OSError):
+                    line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            transport.abort()
+        await super().disconnect(nowait, *args, **kwargs)
+
+
+class Tcp(_Whole, Connection):
+    """A connection as it is."""
+
+
+class Unix(_Whole, UnixDomainSocketConnection):
+    """A connection by a socket of this machine."""
+
+
+class SentinelTcp(_Whole, SentinelManagedConnection):
+    """A connection to the master that Sentinels name."""
+
+
+class TlsFacts:
+    """
+    What connections over TLS share: to make it takes 50 ms, in which nothing else goes on.
+
+    It is made anew when one of its files has changed, as certificates do every few weeks.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        """Make it at once, before anything is served."""
+        self._files = [Path(value) for name, value in options.items() if name in _TLS_FILES]
+        self._made = SSLConnection(**options).ssl_context.get()
+        self._stamp = self._changed_at()
+
+    def current(self, fresh: RedisSSLContext) -> SSLContext:
+        """Return it; `fresh` makes it anew, where that is due."""
+        stamp = self._changed_at()
+        if stamp != self._stamp:
+            fresh.context = None
+            self._made, self._stamp = fresh.get(), stamp
+        return self._made
+
+    def _changed_at(self) -> list[int]:
+        return [file.stat().st_mtime_ns for file in self._files]
+
+
+class Tls(_Whole, SSLConnection):
+    """A connection over TLS that makes no facts of its own."""
+
+    def __init__(self, *, tls_facts: TlsFacts, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's
+        super().__init__(**kwargs)
+        self._tls_facts = tls_facts
+
+    def _connection_arguments(self) -> Mapping[str, Any]:
+        self.ssl_context.context = self._tls_facts.current(self.ssl_context)
+        return super()._connection_arguments()
+
+
+class SentinelTls(Tls, SentinelManagedSSLConnection):
+    """The same over TLS."""

@@ -1,0 +1,81 @@
+"""What exchanges and operators use: a store that never raises for the former, nor keeps them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from proxy.adapters.store import Page, Store
+from proxy.core.keys import Asked, Recalled
+from proxy.core.turns import Turn
+
+__all__ = ["Budget", "SafeStore", "Saved"]
+
+
+@dataclass(slots=True)
+class Budget:
+    """
+    How long one exchange may still wait for the store.
+
+    Attributes:
+        left_s: Reduced by each wait, and 0 from the first that was in vain.
+        whole_s: What it was to begin with.
+    """
+
+    left_s: float
+    whole_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.whole_s = self.left_s
+
+
+class Saved(Enum):
+    """What became of a save."""
+
+    DONE = "done"
+    LATE = "late"  # not known yet: it goes on
+    FAILED = "failed"
+
+
+class SafeStore(Protocol):
+    """
+    A store behind its guard.
+
+    Attributes:
+        inner: The store itself.
+    """
+
+    inner: Store
+
+    @property
+    def is_degraded(self) -> bool:
+        """Whether it failed within the last second or has not worked since it did."""
+        ...
+
+    async def recall(self, scope: bytes, asked: Sequence[Asked], budget: Budget) -> Recalled | None:
+        """Return what is held; None when nobody answered in time."""
+        ...
+
+    async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes], budget: Budget) -> Saved:
+        """Keep a turn: now, or later where that takes longer than the exchange may wait."""
+        ...
+
+    async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
+        """As `Store.survey`; raises StoreError within 10 seconds."""
+        ...
+
+    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+        """As `Store.forget`; raises StoreError within 10 seconds."""
+        ...
+
+    def drop(self, scope: bytes, conversation: bytes) -> None:
+        """Drop what this process holds of a conversation beside the store."""
+        ...
+
+    async def check(self) -> bool:
+        """Ask the store for a sign of life, also while it is left alone."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is under way, within one operation's time, and let go of the store."""
+        ...

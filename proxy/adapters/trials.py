@@ -1,0 +1,147 @@
+"""Operations of a store, tried one by one: timed, counted, and their failures swallowed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from proxy.adapters.breaker import PAUSE_S, Breaker, Pass
+from proxy.adapters.logs import Log
+from proxy.adapters.metrics import Metrics
+from proxy.adapters.store import StoreError
+
+__all__ = ["Trial", "Trials"]
+
+_Got = TypeVar("_Got")
+
+
+@dataclass(slots=True)
+class Trial:
+    """
+    One operation under way.
+
+    Attributes:
+        began: By the clock: when somebody began to wait for it.
+        allowed_s: What takes longer is too late for anybody; None: nothing is.
+        is_settled: Whether the breaker has been told of it.
+        is_late: Whether nobody waits for it any more.
+    """
+
+    operation: str
+    how: Pass = Pass.GO
+    began: float = 0.0
+    allowed_s: float | None = None
+    is_settled: bool = False
+    is_late: bool = False
+
+
+class Trials:
+    """
+    What is known of a store's health, from what became of its operations.
+
+    Attributes:
+        breakers: Apart for recall and save: a store that is full may still be read.
+        is_degraded: Whether it failed within the last second or has not worked since it did.
+    """
+
+    def __init__(self, metrics: Metrics, log: Log, clock: Callable[[], float]) -> None:
+        """
+        Take it that the store is well.
+
+        Args:
+            metrics: Counts operations by outcome.
+            log: Told once when the store fails, and once when it is back.
+            clock: Seconds, never going backwards.
+        """
+        self.breakers = {"recall": Breaker(clock), "save": Breaker(clock)}
+        self.is_degraded = False
+        self._metrics = metrics
+        self._log = log
+        self._clock = clock
+        self._failed_at = self._missed_at = -PAUSE_S
+
+    async def run(
+        self, trial: Trial, act: Callable[[], Awaitable[_Got]], timeout_s: float | None
+    ) -> _Got | None:
+        """Let the store do something; None when it failed."""
+        began = self._clock()
+        try:
+            async with asyncio.timeout(timeout_s):
+                got = await act()
+        except Exception as error:  # noqa: BLE001 (fail open: a store's bug is a failure too)
+            self._failed(trial, began, error)
+            return None
+        except BaseException:  # cancelled, by `close` or with who asked
+            self._settle(trial, None)
+            raise
+        self._worked(trial, began)
+        return got
+
+    def _worked(self, trial: Trial, began: float) -> None:
+        now = self._clock()
+        self._metrics.store_seconds.labels(trial.operation).observe(now - began)
+        # Only a probe is judged here: for all others somebody waited, and knows.
+        is_probe = trial.how is Pass.PROBE and trial.allowed_s is not None
+        is_too_late = is_probe and now - began > (trial.allowed_s or 0.0)
+        is_late = is_too_late or (trial.is_late and not is_probe)
+        self.count(trial.operation, "late" if is_late else "ok")
+        if is_too_late:
+            self._failed_at = now
+        self._settle(trial, has_failed=is_too_late)
+        # Not at the first success: one that fails now and then would fill the log.
+        if not self.is_degraded or now - self._failed_at < PAUSE_S:
+            return
+        # While one kind of operation is left alone, that the other works is no news; but where
+        # nobody asks for anything, a sign of life is all that there will be.
+        breakers = self.breakers.values()
+        is_check = trial.operation == "check"
+        if all(one.is_due if is_check else one.is_closed for one in breakers):
+            self.is_degraded = False
+            self._log.info("store_recovered", operation=trial.operation)
+            self._metrics.store_up.set(1)
+
+    def _failed(self, trial: Trial, began: float, error: Exception) -> None:
+        now = self._clock()
+        self._metrics.store_seconds.labels(trial.operation).observe(now - began)
+        self.count(trial.operation, "timeout" if isinstance(error, TimeoutError) else "error")
+        if trial.operation != "check":
+            self._failed_at = now
+        is_local = isinstance(error, StoreError) and error.is_local
+        self._settle(trial, None if is_local else True)
+        # A bug's own words may hold anything; a store's never hold a key or a password.
+        reason = str(error) if isinstance(error, StoreError) else type(error).__name__
+        self._degrade(trial.operation, reason)
+
+    def miss(self, trial: Trial, *, is_whole: bool) -> None:
+        """Take it that a recall did not come within an exchange's budget."""
+        if trial.is_settled:
+            return
+        # What is late after half of it was used for something else says little of the store; and
+        # all that waited at the same time were late for the same reason, which may be our own.
+        if not is_whole or trial.began < self._missed_at:
+            self._settle(trial, None)
+            return
+        self._failed_at = self._missed_at = self._clock()
+        if self._settle(trial, has_failed=True):
+            self._degrade(trial.operation, "late")
+
+    def _settle(self, trial: Trial, has_failed: bool | None) -> bool:  # noqa: FBT001
+        """Tell the breaker, once; None: it says nothing of the store. True: this opened it."""
+        breaker = self.breakers.get(trial.operation)
+        if breaker is None or trial.is_settled:
+            return False
+        trial.is_settled = True
+        if has_failed is None:
+            breaker.drop(trial.how)
+            return False
+        return breaker.settle(trial.how, has_failed=has_failed)
+
+    def _degrade(self, operation: str, reason: str) -> None:
+        if not self.is_degraded:
+            self.is_degraded = True
+            self._log.warning("store_failed", operation=operation, reason=reason)
+            self._metrics.store_up.set(0)
+
+    def count(self, operation: str, outcome: str) -> None:
+        """Count one operation that ended, or was not tried."""
+        self._metrics.store_operations.labels(operation, outcome).inc()

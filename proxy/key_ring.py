@@ -1,0 +1,56 @@
+"""
+The keys that what is kept is encrypted with, as an operator writes them.
+
+`id:key` by comma, each key 32 bytes in base64. No message quotes a key.
+"""
+
+import base64
+import binascii
+import re
+from typing import Final, NamedTuple
+
+__all__ = ["Key", "parse_keys"]
+
+KEY_BYTES: Final = 32
+
+
+class Key(NamedTuple):
+    """One key, and the short name that tells it from the others."""
+
+    id: str
+    secret: bytes
+
+    def __repr__(self) -> str:
+        """Show which, and nothing else: keys get into tracebacks."""
+        return f"Key({self.id!r})"
+
+
+def parse_keys(written: str) -> tuple[Key, ...]:
+    """
+    Read the keys, the one to encrypt with first; () for nothing written.
+
+    Raises:
+        ValueError: It cannot be read, or one id names two keys.
+    """
+    keys = tuple(
+        _key(number, text.strip()) for number, text in enumerate(written.split(","), 1) if written
+    )
+    if len({key.id for key in keys}) < len(keys):
+        raise ValueError("two keys have the same id; give each its own, as 2026-01")
+    return keys
+
+
+def _key(number: int, written: str) -> Key:
+    way_out = "use id:key, the key from `openssl rand -base64 32`"
+    name, colon, encoded = written.partition(":")
+    # Without the colon it may all be the key: nothing of it is shown.
+    if not colon or not re.fullmatch(r"[A-Za-z0-9_.-]{1,32}", name):
+        raise ValueError(f"key {number} has no id of letters, digits, _ . -; {way_out}")
+    try:
+        plain = encoded.rstrip("=").replace("-", "+").replace("_", "/")
+        secret = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(f"key {number} is not base64; {way_out}") from None
+    if len(secret) != KEY_BYTES:
+        raise ValueError(f"key {number} has {len(secret)} bytes, not {KEY_BYTES}; {way_out}")
+    return Key(name, secret)

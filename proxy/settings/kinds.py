@@ -1,0 +1,85 @@
+"""The kinds of value that settings have, each refused with a reason and a way out."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from proxy import addresses
+from proxy.core.heal.repair import Repair
+from proxy.core.scope import read_parts
+from proxy.key_ring import parse_keys
+
+__all__ = [
+    "MIB",
+    "Count",
+    "EncryptionKeys",
+    "File",
+    "Limit",
+    "Listen",
+    "Prefix",
+    "RepairNames",
+    "ScopeFrom",
+    "Seconds",
+    "Secret",
+    "StoreUrl",
+    "UpstreamProxy",
+    "UpstreamUrl",
+]
+
+MIB: Final = 1024 * 1024
+
+
+def _utf8(secret: SecretStr) -> SecretStr:
+    try:
+        secret.get_secret_value().encode()
+    except UnicodeEncodeError:
+        raise ValueError("not UTF-8 text; use letters and digits") from None
+    return secret
+
+
+def _keys(secret: SecretStr) -> SecretStr:
+    parse_keys(secret.get_secret_value())
+    return secret
+
+
+def _repairs(written: str) -> str:
+    """Take names of repairs by comma, or none of them."""
+    names = [name.strip() for name in written.split(",")]
+    known = [repair.value for repair in Repair]
+    if names not in (["none"], [""]) and not set(names) <= set(known):
+        raise ValueError(f"name some of {','.join(known)}, or none")
+    return ",".join(names)
+
+
+def _scope_from(written: str) -> str:
+    """Take what tells tenants apart."""
+    read_parts(written)
+    return written
+
+
+def _file(path: str) -> str:
+    """Take the path of a file that can be read, or none."""
+    if path:
+        try:
+            with Path(path).open("rb"):
+                pass
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "not a path"
+            raise ValueError(f"cannot be read: {reason}; name a file, or leave it empty") from None
+    return path
+
+
+UpstreamUrl = Annotated[str, AfterValidator(addresses.upstream_url)]
+UpstreamProxy = Annotated[str, AfterValidator(addresses.upstream_proxy)]
+StoreUrl = Annotated[str, AfterValidator(addresses.store_url)]
+Listen = Annotated[str, AfterValidator(addresses.listen)]
+RepairNames = Annotated[str, AfterValidator(_repairs)]
+Prefix = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
+ScopeFrom = Annotated[str, AfterValidator(_scope_from)]
+File = Annotated[str, AfterValidator(_file)]
+Secret = Annotated[SecretStr, AfterValidator(_utf8)]
+EncryptionKeys = Annotated[SecretStr, AfterValidator(_keys)]
+Count = Annotated[int, Field(ge=1)]
+Limit = Annotated[int, Field(ge=0)]  # 0: none
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -1,0 +1,178 @@
+"""A request's body as it comes: bounded, and whole where it is to be read."""
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+
+from aiohttp import web
+
+from proxy.web.connection import Stalled, Unreadable
+from proxy.web.errors import Fault, ProxyError
+from proxy.web.refusals import body_stalled, body_too_large
+
+__all__ = ["Incoming", "Room", "Share"]
+
+
+class Room:
+    """How many bytes of requests may still be held, of all exchanges together."""
+
+    def __init__(self, most: int) -> None:
+        """Begin with all of it."""
+        self._left = most
+
+    def take(self, size: int) -> bool:
+        """Take so much, if there is as much."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+    def take_most(self, size: int) -> int:
+        """Take so much, or all that there is; return how much that was."""
+        taken = min(size, self._left)
+        self._left -= taken
+        return taken
+
+    def give(self, size: int) -> None:
+        """Give so much back."""
+        self._left += size
+
+
+class Share:
+    """How much of the room one holder has, whose need changes."""
+
+    def __init__(self, room: Room) -> None:
+        """Begin with nothing."""
+        self._room = room
+        self._held = 0
+
+    def hold(self, size: int) -> bool:
+        """Have so much, if there is as much; else, what there was before."""
+        if size > self._held and not self._room.take(size - self._held):
+            return False
+        self._room.give(max(0, self._held - size))
+        self._held = size
+        return True
+
+
+class Incoming:
+    """
+    One request's body.
+
+    Attributes:
+        fault: What was wrong with it, once that is known.
+        on_fault: Called then; whoever reads a streamed body is not who answers for it.
+        why: Why it is not held whole, one of `metrics.ASKED`; "" if nothing is known against it.
+    """
+
+    def __init__(self, request: web.BaseRequest, most: int, patience_s: float, room: Room) -> None:
+        """
+        Read nothing yet.
+
+        Args:
+            request: Whose.
+            most: Bytes that it may have; 0 for any number.
+            patience_s: How long a client may be silent amid it, as the connection has it.
+            room: Where what is held is taken from.
+        """
+        self._request = request
+        self._most = most
+        self._patience_s = patience_s
+        self._room = room
+        self._held = 0
+        self._read = 0
+        self._pieces: deque[bytes] = deque()
+        self.fault: Fault | None = None
+        self.on_fault: Callable[[], None] | None = None
+        self.why = ""
+
+    def check(self) -> None:
+        """
+        Look at the length that the request gives, before anything is done about it.
+
+        Raises:
+            ProxyError: That is too much.
+        """
+        size = self._request.content_length or 0
+        if self._most and size > self._most:
+            raise self._failing(body_too_large(size, self._most))
+
+    def hold(self, size: int) -> bool:
+        """Count so many bytes as held, if there is room."""
+        if not self._room.take(size):
+            return False
+        self._held += size
+        return True
+
+    def hold_most(self, size: int) -> int:
+        """Count so many bytes as held, or as many as there is room for; return how many."""
+        held = self._room.take_most(size)
+        self._held += held
+        return held
+
+    def let_go(self, size: int | None = None) -> None:
+        """Count so many bytes, or all of them, as held no more."""
+        size = self._held if size is None else size
+        self._held -= size
+        self._room.give(size)
+
+    async def whole(self, most: int) -> bytes | None:
+        """
+        Read all of it, if it has no more bytes than `most` and there is room for them.
+
+        Returns:
+            None when it is not held whole, and `why` says so; `rest` begins with what was read.
+
+        Raises:
+            ProxyError: It is too large for anything, or no HTTP, or the client fell silent.
+        """
+        if (self._request.content_length or 0) > most:
+            self.why = "too_large"
+            return None
+        while chunk := await self._next():
+            self._pieces.append(chunk)
+            # Room is taken for what has come: announced is quickly, and by anybody.
+            if not self._may_hold(len(chunk), most):
+                return None
+        body = b"".join(self._pieces)
+        self._pieces.clear()
+        return body
+
+    async def rest(self) -> AsyncIterator[bytes]:
+        """
+        Pass it on piece by piece, beginning with what was read of it already.
+
+        Raises:
+            ProxyError: It is too large, or no HTTP, or the client fell silent; `fault` keeps what
+                it says.
+        """
+        while self._pieces:
+            size = len(self._pieces[0])
+            yield self._pieces.popleft()
+            self.let_go(min(size, self._held))  # of the last one, nothing was held
+        while chunk := await self._next():
+            yield chunk
+
+    def _may_hold(self, more: int, most: int) -> bool:
+        if self._read > most:
+            self.why = "too_large"
+        elif not self.hold(more):
+            self.why = "busy"
+        return not self.why
+
+    async def _next(self) -> bytes:
+        try:
+            chunk = await self._request.content.readany()
+        except Stalled:
+            raise self._failing(body_stalled(self._patience_s)) from None
+        except Unreadable as error:
+            raise self._failing(error.fault) from None
+        self._read += len(chunk)
+        if self._most and self._read > self._most:
+            raise self._failing(body_too_large(self._read, self._most))
+        return chunk
+
+    def _failing(self, fault: Fault) -> ProxyError:
+        self.fault = fault
+        if self.on_fault is not None:
+            self.on_fault()
+        return ProxyError(fault)

@@ -1,0 +1,174 @@
+"""The composition root: each part of a proxy, made from the settings that are its own."""
+
+import ssl
+import time
+
+from proxy.adapters.codec import Plain, Sealed
+from proxy.adapters.egress import egress
+from proxy.adapters.guarded_store import GuardedStore
+from proxy.adapters.logs import Log
+from proxy.adapters.memory_store import MemoryStore
+from proxy.adapters.metrics import Metrics
+from proxy.adapters.patience import Patience
+from proxy.adapters.recent_store import RecentStore
+from proxy.adapters.redis_clients import Credentials, connect
+from proxy.adapters.redis_store import RedisStore
+from proxy.adapters.safe_store import SafeStore
+from proxy.adapters.sockets import raise_file_limit
+from proxy.adapters.sqlite_store import SqliteStore
+from proxy.adapters.store import Bounds, Store
+from proxy.adapters.upstream import Upstream
+from proxy.core.heal.repair import Repair
+from proxy.core.inject import Anchors
+from proxy.core.profiles import Profile, profile_of
+from proxy.core.scope import Scoping, read_parts
+from proxy.key_ring import parse_keys
+from proxy.settings import Settings
+from proxy.store_urls import read_store_url
+from proxy.web.connection import ConnectionLimits
+from proxy.web.exchange import Limits
+from proxy.web.replay import Replay, ReplaySettings
+from proxy.web.tls import Certificate
+
+__all__ = [
+    "bare_store",
+    "connection_limits",
+    "guarded_store",
+    "limits",
+    "profile",
+    "replay",
+    "scoping",
+    "tls",
+    "upstream",
+]
+
+REDIS_MAX_CONNECTIONS = 64
+# Files besides connections: the store's, those of people who look, and who is turned away.
+OTHER_FILES = 192
+
+
+def profile(settings: Settings) -> Profile:
+    """Return what is known of the upstream's API."""
+    return profile_of(settings.upstream_profile, settings.upstream_url)
+
+
+def upstream(settings: Settings) -> Upstream:
+    """
+    Return the connections to the upstream; needs a running loop.
+
+    Raises:
+        OSError: The file with its authorities is no good, or the environment's proxy.
+    """
+    patience = Patience(
+        settings.connect_timeout_s, settings.first_byte_timeout_s, settings.read_timeout_s
+    )
+    way = egress(settings.upstream_url, settings.upstream_ca_file, settings.upstream_proxy)
+    return Upstream(patience, way)
+
+
+def limits(settings: Settings) -> Limits:
+    """Return the bounds on exchanges."""
+    return Limits(
+        inspect_max_bytes=settings.inspect_max_bytes,
+        inspect_total_max_bytes=settings.inspect_total_max_bytes,
+        decoded_max_bytes=settings.decoded_max_bytes,
+        capture_max_bytes=settings.capture_max_bytes,
+        body_max_bytes=settings.body_max_bytes,
+        max_exchanges=settings.max_exchanges,
+        tenant_max_exchanges=settings.tenant_max_exchanges,
+        tenant_of=scoping(settings).of,
+        client_timeout_s=settings.client_timeout_s,
+        total_timeout_s=settings.total_timeout_s,
+    )
+
+
+def connection_limits(settings: Settings, log: Log) -> ConnectionLimits:
+    """Return the bounds on clients' connections, as far as there are files for so many."""
+    most = settings.max_connections
+    files = raise_file_limit()
+    if files is not None and most > (fits := (files - min(OTHER_FILES, files // 4)) // 2):
+        hint = f"{files} open files are allowed, and each connection takes two; raise ulimit -n"
+        log.warning("max_connections_lowered", max_connections=fits, wanted=most, hint=hint)
+        most = fits
+    return ConnectionLimits(
+        max_connections=most,
+        head_max_bytes=settings.head_max_bytes,
+        idle_timeout_s=settings.idle_timeout_s,
+        client_timeout_s=settings.client_timeout_s,
+    )
+
+
+def tls(settings: Settings, log: Log) -> ssl.SSLContext | None:
+    """
+    Return what clients are served TLS with; None: they are not.
+
+    Raises:
+        OSError: The two files cannot be read, or do not fit.
+    """
+    if not settings.tls_cert_file:
+        return None
+    return Certificate(settings.tls_cert_file, settings.tls_key_file, log).context
+
+
+def scoping(settings: Settings) -> Scoping:
+    """Return what tells tenants apart."""
+    secret = settings.scope_secret.get_secret_value()
+    return Scoping(settings.upstream_url, secret, read_parts(settings.scope_from))
+
+
+def replay(settings: Settings, store: SafeStore) -> Replay:
+    """Return what gives reasoning back."""
+    plain = ReplaySettings(
+        scoping=scoping(settings),
+        is_shadow=settings.mode == "shadow",
+        anchors=Anchors(settings.anchors),
+        profile=profile(settings),
+        include=settings.include,
+        heals=settings.heal == "on",
+        repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
+        frame_max_bytes=settings.capture_max_bytes,
+        store_budget_s=settings.store_budget_ms / 1000,
+    )
+    return Replay(plain, store, time.monotonic, lambda: time.time_ns() // 1_000_000)
+
+
+def guarded_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:
+    """Return the store that the settings name, unable to do harm; connects on first use."""
+    guarded = GuardedStore(
+        bare_store(settings), settings.store_timeout_ms / 1000, metrics, log, time.monotonic
+    )
+    if isinstance(guarded.inner, MemoryStore) or not settings.recent_max_bytes:
+        return guarded
+    near = Bounds(
+        # Half: so that what is answered near is asked of the store before that forgets it.
+        max(1, min(settings.recent_ttl_s, settings.ttl_s // 2)),
+        settings.conversation_max_turns,
+        settings.conversation_max_bytes,
+    )
+    return RecentStore(guarded, near, settings.recent_max_bytes, metrics, time.monotonic)
+
+
+def bare_store(settings: Settings) -> Store:
+    """Return the store that the settings name; it may raise, and connects on first use."""
+    bounds = Bounds(
+        settings.ttl_s, settings.conversation_max_turns, settings.conversation_max_bytes
+    )
+    keys = parse_keys(settings.encryption_keys.get_secret_value())
+    codec = Sealed(keys) if keys else Plain()
+    timeout_s = settings.store_timeout_ms / 1000
+    url = read_store_url(settings.store_url)
+    match url.kind:
+        case "memory":
+            return MemoryStore(bounds, settings.memory_max_bytes, time.monotonic, codec)
+        case "sqlite":
+            return SqliteStore(
+                url.path, bounds, settings.sqlite_max_bytes, timeout_s, time.time, codec=codec
+            )
+        case _:
+            credentials = Credentials(
+                settings.store_username,
+                settings.store_password.get_secret_value(),
+                settings.store_password_file,
+            )
+            link = connect(url, credentials, timeout_s, REDIS_MAX_CONNECTIONS)
+            return RedisStore(link, bounds, settings.store_prefix, codec)

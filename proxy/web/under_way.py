@@ -1,0 +1,72 @@
+"""How many exchanges are under way: of all, and of each tenant."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+
+from aiohttp import web
+
+from proxy.web.account import Account
+from proxy.web.errors import ProxyError
+from proxy.web.exchange import Limits
+from proxy.web.refusals import tenant_busy, too_busy
+
+__all__ = ["UnderWay"]
+
+
+class UnderWay:
+    """
+    Counts exchanges, and lets in no more than there is room for.
+
+    Attributes:
+        count: Of all of them.
+        idle: Set while there are none.
+    """
+
+    def __init__(self, limits: Limits, account: Account) -> None:
+        """Begin with none."""
+        self._limits = limits
+        self._account = account
+        self._tenants: Counter[bytes] = Counter()
+        self.count = 0
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    @contextlib.contextmanager
+    def place(self, request: web.BaseRequest) -> Iterator[None]:
+        """
+        Count an exchange for as long as it is under way.
+
+        Raises:
+            ProxyError: There is no room for it.
+        """
+        limits = self._limits
+        if self.count >= limits.max_exchanges:
+            raise ProxyError(too_busy(limits.max_exchanges))
+        tenant = self._tenant(request) if limits.tenant_max_exchanges else None
+        if tenant is not None:
+            if self._tenants[tenant] >= limits.tenant_max_exchanges:
+                raise ProxyError(tenant_busy(limits.tenant_max_exchanges))
+            self._tenants[tenant] += 1
+        self.count += 1
+        self.idle.clear()
+        self._account.metrics.in_flight.inc()
+        try:
+            yield
+        finally:
+            if tenant is not None:
+                self._tenants[tenant] -= 1
+                if not self._tenants[tenant]:
+                    del self._tenants[tenant]
+            self.count -= 1
+            if not self.count:
+                self.idle.set()
+            self._account.metrics.in_flight.dec()
+
+    def _tenant(self, request: web.BaseRequest) -> bytes | None:
+        try:
+            return self._limits.tenant_of(request.headers)
+        except Exception as error:  # noqa: BLE001 (fail open: a bug of ours is no limit of theirs)
+            self._account.log.warning("tenant_failed", reason=type(error).__name__)
+            return None

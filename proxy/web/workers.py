@@ -1,0 +1,299 @@
+"""
+Several processes watched over by one: started, told, counted, and started again when they die.
+
+Parent and worker have a socket between them. Each line on it is one JSON object:
+
+    parent -> worker    {"drain": seconds of grace}         finish what runs, and end
+                        {"drop": [scope, conversation]}     deleted: keep no copy of it (hex)
+                        {"probe": number}                   does your loop turn?
+    worker -> parent    {"serving": url}                    it takes requests
+                        {"failed": reason}                  it cannot, and ends
+                        {"alive": number}                   a probe's; what came before is done
+
+When the parent is gone, however it went, the socket says so, and its workers drain.
+"""
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
+from typing import Final
+
+from proxy.adapters.logs import Log
+from proxy.adapters.metrics import WorkerMetrics
+
+__all__ = ["STOPPING", "Workers", "messages", "written"]
+
+STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
+# Between the death of a worker and the next try; doubled each time that one dies young.
+PAUSE_S: Final = 0.5
+PAUSE_MAX_S: Final = 30.0
+# One that has left so many probes in a row without an answer is ended: it would never again serve.
+PROBE_S: Final = 5.0
+PROBES_MAX: Final = 6
+# How long a deletion waits for a worker: one that does not answer by then is about to be ended.
+DROPS_S: Final = 5.0
+
+Message = Mapping[str, object]
+
+
+def written(message: Message) -> bytes:
+    """Spell a message."""
+    return json.dumps(message).encode() + b"\n"
+
+
+async def messages(reader: asyncio.StreamReader) -> AsyncIterator[dict[str, object]]:
+    """Yield what the other side says, until it is gone."""
+    with contextlib.suppress(ConnectionError):
+        async for line in reader:
+            if line.endswith(b"\n"):
+                yield json.loads(line)
+
+
+class _Worker:
+    """
+    One process.
+
+    Attributes:
+        url: Where it serves; "" before it does.
+        failure: Why it cannot, in its own words.
+    """
+
+    def __init__(self, number: int, process: BaseProcess, line: socket.socket) -> None:
+        self.number = number
+        self.pid = process.pid
+        self.url = self.failure = ""
+        self._process = process
+        self._line = line
+        self._writer: asyncio.StreamWriter | None = None
+        self._probes = 0  # asked
+        self._answered = 0
+        self._awaited: dict[int, asyncio.Future[None]] = {}
+
+    async def follow(self, heard: Callable[[], None], probe_s: float) -> int:
+        """Listen to it until it has ended, and end it when it hangs; return its exit code."""
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        reader, self._writer = await asyncio.open_connection(sock=self._line)
+        loop.add_reader(self._process.sentinel, ended.set)
+        probing = asyncio.create_task(self._probe(probe_s))
+        try:
+            async for message in messages(reader):
+                self._hear(message)
+                heard()
+            await ended.wait()
+        finally:
+            loop.remove_reader(self._process.sentinel)
+            probing.cancel()
+            for done in self._awaited.values():
+                done.cancel()  # what it had is gone with it
+            self._writer.close()
+        self._process.join()
+        code = self._process.exitcode
+        self._process.close()
+        return -signal.SIGKILL if code is None else code
+
+    def tell(self, message: Message) -> None:
+        """Say something, if it still listens."""
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(written(message))
+
+    async def drop(self, scope: bytes, conversation: bytes) -> None:
+        """Let it keep no copy of a conversation, and wait until it has none."""
+        self.tell({"drop": [scope.hex(), conversation.hex()]})
+        number = self._ask()
+        done = asyncio.get_running_loop().create_future()
+        self._awaited[number] = done
+        try:
+            await asyncio.wait([done], timeout=DROPS_S)
+        finally:
+            del self._awaited[number]
+
+    def _ask(self) -> int:
+        self._probes += 1
+        self.tell({"probe": self._probes})
+        return self._probes
+
+    def _hear(self, message: Message) -> None:
+        match message:
+            case {"serving": str(url)}:
+                self.url = url
+            case {"failed": str(reason)}:
+                self.failure = reason
+            case {"alive": int(number)}:
+                self._answered = number
+                if number in self._awaited and not self._awaited[number].done():
+                    self._awaited[number].set_result(None)
+
+    async def _probe(self, probe_s: float) -> None:
+        unanswered = 0
+        while unanswered < PROBES_MAX:
+            last = self._ask() if self.url else 0  # before it serves, it may well need its time
+            await asyncio.sleep(probe_s)
+            unanswered = unanswered + 1 if self._answered < last else 0
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+
+
+class Workers:
+    """
+    The processes that serve.
+
+    Attributes:
+        count: How many there shall be.
+        failure: Why they could not be started; "" as long as there is nothing to say.
+        url: Where clients connect.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        process: Callable[[int, socket.socket], BaseProcess],
+        metrics: WorkerMetrics,
+        log: Log,
+        probe_s: float = PROBE_S,
+    ) -> None:
+        """
+        Start nothing yet.
+
+        Args:
+            count: How many.
+            process: Makes one, not yet started, of its number (from 1) and its socket to us.
+            metrics: Counts those that serve, and those that had to be replaced.
+            log: Told of each that ends without having been asked to.
+            probe_s: Between two probes of a worker.
+        """
+        self.count = count
+        self.failure = self.url = ""
+        self._process = process
+        self._metrics = metrics
+        self._log = log
+        self._probe_s = probe_s
+        self._running: dict[int, _Worker] = {}
+        self._drain: Message | None = None
+        self._has_served = False
+        self._changed = asyncio.Event()
+
+    @property
+    def serving(self) -> int:
+        """How many take requests."""
+        return sum(bool(worker.url) for worker in self._running.values())
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether they were told to end."""
+        return self._drain is not None
+
+    async def run(self) -> None:
+        """Keep them running until they have drained, or could not be started."""
+        resource_tracker.ensure_running()  # before signals are held back: it lets them in again
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(1, self.count + 1):
+                    group.create_task(self._keep(number))
+        finally:
+            self.kill()
+
+    async def started(self) -> bool:
+        """Wait until all serve; False when they cannot."""
+        while not (self._has_served or self.failure or self._drain):
+            await self._changed.wait()
+        return self._has_served
+
+    def drain(self, grace_s: float) -> None:
+        """Let all finish what runs, and end."""
+        self._drain = {"drain": grace_s}
+        self._tell(self._drain)
+        self._change()
+
+    async def drop(self, scope: bytes, conversation: bytes) -> None:
+        """Let none keep a copy of a conversation, and wait until none does."""
+        running = list(self._running.values())
+        await asyncio.gather(*(worker.drop(scope, conversation) for worker in running))
+
+    def kill(self) -> None:
+        """End all at once."""
+        for worker in self._running.values():
+            worker.kill()
+
+    def _tell(self, message: Message) -> None:
+        for worker in self._running.values():
+            worker.tell(message)
+
+    async def _keep(self, number: int) -> None:
+        """Have a worker of this number for as long as there shall be one."""
+        pause_s = PAUSE_S
+        while not (self._drain or self.failure):
+            began = time.monotonic()
+            try:
+                await self._live(number)
+            except OSError as error:  # no process or socket is to be had, now
+                self._lost(f"worker {number} cannot be started: {error}", number)
+            if time.monotonic() - began > PAUSE_MAX_S:
+                pause_s = PAUSE_S
+            await self._pause(pause_s)
+            pause_s = min(PAUSE_MAX_S, 2 * pause_s)
+
+    async def _live(self, number: int) -> None:
+        """Start one and see it to its end."""
+        worker = self._running[number] = self._begun(number)
+        code = await worker.follow(self._heard, self._probe_s)
+        del self._running[number]
+        self._metrics.forget_gauges(number)
+        if code or not self._drain:
+            reason = worker.failure or f"worker {number} ended with exit code {code}"
+            self._lost(reason, number, pid=worker.pid, exit_code=code)
+        self._change()
+
+    def _lost(self, reason: str, number: int, **more: int | None) -> None:
+        """Say that one is gone that should be there; at the start, none of them stays."""
+        if not (self._has_served or self._drain):
+            self.failure = self.failure or reason
+            self.kill()
+            self._change()
+            return
+        self._log.warning("worker_ended", number=number, reason=reason, **more)
+        if not self._drain:
+            self._metrics.restarts.inc()
+
+    def _begun(self, number: int) -> _Worker:
+        """Start one; until it has seen to signals itself, they wait."""
+        ours, theirs = socket.socketpair()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+        try:
+            process = self._process(number, theirs)
+            process.start()
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            theirs.close()
+        return _Worker(number, process, ours)
+
+    def _heard(self) -> None:
+        if self.serving == self.count and not self._has_served:
+            self._has_served = True
+            self.url = next(iter(self._running.values())).url
+        if self._drain:
+            self._tell(self._drain)  # one that was just being started has not heard it yet
+        self._change()
+
+    async def _pause(self, pause_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                while not (self._drain or self.failure):
+                    await self._changed.wait()
+
+    def _change(self) -> None:
+        self._metrics.serving.set(self.serving)
+        self._changed.set()
+        self._changed = asyncio.Event()

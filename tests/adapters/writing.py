@@ -1,0 +1,46 @@
+"""
+A process that keeps turns in a file for as long as it is let, and says which it has kept.
+
+    python writing.py <path> <name> <how many>
+"""
+
+import asyncio
+import sys
+import time
+
+from proxy.adapters.sqlite_store import SqliteStore
+from proxy.adapters.store import Bounds
+from proxy.core.turns import Turn
+from tests.adapters.turns import SCOPE, bytes_of, key, turn
+
+__all__ = ["BOUNDS", "key_of", "opened", "turn_of"]
+
+BOUNDS = Bounds(ttl_s=86_400, max_turns=1000, max_bytes=1 << 24)
+
+
+def opened(path: str) -> SqliteStore:
+    """Open the file, in no hurry."""
+    return SqliteStore(path, BOUNDS, 1 << 30, 60.0, time.time)
+
+
+def turn_of(name: str, number: int) -> Turn:
+    """Return what is kept: ten turns a conversation, of different sizes."""
+    return turn(f"{name} {number}", f"{name} {number // 10}", number, size=number % 7 * 3000)
+
+
+def key_of(name: str, number: int) -> bytes:
+    """Return what it is found by."""
+    return key(f"{name} {number}")
+
+
+async def write(path: str, name: str, count: int) -> None:
+    """Keep turns, and print the number of each when it is kept."""
+    store = opened(path)
+    for number in range(count):
+        await store.save(SCOPE, turn_of(name, number), [key_of(name, number), bytes_of(name)])
+        print(number, flush=True)  # noqa: T201 - this is how it tells
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(write(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,94 @@
+"""A Cluster that is rearranged, or loses a node, under a proxy at work."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.suffering import PATIENT_MS, suffering
+from tests.redis_groups import redis_cluster
+from tests.redis_server import RedisServer
+
+FAILS_OVER_S = 60.0
+LEAST_SLOTS = 5
+HURTS: dict[str, tuple[Callable[[RedisServer], None], Callable[[RedisServer], None]]] = {
+    "killed": (RedisServer.kill, RedisServer.start),
+    "hangs": (RedisServer.pause, RedisServer.resume),
+}
+
+
+def used_slots(node: RedisServer) -> set[int]:
+    """Those in which a node keeps anything."""
+    return {node.do("CLUSTER", "KEYSLOT", name) for name in node.do("KEYS", "*")}
+
+
+async def test_what_a_node_has_moves_amid_traffic() -> None:
+    """Before, amid and after: every request is given back all that it dropped."""
+    with redis_cluster() as cluster:
+        async with suffering(cluster.url, store_budget_ms=PATIENT_MS) as one:
+
+            async def nothing_is_missed() -> None:
+                lines = await one.converse()
+                assert [line["healed"] for line in lines if line["healed"]] == []
+                await one.resumes(at_once=True)
+
+            # To one node alone: where several take slots from each other at once, a Cluster may
+            # come to disagree with itself, and loses keys by that.
+            source, to, _ = cluster.masters
+            slots = used_slots(source)
+            assert len(slots) > LEAST_SLOTS
+            for slot in slots:
+                cluster.begin_move(slot, to)
+            await nothing_is_missed()
+            assert sum(map(cluster.carry, slots)) >= len(slots)
+            await nothing_is_missed()
+            for slot in slots:
+                cluster.end_move(slot)
+            await nothing_is_missed()
+            assert one.operations("recall")["error"] == one.operations("save")["error"] == 0
+            one.assert_told(has_failed=False)
+
+
+@pytest.mark.parametrize(("hurts", "returns"), HURTS.values(), ids=HURTS)
+async def test_a_replica_takes_the_place_of_a_lost_node(
+    hurts: Callable[[RedisServer], None], returns: Callable[[RedisServer], None]
+) -> None:
+    """It is found by itself; the old one may come back as a replica."""
+    with redis_cluster(replicas=1) as cluster:
+        async with suffering(cluster.url) as one:
+            lost, heir = cluster.masters[0], cluster.replicas[0][0]
+            one.assert_quick(await one.converse(amid=lambda: hurts(lost)))
+            deadline = time.monotonic() + FAILS_OVER_S
+            while heir.told("replication")["role"] != "master":
+                assert time.monotonic() < deadline
+                one.assert_quick(await one.converse())
+            await one.resumes()
+
+            returns(lost)
+            one.assert_quick(await one.converse())
+            await one.resumes()
+            await one.recovers()
+            one.assert_told(has_failed=True)
+            await one.remembers()
+
+
+@pytest.mark.parametrize(("hurts", "returns"), HURTS.values(), ids=HURTS)
+async def test_a_lost_node_that_nobody_replaces_is_waited_for(
+    hurts: Callable[[RedisServer], None], returns: Callable[[RedisServer], None]
+) -> None:
+    """The Cluster is down until it is back; requests go on."""
+    with redis_cluster() as cluster:
+        async with suffering(cluster.url) as one:
+            lost = cluster.masters[0]
+            one.assert_quick(await one.converse(amid=lambda: hurts(lost)))
+            deadline = time.monotonic() + FAILS_OVER_S
+            while cluster.masters[1].told("CLUSTER INFO")["cluster_state"] == "ok":
+                assert time.monotonic() < deadline
+                one.assert_quick(await one.converse())
+            one.assert_quick(await one.converse())
+            assert one.counted("store_up") == 0
+
+            returns(lost)
+            await one.resumes()
+            await one.recovers()
+            one.assert_told(has_failed=True)

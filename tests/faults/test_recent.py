@@ -1,0 +1,63 @@
+"""With what a proxy has just served kept near it, conversations go on while the store is away."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from proxy.settings import Settings
+from proxy.web.app import running
+from tests.faults.standalone import Store, standalone
+from tests.faults.suffering import PATIENT_MS, RESUMES_S, WHOLE, Suffering, suffering
+
+NEAR_BYTES = 1 << 25
+
+# What is done to the store, how it ends, and whether it has then what it had before.
+AWAY: dict[str, tuple[Callable[[Store], None], Callable[[Store], None]]] = {
+    "killed": (lambda store: store.server.kill(), lambda store: store.server.start()),
+    "hangs": (lambda store: store.server.pause(), lambda store: store.server.resume()),
+    "password is another": (
+        lambda store: store.does("ACL SETUSER app resetpass >new", "CLIENT KILL TYPE normal"),
+        lambda store: store.does("ACL SETUSER app resetpass >old"),
+    ),
+    "out of memory": (
+        lambda store: store.does("CONFIG SET maxmemory 1"),
+        lambda store: store.does("CONFIG SET maxmemory 0"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("hurts", "mends"), AWAY.values(), ids=AWAY)
+async def test_conversations_go_on_and_are_kept_afterwards(
+    hurts: Callable[[Store], None], mends: Callable[[Store], None]
+) -> None:
+    """Nothing is missed meanwhile; later another replica finds what was said meanwhile, too."""
+    async with (
+        standalone(keeps=True) as store,
+        suffering(store.url, recent_max_bytes=NEAR_BYTES) as one,
+    ):
+        hurts(store)
+        for _ in range(2):
+            lines = await one.converse()
+            one.assert_quick(lines)
+            assert [line["healed"] for line in lines if line["healed"]] == []
+            await one.resumes(at_once=True)
+
+        mends(store)
+        await one.recovers()
+        one.assert_told(has_failed=None)  # what hangs for a moment only has not failed
+        await one.converse(fresh=0)
+        patient = one.app.settings.model_copy(update={"store_budget_ms": PATIENT_MS})
+        async with asyncio.timeout(RESUMES_S):
+            while not await is_whole_elsewhere(one, patient):
+                pass  # it is saved behind the answers
+
+
+async def is_whole_elsewhere(one: Suffering, settings: Settings) -> bool:
+    """Tell whether a replica that knows nothing yet gives the old agent back all it drops."""
+    async with running(settings) as other:
+        one.old.say("And what was all that?")
+        await one.old.step(f"{other.url}/v1")
+    last = one.old.steps[-1]
+    dropped = sum(item.get("type") == "reasoning" for item in last.whole)
+    return dropped > WHOLE[-1] and last.mark == f"injected={dropped}"

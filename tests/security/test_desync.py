@@ -1,0 +1,128 @@
+"""
+Whatever bytes upstream answers with: the next exchange gets the answer to its own request.
+
+Clients share upstream's connections. What is left on one of them, or comes when nobody has asked,
+must not be there for whoever is next.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from itertools import chain, repeat
+
+import pytest
+
+from proxy.settings import Settings
+from proxy.web.app import App, running
+from tests.web.line import Broken, line_to, request
+from tests.web.wire import chunk, head, whole
+
+LEFT = whole(b"SMUGGLED", "Content-Type: text/plain")
+OWN = whole(b"own", "Content-Type: text/plain")
+PLAIN = "Content-Type: text/plain"
+CHUNKED = "Transfer-Encoding: chunked"
+ABC = chunk(b"abc") + b"0\r\n\r\n"
+LATER_S = 0.02
+SOON_S = 5.0
+
+# Answers with something behind them, or whose end readers disagree on.
+ANSWERS = {
+    "length-and-coding": head(PLAIN, "Content-Length: 3", CHUNKED) + ABC,
+    "coding-and-length": head(PLAIN, CHUNKED, "Content-Length: 5") + b"0\r\n\r\n",
+    "more-behind-a-length": whole(b"abc", PLAIN),
+    "more-behind-chunks": head(PLAIN, CHUNKED) + ABC,
+    "more-behind-trailers": head(PLAIN, CHUNKED) + ABC[:-2] + b"X-T: 1\r\n\r\n",
+    "more-behind-204": head(status="204 No Content"),
+    "more-behind-304": head(status="304 Not Modified"),
+    "body-of-204": head("Content-Length: 5", status="204 No Content") + b"abcde",
+    "two-lengths": head(PLAIN, "Content-Length: 3", "Content-Length: 5") + b"abc",
+    "length-minus": head(PLAIN, "Content-Length: -3") + b"abc",
+    "length-plus": head(PLAIN, "Content-Length: +3") + b"abc",
+    "xchunked": head(PLAIN, "Transfer-Encoding: xchunked") + ABC,
+    "chunked-not-last": head(PLAIN, "Transfer-Encoding: chunked, identity") + ABC,
+    "coding-space-colon": head(PLAIN, "Transfer-Encoding : chunked", "Content-Length: 3") + ABC,
+    "chunk-bare-lf": head(PLAIN, CHUNKED) + b"3\nabc\n0\n\n",
+    "chunk-without-size": head(PLAIN, CHUNKED) + b"zz\r\nabc\r\n0\r\n\r\n",
+    "chunk-too-long": head(PLAIN, CHUNKED) + b"3\r\nabcdef\r\n0\r\n\r\n",
+    "an-answer-for-a-trailer": head(PLAIN, CHUNKED) + ABC[:-2],
+    "bare-lf-in-head": head(PLAIN, "A: b", "Content-Length: 3").replace(b"\r\n", b"\n") + b"abc",
+    "many-interim-answers": b"HTTP/1.1 100 Continue\r\n\r\n" * 3 + whole(b"abc", PLAIN),
+    "chunks-in-1.0": head(PLAIN, CHUNKED, "Connection: keep-alive").replace(b"/1.1", b"/1.0") + ABC,
+    "101-unasked": head("Connection: upgrade", "Upgrade: x", status="101 Switching Protocols"),
+    "nothing": b"",
+}
+
+
+@contextlib.asynccontextmanager
+async def behind(first: bytes, late: bytes) -> AsyncIterator[tuple[App, asyncio.Event]]:
+    """
+    Run a proxy before an upstream that misbehaves on the first request alone.
+
+    Returns:
+        The proxy, and what is set once upstream has said all that it has to say to that.
+    """
+    said = asyncio.Event()
+    answers: Iterator[tuple[bytes, bytes]] = chain([(first, late)], repeat((OWN, b"")))
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(2)
+                answer, behind = next(answers)
+                writer.write(answer)
+                await writer.drain()
+                if behind:
+                    await asyncio.sleep(LATER_S)
+                    writer.write(behind)
+                said.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    given = Settings(
+        upstream_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1",
+        listen="127.0.0.1:0",
+        admin_listen="127.0.0.1:0",
+        log_level="error",
+    )
+    try:
+        async with running(given) as app:
+            yield app, said
+    finally:
+        server.close()
+        for writer in writers:
+            writer.close()
+
+
+async def ask(app: App, key: str, patience_s: float) -> bytes:
+    """Return the body of an answer, as much as comes of it."""
+    data = request("POST", "/v1/responses", f"Authorization: Bearer {key}", body=b"{}")
+    async with line_to(app.url) as line:
+        with contextlib.suppress(Broken, TimeoutError):
+            async with asyncio.timeout(patience_s):
+                return (await line.ask(data)).body
+    return b""
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["at-once", "later"])
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+async def test_what_is_left_of_an_answer_is_nobodys(answer: bytes, *, is_late: bool) -> None:
+    """Behind it in one piece, or on a connection that is idle again: another gets his own."""
+    first, late = (answer, LEFT) if is_late else (answer + LEFT, b"")
+    async with behind(first, late) as (app, said):
+        await ask(app, "sk-a", 5 * LATER_S)
+        await asyncio.wait_for(said.wait(), SOON_S)
+        await asyncio.sleep(LATER_S)  # by then the proxy has read it, too: it is on this loop
+        assert await ask(app, "sk-b", SOON_S) == b"own"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["x-a: b\rSet-Cookie: c=d", "x-a: b\0c", "Content-Type: a\r\rX: b", "x-a: b\x01"],
+    ids=["cr", "nul", "two-crs", "control"],
+)
+async def test_a_header_of_upstreams_is_one_header(line: str) -> None:
+    """What some readers take for two of them does not reach the client."""
+    async with behind(head(line, "Content-Length: 3") + b"abc", b"") as (app, _):
+        assert await ask(app, "sk-a", SOON_S) != b"abc"

@@ -1,0 +1,124 @@
+"""A header is one header, and a client cannot use `Connection` to say who it is to us alone."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from multidict import CIMultiDict
+
+from proxy.core.headers import for_upstream
+from proxy.core.scope import Scoping, read_parts
+from proxy.settings import Settings
+from proxy.web.app import running
+from tests.security.strict import recording
+from tests.security.tenants import bearer
+from tests.security.test_smuggling import get, tell
+from tests.web.line import request
+from tests.web.wire import ASK, CALL, RS, as_json, response, whole
+from tests.web.world import MODEL, world
+
+KEY = "Authorization: Bearer sk-a"
+BLOB = RS["encrypted_content"].encode()
+URL = "https://api.test/v1"
+
+# Line ends of other times and places; the last one's low byte is a line feed.
+ODD_VALUES = ["a\x85X-Evil: b", "a\u2028X-Evil: b", "a\u0a0aX-Evil: b", "a\u010aX-Evil: b", "\xa0"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
+@pytest.mark.parametrize("value", ODD_VALUES)
+async def test_no_value_becomes_two_headers(value: str, encoding: str) -> None:
+    """Not by any character that some reader takes for the end of a line."""
+    async with recording() as upstream:
+        given = Settings(
+            upstream_url=upstream.url, listen="127.0.0.1:0", admin_listen="127.0.0.1:0"
+        )
+        async with running(given) as app:
+            await tell(app, get(b"X-Odd: " + value.encode(encoding), b"X-Last: 1"))
+        assert upstream.requests or encoding != "utf-8"
+        for one in upstream.requests:
+            assert {name for name, _ in one.fields} <= {b"host", b"x-odd", b"x-last"}
+            assert not one.values(b"x-evil")
+
+
+NAMED = [
+    "authorization",
+    "Authorization, content-length, host",
+    "close, AUTHORIZATION",
+    "x-reasoning-replay-conversation,authorization",
+]
+
+
+@pytest.mark.parametrize("named", NAMED)
+async def test_a_credential_that_is_not_sent_on_does_not_count(named: str) -> None:
+    """`Connection` may name it, and it ends here: then upstream knows nobody, and neither do we."""
+    async with world(store_budget_ms=5000) as w:
+        w.upstream.answers(whole(as_json(response(RS, CALL))), whole(b"{}"))
+        await w.turn(ASK)
+        body = as_json({"model": MODEL, "input": [ASK, CALL], "store": False})
+        got = await w.ask(request("POST", "/v1/responses", KEY, f"Connection: {named}", body=body))
+        assert got.mark == "injected=0, asked=no_scope"
+        received = w.upstream.received[-1]
+        assert received.values("authorization") == []
+        assert received.body == body
+        assert received.values("content-length") == [str(len(body))]
+
+
+async def test_what_matters_to_this_hop_cannot_be_taken_away() -> None:
+    """Length, host and framing are written anew; our own headers are ours."""
+    named = "Connection: content-length, host, transfer-encoding, x-reasoning-replay"
+    async with world(store_budget_ms=5000) as w:
+        w.upstream.answers(whole(as_json(response())))
+        got = await w.post({"model": MODEL, "input": "x"}, KEY, named, "x-reasoning-replay: a=b")
+        received = w.upstream.received[-1]
+        assert len(received.values("host")) == len(received.values("content-length")) == 1
+        assert received.values("transfer-encoding") == received.values("x-reasoning-replay") == []
+        assert got.mark == "injected=0"
+
+
+async def test_an_upstream_cannot_speak_for_the_proxy() -> None:
+    """What it says in the header that is ours is not passed on, where we have something to say."""
+    async with world(store_budget_ms=5000) as w:
+        w.upstream.answers(whole(as_json(response()), "x-reasoning-replay: injected=99"))
+        assert (await w.turn(ASK)).mark == "injected=0"
+
+
+COUNTING = ["Authorization", "api-key", "X-Api-Key", "OpenAI-Organization", "openai-project"]
+names = st.sampled_from([*COUNTING, "chatgpt-account-id", "X-Tenant-Id", "Connection", "Accept"])
+values = st.sampled_from(
+    [
+        *("", "a", "b", "authorization", "close, API-KEY", "x-tenant-id ,authorization", "\udcff"),
+        *(bearer(oid).partition(": ")[2] for oid in "ab"),
+    ]
+)
+requests = st.lists(st.tuples(names, values), max_size=6)
+
+
+@pytest.mark.parametrize(
+    "scope_from",
+    ["credential", "claims:tid+oid", "header:x-tenant-id", "credential,header:x-tenant-id"],
+)
+@given(headers=requests)
+@settings(max_examples=150, deadline=None)
+def test_a_scope_is_made_of_what_upstream_will_see(
+    scope_from: str, headers: list[tuple[str, str]]
+) -> None:
+    """Before and behind this hop, the same headers count."""
+    scoping = Scoping(URL, "s", read_parts(scope_from))
+    came, sent = CIMultiDict(headers), CIMultiDict(for_upstream(headers))
+
+    assert scoping.of(came) == scoping.of(sent)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [*product(["a", "b"], ["", "a"])], ids=lambda value: value or "none"
+)
+def test_of_two_that_have_one_name_both_count(one: str, other: str) -> None:
+    """Readers differ on which of them is the one."""
+    scoping = Scoping(URL, "s")
+    both = scoping.of(CIMultiDict([("api-key", one), ("api-key", other)]))
+
+    assert both != scoping.of({"api-key": one})
+    assert both != scoping.of({"api-key": other})
+    assert both != scoping.of({"api-key": f"{one}, {other}"})

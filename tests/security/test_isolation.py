@@ -1,0 +1,141 @@
+"""What one tenant's models thought, no other tenant's request brings back, whatever it says."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from proxy.core.scope import Scoping
+from tests.security.tenants import TENANTS, Tenants
+from tests.web.line import request
+from tests.web.sockets import HANDSHAKE, KEY, said, tunnelled
+from tests.web.wire import (
+    ASK,
+    CALL,
+    MESSAGE,
+    NEXT,
+    PAIRING,
+    RESULT,
+    RS,
+    RS_2,
+    as_json,
+    error,
+    events,
+    response,
+    stream,
+    whole,
+)
+from tests.web.world import MODEL, World, world
+
+RESPONSE_ID = response()["id"]
+BLOB = RS["encrypted_content"].encode()
+NAMED = {"session-id": "s-1", "x-session-affinity": "s-1", "x-reasoning-replay-conversation": "c-1"}
+SESSION = [f"{name}: {value}" for name, value in NAMED.items()]
+BARE_CALL = {name: value for name, value in CALL.items() if name != "id"}
+HISTORY = [ASK, CALL, RESULT]
+
+# (how somebody who knows all that a client can know asks for another's reasoning, and with what)
+ATTEMPTS: dict[str, Mapping[str, Any]] = {
+    "ids": {"input": HISTORY},
+    "ids-unstored": {"input": HISTORY, "store": False},
+    "call-ids": {"input": [ASK, BARE_CALL, RESULT], "store": False},
+    "a-tail": {"input": [CALL, RESULT]},
+    "text": {"input": [*HISTORY, {"role": "assistant", "content": MESSAGE["content"]}, NEXT]},
+    "a-bare-id": {"input": [ASK, {"type": "reasoning", "id": RS["id"], "summary": []}, CALL]},
+    "a-reference": {"input": [{"type": "item_reference", "id": RS["id"]}, CALL, RESULT]},
+    "previous-response": {"input": [RESULT], "previous_response_id": RESPONSE_ID},
+    "previous-response-and-history": {"input": HISTORY, "previous_response_id": RESPONSE_ID},
+    "cache-key": {"input": HISTORY, "prompt_cache_key": "k-1", "store": False},
+}
+
+
+def ask(headers: list[str], body: Mapping[str, Any]) -> bytes:
+    """Spell a request for a response, of a client that names its session."""
+    return request("POST", "/v1/responses", *headers, *SESSION, body=as_json(body))
+
+
+def spelled(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a whole body."""
+    return {"model": MODEL, "prompt_cache_key": "k-1", **body}
+
+
+async def begin(w: World, headers: list[str]) -> None:
+    """Let a tenant's model think, call a tool, and answer."""
+    first = response(RS, CALL)
+    w.upstream.answers(whole(as_json(first)), stream(events(MESSAGE, rid="resp_2")))
+    await w.ask(ask(headers, spelled({"input": [ASK]})))
+    await w.ask(ask(headers, spelled({"input": HISTORY, "store": False})))
+
+
+async def attempt(w: World, headers: list[str], body: Mapping[str, Any]) -> bytes:
+    """Ask; be refused, so that a cure is tried too; return all that upstream was sent."""
+    before = len(w.upstream.received)
+    w.upstream.answers(error(PAIRING), whole(as_json(response(rid="resp_3"))))
+    await w.ask(ask(headers, spelled(body)))
+    w.upstream.forget_scripts()
+    return b"".join(received.body for received in w.upstream.received[before:])
+
+
+@pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
+async def test_no_request_brings_back_what_is_anothers(tenants: Tenants) -> None:
+    """By ids, calls, texts or names of sessions, at first or healed; its owner's does."""
+    async with world(scope_from=tenants.scope_from, store_budget_ms=5000) as w:
+        await begin(w, tenants.one)
+        for name, body in ATTEMPTS.items():
+            assert BLOB not in await attempt(w, tenants.other, body), name
+        assert BLOB in await attempt(w, tenants.again, ATTEMPTS["ids-unstored"])
+
+
+@pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
+async def test_nobody_disturbs_what_is_anothers(tenants: Tenants) -> None:
+    """Answers with the same ids, kept for somebody else, are no evidence."""
+    async with world(scope_from=tenants.scope_from, store_budget_ms=5000) as w:
+        await begin(w, tenants.one)
+        w.upstream.answers(whole(as_json(response(RS_2 | {"id": RS["id"]}, CALL))))
+        await w.ask(ask(tenants.other, spelled({"input": [ASK]})))
+        w.upstream.answers(whole(as_json(response())))
+        got = await w.ask(ask(tenants.again, spelled(ATTEMPTS["ids-unstored"])))
+        assert (got.mark or "").startswith("injected=1")
+        assert BLOB in w.upstream.received[-1].body
+
+
+@pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
+async def test_what_is_fetched_by_another_is_not_the_owners(tenants: Tenants) -> None:
+    """`GET …/responses/{id}` tells upstream's answer, and changes nothing of whose it is not."""
+    async with world(scope_from=tenants.scope_from, store_budget_ms=5000) as w:
+        await begin(w, tenants.one)
+        forged = response(RS_2 | {"id": RS["id"]}, CALL)
+        w.upstream.answers(whole(as_json(forged)))
+        await w.ask(request("GET", f"/v1/responses/{RESPONSE_ID}", *tenants.other))
+        assert BLOB not in await attempt(w, tenants.other, ATTEMPTS["ids-unstored"])
+        assert BLOB in await attempt(w, tenants.again, ATTEMPTS["ids-unstored"])
+
+
+@pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
+async def test_no_lane_of_a_websocket_brings_it_back(tenants: Tenants) -> None:
+    """Its handshake says whose it is, and no message on it says otherwise."""
+    body = spelled(ATTEMPTS["ids-unstored"]) | {"type": "response.create"}
+    async with world(scope_from=tenants.scope_from, store_budget_ms=5000) as w:
+        await begin(w, tenants.one)
+        for headers, is_owner in ((tenants.other, False), (tenants.again, True)):
+            async with tunnelled(w, *headers, *HANDSHAKE) as (client, upstream):
+                for lane in ("", "s1"):
+                    await client.send(said(body | {"stream_id": lane, **as_text(headers)}, key=KEY))
+                    _, sent = await upstream.message()
+                    assert (BLOB in sent) is is_owner
+
+
+def as_text(headers: list[str]) -> dict[str, str]:
+    """Say the same in a message, where it means nothing."""
+    return {"authorization": "Bearer sk-a", "metadata": " ".join(headers)}
+
+
+@pytest.mark.parametrize("name", ["ids", "ids-unstored", "call-ids", "a-tail", "text", "cache-key"])
+async def test_these_attempts_succeed_where_all_are_one_tenant(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the tests above see what they look for, were a scope left out anywhere."""
+    monkeypatch.setattr(Scoping, "of", lambda *_: bytes(16))
+    async with world(store_budget_ms=5000) as w:
+        await begin(w, TENANTS["keys"].one)
+        assert BLOB in await attempt(w, TENANTS["keys"].other, ATTEMPTS[name])

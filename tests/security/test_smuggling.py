@@ -1,0 +1,321 @@
+"""
+Whatever bytes a client writes: upstream never receives a request that is not there.
+
+What is there, is what a strict reader finds (strict.py). The proxy may refuse more; it may never
+find more, and what it sends on is always well formed.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proxy.settings import Settings
+from proxy.web.app import App, running
+from tests.security.strict import Recorder, Request, first_requests, recording
+from tests.web.world import eventually
+
+SOON_S = 10.0
+QUIET_S = 0.05
+MARK = b"GET /v1/theirs HTTP/1.1\r\nHost: x\r\n\r\n"
+EVIL = b"GET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+EMPTY = b"0\r\n\r\n"
+ABC = b"3\r\nabc\r\n0\r\n\r\n"
+CHUNKED = b"Transfer-Encoding: chunked"
+
+
+def spelled(
+    *fields: bytes,
+    body: bytes = b"",
+    line: bytes = b"POST /v1/responses HTTP/1.1",
+    host: bytes = b"Host: x",
+) -> bytes:
+    """Spell a request as it is told, and say of its body nothing by itself."""
+    return b"\r\n".join([line, *([host] if host else []), *fields, b"", b""]) + body
+
+
+def get(*fields: bytes, version: bytes = b"HTTP/1.1", target: bytes = b"/v1/models") -> bytes:
+    """Spell a request without a body."""
+    return spelled(*fields, line=b"GET %b %b" % (target, version))
+
+
+# What no reader may take for one request, nor for two.
+MALFORMED = {
+    "length-and-coding": spelled(b"Content-Length: 4", CHUNKED, body=EMPTY + EVIL),
+    "coding-and-length": spelled(CHUNKED, b"Content-Length: 4", body=b"27\r\n" + EVIL + EMPTY),
+    "coding-space-colon": spelled(
+        b"Transfer-Encoding : chunked", b"Content-Length: 5", body=EMPTY + EVIL
+    ),
+    "coding-vertical-tab": spelled(b"Transfer-Encoding:\x0bchunked", body=EMPTY + EVIL),
+    "coding-quoted": spelled(b'Transfer-Encoding: "chunked"', body=EMPTY + EVIL),
+    "coding-folded": spelled(b"Transfer-Encoding:\r\n chunked", body=EMPTY + EVIL),
+    "chunked-not-last": spelled(b"Transfer-Encoding: chunked, identity", body=EMPTY + EVIL),
+    "chunked-behind-identity": spelled(b"Transfer-Encoding: identity, chunked", body=EMPTY + EVIL),
+    "chunked-behind-gzip": spelled(b"Transfer-Encoding: gzip, chunked", body=EMPTY + EVIL),
+    "chunked-behind-nothing": spelled(b"Transfer-Encoding: , chunked", body=EMPTY + EVIL),
+    "chunked-with-a-parameter": spelled(b"Transfer-Encoding: chunked;a=b", body=EMPTY + EVIL),
+    "chunked-twice": spelled(b"Transfer-Encoding: chunked, chunked", body=EMPTY + EVIL),
+    "xchunked": spelled(b"Transfer-Encoding: xchunked", body=EMPTY + EVIL),
+    "xchunked-and-length": spelled(
+        b"Transfer-Encoding: xchunked", b"Content-Length: 5", body=EMPTY + EVIL
+    ),
+    "two-codings": spelled(CHUNKED, CHUNKED, body=EMPTY + EVIL),
+    "chunked-then-identity": spelled(CHUNKED, b"Transfer-Encoding: identity", body=EMPTY + EVIL),
+    "identity-then-chunked": spelled(b"Transfer-Encoding: identity", CHUNKED, body=EMPTY + EVIL),
+    "coding-in-1.0": spelled(CHUNKED, line=b"POST /v1/responses HTTP/1.0", body=EMPTY + EVIL),
+    "two-lengths": spelled(b"Content-Length: 3", b"Content-Length: 0", body=b"abc" + EVIL),
+    "two-lengths-alike": spelled(b"Content-Length: 3", b"Content-Length: 3", body=b"abc" + EVIL),
+    "length-list": spelled(b"Content-Length: 3, 3", body=b"abc" + EVIL),
+    "length-plus": spelled(b"Content-Length: +3", body=b"abc" + EVIL),
+    "length-minus": spelled(b"Content-Length: -3", body=b"abc" + EVIL),
+    "length-spaced": spelled(b"Content-Length: 3 3", body=b"abc" + EVIL),
+    "length-underscore": spelled(b"Content-Length: 1_0", body=b"a" * 10 + EVIL),
+    "length-hex": spelled(b"Content-Length: 0x3", body=b"abc" + EVIL),
+    "length-empty": spelled(b"Content-Length:", body=EVIL),
+    "length-beyond-64-bits": spelled(b"Content-Length: 18446744073709551619", body=b"abc" + EVIL),
+    "length-in-other-digits": spelled("Content-Length: ٣".encode(), body=b"abc" + EVIL),
+    "length-space-colon": spelled(b"Content-Length : 3", body=b"abc" + EVIL),
+    "bare-lf-everywhere": get().replace(b"\r\n", b"\n") + EVIL,
+    "bare-lf-in-head": get().replace(b"Host: x\r\n", b"Host: x\nContent-Length: 39\n") + EVIL,
+    "bare-lf-at-end": get()[:-2] + b"\n" + EVIL,
+    "bare-cr-in-value": get(b"A: b\rContent-Length: 39") + EVIL,
+    "bare-cr-in-name": get(b"\rA: b") + EVIL,
+    "bare-cr-at-end": get()[:-2] + b"\r" + EVIL,
+    "obs-fold": get(b"A: b\r\n c") + EVIL,
+    "fold-behind-line": get().replace(b"Host", b" Host") + EVIL,
+    "nul-in-value": get(b"A: b\0c") + EVIL,
+    "nul-in-name": get(b"A\0: b") + EVIL,
+    "control-in-value": get(b"A: b\x01c\x7f") + EVIL,
+    "space-before-colon": get(b"A : b") + EVIL,
+    "no-colon": get(b"abc") + EVIL,
+    "no-name": get(b": x") + EVIL,
+    "name-beyond-ascii": get(b"\xff: x") + EVIL,
+    "no-host": spelled(line=b"GET /v1/models HTTP/1.1", host=b"") + EVIL,
+    "two-hosts": get(b"Host: y") + EVIL,
+    "chunk-bare-lf": spelled(CHUNKED, body=b"3\nabc\n0\n\n" + EVIL),
+    "chunk-data-bare-lf": spelled(CHUNKED, body=b"3\r\nabc\n0\r\n\r\n" + EVIL),
+    "chunk-size-bare-lf": spelled(CHUNKED, body=b"3\nabc\r\n0\r\n\r\n" + EVIL),
+    "chunk-size-bare-cr": spelled(CHUNKED, body=b"3\rabc\r\n0\r\n\r\n" + EVIL),
+    "chunk-end-bare-lf": spelled(CHUNKED, body=b"3\r\nabc\r\n0\n\r\n" + EVIL),
+    "chunk-extension-bare-lf": spelled(CHUNKED, body=b"3;a\nx\r\nabc\r\n0\r\n\r\n" + EVIL),
+    "chunk-extension-bare-cr": spelled(CHUNKED, body=b"3;a\rx\r\nabc\r\n0\r\n\r\n" + EVIL),
+    "chunk-extension-over-lines": spelled(
+        CHUNKED, body=b'3;a="\r\nabc\r\n0\r\n\r\n"\r\nxyz' + EVIL
+    ),
+    "chunk-negative": spelled(CHUNKED, body=b"-3\r\nabc\r\n0\r\n\r\n" + EVIL),
+    "chunk-underscore": spelled(CHUNKED, body=b"1_0\r\n" + b"a" * 16 + b"\r\n0\r\n\r\n" + EVIL),
+    "chunk-0x": spelled(CHUNKED, body=b"0x3\r\nabc\r\n0\r\n\r\n" + EVIL),
+    "chunk-plus": spelled(CHUNKED, body=b"+3\r\nabc\r\n0\r\n\r\n" + EVIL),
+    "chunk-space-before": spelled(CHUNKED, body=b" 3\r\nabc\r\n0\r\n\r\n" + EVIL),
+    "chunk-beyond-64-bits": spelled(CHUNKED, body=b"10000000000000003\r\nabc\r\n0\r\n\r\n" + EVIL),
+    "chunk-endless-size": spelled(CHUNKED, body=b"f" * 40 + b"\r\nabc\r\n0\r\n\r\n" + EVIL),
+    "chunk-without-size": spelled(CHUNKED, body=b"\r\nabc\r\n0\r\n\r\n" + EVIL),
+    "chunk-too-long": spelled(CHUNKED, body=b"3\r\nabcdef\r\n0\r\n\r\n" + EVIL),
+    "a-request-for-a-trailer": spelled(CHUNKED, body=b"0\r\n" + EVIL),
+    "trailer-bare-lf": spelled(CHUNKED, body=b"0\r\nX: 1\n\n" + EVIL),
+    "absolute-form": get(target=b"http://evil.test/v1/models") + EVIL,
+    "authority-form": get(target=b"evil.test:80") + EVIL,
+    "connect": spelled(line=b"CONNECT evil.test:443 HTTP/1.1", body=EVIL),
+    "asterisk-form": spelled(line=b"OPTIONS * HTTP/1.1", body=EVIL),
+    "no-slash": get(target=b"v1/models") + EVIL,
+    "fragment": get(target=b"/v1/models#x") + EVIL,
+    "space-in-target": get(target=b"/v1/models x") + EVIL,
+    "nul-in-target": get(target=b"/v1/\0") + EVIL,
+    "cr-in-target": get(target=b"/v1/\rX:") + EVIL,
+    "lf-in-target": get(target=b"/v1/\nX:") + EVIL,
+    "target-beyond-ascii": get(target=b"/v1/\xff") + EVIL,
+    "tabs-in-line": b"GET\t/v1/models\tHTTP/1.1\r\nHost: x\r\n\r\n" + EVIL,
+    "http-0.9": b"GET /v1/models\r\n\r\n" + EVIL,
+    "http-1.2": get(version=b"HTTP/1.2") + EVIL,
+    "http-2.0": get(version=b"HTTP/2.0") + EVIL,
+    "http-in-small": get(version=b"http/1.1") + EVIL,
+    "space-behind-version": get(version=b"HTTP/1.1 ") + EVIL,
+    "preface-of-http-2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + EVIL,
+    "method-with-an-at": spelled(line=b"G@T /v1/models HTTP/1.1") + EVIL,
+    "tls": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + EVIL,
+}
+UPGRADE = [b"Connection: Upgrade, HTTP2-Settings", b"HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"]
+WEBSOCKET = [
+    b"Connection: Upgrade",
+    b"Upgrade: websocket",
+    b"Sec-WebSocket-Version: 13",
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+]
+# What is one request, or two, for everybody: each is sent on as such, or refused.
+WELL_FORMED = {
+    "plain": get(),
+    "two": get() + MARK,
+    "length": spelled(b"Content-Length: 3", body=b"abc"),
+    "length-with-zeros": spelled(b"Content-Length: 003", body=b"abc") + MARK,
+    "a-request-for-a-body": spelled(b"Content-Length: %d" % len(EVIL), body=EVIL) + MARK,
+    "chunks": spelled(CHUNKED, body=ABC) + MARK,
+    "a-request-for-a-chunk": spelled(CHUNKED, body=b"%x\r\n%b\r\n0\r\n\r\n" % (len(EVIL), EVIL))
+    + MARK,
+    "chunked-in-capitals": spelled(b"Transfer-Encoding: CHUNKED", body=ABC) + MARK,
+    "chunked-behind-a-tab": spelled(b"Transfer-Encoding:\tchunked", body=ABC) + MARK,
+    "chunk-extension": spelled(CHUNKED, body=b'3;a=b;c="d"\r\nabc\r\n0\r\n\r\n') + MARK,
+    "trailer": spelled(CHUNKED, body=b"3\r\nabc\r\n0\r\nX-T: 1\r\n\r\n") + MARK,
+    "body-of-a-get": spelled(CHUNKED, line=b"GET /v1/models HTTP/1.1", body=ABC) + MARK,
+    "names-with-underscores": get(b"Content_Length: 40", b"Transfer_Encoding: chunked") + MARK,
+    "empty-lines-ahead": b"\r\n\r\n" + get() + MARK,
+    "two-spaces": b"GET  /v1/models  HTTP/1.1\r\nHost: x\r\n\r\n" + MARK,
+    "escaped-line-ends": get(target=b"/v1/models%0d%0aX:%201?a=%0d%0a") + MARK,
+    "odd-characters": get(target=b'/v1/<"{}|^`>\\?[]') + MARK,
+    "odd-host": spelled(line=b"GET /v1/models HTTP/1.1", host=b"Host: a b/c@d") + MARK,
+    "upgrade-with-a-body": spelled(
+        *WEBSOCKET, b"Content-Length: %d" % len(EVIL), line=b"GET /v1/x HTTP/1.1", body=EVIL
+    ),
+    "upgrade-that-is-refused": get(*WEBSOCKET) + MARK,
+    "upgrade-of-a-post": spelled(*UPGRADE, b"Upgrade: foo", CHUNKED, body=ABC) + MARK,
+    "upgrade-to-h2c": get(*UPGRADE, b"Upgrade: h2c") + MARK,
+    "continue": spelled(b"Expect: 100-continue", b"Content-Length: 3", body=b"abc") + MARK,
+    "continue-without-a-body": get(b"Expect: 100-continue") + MARK,
+    "expects-what-is-unknown": spelled(b"Expect: x", b"Content-Length: 3", body=b"abc") + MARK,
+    "length-of-one-hop": spelled(b"Connection: content-length", b"Content-Length: 3", body=b"abc")
+    + MARK,
+    "coding-of-one-hop": spelled(b"Connection: transfer-encoding", CHUNKED, body=ABC) + MARK,
+    "host-of-one-hop": get(b"Connection: host") + MARK,
+    "keep-alive-in-1.0": get(b"Connection: keep-alive", version=b"HTTP/1.0") + MARK,
+}
+
+# What is so, too, and need not be taken.
+REFUSED = {
+    "length-for-a-trailer": spelled(CHUNKED, body=b"0\r\nContent-Length: 39\r\n\r\n") + MARK,
+    "more-behind-a-close": get(b"Connection: close") + MARK,
+    "unknown-method": spelled(line=b"SMUGGLE /v1/models HTTP/1.1") + MARK,
+}
+
+
+async def tell(app: App, data: bytes, patience_s: float = SOON_S) -> None:
+    """
+    Write bytes, and read until nothing more comes.
+
+    Args:
+        app: The proxy.
+        data: The bytes.
+        patience_s: How long to wait for the first answer, or for the end.
+    """
+    parts = urlsplit(app.url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        writer.write(data)
+        await writer.drain()
+        while await asyncio.wait_for(reader.read(1 << 16), patience_s):
+            patience_s = QUIET_S
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+async def own_answer(app: App, name: bytes) -> bytes:
+    """Ask as somebody else, and return what is answered."""
+    parts = urlsplit(app.url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    writer.write(b"GET /v1/%b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % name)
+    answer = await asyncio.wait_for(reader.read(), SOON_S)
+    writer.close()
+    return answer
+
+
+def said(requests: list[Request]) -> list[tuple[bytes, bytes, bytes]]:
+    """Return what a request is about."""
+    return [(one.method, one.target, one.body) for one in requests]
+
+
+@contextlib.asynccontextmanager
+async def proxied() -> AsyncIterator[tuple[App, Recorder]]:
+    """Run a proxy before an upstream that keeps every byte."""
+    async with recording() as upstream:
+        given = Settings(
+            upstream_url=upstream.url + "/v1",
+            listen="127.0.0.1:0",
+            admin_listen="127.0.0.1:0",
+            log_level="error",
+            mode="on",
+        )
+        async with running(given) as app:
+            yield app, upstream
+
+
+async def received_of(app: App, upstream: Recorder, data: bytes) -> list[Request]:
+    """
+    Write bytes, and hold what upstream receives against what a strict reader finds in them.
+
+    Returns:
+        What upstream received: some of what is there, and nothing besides.
+    """
+    before = len(upstream.requests)
+    await tell(app, data)
+    received = upstream.requests[before:]
+    want = said(first_requests(data))
+    assert all(said(received).count(one) <= want.count(one) for one in said(received))
+    assert all(one.values(b"host") == [urlsplit(upstream.url).netloc.encode()] for one in received)
+    assert (await own_answer(app, b"mine")).endswith(b"\r\n\r\nGET /v1/mine")
+    await eventually(lambda: upstream.is_clean)
+    return received
+
+
+@pytest.mark.parametrize("cases", [MALFORMED, REFUSED], ids=["malformed", "odd"])
+async def test_what_is_no_request_is_not_sent_on(cases: dict[str, bytes]) -> None:
+    """Nor is anything behind it; and the next client gets the answer to its own request."""
+    async with proxied() as (app, upstream):
+        got = {name: await received_of(app, upstream, data) for name, data in cases.items()}
+        assert [name for name, received in got.items() if received] == []
+
+
+async def test_what_is_a_request_is_that_one_for_upstream_too() -> None:
+    """A body that looks like a request stays a body."""
+    async with proxied() as (app, upstream):
+        got = {name: await received_of(app, upstream, data) for name, data in WELL_FORMED.items()}
+        assert [name for name, received in got.items() if not received] == []
+
+
+def test_the_strict_reader_finds_what_is_there() -> None:
+    """The judge of these tests: it finds something in each well-formed one, in no other."""
+    assert all(first_requests(data) for data in (*WELL_FORMED.values(), *REFUSED.values()))
+    assert not any(first_requests(data) for data in MALFORMED.values())
+    assert [one.target for one in first_requests(spelled(CHUNKED, body=ABC) + MARK)] == [
+        b"/v1/responses",
+        b"/v1/theirs",
+    ]
+
+
+# What a mutation puts in: pieces of framing, and bytes that readers disagree on.
+PIECES = [b"\r\n", b"\n", b"\r", b"\0", b" ", b"\t", b"\x0b", b":", b",", b";", b"0", b"-", b"\xff"]
+PIECES += [b"chunked", b"Transfer-Encoding: chunked\r\n", b"Content-Length: 5\r\n", EMPTY, EVIL]
+Change = tuple[float, int, bytes]
+changes = st.lists(
+    st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 3), st.sampled_from(PIECES)),
+    min_size=1,
+    max_size=4,
+)
+
+
+def changed(data: bytes, edits: list[Change]) -> bytes:
+    """Put pieces in, each in place of a few bytes."""
+    for place, size, piece in edits:
+        at = int(place * len(data))
+        data = data[:at] + piece + data[at + size :]
+    return data
+
+
+@given(cases=st.lists(st.tuples(st.sampled_from([*WELL_FORMED.values()]), changes), min_size=1))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_mutation_smuggles_anything(cases: list[tuple[bytes, list[Change]]]) -> None:
+    """Cut, doubled or misspelt: upstream receives some of what is there, or nothing."""
+
+    async def play() -> None:
+        async with proxied() as (app, upstream):
+            written = [changed(data, edits) for data, edits in cases]
+            await asyncio.gather(*(tell(app, data, QUIET_S) for data in written))
+            want = [one for data in written for one in said(first_requests(data))]
+            received = said(upstream.requests)
+            assert all(received.count(one) <= want.count(one) for one in received)
+            assert (await own_answer(app, b"mine")).endswith(b"\r\n\r\nGET /v1/mine")
+            await eventually(lambda: upstream.is_clean)
+
+    asyncio.run(play())

@@ -1,0 +1,346 @@
+"""Nobody is waited for without end, and nobody who moves is cut off; an error names the setting."""
+
+import asyncio
+import contextlib
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.web.line import Answer, Broken, Line, line_to, request
+from tests.web.scripted import Script, send, swallow, wait
+from tests.web.sockets import TEXT, frame, tunnelled
+from tests.web.test_errors import assert_ours, deaf
+from tests.web.wire import END, chunk, head, stream_head, whole
+from tests.web.world import World, eventually, world
+
+KEY = "Authorization: Bearer sk-a"
+GET = request("GET", "/v1/models", KEY)
+OK = whole(b"{}")
+SHORT_S = 0.3
+# A setting that is not the one looked at.
+LONG_S = 60.0
+TARGETS = ["/v1/responses", "/v1/files"]
+
+
+async def answer(line: Line) -> Answer:
+    """Read a whole answer."""
+    return Answer(await line.head(), await line.rest())
+
+
+def counted(w: World, outcome: str) -> float:
+    """Return how many exchanges ended so, on any route of these tests."""
+    routes = ("responses", "other", "websocket")
+    return sum(w.counted("exchanges_total", route=route, outcome=outcome) for route in routes)
+
+
+# --- clients ---
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+async def test_a_connection_without_a_request_is_closed(is_used: bool) -> None:
+    """Without a word, since nothing was asked; whether it was used before or never."""
+    async with world(idle_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
+        w.upstream.otherwise = OK
+        if is_used:
+            assert (await line.ask(GET)).status == 200
+        assert await line.is_closed()
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+@pytest.mark.parametrize("drips", [False, True])
+async def test_a_head_that_does_not_come_to_its_end_is_a_408(is_used: bool, drips: bool) -> None:
+    """Also if it comes a byte at a time: it has so long in all."""
+    async with world(idle_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
+        w.upstream.otherwise = OK
+        if is_used:
+            assert (await line.ask(GET)).status == 200
+
+        async def drip() -> None:
+            await line.send(b"GET /v1/models HTTP/1.1\r\nX: ")
+            while drips:
+                await asyncio.sleep(0.02)
+                await line.send(b"x")
+
+        dripping = asyncio.ensure_future(drip())
+        message = assert_ours(await answer(line), 408, "head_timeout")
+        assert "idle_timeout_s" in message
+        assert await line.is_closed()
+        dripping.cancel()
+        await asyncio.gather(dripping, return_exceptions=True)
+        assert counted(w, "head_timeout") == 1
+
+
+async def test_a_head_has_its_time_from_its_first_byte() -> None:
+    """However long the connection was idle before."""
+    async with world(idle_timeout_s=2.0) as w, line_to(w.app.url) as line:
+        w.upstream.otherwise = OK
+        await asyncio.sleep(1.2)
+        await line.send(GET[:20])
+        await asyncio.sleep(1.2)
+        await line.send(GET[20:])
+        assert (await answer(line)).status == 200
+
+
+async def test_an_exchange_does_not_make_its_connection_idle() -> None:
+    """An answer may take as long as upstream likes."""
+    script = Script([wait(), send(OK)])
+    async with world(idle_timeout_s=0.1, client_timeout_s=0.1) as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        await line.send(GET)
+        await asyncio.sleep(0.5)
+        script.go()
+        assert (await answer(line)).status == 200
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("framing", ["Content-Length: 100", "Transfer-Encoding: chunked"])
+async def test_a_client_that_is_silent_amid_its_body_is_told_408(target: str, framing: str) -> None:
+    """Upstream, if it has seen some of it, is left amid it."""
+    script = Script([wait()], reads_body=False)
+    async with world(client_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        await line.send(request("POST", target, KEY, framing) + chunk(b"half of it"))
+        message = assert_ours(await answer(line), 408, "body_timeout")
+        assert "client_timeout_s" in message
+        assert await line.is_closed()
+        if target == "/v1/files":
+            await asyncio.wait_for(script.left.wait(), 5)
+        else:
+            assert w.upstream.connections == 0
+        assert counted(w, "body_timeout") == 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_a_slow_body_is_not_silent(target: str) -> None:
+    """As long as some of it comes, it is waited for."""
+    async with world(client_timeout_s=1.0) as w, line_to(w.app.url) as line:
+        w.upstream.otherwise = OK
+        await line.send(request("POST", target, KEY, "Content-Length: 10"))
+        for _ in range(10):
+            await line.send(b"x")
+            await asyncio.sleep(0.15)
+        assert (await answer(line)).status == 200
+        assert w.upstream.received[0].body == b"x" * 10
+
+
+LARGE = b"x" * (24 << 20)  # more than the kernel keeps
+
+
+def stops_reading(line: Line) -> None:
+    """It takes nothing more, but what its kernel does."""
+    line._writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+
+def reads_again(line: Line) -> None:
+    """It takes what there is."""
+    line._writer.transport.resume_reading()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_a_client_that_takes_nothing_of_its_answer_is_cut_off(ends: bool) -> None:
+    """And upstream with it; also where upstream has long been done."""
+    last = [] if ends else [wait()]
+    script = Script([send(head("Transfer-Encoding: chunked") + chunk(LARGE) + END), *last])
+    async with world(client_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        stops_reading(line)
+        await line.send(GET)
+        await eventually(lambda: counted(w, "client_stalled") == 1)
+        await asyncio.wait_for(script.left.wait(), 5)
+        assert w.app.forward.under_way.count == 0
+        reads_again(line)
+        with contextlib.suppress(Broken, ConnectionError):
+            await line.head()
+            assert not (await line.until_it_ends())[1]
+
+
+async def test_a_slow_client_is_never_cut_off() -> None:
+    """It takes a little again and again, far less than would be seen in what waits for it here."""
+    script = Script([send(head(f"Content-Length: {len(LARGE)}") + LARGE), wait()])
+    loop = asyncio.get_running_loop()
+    async with world(client_timeout_s=1.0) as w:
+        w.upstream.plays(script)
+        port = urlsplit(w.app.url).port
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+            client.setblocking(False)
+            await loop.sock_connect(client, ("127.0.0.1", port))
+            await loop.sock_sendall(client, GET)
+            for _ in range(30):
+                assert await loop.sock_recv(client, 16 * 1024)
+                await asyncio.sleep(0.1)
+            assert counted(w, "client_stalled") == 0
+            assert w.app.forward.under_way.count == 1
+
+
+async def test_what_is_left_of_an_answer_does_not_keep_a_connection_for_ever() -> None:
+    """The handler is done, the client takes nothing, and does not leave either."""
+    body = b"x" * (6 << 20)
+    async with world(client_timeout_s=SHORT_S, idle_timeout_s=SHORT_S) as w:
+        w.upstream.otherwise = whole(body)
+        async with line_to(w.app.url) as line:
+            stops_reading(line)
+            await line.send(GET)
+            await eventually(lambda: bool(w.app.server.connections))
+            await eventually(lambda: not w.app.server.connections)
+
+
+# --- upstream ---
+
+
+def names(got: Answer, setting: str) -> None:
+    """It is a 504 of ours, and names the setting."""
+    assert setting in assert_ours(got, 504, "upstream_timeout")
+
+
+async def test_no_connection_in_time_is_a_504() -> None:
+    """Which names connect_timeout_s."""
+    with deaf() as url:
+        async with world(upstream_url=url + "/v1", connect_timeout_s=SHORT_S) as w:
+            names(await w.ask(GET), "connect_timeout_s")
+
+
+SILENT: list[Any] = [
+    pytest.param([wait()], id="silent"),
+    pytest.param([send(b"HTTP/1.1 200 OK\r\nX: "), wait()], id="half-a-head"),
+]
+
+
+@pytest.mark.parametrize("steps", SILENT)
+@pytest.mark.parametrize("body", [b"{}", b"x" * 3_000_000])
+async def test_no_answer_in_time_is_a_504(steps: list[Any], body: bytes) -> None:
+    """From the last byte of the request on, whatever its size; upstream is left."""
+    script = Script(steps)
+    async with world(first_byte_timeout_s=SHORT_S, read_timeout_s=LONG_S) as w:
+        w.upstream.plays(script)
+        names(await w.ask(request("POST", "/v1/files", KEY, body=body)), "first_byte_timeout_s")
+        await asyncio.wait_for(script.left.wait(), 5)
+
+
+async def test_the_time_to_the_first_byte_begins_when_the_request_ends() -> None:
+    """A client that is slow to ask does not use it up."""
+    async with world(first_byte_timeout_s=0.8) as w, line_to(w.app.url) as line:
+        w.upstream.otherwise = OK
+        await line.send(request("POST", "/v1/files", KEY, "Content-Length: 10"))
+        for _ in range(10):
+            await line.send(b"x")
+            await asyncio.sleep(0.15)
+        assert (await answer(line)).status == 200
+
+
+@pytest.mark.parametrize("start", [b"", chunk(b"data: 1\n\n")])
+async def test_silence_amid_an_answer_cuts_it_off(start: bytes) -> None:
+    """After read_timeout_s, counted from the head if nothing came behind it."""
+    script = Script([send(stream_head() + start), wait()])
+    async with (
+        world(first_byte_timeout_s=LONG_S, read_timeout_s=SHORT_S) as w,
+        line_to(w.app.url) as line,
+    ):
+        w.upstream.plays(script)
+        await line.send(GET)
+        assert (await line.head()).status == 200
+        assert (await line.until_it_ends())[1] is False
+        await asyncio.wait_for(script.left.wait(), 5)
+        await eventually(lambda: counted(w, "cut_off") == 1)
+
+
+async def test_the_time_to_the_first_byte_is_over_with_the_head() -> None:
+    """An answer may be silent for longer, if read_timeout_s lets it."""
+    script = Script([send(stream_head()), wait(), send(END)])
+    async with (
+        world(first_byte_timeout_s=0.2, read_timeout_s=LONG_S) as w,
+        line_to(w.app.url) as line,
+    ):
+        w.upstream.plays(script)
+        await line.send(GET)
+        await line.head()
+        await asyncio.sleep(0.6)
+        script.go()
+        assert await line.rest() == b""
+
+
+async def test_a_slow_client_does_not_make_upstream_silent() -> None:
+    """While nothing is read of an answer, nobody is waited for."""
+    script = Script([send(head(f"Content-Length: {len(LARGE)}") + LARGE)])
+    async with world(read_timeout_s=0.2) as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        await line.send(GET)
+        assert (await line.head()).status == 200
+        stops_reading(line)
+        await asyncio.sleep(1.0)
+        reads_again(line)
+        assert await line.rest() == LARGE
+
+
+@pytest.mark.parametrize("framing", [f"Content-Length: {len(LARGE)}", "Transfer-Encoding: chunked"])
+async def test_an_upstream_that_takes_nothing_of_a_request_is_a_504(framing: str) -> None:
+    """For read_timeout_s; the client's own silence is not taken for it."""
+    script = Script([wait(), swallow(len(LARGE))], reads_body=False)
+    async with (
+        world(read_timeout_s=SHORT_S, client_timeout_s=LONG_S) as w,
+        line_to(w.app.url) as line,
+    ):
+        w.upstream.plays(script)
+        await line.send(request("POST", "/v1/files", KEY, framing))
+        await asyncio.sleep(2 * SHORT_S)  # it is the client's turn
+        body = chunk(LARGE) if "chunked" in framing else LARGE
+        sending = asyncio.ensure_future(line.send(body))
+        names(await answer(line), "read_timeout_s")
+        script.go()  # a connection that is not read from tells of no end
+        await asyncio.wait_for(script.left.wait(), 5)
+        assert script.swallowed < len(LARGE)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+
+async def test_a_held_body_that_nobody_takes_is_a_504() -> None:
+    """What was read whole goes out in pieces, and they too are waited for."""
+    script = Script([wait()], reads_body=False)
+    async with world(read_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        await line.send(request("POST", "/v1/responses", KEY, body=LARGE))
+        names(await answer(line), "read_timeout_s")
+
+
+# --- all in all ---
+
+
+@pytest.mark.parametrize("steps", SILENT)
+async def test_an_exchange_that_takes_too_long_before_its_answer_is_a_504(steps: list[Any]) -> None:
+    """Which names total_timeout_s."""
+    script = Script(steps)
+    async with world(total_timeout_s=SHORT_S) as w:
+        w.upstream.plays(script)
+        names(await w.ask(GET), "total_timeout_s")
+        await asyncio.wait_for(script.left.wait(), 5)
+        assert w.app.forward.under_way.count == 0
+
+
+async def test_an_exchange_that_takes_too_long_amid_its_answer_is_cut_off() -> None:
+    """Though something comes all the time."""
+    many = [send(chunk(b"data: 1\n\n")), wait()] * 100
+    script = Script([send(stream_head()), *many])
+    async with world(total_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        await line.send(GET)
+        assert (await line.head()).status == 200
+        with pytest.raises(Broken):  # noqa: PT012 (which of them is broken is a matter of time)
+            for _ in range(100):
+                await line.some()
+                script.go()
+                await asyncio.sleep(0.05)
+        await asyncio.wait_for(script.left.wait(), 5)
+        await eventually(lambda: counted(w, "cut_off") == 1)
+
+
+async def test_a_websocket_lasts_for_as_long_as_it_likes() -> None:
+    """None of these times is one of a WebSocket."""
+    short: Any = dict.fromkeys(
+        ("total_timeout_s", "read_timeout_s", "client_timeout_s", "idle_timeout_s"), 0.2
+    )
+    async with world(**short) as w, tunnelled(w) as (client, upstream):
+        await asyncio.sleep(0.8)
+        await upstream.send(frame(TEXT, b"still there"))
+        await client.gets(frame(TEXT, b"still there"))

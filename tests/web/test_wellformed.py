@@ -1,0 +1,61 @@
+"""What is refused because others might read it otherwise is told why, and its connection closed."""
+
+import json
+
+import pytest
+
+from tests.web.line import line_to, request
+from tests.web.wire import END, chunk, whole
+from tests.web.world import world
+
+KEY = "Authorization: Bearer sk-a"
+BODY = chunk(b"{}") + END
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "code"),
+    [
+        pytest.param(
+            request("POST", "/v1/responses", KEY, "Transfer-Encoding: gzip, chunked") + BODY,
+            501,
+            "unknown_transfer_coding",
+            id="coding",
+        ),
+        pytest.param(
+            request("GET", "/v1/models", KEY).replace(b"HTTP/1.1", b"HTTP/2.0"),
+            505,
+            "unknown_http_version",
+            id="version",
+        ),
+        pytest.param(request("GET", "/v1/models#a", KEY), 400, "bad_target", id="fragment"),
+        pytest.param(
+            request("GET", "http://api.openai.com/v1/models", KEY), 400, "bad_target", id="absolute"
+        ),
+        pytest.param(request("OPTIONS", "*", KEY), 400, "bad_target", id="asterisk"),
+        pytest.param(request("CONNECT", "a.test:443", KEY), 400, "bad_target", id="authority"),
+    ],
+)
+async def test_it_is_an_error_of_ours_and_the_end(data: bytes, status: int, code: str) -> None:
+    """In the shape of all errors, counted, and nothing behind it on the connection is read."""
+    async with world() as w:
+        async with line_to(w.app.url) as line:
+            # aiohttp itself refuses what comes behind a request that ends the connection.
+            behind = b"" if status == 505 else request("GET", "/v1/models", KEY)
+            got = await line.ask(data + behind)
+            assert (got.status, got.mark) == (status, f"error={code}")
+            assert json.loads(got.body)["error"]["code"] == code
+            assert await line.is_closed()
+        assert w.upstream.received == []
+        assert w.counted("exchanges_total", route="other", outcome=code) + w.counted(
+            "exchanges_total", route="responses", outcome=code
+        )
+
+
+@pytest.mark.parametrize("coding", ["chunked", "Chunked"])
+async def test_chunks_are_understood(coding: str) -> None:
+    """In any case (RFC 9112, 7)."""
+    async with world() as w:
+        w.upstream.answers(whole(b"{}"))
+        data = request("POST", "/v1/files", KEY, f"Transfer-Encoding: {coding}") + BODY
+        assert (await w.ask(data)).status == 200
+        assert w.upstream.received[0].body == b"{}"
