@@ -230,9 +230,11 @@ class RedisStore:
 
     async def _cut_back_key(self, name: str) -> None:
         """Keep the newest conversations that a key leads to."""
-        room = CONVERSATIONS_PER_KEY * ID_BYTES
-        (newest,) = await self._all([("GETRANGE", name, -room, -1)])
-        await self._all([("SET", name, newest, "EX", self._bounds.ttl_s)])
+        (kept,) = await self._all([("GET", name)])
+        # One that says the same again and again is one of them, and pushes no other out.
+        newest = list(dict.fromkeys(reversed(_ids(kept))))[:CONVERSATIONS_PER_KEY]
+        left = b"".join(reversed(newest))
+        await self._all([("SET", name, left, "EX", self._bounds.ttl_s)])
 
     def _name(self, scope: bytes, conversation: bytes) -> str:
         return f"{self._prefix}:1:{{{scope.hex()}:{conversation.hex()}}}"

@@ -29,7 +29,7 @@ SEALED = Sealed([Key("new", b"n" * 32), Key("old", b"o" * 32)])
 
 # What the README tells to allow a user of a Redis.
 ALLOWED = (
-    "~rr:1:* -@all +get +mget +set +append +getrange +del +hgetall +hget +hset +hdel +hlen "
+    "~rr:1:* -@all +get +mget +set +append +del +hgetall +hget +hset +hdel +hlen "
     "+hincrby +expire +ttl +scan +ping"
 )
 KINDS = (

@@ -236,6 +236,18 @@ async def test_what_a_key_leads_to_is_bounded(kept: Kept) -> None:
     assert await kept.counts(key("hi")) <= 2 * CONVERSATIONS_PER_KEY
 
 
+async def test_one_that_says_the_same_again_and_again_is_one(kept: Kept) -> None:
+    """An agent that polls pushes no other conversation out of what a key leads to."""
+    store = kept.opens(WIDE)
+    for n in range(CONVERSATIONS_LOADED - 1):
+        await store.save(SCOPE, turn(f"{n}", f"conversation {n}"), [key("still waiting")])
+    for n in range(3 * CONVERSATIONS_PER_KEY):
+        await store.save(SCOPE, turn(f"poll {n}", "polling", n), [key("still waiting")])
+    recalled = await store.recall(SCOPE, [Asked(0, [key("still waiting")])])
+    conversations = {t.conversation for t in recalled.turns}
+    assert (len(conversations), recalled.crowded) == (CONVERSATIONS_LOADED, set())
+
+
 async def test_saves_at_the_same_time_lose_nothing(kept: Kept) -> None:
     """Two replicas that serve one conversation never overwrite each other."""
     one, other = kept.opens(WIDE), kept.opens(WIDE)
