@@ -19,11 +19,10 @@ from proxy.adapters.store import Store, StoreError
 from proxy.adapters.upstream import Upstream, UpstreamError
 from proxy.addresses import redacted
 from proxy.core.keys import Asked, keys_of_turn
-from proxy.core.profiles import profile_of
 from proxy.core.turns import Context, Turn
 from proxy.settings import Settings
 from proxy.store_urls import read_store_url
-from proxy.web.parts import bare_store, tls, upstream
+from proxy.web.parts import bare_store, profile, tls, upstream
 
 __all__ = ["check"]
 
@@ -63,8 +62,7 @@ async def check(settings: Settings, api_key: str) -> int:
 
 async def _settings(settings: Settings) -> AsyncIterator[Finding]:
     where = f"clients at {settings.listen}, health and metrics at {settings.admin_listen}"
-    profile = profile_of(settings.upstream_profile, settings.upstream_url).name
-    words = f"valid: mode {settings.mode}, upstream profile {profile}, {where}"
+    words = f"valid: mode {settings.mode}, upstream profile {profile(settings).name}, {where}"
     yield Finding("ok", "settings", words)
     try:
         tls(settings, Log("error", "text"))

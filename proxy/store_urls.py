@@ -8,9 +8,10 @@ hold a password.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import parse_qsl, unquote
+
+from proxy.files import why_unreadable
 
 __all__ = ["StoreUrl", "read_store_url"]
 
@@ -203,16 +204,7 @@ def _options(query: str, kind: Kind, *, tls: bool) -> dict[str, str]:
             raise ValueError(f"the option {name} takes {' or '.join(_VALUES[name])}")
         if name == "db" and not (value.isascii() and value.isdigit()):
             raise ValueError("the option db is not a database number; use db=0")
-        if name in _FILES:
-            _readable(name, value)
+        if name in _FILES and (reason := why_unreadable(value)):
+            raise ValueError(f"the file of the option {name} cannot be read: {reason}")
         options[name] = value
     return options
-
-
-def _readable(name: str, path: str) -> None:
-    try:
-        with Path(path).open("rb"):
-            pass
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a path"
-        raise ValueError(f"the file of the option {name} cannot be read: {reason}") from None

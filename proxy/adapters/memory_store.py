@@ -134,10 +134,7 @@ class MemoryStore:
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
         """As `Store.forget`."""
         self._expire()
-        if (scope, conversation) not in self._conversations:
-            return False
-        self._drop((scope, conversation))
-        return True
+        return self.discard(scope, conversation)
 
     async def check(self) -> None:
         """As `Store.check`."""
@@ -154,10 +151,17 @@ class MemoryStore:
         kept = self._conversations.get((scope, conversation))
         return kept.turns if kept is not None else {}
 
-    def discard(self, scope: bytes, conversation: bytes) -> None:
-        """Drop a conversation, if it is kept."""
-        if (scope, conversation) in self._conversations:
-            self._drop((scope, conversation))
+    def turn_bytes(self, scope: bytes, conversation: bytes) -> int:
+        """Return the size of a conversation's turns as they are kept."""
+        kept = self._conversations.get((scope, conversation))
+        return kept.turn_bytes if kept is not None else 0
+
+    def discard(self, scope: bytes, conversation: bytes) -> bool:
+        """Drop a conversation; False when it is not kept."""
+        if (scope, conversation) not in self._conversations:
+            return False
+        self._drop((scope, conversation))
+        return True
 
     def _expire(self) -> None:
         """Drop what has expired; the least recently used conversation is the first to do so."""

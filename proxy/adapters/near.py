@@ -197,9 +197,8 @@ class Near:
 
     def _is_within_bounds(self, name: Name) -> bool:
         """Tell whether a conversation is so small that neither store can have cut it back."""
-        kept = self._kept.peek(*name)
-        size = sum(map(len, kept.values()))
-        return 2 * len(kept) <= self._bounds.max_turns and 2 * size <= self._bounds.max_bytes
+        turns, size = len(self._kept.peek(*name)), self._kept.turn_bytes(*name)
+        return 2 * turns <= self._bounds.max_turns and 2 * size <= self._bounds.max_bytes
 
     def _dropped(self, scope: bytes, conversation: bytes) -> None:
         self._held.pop((scope, conversation), None)

@@ -1,6 +1,5 @@
 """The kinds of value that settings have, each refused with a reason and a way out."""
 
-from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, SecretStr
@@ -8,6 +7,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from proxy import addresses
 from proxy.core.heal.repair import Repair
 from proxy.core.scope import read_parts
+from proxy.files import why_unreadable
 from proxy.key_ring import parse_keys
 
 __all__ = [
@@ -60,13 +60,8 @@ def _scope_from(written: str) -> str:
 
 def _file(path: str) -> str:
     """Take the path of a file that can be read, or none."""
-    if path:
-        try:
-            with Path(path).open("rb"):
-                pass
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "not a path"
-            raise ValueError(f"cannot be read: {reason}; name a file, or leave it empty") from None
+    if path and (reason := why_unreadable(path)):
+        raise ValueError(f"cannot be read: {reason}; name a file, or leave it empty")
     return path
 
 

@@ -38,19 +38,37 @@ class Room:
 
 
 class Share:
-    """How much of the room one holder has, whose need changes."""
+    """How much of the room one holder has."""
 
     def __init__(self, room: Room) -> None:
         """Begin with nothing."""
         self._room = room
         self._held = 0
 
+    def take(self, size: int) -> bool:
+        """Have so much more, if there is as much."""
+        if not self._room.take(size):
+            return False
+        self._held += size
+        return True
+
+    def take_most(self, size: int) -> int:
+        """Have so much more, or as much as there is; return how much that was."""
+        taken = self._room.take_most(size)
+        self._held += taken
+        return taken
+
+    def give(self, size: int) -> None:
+        """Have so much less, but no less than nothing."""
+        size = min(size, self._held)
+        self._held -= size
+        self._room.give(size)
+
     def hold(self, size: int) -> bool:
         """Have so much, if there is as much; else, what there was before."""
-        if size > self._held and not self._room.take(size - self._held):
-            return False
-        self._room.give(max(0, self._held - size))
-        self._held = size
+        if size > self._held:
+            return self.take(size - self._held)
+        self.give(self._held - size)
         return True
 
 
@@ -61,6 +79,7 @@ class Incoming:
     Attributes:
         fault: What was wrong with it, once that is known.
         on_fault: Called then; whoever reads a streamed body is not who answers for it.
+        share: What is held of it; who is done with it gives it back.
         why: Why it is not held whole, one of `metrics.ASKED`; "" if nothing is known against it.
     """
 
@@ -77,8 +96,7 @@ class Incoming:
         self._request = request
         self._most = most
         self._patience_s = patience_s
-        self._room = room
-        self._held = 0
+        self.share = Share(room)
         self._read = 0
         self._pieces: deque[bytes] = deque()
         self.fault: Fault | None = None
@@ -95,25 +113,6 @@ class Incoming:
         size = self._request.content_length or 0
         if self._most and size > self._most:
             raise self._failing(body_too_large(size, self._most))
-
-    def hold(self, size: int) -> bool:
-        """Count so many bytes as held, if there is room."""
-        if not self._room.take(size):
-            return False
-        self._held += size
-        return True
-
-    def hold_most(self, size: int) -> int:
-        """Count so many bytes as held, or as many as there is room for; return how many."""
-        held = self._room.take_most(size)
-        self._held += held
-        return held
-
-    def let_go(self, size: int | None = None) -> None:
-        """Count so many bytes, or all of them, as held no more."""
-        size = self._held if size is None else size
-        self._held -= size
-        self._room.give(size)
 
     async def whole(self, most: int) -> bytes | None:
         """
@@ -148,14 +147,14 @@ class Incoming:
         while self._pieces:
             size = len(self._pieces[0])
             yield self._pieces.popleft()
-            self.let_go(min(size, self._held))  # of the last one, nothing was held
+            self.share.give(size)  # of the last one, nothing was held
         while chunk := await self._next():
             yield chunk
 
     def _may_hold(self, more: int, most: int) -> bool:
         if self._read > most:
             self.why = "too_large"
-        elif not self.hold(more):
+        elif not self.share.take(more):
             self.why = "busy"
         return not self.why
 

@@ -213,9 +213,8 @@ class Conversations:
 
     async def _forget_one(self, scope: bytes, conversation: bytes) -> bool:
         is_forgotten = await self._store.forget(scope, conversation)
-        await self._forgotten(
-            scope, conversation
-        )  # also when it is gone here: others may have it near
+        # Also when it is gone here: others may have it near.
+        await self._forgotten(scope, conversation)
         return is_forgotten
 
     async def _all(self, scope: bytes | None) -> AsyncIterator[Kept]:

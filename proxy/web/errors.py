@@ -64,6 +64,7 @@ BAD_TARGET = Fault(
     "bad_target",
     "The request target is not a path. This is a reverse proxy: set it as OPENAI_BASE_URL, not "
     "as HTTP_PROXY.",
+    ends=True,
 )
 DRAINING = Fault(
     HTTPStatus.SERVICE_UNAVAILABLE,

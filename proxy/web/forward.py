@@ -28,7 +28,6 @@ from proxy.web.replay import Replay
 from proxy.web.routes import Route, route_of
 from proxy.web.tunnel import tunnel
 from proxy.web.under_way import UnderWay
-from proxy.web.wellformed import Malformed
 
 __all__ = ["Forward"]
 
@@ -92,10 +91,7 @@ class Forward:
                 return await self._run_in_time(exchange, request, path)
         except ProxyError as error:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
-            refused = self._refusal(error.fault)
-            if isinstance(error, Malformed):
-                refused.force_close()
-            return refused
+            return self._refusal(error.fault)
         except ConnectionResetError:
             raise  # the client has left, or is cut off
         except Exception as error:
@@ -155,7 +151,7 @@ class Forward:
         try:
             answer = await self._ask(exchange, request, path, incoming)
         finally:
-            incoming.let_go()  # an answer may take long
+            incoming.share.hold(0)  # an answer may take long
         try:
             incoming.on_fault = answer.response.close
             if incoming.fault is not None:

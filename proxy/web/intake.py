@@ -194,7 +194,7 @@ class Intake:
             if len(body) <= ON_LOOP_ENCODED_BYTES:
                 with contextlib.suppress(TooLarge):
                     plain = decode(body, coding, min(limit, ON_LOOP_DECODED_BYTES))
-                    if incoming.hold(len(plain)):
+                    if incoming.share.take(len(plain)):
                         return plain
                     exchange.asked = "busy"
                     return None
@@ -211,7 +211,7 @@ class Intake:
         exchange: Exchange, body: bytes, coding: str, limit: int, incoming: Incoming
     ) -> bytes | None:
         """Decode where nobody waits for it; what it may make counts as held until it is known."""
-        allowed = incoming.hold_most(limit)
+        allowed = incoming.share.take_most(limit)
         size = 0
         try:
             plain = await asyncio.to_thread(decode, body, coding, allowed)
@@ -224,7 +224,7 @@ class Intake:
             size = len(plain)
             return plain
         finally:
-            incoming.let_go(allowed - size)
+            incoming.share.give(allowed - size)
 
     async def _prepare_retrieval(
         self, replay: Replay, exchange: Exchange, path: str, request: web.BaseRequest

@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from proxy.adapters.logs import Log
+from proxy.adapters.sockets import buffered_bytes
 from proxy.adapters.upstream import READ_BUFFER_BYTES
 from proxy.web.connection import Connection, ConnectionLimits, Gate
 from proxy.web.errors import spelled
@@ -89,11 +90,7 @@ class Server(web.Server):
     @property
     def unsent(self) -> int:
         """On how many connections something written waits for its client to take it."""
-        waiting = 0
-        for transport in self._connections.values():
-            with contextlib.suppress(AttributeError):  # asyncio's TLS that was closed twice
-                waiting += transport.get_write_buffer_size() > 0
-        return waiting
+        return sum(buffered_bytes(transport) > 0 for transport in self._connections.values())
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Count a connection."""
