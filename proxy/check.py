@@ -15,8 +15,9 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from proxy.adapters.logs import Log
+from proxy.adapters.response import UpstreamError
 from proxy.adapters.store import Store, StoreError
-from proxy.adapters.upstream import Upstream, UpstreamError
+from proxy.adapters.upstream import Upstream
 from proxy.addresses import redacted
 from proxy.core.keys import Asked, keys_of_turn
 from proxy.core.turns import Context, Turn
@@ -105,7 +106,7 @@ async def _upstream(settings: Settings, api_key: str) -> AsyncIterator[Finding]:
 async def _models(way: Upstream, upstream_url: str, api_key: str) -> Finding:
     """Ask for the list of models, the one thing that every such API gives for nothing."""
     url = f"{upstream_url}/models"
-    headers = [("Authorization", f"Bearer {api_key}")]
+    headers = [(b"Authorization", f"Bearer {api_key}".encode())]
     if not api_key.isprintable():
         return Finding("warning", "upstream", "OPENAI_API_KEY cannot be sent: not a header value")
     try:

@@ -10,11 +10,11 @@ hands over, and its protocols, which learn from us that their connection is gone
 import asyncio
 import contextlib
 
-import aiohttp
 from aiohttp import web
-from aiohttp.client_proto import ResponseHandler
 from aiohttp.tcp_helpers import tcp_keepalive
 from aiohttp.web_protocol import RequestHandler
+
+from proxy.adapters.response import Response, Source
 
 __all__ = ["LEFT_OVER_S", "End", "client_end", "upstream_end"]
 
@@ -39,7 +39,7 @@ class End(asyncio.Protocol):
     """
 
     def __init__(
-        self, transport: asyncio.Transport | None, former: ResponseHandler | RequestHandler
+        self, transport: asyncio.Transport | None, former: Source | RequestHandler
     ) -> None:
         """
         Take the transport over.
@@ -216,22 +216,20 @@ class End(asyncio.Protocol):
         """Take the end, which `connection_lost` has told already."""
 
 
-def upstream_end(response: aiohttp.ClientResponse) -> End:
+def upstream_end(response: Response) -> End:
     """
     Take over the connection of an answer with status 101.
 
     Raises:
         ConnectionResetError: There is none.
     """
-    protocol = response.connection.protocol if response.connection is not None else None
-    if protocol is None:
-        raise ConnectionResetError
-    transport = protocol.transport
-    protocol.read_timeout = None  # between two turns a connection is silent
+    source = response.taken_over()
+    transport, behind = source.hand_over()
     if transport is not None:
-        tcp_keepalive(transport)  # so that a host that went away is noticed all the same
-    end = End(transport, protocol)
-    protocol.set_parser(end, end)
+        tcp_keepalive(transport)  # between two turns it is silent, also if nobody is there
+    end = End(transport, source)
+    if behind:
+        end.data_received(behind)
     return end
 
 

@@ -2,78 +2,49 @@
 
 import asyncio
 import contextlib
-import io
+import re
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 
 import aiohttp
 from aiohttp import hdrs
-from aiohttp.connector import Connection
-from aiohttp.tracing import Trace
 from multidict import CIMultiDict
 from yarl import URL
 
+from proxy.adapters.answers import SWITCHED
 from proxy.adapters.egress import Egress
-from proxy.adapters.patience import SWITCHED, NotTaken, Patience, answers
+from proxy.adapters.response import Response, UpstreamError
+from proxy.adapters.wire import Body, Patience, Wire
 from proxy.core.headers import Headers
 
-__all__ = [
-    "Body",
-    "Upstream",
-    "UpstreamError",
-    "ending_with_connection",
-    "left_over",
-]
+__all__ = ["Body", "Upstream"]
 
-# Large enough for what real answers carry; a larger head is an error of the upstream's.
-HEAD_MAX_BYTES = 64 * 1024
-READ_BUFFER_BYTES = 64 * 1024
 # So many connections in a row that are not silent: the upstream speaks no HTTP.
 UNASKED_MAX = 1000
 
-# A body of more than this is not written in one piece, which would hold up everybody else.
-ONE_PIECE_BYTES = 1024 * 1024
+_PARTS = re.compile(r"(https?)://([^/?#]*)(.*)", re.DOTALL)
+# A request of these may be sent again, when the connection that was kept for it had closed.
+_IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+_BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_LENGTH, _UPGRADE = b"content-length", b"upgrade"
 
-Body = bytes | AsyncIterator[bytes] | None
 
-
-class UpstreamError(Exception):
+class _Origin:
     """
-    No answer could be had.
+    One place that requests go to.
 
     Attributes:
-        source: `connect`, `proxy` (between us and it) or `read` (the upstream's side), `timeout`.
-        setting: Which one's time was up.
+        host: As the Host header says it.
+        before_target: What a request's line says ahead of the path: only a proxy wants something.
+        idle: Wires on which the next exchange may come; the one used last is used first.
     """
 
-    def __init__(self, source: str, reason: str, setting: str = "") -> None:
-        """Say at which point it failed, and how."""
-        super().__init__(reason)
-        self.source = source
-        self.setting = setting
-
-
-class _Connector(aiohttp.TCPConnector):
-    """A pool that gives out no connection on which something came that nobody asked for."""
-
-    async def connect(
-        self,
-        req: aiohttp.ClientRequest,
-        traces: list[Trace],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 (the signature is aiohttp's)
-    ) -> Connection:
-        """
-        Return a connection that is silent: aiohttp looks at that only when it takes one back.
-
-        What came since (a 408 before it is closed, what a broken answer left behind, or what was
-        smuggled into it) would be read as the answer to the next request, whoever's that is.
-        """
-        for _ in range(UNASKED_MAX):
-            connection = await super().connect(req, traces, timeout)
-            if connection.protocol is None or not connection.protocol.should_close:
-                return connection
-            connection.close()
-        raise aiohttp.ClientConnectionError("it talks without being asked")
+    def __init__(self, url: URL, proxy_headers: bytes, *, is_proxied: bool) -> None:
+        self.url = url
+        authority = url.host_port_subcomponent or ""
+        self.host = f"Host: {authority}\r\n".encode() + proxy_headers
+        self.before_target = str(url).rstrip("/").encode() if is_proxied else b""
+        self.idle: dict[Wire, None] = {}
 
 
 class Upstream:
@@ -95,28 +66,14 @@ class Upstream:
             total=None,
             connect=patience.connect_s,  # all of it, where sock_connect is for one address
             sock_connect=patience.connect_s,
-            sock_read=patience.first_byte_s,  # until the head is there
         )
-        self._connector = _Connector(limit=0, ssl=egress.tls)
-        self._session = aiohttp.ClientSession(
-            connector=self._connector,
-            # A jar would send one tenant's cookies with the next one's request.
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            response_class=answers(patience.read_s),
-            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
-            timeout=self._timeout,
-            read_bufsize=READ_BUFFER_BYTES,
-            max_line_size=HEAD_MAX_BYTES,
-            max_field_size=HEAD_MAX_BYTES,
-            proxy=egress.proxy_url or None,
-        )
+        self._connector = aiohttp.TCPConnector(limit=0, ssl=egress.tls)
+        self._origins: dict[tuple[str, str], _Origin] = {}
+        self._wires: set[Wire] = set()
 
-    async def send(
-        self, method: str, url: str, headers: Headers, body: Body
-    ) -> aiohttp.ClientResponse:
+    async def send(self, method: str, url: str, headers: Headers, body: Body) -> Response:
         """
-        Send a request and wait for the head of its answer; the caller releases it.
+        Send a request and wait for the head of its answer; the caller closes it.
 
         Args:
             method: As the client wrote it.
@@ -127,20 +84,22 @@ class Upstream:
         Raises:
             UpstreamError: There is no answer, or one that switches protocols where it may not.
         """
-        given = _spelled_alike(headers)
-        if self._proxy_headers and url.startswith("http:"):
-            given.update(self._proxy_headers)  # that proxy reads the request itself
-        with self._named_errors():
-            response = await self._session.request(
-                method,
-                _as_it_stands(url),
-                headers=given,
-                data=_in_pieces(body),
-                allow_redirects=False,
-                proxy_headers=self._proxy_headers,
-            )
-        if response.status == SWITCHED and (
-            response.connection is None or hdrs.UPGRADE not in given
+        origin, target = self._place(url)
+        head, body = _written(method, origin, target, headers, body)
+        has_no_body = method == hdrs.METH_HEAD
+        while True:
+            wire = origin.idle.popitem()[0] if origin.idle else await self._dial(origin)
+            if not wire.is_free:
+                continue
+            try:
+                response = await wire.send(head, body, has_no_body=has_no_body)
+                break
+            except UpstreamError as error:
+                is_whole = body is None or isinstance(body, bytes)
+                if not (error.is_untouched and method in _IDEMPOTENT and is_whole):
+                    raise
+        if response.status == SWITCHED and not (
+            wire.is_upgraded and any(name.lower() == _UPGRADE for name, _ in headers)
         ):
             response.close()
             source = "read"
@@ -154,35 +113,69 @@ class Upstream:
         Raises:
             UpstreamError: That cannot be done.
         """
-        request = aiohttp.ClientRequest(
-            hdrs.METH_GET,
-            URL(url),
-            loop=asyncio.get_running_loop(),
-            proxy=URL(self._egress.proxy_url) if self._egress.proxy_url else None,
-            proxy_headers=CIMultiDict(self._proxy_headers),
-        )
-        with self._named_errors():
-            (await self._connector.connect(request, [], self._timeout)).close()
+        origin, _ = self._place(url)
+        (await self._dial(origin)).close()
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._session.close()
+        for wire in list(self._wires):
+            wire.close()
+        await self._connector.close()
+
+    def _place(self, url: str) -> tuple[_Origin, str]:
+        parts = _PARTS.match(url)
+        if parts is None:
+            source = "connect"
+            raise UpstreamError(source, "its URL is none of http or https")
+        scheme, authority, target = parts.groups()
+        origin = self._origins.get((scheme, authority))
+        if origin is None:
+            is_proxied = scheme == "http" and bool(self._egress.proxy_url)
+            proxy_headers = "".join(f"{k}: {v}\r\n" for k, v in self._proxy_headers.items())
+            origin = self._origins[scheme, authority] = _Origin(
+                URL(f"{scheme}://{authority}/"),
+                proxy_headers.encode() if is_proxied else b"",
+                is_proxied=is_proxied,
+            )
+        return origin, target if target.startswith("/") else "/" + target
+
+    async def _dial(self, origin: _Origin) -> Wire:
+        """Open a connection on which nobody talks without being asked."""
+        egress = self._egress
+        request = aiohttp.ClientRequest(
+            hdrs.METH_GET,
+            origin.url,
+            loop=asyncio.get_running_loop(),
+            proxy=URL(egress.proxy_url) if egress.proxy_url else None,
+            proxy_headers=CIMultiDict(self._proxy_headers),
+        )
+
+        def on_idle(wire: Wire) -> None:
+            origin.idle[wire] = None
+
+        def on_end(wire: Wire) -> None:
+            self._wires.discard(wire)
+            origin.idle.pop(wire, None)
+
+        with self._named_errors():
+            for _ in range(UNASKED_MAX):
+                dialled = await self._connector.connect(request, [], self._timeout)
+                protocol = dialled.protocol
+                if protocol is not None and protocol.is_connected() and not protocol.should_close:
+                    wire = Wire(dialled, self._patience, on_idle, on_end)
+                    self._wires.add(wire)
+                    return wire
+                dialled.close()
+        source = "read"
+        raise UpstreamError(source, "it talks without being asked")
 
     @contextlib.contextmanager
     def _named_errors(self) -> Iterator[None]:
-        patience = self._patience
-        source = "timeout"
         try:
             yield
-        except NotTaken as error:
-            reason = f"it took nothing of the request for {patience.read_s:g} s"
-            raise UpstreamError(source, reason, "read_timeout_s") from error
-        except aiohttp.SocketTimeoutError as error:
-            reason = f"no answer in the {patience.first_byte_s:g} s after the request"
-            raise UpstreamError(source, reason, "first_byte_timeout_s") from error
         except TimeoutError as error:
-            reason = f"no connection within {patience.connect_s:g} s"
-            raise UpstreamError(source, reason, "connect_timeout_s") from error
+            reason = f"no connection within {self._patience.connect_s:g} s"
+            raise UpstreamError("timeout", reason, "connect_timeout_s") from error
         except aiohttp.ClientHttpProxyError as error:
             raise UpstreamError("proxy", f"it answered CONNECT with {error.status}") from error
         except aiohttp.ClientProxyConnectionError as error:
@@ -190,73 +183,43 @@ class Upstream:
         except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
             raise UpstreamError("connect", _reason(error)) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise UpstreamError("read", _in_short(error)) from error
+            raise UpstreamError("read", type(error).__name__) from error
 
 
-def _as_it_stands(url: str) -> URL:
-    """Return a URL that goes out as it is spelled, an empty query's `?` included."""
-    if not url.endswith("?") or url.count("?") > 1:
-        return URL(url, encoded=True)
-    bare = URL(url[:-1], encoded=True)
-    return URL.build(
-        scheme=bare.scheme, authority=bare.raw_authority, path=bare.raw_path + "?", encoded=True
-    )
-
-
-def _in_pieces(body: Body) -> Body | io.BytesIO:
-    """Return a large body as something that is written piece by piece, its length still told."""
-    if isinstance(body, bytes) and len(body) > ONE_PIECE_BYTES:
-        return io.BytesIO(body)
-    return body
-
-
-@contextlib.contextmanager
-def ending_with_connection(response: aiohttp.ClientResponse) -> Iterator[None]:
+def _written(
+    method: str, origin: _Origin, target: str, headers: Headers, body: Body
+) -> tuple[bytes, Body]:
     """
-    Let whoever reads an answer's body know when its connection is gone.
+    Spell a request's head, and frame its body.
 
-    aiohttp 3.14 closes a connection whose chunks are malformed without telling the reader, who
-    then waits for ever.
+    Raises:
+        UpstreamError: What it consists of cannot stand in a head.
     """
-    protocol = response.connection.protocol if response.connection is not None else None
-    closed = protocol.closed if protocol is not None else None
-    content = response.content
-
-    def tell(ended: asyncio.Future[None]) -> None:
-        if not ended.cancelled():
-            ended.exception()  # seen, so that nobody warns of it
-        if not content.is_eof() and content.exception() is None:
-            content.set_exception(aiohttp.ClientPayloadError("the connection is gone"))
-
-    if closed is None:
-        yield
-        return
-    closed.add_done_callback(tell)
-    try:
-        yield
-    finally:
-        closed.remove_done_callback(tell)
-
-
-def left_over(response: aiohttp.ClientResponse) -> bytes:
-    """Return what had arrived of an answer's body before it broke off, and nobody has read yet."""
-    # aiohttp's public methods give the break precedence over the bytes that came before it.
-    return response.content._read_nowait(-1)  # noqa: SLF001
+    line = f"{method} ".encode() + origin.before_target
+    fields = [b"%b: %b\r\n" % field for field in headers]
+    if isinstance(body, bytes):
+        fields.append(b"Content-Length: %d\r\n" % len(body))
+    elif not any(name.lower() == _LENGTH for name, _ in headers):
+        if body is not None:
+            fields.append(b"Transfer-Encoding: chunked\r\n")
+            body = _in_chunks(body)
+        elif method not in _BODILESS:
+            fields.append(b"Content-Length: 0\r\n")
+    target_bytes = target.encode("utf-8", "surrogateescape")
+    head = b"%b%b HTTP/1.1\r\n%b%b\r\n" % (line, target_bytes, origin.host, b"".join(fields))
+    lines = len(fields) + origin.host.count(b"\n") + 2
+    if head.count(b"\n") != lines or head.count(b"\r") != lines or b"\0" in head:
+        source = "read"
+        raise UpstreamError(source, "the request has line breaks where HTTP allows none")
+    return head, body
 
 
-def _spelled_alike(headers: Headers) -> CIMultiDict[str]:
-    """Spell a repeated name as it was first: aiohttp keeps one of those that differ in case."""
-    first: dict[str, str] = {}
-    return CIMultiDict((first.setdefault(name.lower(), name), value) for name, value in headers)
-
-
-def _in_short(error: BaseException) -> str:
-    """Say how an answer failed, without the bytes of it that aiohttp quotes."""
-    if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError):
-        return "it closed the connection"
-    if isinstance(error, aiohttp.ClientResponseError | aiohttp.InvalidURL):
-        return "what it sent is no HTTP, or its head is too long"
-    return type(error).__name__
+async def _in_chunks(body: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async with contextlib.aclosing(body) as pieces:
+        async for piece in pieces:
+            if piece:
+                yield b"%x\r\n%b\r\n" % (len(piece), piece)
+    yield b"0\r\n\r\n"
 
 
 def _reason(error: BaseException) -> str:

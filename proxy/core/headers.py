@@ -4,6 +4,8 @@ Which headers end at this hop. Everything else goes on: same names, same values,
 https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1
 
 One is changed, where an answer is to be read: which codings upstream may choose from.
+
+Headers are bytes here, as they came: what is no text in any coding that we know goes on as well.
 """
 
 import re
@@ -20,7 +22,7 @@ __all__ = [
     "without",
 ]
 
-Headers = list[tuple[str, str]]
+Headers = list[tuple[bytes, bytes]]
 
 # Ours, for applications that know their conversation's name; it is not sent on.
 CONVERSATION_HEADER = "x-reasoning-replay-conversation"
@@ -40,23 +42,26 @@ _HOP_BY_HOP = frozenset(
 )
 # Host and Content-Length are written anew for the next hop; Expect was answered at this one.
 _REWRITTEN = frozenset({"host", "content-length", "expect", CONVERSATION_HEADER})
-_ACCEPT_ENCODING = "accept-encoding"
-_WEIGHT_OF_ZERO = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*", re.IGNORECASE)
+_NOT_PASSED = frozenset(name.encode() for name in _HOP_BY_HOP)
+_NOT_SENT = frozenset(name.encode() for name in _HOP_BY_HOP | _REWRITTEN)
+_CONNECTION = b"connection"
+_ACCEPT_ENCODING = b"accept-encoding"
+_WEIGHT_OF_ZERO = re.compile(rb"\s*q\s*=\s*0(\.0*)?\s*", re.IGNORECASE)
 
 
-def for_upstream(headers: Iterable[tuple[str, str]]) -> Headers:
+def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return a request's headers as they go on, less what is written anew for the next hop."""
-    return [(name, value) for name, value in _end_to_end(headers) if name.lower() not in _REWRITTEN]
+    return _less(headers, _NOT_SENT)
 
 
-def for_downstream(headers: Iterable[tuple[str, str]]) -> Headers:
+def for_downstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return an answer's headers as they go back; Content-Length among them."""
-    return _end_to_end(headers)
+    return _less(headers, _NOT_PASSED)
 
 
-def without(headers: Headers, name: str) -> Headers:
+def without(headers: Headers, name: bytes) -> Headers:
     """Return headers less every one of a name; `name` in lower case."""
-    return [(given, value) for given, value in headers if given.lower() != name]
+    return [field for field in headers if field[0].lower() != name]
 
 
 def asking_for_identity(headers: Headers) -> Headers:
@@ -66,13 +71,12 @@ def asking_for_identity(headers: Headers) -> Headers:
     It stays as it is when it does not say what it accepts, which no upstream takes as a wish to
     get an encoded answer, or when it refuses identity (RFC 9110, 12.5.3).
     """
-    accepted = [value for name, value in headers if name.lower() == _ACCEPT_ENCODING]
-    if not accepted or _refuses_identity(accepted):
+    at = [at for at, (name, _) in enumerate(headers) if name.lower() == _ACCEPT_ENCODING]
+    if not at or _refuses_identity([headers[index][1] for index in at]):
         return headers
-    at = [name.lower() for name, _ in headers].index(_ACCEPT_ENCODING)
-    name, _ = headers[at]
-    rest = without(headers[at:], _ACCEPT_ENCODING)
-    return [*headers[:at], (name, "identity"), *rest]
+    first = at[0]
+    rest = headers[first + 1 :] if len(at) == 1 else without(headers[first:], _ACCEPT_ENCODING)
+    return [*headers[:first], (headers[first][0], b"identity"), *rest]
 
 
 def is_of_one_hop(name: str) -> bool:
@@ -85,16 +89,24 @@ def ending_here(connection: Iterable[str]) -> set[str]:
     return {option.strip().lower() for value in connection for option in value.split(",")}
 
 
-def _refuses_identity(accepted: list[str]) -> bool:
-    refused: dict[str, bool] = {}
-    for option in ",".join(accepted).lower().split(","):
-        coding, _, weight = option.partition(";")
+def _refuses_identity(accepted: list[bytes]) -> bool:
+    refused: dict[bytes, bool] = {}
+    for option in b",".join(accepted).lower().split(b","):
+        coding, _, weight = option.partition(b";")
         refused[coding.strip()] = _WEIGHT_OF_ZERO.fullmatch(weight) is not None
-    return refused.get("identity", refused.get("*", False))
+    return refused.get(b"identity", refused.get(b"*", False))
 
 
-def _end_to_end(headers: Iterable[tuple[str, str]]) -> Headers:
-    given = list(headers)
-    named = ending_here(value for name, value in given if name.lower() == "connection")
-    dropped = _HOP_BY_HOP | named
-    return [(name, value) for name, value in given if name.lower() not in dropped]
+def _less(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:
+    kept: Headers = []
+    named: list[str] = []
+    for field in headers:
+        name = field[0].lower()
+        if name not in dropped:
+            kept.append(field)
+        elif name == _CONNECTION:
+            named.append(field[1].decode("latin-1"))
+    if named:
+        ends = {option.encode("latin-1") for option in ending_here(named)}
+        kept = [field for field in kept if field[0].lower() not in ends]
+    return kept

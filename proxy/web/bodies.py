@@ -1,7 +1,7 @@
 """A request's body as it comes: bounded, and whole where it is to be read."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from aiohttp import web
 
@@ -136,7 +136,7 @@ class Incoming:
         self._pieces.clear()
         return body
 
-    async def rest(self) -> AsyncIterator[bytes]:
+    async def rest(self) -> AsyncGenerator[bytes, None]:
         """
         Pass it on piece by piece, beginning with what was read of it already.
 

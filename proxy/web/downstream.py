@@ -1,61 +1,198 @@
 """The client's side of an answer: upstream's head and bytes, and nothing of aiohttp's own."""
 
-import aiohttp
-from aiohttp import hdrs, web
+import asyncio
+import contextlib
+from http import HTTPStatus
 
-from proxy.adapters.upstream import left_over
+from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
+
+from proxy.adapters.response import Response, UpstreamError
+from proxy.core.headers import Headers, without
 from proxy.web.exchange import Exchange
 from proxy.web.reader import Reader
 
 __all__ = ["Passed", "pump"]
 
-_DEFAULTS = (hdrs.CONTENT_TYPE, hdrs.DATE, hdrs.SERVER)
+_WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+_LENGTH = b"content-length"
 
 
 class Passed(web.StreamResponse):
-    """A response whose headers are upstream's and ours: aiohttp's own defaults are taken back."""
+    """
+    An answer that goes straight to its client's connection, a chunk in one write.
 
-    async def _prepare_headers(self) -> None:
-        absent = [name for name in _DEFAULTS if name not in self.headers]
-        await super()._prepare_headers()
-        for name in absent:
-            self.headers.popall(name, None)
+    aiohttp's own would be made of more objects than all the rest of a small exchange. Its server
+    sees this one through `prepare`, `write_eof` and `keep_alive` alone.
+    """
+
+    def __init__(
+        self, request: web.BaseRequest, response: Response, headers: Headers, *, is_last: bool
+    ) -> None:
+        """
+        Write nothing yet.
+
+        Args:
+            request: The client's.
+            response: Upstream's.
+            headers: The end-to-end ones of that, and ours.
+            is_last: Whether the connection is closed behind it.
+        """
+        self._request = request
+        self._has_ended = False
+        status, version = response.status, request.version
+        has_body = request.method != hdrs.METH_HEAD and status not in _WITHOUT_BODY
+        self._is_chunked = False
+        self._may_stay = request.keep_alive and not is_last
+        if status == HTTPStatus.NO_CONTENT:
+            headers = without(headers, _LENGTH)  # RFC 9110, 8.6
+        elif has_body and response.length is None:
+            self._is_chunked = version >= HttpVersion11
+            self._may_stay = self._may_stay and self._is_chunked
+        lines = [
+            b"HTTP/%d.%d %d %b\r\n" % (version.major, version.minor, status, response.reason),
+            *(b"%b: %b\r\n" % field for field in headers),
+        ]
+        if self._is_chunked:
+            lines.append(b"Transfer-Encoding: chunked\r\n")
+        if not self._may_stay:
+            lines.append(b"Connection: close\r\n")
+        elif version == HttpVersion10:
+            lines.append(b"Connection: keep-alive\r\n")
+        lines.append(b"\r\n")
+        self._head = b"".join(lines)
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the client's connection may carry a next request."""
+        return self._may_stay
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether whoever writes has to wait, for the client or for good."""
+        transport = self._request.transport
+        is_open = transport is not None and not transport.is_closing()
+        return not is_open or self._request.protocol.writing_paused
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        """Do nothing: the head goes out with what comes first behind it, or with `begin`."""
+
+    def begin(self) -> None:
+        """
+        Write the head, if it is not out yet.
+
+        Raises:
+            ConnectionResetError: The client has left.
+        """
+        if self._head:
+            self._write(b"")
+
+    def put(self, data: bytes) -> None:
+        """
+        Write a piece of the body without waiting.
+
+        Raises:
+            ConnectionResetError: The client has left.
+        """
+        self._write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        """
+        Write a piece of the body, and wait while the client is slower than we are.
+
+        Raises:
+            ConnectionResetError: The client has left.
+        """
+        self.put(bytes(data))
+        if self._request.protocol.writing_paused:
+            await self._request.writer.drain()
+
+    async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 (aiohttp's)
+        """
+        Write the end, once.
+
+        Raises:
+            ConnectionResetError: The client has left.
+        """
+        if self._has_ended:
+            return
+        self._has_ended = True
+        if self._head or self._is_chunked:
+            self._write(b"0\r\n\r\n" if self._is_chunked else b"")
+        if self._request.protocol.writing_paused:
+            await self._request.writer.drain()
+
+    def _write(self, data: bytes) -> None:
+        transport = self._request.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError
+        if self._head:
+            data = self._head + data
+            self._head = b""
+            self._request.writer.output_size += len(data)  # so aiohttp knows that it has begun
+        transport.write(data)
 
 
 async def pump(
     exchange: Exchange,
-    response: aiohttp.ClientResponse,
-    downstream: web.StreamResponse,
+    response: Response,
+    downstream: Passed,
     reader: Reader | None,
     read: bytes,
 ) -> bool:
     """
-    Pass an answer's body on.
+    Pass an answer on, its head first.
+
+    As a rule a chunk is passed on in the loop's own call that reads it. Only what has to wait, for
+    its turn to be saved or for a slow client, comes back to this task.
 
     Args:
         exchange: Counts the bytes.
         response: Upstream's.
-        downstream: The client's; its head is out.
+        downstream: The client's.
         reader: Learns from it; None when there is nothing to learn.
         read: What was read of the body already.
 
     Returns:
         False when upstream broke it off.
     """
+
+    def passes(chunk: bytes) -> bool:
+        if (reader is not None and not reader.take(chunk)) or downstream.is_held_up:
+            return False
+        downstream.put(chunk)
+        exchange.sent_bytes += len(chunk)
+        return True
+
+    loop = asyncio.get_running_loop()
     is_whole = True
     while True:
-        try:
-            chunk = read or await response.content.readany()
-            read = b""
-        except (TimeoutError, aiohttp.ClientError, OSError):
-            is_whole = False
-            chunk = left_over(response)
+        if read:
+            chunk, read = read, b""
+            if passes(chunk):
+                continue
+        else:
+            if not response.is_ready:
+                downstream.begin()
+            try:
+                chunk = await response.read(passes)
+            except UpstreamError:
+                is_whole = False
+                break
         if not chunk:
             break
         if reader is not None:
-            await reader.feed(chunk)
+            # The head need not wait for a store that takes its time; most take none.
+            soon = loop.call_soon(_begin, downstream)
+            await reader.settle()
+            soon.cancel()
         await downstream.write(chunk)
         exchange.sent_bytes += len(chunk)
+    downstream.begin()
     if reader is not None and is_whole:
         await reader.close()
     return is_whole
+
+
+def _begin(downstream: Passed) -> None:
+    with contextlib.suppress(ConnectionResetError):
+        downstream.begin()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from proxy.adapters.upstream import UpstreamError
+from proxy.adapters.response import UpstreamError
 
 __all__ = [
     "BAD_TARGET",

@@ -8,11 +8,11 @@ A WebSocket is tunnelled where others are teed, and settled when it ends.
 
 import asyncio
 
-import aiohttp
 from aiohttp import web
 
-from proxy.adapters.upstream import Upstream, UpstreamError, ending_with_connection
-from proxy.core.headers import for_downstream
+from proxy.adapters.response import Response, UpstreamError
+from proxy.adapters.upstream import Upstream
+from proxy.core.headers import for_downstream, without
 from proxy.web.account import Account, mark
 from proxy.web.bodies import Incoming
 from proxy.web.connection import Connection
@@ -21,7 +21,7 @@ from proxy.web.errors import BUG, DRAINING, MARK, Fault, ProxyError, of_upstream
 from proxy.web.exchange import Exchange, Limits
 from proxy.web.handshake import SWITCHED, is_websocket
 from proxy.web.heal import Answer, Healer
-from proxy.web.intake import Intake, Outgoing, headers_of
+from proxy.web.intake import Intake, Outgoing
 from proxy.web.reader import Reader, reader_for
 from proxy.web.refusals import too_long
 from proxy.web.replay import Replay
@@ -31,6 +31,7 @@ from proxy.web.under_way import UnderWay
 
 __all__ = ["Forward"]
 
+_MARK = MARK.encode()
 _OUTCOMES = {4: "refused", 5: "upstream_error"}
 
 
@@ -193,7 +194,7 @@ class Forward:
 
     # --- send ---
 
-    async def _send(self, outgoing: Outgoing) -> aiohttp.ClientResponse:
+    async def _send(self, outgoing: Outgoing) -> Response:
         try:
             return await self._upstream.send(
                 outgoing.method, outgoing.url, outgoing.headers, outgoing.body
@@ -214,20 +215,17 @@ class Forward:
     ) -> web.StreamResponse:
         """Write every chunk as it comes; what completes an item, once it has been saved."""
         response = answer.response
-        downstream = Passed(status=response.status, reason=response.reason)
-        for name, value in for_downstream(headers_of(response.raw_headers)):
-            downstream.headers.add(name, value)
+        headers = for_downstream(response.headers)
         reader: Reader | None = None
         if self._replay is not None and exchange.route != Route.OTHER:
             reader = self._reader(self._replay, exchange, response)
             if exchange.route in Route.REPLAYED and self._replay.may_tell(response.status):
-                downstream.headers[MARK] = mark(exchange, is_shadow=self._replay.is_shadow)
-        if self.is_leaving:
-            downstream.force_close()  # the next request of this client is for another replica
+                said = mark(exchange, is_shadow=self._replay.is_shadow)
+                headers = [*without(headers, _MARK), (_MARK, said.encode())]
+        # The next request of this client is for another replica, if this one is about to go.
+        downstream = Passed(request, response, headers, is_last=self.is_leaving)
         exchange.status = response.status
-        await downstream.prepare(request)
-        with ending_with_connection(response):
-            is_whole = await pump(exchange, response, downstream, reader, answer.read)
+        is_whole = await pump(exchange, response, downstream, reader, answer.read)
         if is_whole:
             if self._healer is not None:
                 await self._healer.learn(exchange, answer)
@@ -248,9 +246,7 @@ class Forward:
             exchange.outcome = "cut_off"
             request.transport.close()
 
-    def _reader(
-        self, replay: Replay, exchange: Exchange, response: aiohttp.ClientResponse
-    ) -> Reader | None:
+    def _reader(self, replay: Replay, exchange: Exchange, response: Response) -> Reader | None:
         log = self._account.log
         try:
             return reader_for(response, replay, exchange, self._limits.capture_max_bytes, log)

@@ -1,13 +1,12 @@
 """The upgrade to a WebSocket: which it is, how it goes on, and how upstream's answer goes back."""
 
-import aiohttp
 from aiohttp import HttpVersion11, hdrs, web
 
+from proxy.adapters.answers import SWITCHED
+from proxy.adapters.response import Response
 from proxy.core.headers import Headers
 
 __all__ = ["SWITCHED", "Written", "for_handshake", "head_of", "is_websocket"]
-
-SWITCHED = 101
 
 
 def is_websocket(request: web.BaseRequest) -> bool:
@@ -32,18 +31,18 @@ def for_handshake(headers: Headers, upgrade: str, *, is_read: bool) -> Headers:
         is_read: Whether messages will be read. Then no extension is offered: the one in use
             compresses them, and what is compressed over many messages cannot be edited in one.
     """
-    left_out = hdrs.SEC_WEBSOCKET_EXTENSIONS.lower() if is_read else None
+    left_out = b"sec-websocket-extensions" if is_read else None
     return [
         *((name, value) for name, value in headers if name.lower() != left_out),
-        (hdrs.CONNECTION, "Upgrade"),
-        (hdrs.UPGRADE, upgrade),
+        (b"Connection", b"Upgrade"),
+        (b"Upgrade", upgrade.encode("utf-8", "surrogateescape")),
     ]
 
 
-def head_of(response: aiohttp.ClientResponse) -> bytes:
+def head_of(response: Response) -> bytes:
     """Return the head with which upstream agreed, as it came."""
-    line = f"HTTP/1.1 {response.status} {response.reason}".encode("utf-8", "surrogateescape")
-    return b"\r\n".join([line, *(b"%b: %b" % field for field in response.raw_headers), b"", b""])
+    line = b"HTTP/1.1 %d %b" % (response.status, response.reason)
+    return b"\r\n".join([line, *(b"%b: %b" % field for field in response.headers), b"", b""])
 
 
 class Written(web.StreamResponse):

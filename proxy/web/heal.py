@@ -5,10 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import aiohttp
-from aiohttp import hdrs
-
-from proxy.adapters.upstream import ending_with_connection
+from proxy.adapters.response import Response, UpstreamError
 from proxy.core.coding import Undecodable, decoder_for, is_encoded
 from proxy.core.heal.cure import Cure
 from proxy.core.heal.diagnosis import (
@@ -36,7 +33,7 @@ FIRST_EVENT_MAX_BYTES = 64 * 1024
 LOOK_MAX_S = 5.0
 _OK = range(200, 300)
 
-Send = Callable[[bytes], Awaitable[aiohttp.ClientResponse]]
+Send = Callable[[bytes], Awaitable[Response]]
 
 
 @dataclass(slots=True)
@@ -51,7 +48,7 @@ class Answer:
         cured: What an earlier answer refused, and the cure that this one answers.
     """
 
-    response: aiohttp.ClientResponse
+    response: Response
     read: bytes = b""
     diagnosis: Diagnosis | None = None
     has_failed: bool = False
@@ -75,7 +72,7 @@ class Healer:
     async def heal(
         self,
         exchange: Exchange,
-        response: aiohttp.ClientResponse,
+        response: Response,
         prepared: Prepared,
         send: Send,
     ) -> Answer:
@@ -158,9 +155,9 @@ class Healer:
         again.response.close()
         return None
 
-    async def _look(self, response: aiohttp.ClientResponse) -> Answer:
+    async def _look(self, response: Response) -> Answer:
         """Read as much of an answer as tells whether it is a refusal."""
-        encoding = response.headers.get(hdrs.CONTENT_ENCODING, "")
+        encoding = response.value(b"content-encoding")
         if is_refusal(response.status):
             read = await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
             refused = self._diagnose(response.status, encoding, read)
@@ -189,14 +186,13 @@ class Healer:
 
 
 async def _read(
-    response: aiohttp.ClientResponse,
+    response: Response,
     is_enough: Callable[[bytes], bool],
 ) -> bytes:
     """Read the beginning of an answer's body; the rest, or a broken end, stays where it is."""
     got = b""
-    ended = contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError)
-    with ended, ending_with_connection(response):
+    with contextlib.suppress(TimeoutError, UpstreamError):
         async with asyncio.timeout(LOOK_MAX_S):
-            while not is_enough(got) and (chunk := await response.content.readany()):
+            while not is_enough(got) and (chunk := await response.read()):
                 got += chunk
     return got

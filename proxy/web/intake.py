@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from aiohttp import HttpVersion11, hdrs, web
 
 from proxy.adapters.logs import Log
-from proxy.adapters.upstream import Body
+from proxy.adapters.wire import Body
 from proxy.core.coding import TooLarge, Undecodable, decode, is_encoded
 from proxy.core.headers import Headers, asking_for_identity, for_upstream, without
 from proxy.web.bodies import Incoming, Room
@@ -22,7 +22,7 @@ from proxy.web.replay import Prepared, Replay
 from proxy.web.routes import Route
 from proxy.web.wellformed import require_well_formed
 
-__all__ = ["Intake", "Outgoing", "headers_of"]
+__all__ = ["Intake", "Outgoing"]
 
 # What is decoded on the loop, encoded and decoded: a millisecond or two. The rest, in a thread.
 ON_LOOP_ENCODED_BYTES = 64 * 1024
@@ -51,7 +51,7 @@ class Outgoing:
 
     def with_body(self, body: bytes) -> "Outgoing":
         """Return the same request with a body of ours: it is not encoded, whatever came was."""
-        return replace(self, headers=without(self.headers, "content-encoding"), body=body)
+        return replace(self, headers=without(self.headers, b"content-encoding"), body=body)
 
 
 class Intake:
@@ -145,12 +145,12 @@ class Intake:
         return self.origin + target
 
     def _headers(self, exchange: Exchange, request: web.BaseRequest, body: Body) -> Headers:
-        headers = for_upstream(headers_of(request.raw_headers))
+        headers = for_upstream(request.raw_headers)
         if exchange.route == Route.WEBSOCKET:
             is_read = self.reads(request.raw_path.partition("?")[0])
             headers = for_handshake(headers, request.headers[hdrs.UPGRADE], is_read=is_read)
         if not isinstance(body, bytes) and hdrs.CONTENT_LENGTH in request.headers:
-            headers.append((hdrs.CONTENT_LENGTH, request.headers[hdrs.CONTENT_LENGTH]))
+            headers.append((b"Content-Length", request.headers[hdrs.CONTENT_LENGTH].encode()))
         # Where nothing will be read of the answer it is not our business, and a trial run changes
         # no request: should its answers come encoded, the copy is decoded.
         if exchange.capture is not None and self._replay and not self._replay.is_shadow:
@@ -235,11 +235,3 @@ class Intake:
         except Exception as error:  # noqa: BLE001 (as above)
             self._log.warning("replay_failed", reason=type(error).__name__)
             exchange.forget()
-
-
-def headers_of(raw: tuple[tuple[bytes, bytes], ...]) -> Headers:
-    """Return headers as text; bytes that are not UTF-8 survive as lone surrogates."""
-    return [
-        (name.decode("ascii", "replace"), value.decode("utf-8", "surrogateescape"))
-        for name, value in raw
-    ]

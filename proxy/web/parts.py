@@ -9,7 +9,6 @@ from proxy.adapters.guarded_store import GuardedStore
 from proxy.adapters.logs import Log
 from proxy.adapters.memory_store import MemoryStore
 from proxy.adapters.metrics import Metrics
-from proxy.adapters.patience import Patience
 from proxy.adapters.recent_store import RecentStore
 from proxy.adapters.redis_clients import Credentials, connect
 from proxy.adapters.redis_store import RedisStore
@@ -18,6 +17,7 @@ from proxy.adapters.sockets import raise_file_limit
 from proxy.adapters.sqlite_store import SqliteStore
 from proxy.adapters.store import Bounds, Store
 from proxy.adapters.upstream import Upstream
+from proxy.adapters.wire import Patience
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Anchors
 from proxy.core.profiles import Profile, profile_of

@@ -3,10 +3,8 @@
 import asyncio
 from dataclasses import dataclass, field
 
-import aiohttp
-from aiohttp import hdrs
-
 from proxy.adapters.logs import Log
+from proxy.adapters.response import Response
 from proxy.core.capture import Capture
 from proxy.core.coding import Decoder, TooLarge, Undecodable, decoder_for, is_encoded
 from proxy.web.exchange import Exchange
@@ -16,6 +14,8 @@ __all__ = ["Reader", "reader_for"]
 
 # An encoded chunk of more than this is decoded in a thread: it may make a thousand times as much.
 ON_LOOP_ENCODED_BYTES = 4096
+# A longer answer in one piece is read in a thread: a millisecond or two are for everybody.
+ON_LOOP_BYTES = 256 * 1024
 _SUCCESS = range(200, 300)
 
 
@@ -40,20 +40,35 @@ class Reader:
     is_encoded: bool
     log: Log
     _kept: list[bytes] = field(default_factory=list)
+    _undecoded: bytes = b""
     _size: int = 0
     _is_done: bool = False
 
-    async def feed(self, chunk: bytes) -> None:
-        """Learn from the next bytes, and save before they are passed on. Never raises."""
+    def take(self, chunk: bytes) -> bool:
+        """Learn from the next bytes; False: they are passed on behind `settle`. Never raises."""
         if self._is_done:
-            return
+            return True
         try:
-            await self._feed(chunk)
+            return self._take(chunk)
         except TooLarge:
             self._give_up("too_large")
         except Undecodable:
             self._give_up("unreadable")
         except Exception as error:  # noqa: BLE001 (fail open: the client's stream goes on)
+            self._failed(error)
+        return True
+
+    async def settle(self) -> None:
+        """Save what the bytes taken last have completed. Never raises."""
+        if self._is_done:
+            return
+        try:
+            await self._settle()
+        except TooLarge:
+            self._give_up("too_large")
+        except Undecodable:
+            self._give_up("unreadable")
+        except Exception as error:  # noqa: BLE001 (as above)
             self._failed(error)
 
     async def close(self) -> None:
@@ -65,13 +80,16 @@ class Reader:
         except Exception as error:  # noqa: BLE001 (as above)
             self._failed(error)
 
-    async def _feed(self, chunk: bytes) -> None:
+    def _take(self, chunk: bytes) -> bool:
         if self.left is not None:
             self.left -= len(chunk)
         if self.is_encoded and len(chunk) > ON_LOOP_ENCODED_BYTES:
-            decoded = await asyncio.to_thread(self.decoder.feed, chunk)
-        else:
-            decoded = self.decoder.feed(chunk)
+            self._undecoded = chunk
+            return False
+        return self._learn(self.decoder.feed(chunk))
+
+    def _learn(self, decoded: bytes) -> bool:
+        """Take bytes as they are read; False when they completed something to be saved."""
         if not self._size and not self.is_stream:
             # Whatever its Content-Type says: some gateways stream under another one.
             self.is_stream = decoded.startswith((b"event:", b"data:", b":"))
@@ -80,23 +98,36 @@ class Reader:
             self.capture.feed(decoded)
             if self.capture.gave_up:
                 self._give_up("too_large")
-            elif self.capture.dirty:
-                await self.replay.save(self.exchange)
-            return
+                return True
+            return not self.capture.dirty
         if self._size > self.max_bytes:
             self._give_up("too_large")
-            return
+            return True
         self._kept.append(decoded)
-        if self.left == 0:  # the client will know that it has everything
+        return self.left != 0  # else the client will know that it has everything
+
+    async def _settle(self) -> None:
+        if self._undecoded:
+            chunk, self._undecoded = self._undecoded, b""
+            self._learn(await asyncio.to_thread(self.decoder.feed, chunk))
+        if self._is_done:
+            return
+        if not self.is_stream and self.left == 0:
             await self._end()
+        elif self.capture.dirty:
+            await self.replay.save(self.exchange)
 
     async def _end(self) -> None:
         self._is_done = True
         if self.is_stream:
             self.capture.close()
         else:
-            self.capture.read(b"".join(self._kept))
+            whole = b"".join(self._kept)
             self._kept.clear()
+            if len(whole) > ON_LOOP_BYTES:
+                await asyncio.to_thread(self.capture.read, whole)
+            else:
+                self.capture.read(whole)
         await self.replay.save(self.exchange)
         self.exchange.captured = self.exchange.captured or "nothing"
 
@@ -111,7 +142,7 @@ class Reader:
 
 
 def reader_for(
-    response: aiohttp.ClientResponse, replay: Replay, exchange: Exchange, max_bytes: int, log: Log
+    response: Response, replay: Replay, exchange: Exchange, max_bytes: int, log: Log
 ) -> Reader | None:
     """Return what follows an answer; None when there is nothing to learn from it."""
     if exchange.capture is None:
@@ -120,7 +151,7 @@ def reader_for(
         exchange.captured = "refused"
         return None
     try:
-        coding = ", ".join(response.headers.getall(hdrs.CONTENT_ENCODING, []))
+        coding = response.value(b"content-encoding")
         decoder = decoder_for(coding, max_bytes)
     except Undecodable:
         exchange.captured = "unreadable"
@@ -132,7 +163,7 @@ def reader_for(
         capture=exchange.capture,
         decoder=decoder,
         max_bytes=max_bytes,
-        left=response.content_length,
+        left=response.length,
         is_stream=is_stream,
         is_encoded=is_encoded(coding),
         log=log,

@@ -12,8 +12,8 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from proxy.adapters.logs import Log
+from proxy.adapters.response import READ_BUFFER_BYTES
 from proxy.adapters.sockets import buffered_bytes
-from proxy.adapters.upstream import READ_BUFFER_BYTES
 from proxy.web.connection import Connection, ConnectionLimits, Gate
 from proxy.web.errors import spelled
 from proxy.web.forward import Forward

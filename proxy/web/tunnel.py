@@ -12,9 +12,9 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import aiohttp
 from aiohttp import web
 
+from proxy.adapters.response import Response
 from proxy.adapters.upgraded import LEFT_OVER_S, End, client_end, upstream_end
 from proxy.core.frames import Messages, Piece, close_frame
 from proxy.core.sse import is_worth_reading
@@ -44,7 +44,7 @@ KEY_BYTES = 4
 async def tunnel(  # noqa: PLR0913, PLR0917 (all that takes part in it)
     exchange: Exchange,
     request: web.BaseRequest,
-    response: aiohttp.ClientResponse,
+    response: Response,
     replay: Replay | None,
     limits: Limits,
     room: Room,

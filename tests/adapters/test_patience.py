@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+from proxy.adapters.patience import Patience
 
 from proxy.adapters.egress import egress
-from proxy.adapters.patience import Patience
 from proxy.adapters.upstream import Upstream, UpstreamError
 from tests.web.scripted import Script, scripted, send, wait
 from tests.web.wire import END, chunk, head, stream_head

@@ -5,9 +5,9 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
+from proxy.adapters.patience import Patience
 
 from proxy.adapters.egress import egress
-from proxy.adapters.patience import Patience
 from proxy.adapters.upstream import Upstream, UpstreamError
 from tests.web.scripted import Script, close, cut, scripted, send, wait
 from tests.web.wire import chunk, head, stream_head, whole
