@@ -8,8 +8,9 @@ Types and their keys: `Items` of the Responses API; every vendor adds some of it
 
 import re
 from enum import Enum
-from functools import cached_property, lru_cache
-from hashlib import blake2b
+from functools import lru_cache
+from hashlib import sha256
+from typing import Literal
 
 import msgspec
 from msgspec import Raw
@@ -25,14 +26,15 @@ ID_CHARS = 256  # the API's own bound is 64; longer ones are nobody's
 _NONE = Raw(b"")
 
 
-class _Head(msgspec.Struct):
-    """The fields that tell an item from another; each stays raw, whatever its JSON type."""
+class _Head(msgspec.Struct, gc=False):
+    """The fields that tell an item from another; what only some items have stays raw."""
 
-    type: Raw = _NONE
-    id: Raw = _NONE
-    call_id: Raw = _NONE
-    role: Raw = _NONE
-    name: Raw = _NONE
+    type: str | None = None
+    id: str | None = None
+    call_id: str | None = None
+    role: str | None = None
+    name: str | None = None
+    status: str | None = None
     content: Raw = _NONE
     arguments: Raw = _NONE
     input: Raw = _NONE
@@ -41,20 +43,50 @@ class _Head(msgspec.Struct):
     code: Raw = _NONE
     queries: Raw = _NONE
     output: Raw = _NONE
-    status: Raw = _NONE
     encrypted_content: Raw = _NONE
 
 
-class _Part(msgspec.Struct):
+class _LooseHead(msgspec.Struct, gc=False):
+    """The same where some field is not of the type that it should be: each stays raw."""
+
+    type: Raw = _NONE
+    id: Raw = _NONE
+    call_id: Raw = _NONE
+    role: Raw = _NONE
+    name: Raw = _NONE
+    status: Raw = _NONE
+    content: Raw = _NONE
+    arguments: Raw = _NONE
+    input: Raw = _NONE
+    action: Raw = _NONE
+    operation: Raw = _NONE
+    code: Raw = _NONE
+    queries: Raw = _NONE
+    output: Raw = _NONE
+    encrypted_content: Raw = _NONE
+
+
+class _Words(msgspec.Struct, gc=False):
+    """A part of a message that is words."""
+
+    type: Literal["input_text", "output_text", "text"]
+    text: str
+
+
+class _Part(msgspec.Struct, gc=False):
     type: Raw = _NONE
     text: Raw = _NONE
     refusal: Raw = _NONE
 
 
 _HEAD = msgspec.json.Decoder(_Head)
+_LOOSE_HEAD = msgspec.json.Decoder(_LooseHead)
+_WORDS = msgspec.json.Decoder(list[_Words])
 _PARTS = msgspec.json.Decoder(list[Raw])
 _PART = msgspec.json.Decoder(_Part)
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
+# What no other sequence gives. Of what tells sequences apart in C, this takes the least time.
+_PACK = msgspec.msgpack.Encoder().encode
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
@@ -97,6 +129,22 @@ class Item:
         start, end: Where it stands in the document it was read from, in bytes.
     """
 
+    __slots__ = (
+        "_blob",
+        "_content",
+        "_head",
+        "_said",
+        "_text",
+        "call_id",
+        "end",
+        "id",
+        "name",
+        "raw",
+        "role",
+        "start",
+        "type",
+    )
+
     def __init__(self, raw: bytes, start: int = 0, end: int = 0) -> None:
         """Read the head of an item; never raises."""
         self.raw = raw
@@ -105,17 +153,22 @@ class Item:
         try:
             head = _HEAD.decode(raw)
         except _ERRORS:
-            head = _Head()
+            head = _loosely(raw)
         self._head = head
-        self.id = spans.text(head.id) or ""
-        self.call_id = spans.text(head.call_id) or ""
-        self.name = spans.text(head.name) or ""
-        kind = spans.text(head.type) or ""
-        said_by = spans.text(head.role) or ""
+        self.id = head.id or ""
+        self.call_id = head.call_id or ""
+        self.name = head.name or ""
+        kind = head.type
+        said_by = head.role or ""
         if not kind:
             kind = "message" if said_by else "item_reference" if self.id else ""
         self.type = kind
-        self.role = _role(kind, said_by)
+        self.role = _ROLES.get((kind, said_by)) or _role(kind, said_by)
+        # What is made when it is asked for...
+        self._blob: str | None = None
+        self._text: str | None = None
+        self._content: bytes | None = None
+        self._said: bytes | None = None
 
     @property
     def is_tool(self) -> bool:
@@ -140,12 +193,14 @@ class Item:
     @property
     def status(self) -> str:
         """Its `status`; "" when absent."""
-        return spans.text(self._head.status) or ""
+        return self._head.status or ""
 
-    @cached_property
+    @property
     def blob(self) -> str:
         """Its `encrypted_content`; "" when absent or null."""
-        return spans.text(self._head.encrypted_content) or ""
+        if self._blob is None:
+            self._blob = spans.text(self._head.encrypted_content) or ""
+        return self._blob
 
     @property
     def is_hollow(self) -> bool:
@@ -169,16 +224,17 @@ class Item:
         """
         if self.type != "message":
             return self.role is Role.MODEL
-        return bytes(self._head.type) == b'"message"' and bytes(self._head.content)[:1] == b"["
+        return self._head.type == "message" and bytes(self._head.content)[:1] == b"["
 
-    @cached_property
+    @property
     def text(self) -> str:
         """A message's text with white space folded; "" for other items and messages without."""
-        if self.type != "message":
-            return ""
-        return " ".join(_said(self._head.content)[0].split())
+        if self._text is None:
+            said = _said(self._head.content)[0] if self.type == "message" else ""
+            self._text = " ".join(said.split())
+        return self._text
 
-    @cached_property
+    @property
     def content(self) -> bytes:
         """
         What it says or does, as a digest that survives what clients do to items.
@@ -186,11 +242,16 @@ class Item:
         Equal for a message whose parts were joined or whose annotations were dropped, and for a
         call whose arguments were spelled differently; b"" where nothing was said.
         """
+        if self._content is None:
+            self._content = self._read_content()
+        return self._content
+
+    def _read_content(self) -> bytes:
         if self.type == "message":
             return digest(b"m", self.text.encode("utf-8", "surrogatepass")) if self.text else b""
         head = self._head
-        does = [head.arguments, head.input, head.action, head.operation, head.code, head.queries]
-        raw = b"\0".join(_canonical(bytes(part)) for part in does)
+        does = (head.arguments, head.input, head.action, head.operation, head.code, head.queries)
+        raw = b"\0".join([_canonical(bytes(part)) for part in does])
         if not self.name and not raw.strip(b"\0"):
             return b""
         return digest(b"c", self.type.encode(), self.name.encode("utf-8", "surrogatepass"), raw)
@@ -204,9 +265,14 @@ class Item:
             :TRACE_BYTES
         ]
 
-    @cached_property
+    @property
     def said(self) -> bytes:
         """What the client's side said with it, as a digest: the links of a conversation's chain."""
+        if self._said is None:
+            self._said = self._read_said()
+        return self._said
+
+    def _read_said(self) -> bytes:
         if self.type == "message":
             words, rest = _said(self._head.content)
             return digest(b"u", words.encode("utf-8", "surrogatepass"), *rest)
@@ -223,8 +289,7 @@ def read_item(raw: bytes, start: int = 0, end: int = 0) -> Item:
 
 def digest(*parts: bytes) -> bytes:
     """Return a 16-byte digest of a sequence of byte strings; ("ab", "c") and ("a", "bc") differ."""
-    sized = [b"%d:%b" % (len(part), part) for part in parts]
-    return blake2b(b"".join(sized), digest_size=DIGEST_BYTES).digest()
+    return sha256(_PACK(parts)).digest()[:DIGEST_BYTES]
 
 
 def is_distinctive(call_id: str, name: str) -> bool:
@@ -246,6 +311,31 @@ def _is_random(call_id: str, name: str) -> bool:
     )
 
 
+def _loosely(raw: bytes) -> _Head:
+    """Read a head of which some field is not of the type that it should be, or nothing at all."""
+    try:
+        head = _LOOSE_HEAD.decode(raw)
+    except _ERRORS:
+        return _Head()
+    return _Head(
+        type=spans.text(head.type),
+        id=spans.text(head.id),
+        call_id=spans.text(head.call_id),
+        role=spans.text(head.role),
+        name=spans.text(head.name),
+        status=spans.text(head.status),
+        content=head.content,
+        arguments=head.arguments,
+        input=head.input,
+        action=head.action,
+        operation=head.operation,
+        code=head.code,
+        queries=head.queries,
+        output=head.output,
+        encrypted_content=head.encrypted_content,
+    )
+
+
 def _role(kind: str, said_by: str) -> Role:
     if kind == "message":
         if said_by == "assistant":
@@ -260,12 +350,33 @@ def _role(kind: str, said_by: str) -> Role:
     return Role.FRAME if said_by in ("system", "developer") else Role.CLIENT
 
 
+# Those that histories are made of, so that most items are looked up and not matched.
+_ROLES = {
+    (kind, said_by): _role(kind, said_by)
+    for kind, said_by in (
+        ("message", "assistant"),
+        ("message", "user"),
+        ("message", "developer"),
+        ("message", "system"),
+        ("reasoning", ""),
+        ("function_call", ""),
+        ("function_call_output", ""),
+        ("custom_tool_call", ""),
+        ("custom_tool_call_output", ""),
+    )
+}
+
+
 def _said(content: Raw) -> tuple[str, list[bytes]]:
     """Split a message's content into its words and the raw parts that are not words."""
     raw = bytes(content)
     words = spans.text(raw)
     if words is not None:
         return words, []
+    try:
+        return "".join([part.text for part in _WORDS.decode(raw)]), []
+    except _ERRORS:
+        pass  # some part is not words, or not as it should be
     try:
         parts = _PARTS.decode(raw)
     except _ERRORS:
@@ -288,6 +399,8 @@ def _said(content: Raw) -> tuple[str, list[bytes]]:
 
 def _canonical(raw: bytes) -> bytes:
     """Return JSON spelled one way, also where it is wrapped in a string (once or twice)."""
+    if not raw:
+        return raw
     value = raw
     for _ in range(3):
         inner = spans.text(value)
