@@ -118,7 +118,7 @@ _ID_IS_OPTIONAL = frozenset(
 )
 
 
-class Item:
+class Item(msgspec.Struct, gc=False, eq=False):
     """
     One item of a request or an answer.
 
@@ -127,48 +127,26 @@ class Item:
         type: Its `type`; "message" when there is a role and no type; "" when unreadable.
         id, call_id, name: As given; "" when absent or not a string.
         start, end: Where it stands in the document it was read from, in bytes.
+
+    A history has thousands: a struct that the garbage collector does not look at is what they cost
+    least as. It refers to nothing that refers to it.
     """
 
-    __slots__ = (
-        "_blob",
-        "_content",
-        "_head",
-        "_said",
-        "_text",
-        "call_id",
-        "end",
-        "id",
-        "name",
-        "raw",
-        "role",
-        "start",
-        "type",
-    )
-
-    def __init__(self, raw: bytes, start: int = 0, end: int = 0) -> None:
-        """Read the head of an item; never raises."""
-        self.raw = raw
-        self.start = start
-        self.end = end
-        try:
-            head = _HEAD.decode(raw)
-        except _ERRORS:
-            head = _loosely(raw)
-        self._head = head
-        self.id = head.id or ""
-        self.call_id = head.call_id or ""
-        self.name = head.name or ""
-        kind = head.type
-        said_by = head.role or ""
-        if not kind:
-            kind = "message" if said_by else "item_reference" if self.id else ""
-        self.type = kind
-        self.role = _ROLES.get((kind, said_by)) or _role(kind, said_by)
-        # What is made when it is asked for...
-        self._blob: str | None = None
-        self._text: str | None = None
-        self._content: bytes | None = None
-        self._said: bytes | None = None
+    raw: bytes
+    start: int
+    end: int
+    type: str
+    role: Role
+    id: str
+    call_id: str
+    name: str
+    _head: _Head
+    # What is made when it is asked for...
+    _blob: str | None = None
+    _text: str | None = None
+    _content: bytes | None = None
+    _said: bytes | None = None
+    _trace: bytes | None = None
 
     @property
     def is_tool(self) -> bool:
@@ -259,11 +237,14 @@ class Item:
     @property
     def trace(self) -> bytes:
         """Eight bytes that tell it from what another conversation's model said or did."""
+        if self._trace is None:
+            self._trace = self._read_trace()[:TRACE_BYTES]
+        return self._trace
+
+    def _read_trace(self) -> bytes:
         if is_distinctive(self.call_id, self.name):
-            return digest(b"i", self.call_id.encode("utf-8", "surrogatepass"))[:TRACE_BYTES]
-        return (self.content or digest(b"t", self.type.encode("utf-8", "surrogatepass")))[
-            :TRACE_BYTES
-        ]
+            return digest(b"i", self.call_id.encode("utf-8", "surrogatepass"))
+        return self.content or digest(b"t", self.type.encode("utf-8", "surrogatepass"))
 
     @property
     def said(self) -> bytes:
@@ -284,7 +265,16 @@ class Item:
 
 def read_item(raw: bytes, start: int = 0, end: int = 0) -> Item:
     """Read one item; never raises, whatever the bytes are."""
-    return Item(raw, start, end)
+    try:
+        head = _HEAD.decode(raw)
+    except _ERRORS:
+        head = _loosely(raw)
+    item_id, kind, said_by = head.id or "", head.type, head.role or ""
+    if not kind:
+        kind = "message" if said_by else "item_reference" if item_id else ""
+    role = _ROLES.get((kind, said_by)) or _role(kind, said_by)
+    call_id, name = head.call_id or "", head.name or ""
+    return Item(raw, start, end, kind, role, item_id, call_id, name, head)
 
 
 def digest(*parts: bytes) -> bytes:

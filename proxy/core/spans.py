@@ -8,6 +8,7 @@ and duplicate keys would not survive it (README, Decisions D2).
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import NamedTuple
 
 from msgspec import MsgspecError, Raw, json
@@ -163,14 +164,11 @@ def elements(body: bytes, start: int, end: int) -> list[tuple[int, int]]:
         values = _ELEMENTS.decode(memoryview(body)[start:end])
     except (MsgspecError, RecursionError) as error:
         raise Unspliceable(str(error)) from error
-    sizes = [len(memoryview(raw)) for raw in values]
-    found: list[tuple[int, int]] = []
+    sizes = [*map(len, map(memoryview, values))]
     if start + 1 + sum(sizes) + len(sizes) == end:  # nothing between them but commas
-        at = start + 1
-        for size in sizes:
-            found.append((at, at + size))
-            at += size + 1
-        return found
+        starts = accumulate(sizes, lambda at, size: at + size + 1, initial=start + 1)
+        return [(at, at + size) for at, size in zip(starts, sizes)]
+    found: list[tuple[int, int]] = []
     at = body.index(b"[", start) + 1
     for size in sizes:
         match = _TO_ELEMENT.match(body, at, end)
@@ -230,6 +228,8 @@ def without(value: bytes, keys: Iterable[str]) -> bytes:
     """
     found = members(value)
     present = [key for key in keys if key in found]
+    if not present:
+        return value
     if len(present) > 1:  # one comma may go with either of two neighbours
         return without(without(value, present[:1]), present[1:])
     return apply(value, [remove(value, found, key) for key in present])
