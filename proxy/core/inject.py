@@ -127,7 +127,7 @@ class _Planner:
         for group in groups:
             self._restore(group, replayed)
         self._count_unknown()
-        return Plan(tuple(self._edits), +self._count)
+        return Plan(tuple(self._edits), {what: n for what, n in self._count.items() if n})
 
     def _groups(self) -> list[_Group]:
         groups: dict[tuple[bytes, int], _Group] = {}
@@ -270,7 +270,7 @@ class _Planner:
 
     def _count_unknown(self) -> None:
         """Count what cannot be told, and each run of emitted items of which nothing is known."""
-        self._count[Outcome.AMBIGUOUS] += len(self._recognised.ambiguous)
+        self._count[Outcome.AMBIGUOUS] = len(self._recognised.ambiguous)
         if is_known_not_to_reason(self._request.model):
             return
         is_run = False

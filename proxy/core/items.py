@@ -102,8 +102,10 @@ class Role(Enum):
 
 # Calls, programs, searches: everything that a model does ends in one of these, so far.
 _MODEL_TYPE = re.compile(r".*_call|program|mcp_list_tools|mcp_approval_request|agent_message")
-# Long enough to be drawn at random, if it is not a word of some language.
-_WORD = re.compile(r"[A-Za-z0-9]{8,}")
+# Long enough to be drawn at random, and not a word of some language: it has a digit, or both cases.
+_RANDOM = re.compile(
+    r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]{8})(?:[A-Za-z]*[0-9]|[a-z]+[A-Z]|[A-Z]+[a-z])"
+)
 # Types that the API accepts without `id` (OpenAI Python SDK 3.52, `*_param.py`; for messages the
 # easy form). The others would be refused without it, so theirs is never taken away.
 _ID_IS_OPTIONAL = frozenset(
@@ -296,9 +298,7 @@ def is_distinctive(call_id: str, name: str) -> bool:
 @lru_cache(maxsize=4096)
 def _is_random(call_id: str, name: str) -> bool:
     rest = call_id.replace(name, " ") if name else call_id
-    return any(
-        not word.isalpha() or not (word.islower() or word.isupper()) for word in _WORD.findall(rest)
-    )
+    return _RANDOM.search(rest) is not None
 
 
 def _loosely(raw: bytes) -> _Head:

@@ -109,20 +109,9 @@ def members(body: bytes, start: int = 0, end: int | None = None) -> dict[str, Me
     regular-expression match each.
     """
     stop = len(body) if end is None else end
-    try:
-        values = _MEMBERS.decode(memoryview(body)[start:stop])
-    except (MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise Unspliceable(str(error)) from error
-    return _in_a_row(values, start, stop) or _walk(values, body, start, stop)
-
-
-def _in_a_row(values: Mapping[str, Raw], start: int, stop: int) -> dict[str, Member] | None:
-    """
-    Locate members that stand without a byte between them but quotes, colons and commas.
-
-    None when they do not: white space, an escape in a key and a key that occurs twice all make an
-    object longer than its keys and last values are, and nothing makes one shorter.
-    """
+    values = _decoded(memoryview(body)[start:stop])
+    if not _is_in_a_row(values, stop - start):
+        return _walk(values, body, start, stop)
     found: dict[str, Member] = {}
     at = start + 1
     for key, raw in values.items():
@@ -130,7 +119,25 @@ def _in_a_row(values: Mapping[str, Raw], start: int, stop: int) -> dict[str, Mem
         end = value_at + len(memoryview(raw))
         found[key] = Member(at, value_at, end)
         at = end + 1
-    return found if at == stop else None
+    return found
+
+
+def _decoded(document: bytes | memoryview) -> dict[str, Raw]:
+    try:
+        return _MEMBERS.decode(document)
+    except (MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise Unspliceable(str(error)) from error
+
+
+def _is_in_a_row(values: Mapping[str, Raw], size: int) -> bool:
+    """
+    Tell whether nothing stands between the members of an object but quotes, colons and commas.
+
+    White space, an escape in a key and a key that occurs twice all make it longer than its keys
+    and last values are, and nothing makes it shorter: its size, in bytes, tells.
+    """
+    keys = len("".join(values).encode())
+    return keys + sum(map(len, map(memoryview, values.values()))) + 4 * len(values) + 1 == size
 
 
 def _walk(values: Mapping[str, Raw], body: bytes, start: int, stop: int) -> dict[str, Member]:
@@ -226,13 +233,23 @@ def without(value: bytes, keys: Iterable[str]) -> bytes:
     Raises:
         Unspliceable: As `members`.
     """
-    found = members(value)
-    present = [key for key in keys if key in found]
+    values = _decoded(value)
+    present = [key for key in keys if key in values]
     if not present:
+        _require_unambiguous(values, value)
         return value
     if len(present) > 1:  # one comma may go with either of two neighbours
         return without(without(value, present[:1]), present[1:])
+    found = members(value)
     return apply(value, [remove(value, found, key) for key in present])
+
+
+def _require_unambiguous(values: Mapping[str, Raw], document: bytes) -> None:
+    """Raise Unspliceable if a key occurs twice; what is all there is to know of most items."""
+    if not _is_in_a_row(values, len(document)):
+        packed = json.format(document, indent=-1)  # less white space, and no more than that
+        if not _is_in_a_row(_decoded(packed), len(packed)):
+            _walk(values, document, 0, len(document))
 
 
 def apply(body: bytes, edits: Iterable[Edit]) -> bytes:
