@@ -24,7 +24,7 @@ _Name = tuple[bytes, bytes]  # (scope, conversation) or (scope, key)
 @dataclass(slots=True)
 class _Conversation:
     expires_at: float
-    turns: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)  # by age, oldest first
+    turns: dict[bytes, bytes] = field(default_factory=dict)  # by age, oldest first
     keys: dict[bytes, None] = field(default_factory=dict)
     turn_bytes: int = 0
 
@@ -68,7 +68,7 @@ class MemoryStore:
         self._max_bytes = max_bytes
         self._clock = clock
         self._conversations: OrderedDict[_Name, _Conversation] = OrderedDict()  # by last use
-        self._index: dict[_Name, list[bytes]] = {}
+        self._index: dict[_Name, tuple[bytes, ...]] = {}
         self.size_bytes = 0
         self.dropped: Callable[[bytes, bytes], None] = _nobody
 
@@ -96,17 +96,18 @@ class MemoryStore:
         kept.turn_bytes += len(value) - len(kept.turns.get(turn.id, b""))
         kept.turns[turn.id] = value
         for key in keys:
-            leads_to = self._index.setdefault((scope, key), [])
-            if turn.conversation not in leads_to:
-                leads_to.append(turn.conversation)
-                kept.keys[key] = None
-                if len(leads_to) > CONVERSATIONS_PER_KEY:
-                    self._forget_key(scope, key, leads_to.pop(0))
+            leads_to = self._index.get((scope, key), ())
+            if turn.conversation in leads_to:
+                continue
+            kept.keys[key] = None
+            if len(leads_to) == CONVERSATIONS_PER_KEY:
+                self._forget_key(scope, key, leads_to[0])
+                leads_to = leads_to[1:]
+            self._index[scope, key] = (*leads_to, turn.conversation)
         while len(kept.turns) > 1 and (
             len(kept.turns) > self._bounds.max_turns or kept.turn_bytes > self._bounds.max_bytes
         ):
-            _, oldest = kept.turns.popitem(last=False)
-            kept.turn_bytes -= len(oldest)
+            kept.turn_bytes -= len(kept.turns.pop(next(iter(kept.turns))))
         self.size_bytes += kept.size_bytes - before
         while self.size_bytes > self._max_bytes and self._conversations:
             self._drop(next(iter(self._conversations)))
@@ -185,11 +186,10 @@ class MemoryStore:
         self.size_bytes -= kept.size_bytes
         scope, conversation = name
         for key in kept.keys:
-            leads_to = self._index.get((scope, key), [])
-            if conversation in leads_to:
-                leads_to.remove(conversation)
-            if not leads_to:
-                self._index.pop((scope, key), None)
+            leads_to = self._index.pop((scope, key), ())
+            others = tuple([one for one in leads_to if one != conversation])
+            if others:
+                self._index[scope, key] = others
         self.dropped(scope, conversation)
 
     def _forget_key(self, scope: bytes, key: bytes, conversation: bytes) -> None:

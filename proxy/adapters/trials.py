@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from prometheus_client import Counter, Histogram
+
 from proxy.adapters.breaker import PAUSE_S, Breaker, Pass
 from proxy.adapters.logs import Log
 from proxy.adapters.metrics import Metrics
@@ -56,6 +58,8 @@ class Trials:
         self.breakers = {"recall": Breaker(clock), "save": Breaker(clock)}
         self.is_degraded = False
         self._metrics = metrics
+        self._counters: dict[tuple[str, str], Counter] = {}
+        self._timers: dict[str, Histogram] = {}
         self._log = log
         self._clock = clock
         self._failed_at = self._missed_at = -PAUSE_S
@@ -63,11 +67,14 @@ class Trials:
     async def run(
         self, trial: Trial, act: Callable[[], Awaitable[_Got]], timeout_s: float | None
     ) -> _Got | None:
-        """Let the store do something; None when it failed."""
+        """Let the store do something, for as long as it likes or `timeout_s`; None: it failed."""
         began = self._clock()
         try:
-            async with asyncio.timeout(timeout_s):
+            if timeout_s is None:
                 got = await act()
+            else:
+                async with asyncio.timeout(timeout_s):
+                    got = await act()
         except Exception as error:  # noqa: BLE001 (fail open: a store's bug is a failure too)
             self._failed(trial, began, error)
             return None
@@ -79,7 +86,7 @@ class Trials:
 
     def _worked(self, trial: Trial, began: float) -> None:
         now = self._clock()
-        self._metrics.store_seconds.labels(trial.operation).observe(now - began)
+        self._observe(trial.operation, now - began)
         # Only a probe is judged here: for all others somebody waited, and knows.
         is_probe = trial.how is Pass.PROBE and trial.allowed_s is not None
         is_too_late = is_probe and now - began > (trial.allowed_s or 0.0)
@@ -102,7 +109,7 @@ class Trials:
 
     def _failed(self, trial: Trial, began: float, error: Exception) -> None:
         now = self._clock()
-        self._metrics.store_seconds.labels(trial.operation).observe(now - began)
+        self._observe(trial.operation, now - began)
         self.count(trial.operation, "timeout" if isinstance(error, TimeoutError) else "error")
         if trial.operation != "check":
             self._failed_at = now
@@ -144,4 +151,14 @@ class Trials:
 
     def count(self, operation: str, outcome: str) -> None:
         """Count one operation that ended, or was not tried."""
-        self._metrics.store_operations.labels(operation, outcome).inc()
+        counter = self._counters.get((operation, outcome))
+        if counter is None:  # to look one up by its labels takes longer than to count
+            counter = self._metrics.store_operations.labels(operation, outcome)
+            self._counters[operation, outcome] = counter
+        counter.inc()
+
+    def _observe(self, operation: str, took_s: float) -> None:
+        timer = self._timers.get(operation)
+        if timer is None:
+            timer = self._timers[operation] = self._metrics.store_seconds.labels(operation)
+        timer.observe(took_s)

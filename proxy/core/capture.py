@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Raw
 
 from proxy.core import spans
 from proxy.core.items import Item, Role, read_item
 from proxy.core.models import family
-from proxy.core.spans import Unspliceable
 from proxy.core.sse import Events
 from proxy.core.turns import (
     Context,
@@ -29,6 +29,7 @@ from proxy.core.turns import (
 
 __all__ = ["CONTEXTS", "REMOVALS", "Capture", "Origin", "Snapshot"]
 
+_NONE = Raw(b"")
 _DONE = "response.output_item.done"
 _ADDED = "response.output_item.added"
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -93,6 +94,33 @@ class _Part(NamedTuple):
     reasoning: Reasoning | None = None
     emitted: Emitted | None = None
     is_finished: bool = True
+
+
+class _Event(msgspec.Struct, gc=False):
+    """What matters of an event, each as raw JSON; of a key that occurs twice, the last."""
+
+    type: Raw = _NONE
+    output_index: Raw = _NONE
+    item: Raw = _NONE
+    response: Raw = _NONE
+
+
+class _Response(msgspec.Struct, gc=False):
+    """What matters of a response, in the same way."""
+
+    id: Raw = _NONE
+    model: Raw = _NONE
+    status: Raw = _NONE
+    store: Raw = _NONE
+    output: Raw = _NONE
+    input_transformations: Raw = _NONE
+    reasoning: Raw = _NONE
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_RESPONSE = msgspec.json.Decoder(_Response)
+_OUTPUT = msgspec.json.Decoder(list[Raw])
+_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
 class Capture:
@@ -185,16 +213,16 @@ class Capture:
     def hear(self, data: bytes) -> None:
         """Take the JSON of one event; never raises."""
         try:
-            found = spans.members(data)
-        except Unspliceable:
+            event = _EVENT.decode(data)
+        except _ERRORS:
             return  # not an event of this API: some upstreams send `[DONE]` and pings
-        kind = spans.text(_value(data, found, "type")) or ""
+        kind = spans.text(event.type) or ""
         if kind in (_DONE, _ADDED):
             try:
-                index = int(_value(data, found, "output_index"))
+                index = int(bytes(event.output_index))
             except ValueError:
                 return
-            item = read_item(_value(data, found, "item"))
+            item = read_item(bytes(event.item))
             if kind == _ADDED:
                 # Its blob is unfit to go back, but some clients replay it: it names the item.
                 self._blobs[index].add(blob_digest(item))
@@ -205,44 +233,43 @@ class Capture:
             self._parts[index] = _part(item)
             self.dirty = self.dirty or item.role is not Role.REASONING
         elif kind in _ENDS or kind in _STARTS:
-            self._response(_value(data, found, "response"), kind)
+            self._response(event.response, kind)
 
-    def _response(self, response: bytes, kind: str) -> None:
+    def _response(self, response: bytes | Raw, kind: str) -> None:
         try:
-            found = spans.members(response)
-        except Unspliceable:
+            found = _RESPONSE.decode(response)
+        except _ERRORS:
             return
-        self._response_id = spans.text(_value(response, found, "id")) or self._response_id
-        self._model = spans.text(_value(response, found, "model")) or self._model
-        self._status = spans.text(_value(response, found, "status")) or kind.rpartition(".")[2]
-        stored = _value(response, found, "store")
+        self._response_id = spans.text(found.id) or self._response_id
+        self._model = spans.text(found.model) or self._model
+        self._status = spans.text(found.status) or kind.rpartition(".")[2]
+        stored = bytes(found.store)
         self._is_stored = stored == b"true" if stored in (b"true", b"false") else self._is_stored
         self.dirty = self.dirty or self._status == "queued"
-        self._note(response, found)
-        output = found.get("output")
-        if kind not in _ENDS or output is None:
+        self._note(found)
+        if kind not in _ENDS or not bytes(found.output):
             return
         self.dirty = True
         try:
-            places = spans.elements(response, output.start, output.end)
-        except Unspliceable:
+            output = _OUTPUT.decode(found.output)
+        except _ERRORS:
             return
         ids = {part.id for part in self._parts.values()} - {""}
-        for index, (start, end) in enumerate(places):
-            item = read_item(response[start:end])
+        for index, raw in enumerate(output):
+            item = read_item(bytes(raw))
             if index in self._parts:
                 # The item of its own event is the authoritative one; this one's blob differs.
                 self._blobs[index].add(blob_digest(item))
             elif item.id not in ids:
                 self._parts[index] = _part(item)
 
-    def _note(self, response: bytes, found: dict[str, spans.Member]) -> None:
+    def _note(self, response: _Response) -> None:
         """Note what upstream says it did to the reasoning that it was given."""
-        transformations = _decoded(_value(response, found, "input_transformations"))
+        transformations = _decoded(response.input_transformations)
         if isinstance(transformations, list):
             reasons = (one.get("reason") for one in transformations if isinstance(one, dict))
             self.removed = Counter(r if r in REMOVALS else "other" for r in reasons)
-        reasoning = _decoded(_value(response, found, "reasoning"))
+        reasoning = _decoded(response.reasoning)
         context = reasoning.get("context") if isinstance(reasoning, dict) else None
         if isinstance(context, str):
             self.reasoning_context = context if context in CONTEXTS else "other"
@@ -253,9 +280,11 @@ class Capture:
         run: list[Reasoning | None] = []
         for index, part in sorted(self._parts.items()):
             if part.emitted is None:
-                run.append(part.reasoning and part.reasoning.known_by(self._blobs[index]))
+                blobs = self._blobs.get(index)
+                reasoning = part.reasoning
+                run.append(reasoning.known_by(blobs) if reasoning and blobs else reasoning)
                 continue
-            usable = tuple(reasoning for reasoning in run if reasoning is not None)
+            usable = tuple([reasoning for reasoning in run if reasoning is not None])
             # Half a run is not what upstream emitted; and what never finished has no follower.
             withheld = bool(run) and (len(usable) < len(run) or not part.is_finished)
             emitted.append(part.emitted.after(() if withheld else usable, withheld=withheld))
@@ -270,13 +299,11 @@ def _part(item: Item) -> _Part:
     return _Part(item.id, emitted=emitted_of(item), is_finished=item.is_finished)
 
 
-def _decoded(raw: bytes) -> object:
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+def _decoded(raw: Raw) -> object:
+    value = bytes(raw)
+    if not value:
         return None
-
-
-def _value(body: bytes, found: dict[str, spans.Member], key: str) -> bytes:
-    member = found.get(key)
-    return body[member.start : member.end] if member is not None else b""
+    try:
+        return msgspec.json.decode(value)
+    except _ERRORS:
+        return None

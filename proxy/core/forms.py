@@ -5,7 +5,6 @@ Which forms an upstream takes is its profile's to say (`Ids`); here is what each
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import msgspec
@@ -23,16 +22,14 @@ __all__ = ["Form", "Led", "choose_form", "id_removals", "in_form"]
 _NOTHING = b'[]" \t\r\n'  # what is left of a value that holds nothing, less `null`
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True, gc=False):
     """What goes back: reasoning items as they are sent, and edits of the items behind them."""
 
     parts: tuple[bytes, ...]
     edits: tuple[Edit, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Led:
+class Led(msgspec.Struct, frozen=True, gc=False):
     """
     What a run of reasoning led to, as far as the request holds it; never empty.
 
@@ -61,7 +58,7 @@ def choose_form(
         led: What it led to.
         missing: In its order; not empty.
     """
-    run = [_less(part, profile.omits) for part in missing]
+    run = [_less(part, profile.omits) for part in missing] if profile.omits else missing
     if profile.needs and not all(_holds(part, profile.needs) for part in run):
         return None
     if all(b'"reasoning_text"' in part.raw for part in run):
@@ -94,8 +91,7 @@ def id_removals(body: bytes, items: Iterable[tuple[Item, Emitted]]) -> tuple[Edi
     return tuple(edits)
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(msgspec.Struct, frozen=True, gc=False):
     """
     One choice to make.
 

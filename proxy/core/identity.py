@@ -27,6 +27,8 @@ from proxy.core.turns import LINK_BYTES, TAIL_LINKS, Context, Turn, turn_id
 
 __all__ = ["Recognised", "parent_of", "recognise"]
 
+_REFERENCE = Role.REFERENCE
+
 # A saying that fits more turns than this is no evidence, and comparing them all is not linear.
 CANDIDATES_WEIGHED = 32
 
@@ -60,6 +62,8 @@ def recognise(request: Request, recalled: Recalled) -> Recognised:
     Returns:
         Each captured item at most once, and nothing where evidence contradicts itself.
     """
+    if not recalled.turns:
+        return Recognised(ambiguous=set(recalled.crowded - {RESPONSE}))
     recognised = _Recognition(request, Known(recalled.turns), recalled.crowded).run()
     recognised.ambiguous |= recalled.crowded - recognised.matches.keys() - {RESPONSE}
     return recognised
@@ -86,12 +90,10 @@ class _Recognition:
         self._first_emitted = next(emitted, None)
 
     def run(self) -> Recognised:
+        if self._settle_what_is_certain():
+            return self._result
         matches = self._result.matches
         places = self._request.places
-        for index, place in enumerate(places):
-            match = self._known.certain(place.item)
-            if match is not None:
-                self._claim(index, match)
         ancestors = self._ancestors()
         before: Match | None = None
         for index, place in enumerate(places):
@@ -102,6 +104,21 @@ class _Recognition:
         self._settle_by_children()
         self._settle_by_neighbours()
         return self._result
+
+    def _settle_what_is_certain(self) -> bool:
+        """Match by names; tell whether nothing else can be an item of what was recalled."""
+        types, certain = self._known.types, self._known.certain
+        is_all = True
+        for index, place in enumerate(self._request.places):
+            item = place.item
+            if item.type not in types and item.role is not _REFERENCE:
+                continue
+            match = certain(item)
+            if match is not None:
+                self._claim(index, match)
+            else:
+                is_all = False
+        return is_all
 
     def _claim(self, index: int, match: Match) -> None:
         self._result.matches[index] = match

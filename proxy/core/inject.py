@@ -73,6 +73,9 @@ class Plan:
         return spans.apply(body, self.edits)
 
 
+_MODEL, _REASONING = Role.MODEL, Role.REASONING
+_REPLAYED = (Role.REASONING, Role.REFERENCE)
+
 _Slot = tuple[bytes, int, int]  # turn, where its run stands in it, position in the run
 
 
@@ -124,19 +127,27 @@ class _Planner:
         for group in groups:
             self._restore(group, replayed)
         self._count_unknown()
-        return Plan(tuple(self._edits), +self._count)
+        return Plan(tuple(self._edits), {what: n for what, n in self._count.items() if n})
 
     def _groups(self) -> list[_Group]:
         groups: dict[tuple[bytes, int], _Group] = {}
-        for index, match in sorted(self._recognised.matches.items()):
+        matches = self._recognised.matches
+        for index in sorted(matches):
+            match = matches[index]
             head = head_of_group(match)
-            if head is not None:
-                key = (match.turn.id, head)
-                groups.setdefault(key, _Group(match.turn, head)).places.append(index)
+            if head is None:
+                continue
+            key = (match.turn.id, head)
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = _Group(match.turn, head)
+            group.places.append(index)
         return list(groups.values())
 
     def _replayed(self, groups: Iterable[_Group]) -> dict[_Slot, int]:
         """Find the reasoning that the client sends itself: which slot -> index of its place."""
+        if not any(place.item.role in _REPLAYED for place in self._request.places):
+            return {}
         by_blob: dict[bytes, list[_Slot]] = defaultdict(list)
         by_id: dict[str, list[_Slot]] = defaultdict(list)
         by_anchor: dict[int, list[_Slot]] = {}
@@ -150,7 +161,7 @@ class _Planner:
         nameless: list[int] = []
         for index, place in enumerate(self._request.places):
             item = place.item
-            if item.role not in (Role.REASONING, Role.REFERENCE):
+            if item.role not in _REPLAYED:
                 continue
             # One id may stand for two items (xAI), so a blob says more than an id does.
             named = by_blob.get(blob_digest(item)) or by_id.get(item.id or "?", [])
@@ -182,26 +193,28 @@ class _Planner:
                 return  # the client replays it all the same: its own affair
             self._guard(group, Outcome.GUARDED_UNFINISHED, 1, is_partial=False)
             return
-        slots = group.slots
-        missing = [n for n, slot in enumerate(slots) if slot not in replayed]
-        self._count[Outcome.PRESENT] += len(group.run) - len(missing)
-        if not missing:
-            return
-        is_partial = len(missing) < len(group.run)
+        run = group.run
+        missing = [*range(len(run))]
+        if replayed:
+            slots = group.slots
+            missing = [n for n in missing if slots[n] not in replayed]
+            self._count[Outcome.PRESENT] += len(run) - len(missing)
+            if not missing:
+                return
+        is_partial = len(missing) < len(run)
         if self._policy.anchors is Anchors.TOOL_CALLS and not self._has_call(group):
             self._guard(group, Outcome.SKIPPED, len(missing), is_partial=is_partial)
             return
         if self._family not in turn.models:
             self._guard(group, Outcome.GUARDED_MODEL, len(missing), is_partial=is_partial)
             return
-        run = [group.run[n] for n in missing]
-        form = choose_form(self._request, self._policy.profile, self._led(group), run)
+        going = [run[n] for n in missing]
+        form = choose_form(self._request, self._policy.profile, self._led(group), going)
         if form is None or self._is_displaced(group):
             self._guard(group, Outcome.GUARDED_FORM, len(missing), is_partial=is_partial)
             return
         for n, raw in zip(missing, form.parts, strict=True):
-            later = (replayed.get(slot) for slot in slots[n + 1 :])
-            at = self._place_of(group, next((index for index in later if index is not None), None))
+            at = self._place_of(group, n, replayed)
             self._edits.append(Edit(at, at, raw + b","))
         self._edits += form.edits
         self._count[Outcome.INJECTED] += len(missing)
@@ -221,9 +234,11 @@ class _Planner:
         is_model = ahead >= 0 and self._request.places[ahead].item.role is Role.MODEL
         return is_model and ahead not in self._recognised.matches
 
-    def _place_of(self, group: _Group, sibling: int | None) -> int:
+    def _place_of(self, group: _Group, n: int, replayed: Mapping[_Slot, int]) -> int:
         """Return the offset to insert at: the anchor, or a later item of the run ahead of it."""
         places, anchor = self._request.places, group.places[0]
+        later = (replayed.get(slot) for slot in group.slots[n + 1 :]) if replayed else ()
+        sibling = next((index for index in later if index is not None), None)
         if sibling is not None and sibling < anchor:
             between = places[sibling:anchor]
             if all(place.item.role is Role.REASONING for place in between):
@@ -231,10 +246,11 @@ class _Planner:
         return places[anchor].item.start
 
     def _led(self, group: _Group) -> Led:
+        places = self._request.places
         matches = [self._recognised.matches[index] for index in group.places]
         return Led(
-            items=tuple(self._request.places[index].item for index in group.places),
-            emitted=tuple(match.emitted for match in matches),
+            items=tuple([places[index].item for index in group.places]),
+            emitted=tuple([match.emitted for match in matches]),
             has_head=matches[0].k == group.head,
             is_stored=group.turn.is_stored,
         )
@@ -254,16 +270,18 @@ class _Planner:
 
     def _count_unknown(self) -> None:
         """Count what cannot be told, and each run of emitted items of which nothing is known."""
-        self._count[Outcome.AMBIGUOUS] += len(self._recognised.ambiguous)
+        self._count[Outcome.AMBIGUOUS] = len(self._recognised.ambiguous)
         if is_known_not_to_reason(self._request.model):
             return
         is_run = False
+        matches, ambiguous = self._recognised.matches, self._recognised.ambiguous
+        missed = 0
         for index, place in enumerate(self._request.places):
             role = place.item.role
-            if role is Role.MODEL and not is_run:
-                known = index in self._recognised.matches or index in self._recognised.ambiguous
-                self._count[Outcome.MISSED] += not known
-            is_run = role in (Role.MODEL, Role.REASONING)
+            if role is _MODEL and not is_run:
+                missed += index not in matches and index not in ambiguous
+            is_run = role is _MODEL or role is _REASONING
+        self._count[Outcome.MISSED] += missed
 
 
 def head_of_group(match: Match) -> int | None:

@@ -8,8 +8,9 @@ Types and their keys: `Items` of the Responses API; every vendor adds some of it
 
 import re
 from enum import Enum
-from functools import cached_property, lru_cache
-from hashlib import blake2b
+from functools import lru_cache
+from hashlib import sha256
+from typing import Literal
 
 import msgspec
 from msgspec import Raw
@@ -25,14 +26,15 @@ ID_CHARS = 256  # the API's own bound is 64; longer ones are nobody's
 _NONE = Raw(b"")
 
 
-class _Head(msgspec.Struct):
-    """The fields that tell an item from another; each stays raw, whatever its JSON type."""
+class _Head(msgspec.Struct, gc=False):
+    """The fields that tell an item from another; what only some items have stays raw."""
 
-    type: Raw = _NONE
-    id: Raw = _NONE
-    call_id: Raw = _NONE
-    role: Raw = _NONE
-    name: Raw = _NONE
+    type: str | None = None
+    id: str | None = None
+    call_id: str | None = None
+    role: str | None = None
+    name: str | None = None
+    status: str | None = None
     content: Raw = _NONE
     arguments: Raw = _NONE
     input: Raw = _NONE
@@ -41,20 +43,50 @@ class _Head(msgspec.Struct):
     code: Raw = _NONE
     queries: Raw = _NONE
     output: Raw = _NONE
-    status: Raw = _NONE
     encrypted_content: Raw = _NONE
 
 
-class _Part(msgspec.Struct):
+class _LooseHead(msgspec.Struct, gc=False):
+    """The same where some field is not of the type that it should be: each stays raw."""
+
+    type: Raw = _NONE
+    id: Raw = _NONE
+    call_id: Raw = _NONE
+    role: Raw = _NONE
+    name: Raw = _NONE
+    status: Raw = _NONE
+    content: Raw = _NONE
+    arguments: Raw = _NONE
+    input: Raw = _NONE
+    action: Raw = _NONE
+    operation: Raw = _NONE
+    code: Raw = _NONE
+    queries: Raw = _NONE
+    output: Raw = _NONE
+    encrypted_content: Raw = _NONE
+
+
+class _Words(msgspec.Struct, gc=False):
+    """A part of a message that is words."""
+
+    type: Literal["input_text", "output_text", "text"]
+    text: str
+
+
+class _Part(msgspec.Struct, gc=False):
     type: Raw = _NONE
     text: Raw = _NONE
     refusal: Raw = _NONE
 
 
 _HEAD = msgspec.json.Decoder(_Head)
+_LOOSE_HEAD = msgspec.json.Decoder(_LooseHead)
+_WORDS = msgspec.json.Decoder(list[_Words])
 _PARTS = msgspec.json.Decoder(list[Raw])
 _PART = msgspec.json.Decoder(_Part)
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
+# What no other sequence gives. Of what tells sequences apart in C, this takes the least time.
+_PACK = msgspec.msgpack.Encoder().encode
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
@@ -70,8 +102,10 @@ class Role(Enum):
 
 # Calls, programs, searches: everything that a model does ends in one of these, so far.
 _MODEL_TYPE = re.compile(r".*_call|program|mcp_list_tools|mcp_approval_request|agent_message")
-# Long enough to be drawn at random, if it is not a word of some language.
-_WORD = re.compile(r"[A-Za-z0-9]{8,}")
+# Long enough to be drawn at random, and not a word of some language: it has a digit, or both cases.
+_RANDOM = re.compile(
+    r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]{8})(?:[A-Za-z]*[0-9]|[a-z]+[A-Z]|[A-Z]+[a-z])"
+)
 # Types that the API accepts without `id` (OpenAI Python SDK 3.52, `*_param.py`; for messages the
 # easy form). The others would be refused without it, so theirs is never taken away.
 _ID_IS_OPTIONAL = frozenset(
@@ -86,7 +120,7 @@ _ID_IS_OPTIONAL = frozenset(
 )
 
 
-class Item:
+class Item(msgspec.Struct, gc=False, eq=False):
     """
     One item of a request or an answer.
 
@@ -95,27 +129,26 @@ class Item:
         type: Its `type`; "message" when there is a role and no type; "" when unreadable.
         id, call_id, name: As given; "" when absent or not a string.
         start, end: Where it stands in the document it was read from, in bytes.
+
+    A history has thousands: a struct that the garbage collector does not look at is what they cost
+    least as. It refers to nothing that refers to it.
     """
 
-    def __init__(self, raw: bytes, start: int = 0, end: int = 0) -> None:
-        """Read the head of an item; never raises."""
-        self.raw = raw
-        self.start = start
-        self.end = end
-        try:
-            head = _HEAD.decode(raw)
-        except _ERRORS:
-            head = _Head()
-        self._head = head
-        self.id = spans.text(head.id) or ""
-        self.call_id = spans.text(head.call_id) or ""
-        self.name = spans.text(head.name) or ""
-        kind = spans.text(head.type) or ""
-        said_by = spans.text(head.role) or ""
-        if not kind:
-            kind = "message" if said_by else "item_reference" if self.id else ""
-        self.type = kind
-        self.role = _role(kind, said_by)
+    raw: bytes
+    start: int
+    end: int
+    type: str
+    role: Role
+    id: str
+    call_id: str
+    name: str
+    _head: _Head
+    # What is made when it is asked for...
+    _blob: str | None = None
+    _text: str | None = None
+    _content: bytes | None = None
+    _said: bytes | None = None
+    _trace: bytes | None = None
 
     @property
     def is_tool(self) -> bool:
@@ -140,12 +173,14 @@ class Item:
     @property
     def status(self) -> str:
         """Its `status`; "" when absent."""
-        return spans.text(self._head.status) or ""
+        return self._head.status or ""
 
-    @cached_property
+    @property
     def blob(self) -> str:
         """Its `encrypted_content`; "" when absent or null."""
-        return spans.text(self._head.encrypted_content) or ""
+        if self._blob is None:
+            self._blob = spans.text(self._head.encrypted_content) or ""
+        return self._blob
 
     @property
     def is_hollow(self) -> bool:
@@ -169,16 +204,17 @@ class Item:
         """
         if self.type != "message":
             return self.role is Role.MODEL
-        return bytes(self._head.type) == b'"message"' and bytes(self._head.content)[:1] == b"["
+        return self._head.type == "message" and bytes(self._head.content)[:1] == b"["
 
-    @cached_property
+    @property
     def text(self) -> str:
         """A message's text with white space folded; "" for other items and messages without."""
-        if self.type != "message":
-            return ""
-        return " ".join(_said(self._head.content)[0].split())
+        if self._text is None:
+            said = _said(self._head.content)[0] if self.type == "message" else ""
+            self._text = " ".join(said.split())
+        return self._text
 
-    @cached_property
+    @property
     def content(self) -> bytes:
         """
         What it says or does, as a digest that survives what clients do to items.
@@ -186,11 +222,16 @@ class Item:
         Equal for a message whose parts were joined or whose annotations were dropped, and for a
         call whose arguments were spelled differently; b"" where nothing was said.
         """
+        if self._content is None:
+            self._content = self._read_content()
+        return self._content
+
+    def _read_content(self) -> bytes:
         if self.type == "message":
             return digest(b"m", self.text.encode("utf-8", "surrogatepass")) if self.text else b""
         head = self._head
-        does = [head.arguments, head.input, head.action, head.operation, head.code, head.queries]
-        raw = b"\0".join(_canonical(bytes(part)) for part in does)
+        does = (head.arguments, head.input, head.action, head.operation, head.code, head.queries)
+        raw = b"\0".join([_canonical(bytes(part)) for part in does])
         if not self.name and not raw.strip(b"\0"):
             return b""
         return digest(b"c", self.type.encode(), self.name.encode("utf-8", "surrogatepass"), raw)
@@ -198,15 +239,23 @@ class Item:
     @property
     def trace(self) -> bytes:
         """Eight bytes that tell it from what another conversation's model said or did."""
-        if is_distinctive(self.call_id, self.name):
-            return digest(b"i", self.call_id.encode("utf-8", "surrogatepass"))[:TRACE_BYTES]
-        return (self.content or digest(b"t", self.type.encode("utf-8", "surrogatepass")))[
-            :TRACE_BYTES
-        ]
+        if self._trace is None:
+            self._trace = self._read_trace()[:TRACE_BYTES]
+        return self._trace
 
-    @cached_property
+    def _read_trace(self) -> bytes:
+        if is_distinctive(self.call_id, self.name):
+            return digest(b"i", self.call_id.encode("utf-8", "surrogatepass"))
+        return self.content or digest(b"t", self.type.encode("utf-8", "surrogatepass"))
+
+    @property
     def said(self) -> bytes:
         """What the client's side said with it, as a digest: the links of a conversation's chain."""
+        if self._said is None:
+            self._said = self._read_said()
+        return self._said
+
+    def _read_said(self) -> bytes:
         if self.type == "message":
             words, rest = _said(self._head.content)
             return digest(b"u", words.encode("utf-8", "surrogatepass"), *rest)
@@ -218,13 +267,21 @@ class Item:
 
 def read_item(raw: bytes, start: int = 0, end: int = 0) -> Item:
     """Read one item; never raises, whatever the bytes are."""
-    return Item(raw, start, end)
+    try:
+        head = _HEAD.decode(raw)
+    except _ERRORS:
+        head = _loosely(raw)
+    item_id, kind, said_by = head.id or "", head.type, head.role or ""
+    if not kind:
+        kind = "message" if said_by else "item_reference" if item_id else ""
+    role = _ROLES.get((kind, said_by)) or _role(kind, said_by)
+    call_id, name = head.call_id or "", head.name or ""
+    return Item(raw, start, end, kind, role, item_id, call_id, name, head)
 
 
 def digest(*parts: bytes) -> bytes:
     """Return a 16-byte digest of a sequence of byte strings; ("ab", "c") and ("a", "bc") differ."""
-    sized = [b"%d:%b" % (len(part), part) for part in parts]
-    return blake2b(b"".join(sized), digest_size=DIGEST_BYTES).digest()
+    return sha256(_PACK(parts)).digest()[:DIGEST_BYTES]
 
 
 def is_distinctive(call_id: str, name: str) -> bool:
@@ -241,8 +298,31 @@ def is_distinctive(call_id: str, name: str) -> bool:
 @lru_cache(maxsize=4096)
 def _is_random(call_id: str, name: str) -> bool:
     rest = call_id.replace(name, " ") if name else call_id
-    return any(
-        not word.isalpha() or not (word.islower() or word.isupper()) for word in _WORD.findall(rest)
+    return _RANDOM.search(rest) is not None
+
+
+def _loosely(raw: bytes) -> _Head:
+    """Read a head of which some field is not of the type that it should be, or nothing at all."""
+    try:
+        head = _LOOSE_HEAD.decode(raw)
+    except _ERRORS:
+        return _Head()
+    return _Head(
+        type=spans.text(head.type),
+        id=spans.text(head.id),
+        call_id=spans.text(head.call_id),
+        role=spans.text(head.role),
+        name=spans.text(head.name),
+        status=spans.text(head.status),
+        content=head.content,
+        arguments=head.arguments,
+        input=head.input,
+        action=head.action,
+        operation=head.operation,
+        code=head.code,
+        queries=head.queries,
+        output=head.output,
+        encrypted_content=head.encrypted_content,
     )
 
 
@@ -260,12 +340,33 @@ def _role(kind: str, said_by: str) -> Role:
     return Role.FRAME if said_by in ("system", "developer") else Role.CLIENT
 
 
+# Those that histories are made of, so that most items are looked up and not matched.
+_ROLES = {
+    (kind, said_by): _role(kind, said_by)
+    for kind, said_by in (
+        ("message", "assistant"),
+        ("message", "user"),
+        ("message", "developer"),
+        ("message", "system"),
+        ("reasoning", ""),
+        ("function_call", ""),
+        ("function_call_output", ""),
+        ("custom_tool_call", ""),
+        ("custom_tool_call_output", ""),
+    )
+}
+
+
 def _said(content: Raw) -> tuple[str, list[bytes]]:
     """Split a message's content into its words and the raw parts that are not words."""
     raw = bytes(content)
     words = spans.text(raw)
     if words is not None:
         return words, []
+    try:
+        return "".join([part.text for part in _WORDS.decode(raw)]), []
+    except _ERRORS:
+        pass  # some part is not words, or not as it should be
     try:
         parts = _PARTS.decode(raw)
     except _ERRORS:
@@ -288,6 +389,8 @@ def _said(content: Raw) -> tuple[str, list[bytes]]:
 
 def _canonical(raw: bytes) -> bytes:
     """Return JSON spelled one way, also where it is wrapped in a string (once or twice)."""
+    if not raw:
+        return raw
     value = raw
     for _ in range(3):
         inner = spans.text(value)

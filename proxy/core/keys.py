@@ -5,12 +5,13 @@ Every captured item leads to its conversation by several keys: its id, its `call
 says together with what had been said before it. A request is looked up by the same keys.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from functools import cached_property
+from typing import NamedTuple, overload
 
 from proxy.core.items import Item, Role, digest, is_distinctive
-from proxy.core.request import Request
+from proxy.core.request import Place, Request
 from proxy.core.turns import LINK_BYTES, Context, Turn, turn_id
 
 __all__ = [
@@ -34,6 +35,8 @@ NEWEST_LOOKED_UP = 16
 SPREAD_LOOKED_UP = 8
 CONVERSATIONS_LOADED = 6
 
+_MODEL, _CLIENT, _REFERENCE = Role.MODEL, Role.CLIENT, Role.REFERENCE
+
 Key = bytes
 RESPONSE = -1  # in Asked.place: not an item, but the response that the request continues
 
@@ -45,7 +48,8 @@ class Asked(NamedTuple):
     Attributes:
         place: Its index in the request, or RESPONSE.
         certain: Keys that one item alone has: its id and its `call_id`.
-        doubtful: Keys of what it says and after what, the strongest first.
+        doubtful: Keys of what it says and after what, the strongest first; may be made only when
+            they are looked at.
     """
 
     place: int
@@ -123,7 +127,7 @@ def keys_of_request(request: Request) -> list[Asked]:
     asked = [_asked(request, n) for n in reversed(older[::step] + newest)]
     if previous := request.text("previous_response_id"):
         asked.insert(0, Asked(RESPONSE, [key_of_response(previous)]))
-    return [item for item in asked if item.keys]
+    return [item for item in asked if item.certain or item.doubtful]
 
 
 def choose(asked: Sequence[Asked], leads_to: Callable[[Key], Sequence[bytes]]) -> Choice:
@@ -159,13 +163,38 @@ def _asked(request: Request, n: int) -> Asked:
     certain = _certain(item.id, item.call_id, item.name)
     if response_id := response_named_by(item):
         certain.append(key_of_response(response_id))
-    return Asked(n, certain, _doubtful(item.content, request.context(place)))
+    return Asked(n, certain, _Sayings(request, place))
+
+
+class _Sayings(Sequence[Key]):
+    """The doubtful keys of an item, made when they are looked at: where names lead, nobody does."""
+
+    def __init__(self, request: Request, place: Place) -> None:
+        self._request = request
+        self._place = place
+
+    @cached_property
+    def _keys(self) -> list[Key]:
+        return _doubtful(self._place.item.content, self._request.context(self._place))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, at: int) -> Key: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Key]: ...
+    def __getitem__(self, at: int | slice) -> Key | list[Key]:
+        return self._keys[at]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys)
 
 
 def _certain(item_id: str, call_id: str, name: str) -> list[Key]:
     """Return the keys of an item's names; ids and call ids share one space: clients mix them."""
-    named = [item_id] if is_distinctive(item_id, "") else []
-    if is_distinctive(call_id, name):
+    named = [item_id] if item_id and is_distinctive(item_id, "") else []
+    if call_id and is_distinctive(call_id, name):
         named.append(call_id)
     return [digest(b"i", value.encode("utf-8", "surrogatepass")) for value in named]
 
@@ -190,10 +219,14 @@ def _doubtful(content: bytes, context: Context) -> list[Key]:
 
 def response_named_by(item: Item) -> str:
     """Return the response id that pydantic-ai puts before a `call_id` that is used repeatedly."""
+    if ":" not in item.call_id:
+        return ""
     response_id, _, call_id = item.call_id.rpartition(":")
     return response_id if call_id and is_distinctive(response_id, item.name) else ""
 
 
 def _is_anchor(item: Item) -> bool:
-    is_emitted = item.role in (Role.MODEL, Role.REFERENCE) or item.type == "compaction"
-    return is_emitted or item.is_hollow
+    role = item.role
+    if role is _CLIENT:  # most of a history, with what comes first here
+        return item.type == "compaction"
+    return role is _MODEL or role is _REFERENCE or item.type == "compaction" or item.is_hollow

@@ -2,9 +2,10 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+
+import msgspec
 
 from proxy.core.items import Item, Role, is_distinctive
 from proxy.core.keys import response_named_by
@@ -19,8 +20,7 @@ MINTED_CHARS = range(16, 1025)
 MINTED_SYMBOLS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(msgspec.Struct, frozen=True, gc=False):
     """The k-th item that a captured turn emitted."""
 
     turn: Turn
@@ -38,27 +38,24 @@ class Known:
 
     Attributes:
         turns: By id.
+        types: Of all their items; an item of another type is none of them, unless it only refers.
     """
 
     def __init__(self, turns: Iterable[Turn]) -> None:
-        """Find every item by its names and by what it says."""
+        """Find every item by its names."""
         self.turns = {turn.id: turn for turn in turns}
+        self.types: set[str] = set()
         self._used: set[tuple[bytes, int]] = set()
-        self._by_id: dict[str, list[Match]] = defaultdict(list)
-        self._by_call: dict[str, list[Match]] = defaultdict(list)
-        # By what is said and the call's own name, "" where it has none; None stands for any.
-        self._by_content: dict[tuple[bytes, str | None], list[Match]] = defaultdict(list)
-        self._by_place: dict[tuple[bytes, bytes, str | None], list[Match]] = defaultdict(list)
+        self._by_id: dict[str, list[Match]] = {}
+        self._by_call: dict[str, list[Match]] = {}
+        self._sayings: _Sayings | None = None
+        by_id, by_call, types = self._by_id, self._by_call, self.types
         for turn in self.turns.values():
             for k, item in enumerate(turn.items):
                 match = Match(turn, k)
-                self._by_id[item.id].append(match)
-                self._by_call[item.call_id].append(match)
-                if item.content and turn.context.is_known:
-                    chain = turn.context.chain
-                    for name in (None, _own_name(item)):
-                        self._by_content[item.content, name].append(match)
-                        self._by_place[chain, item.content, name].append(match)
+                types.add(item.type)
+                by_id.setdefault(item.id, []).append(match)
+                by_call.setdefault(item.call_id, []).append(match)
 
     def use(self, match: Match) -> None:
         """Note that a captured item is spoken for: each is used once."""
@@ -66,25 +63,25 @@ class Known:
 
     def free(self, matches: Iterable[Match], item: Item) -> list[Match]:
         """Return those that are not spoken for, and that the item can be at all."""
-        return list(self._free(matches, item))
+        used = self._used
+        return [m for m in matches if (m.turn.id, m.k) not in used and _agrees(item, m.emitted)]
 
     def certain(self, item: Item) -> Match | None:
         """Match by an id that upstream emitted, or by a call id that only one call has."""
-        by_id: list[Match] = []
-        by_call: list[Match] = []
-        if is_distinctive(item.id, ""):
-            by_id = self.free(self._by_id.get(item.id, ()), item)
+        by_id: Sequence[Match] = self._by_id.get(item.id, ()) if item.id else ()
+        if by_id:
+            by_id = self.free(by_id, item) if is_distinctive(item.id, "") else ()
+        by_call: Sequence[Match] = ()
         if response_id := response_named_by(item):
             by_call = self.free(self._in_response(response_id, item), item)
-        elif is_distinctive(item.call_id, item.name):
+        elif item.call_id and is_distinctive(item.call_id, item.name):
             by_call = self.free(self._by_call.get(item.call_id, ()), item)
             by_call = by_call or self.free(self._by_id.get(item.call_id, ()), item)
-        if by_id and by_call and not {_place(m) for m in by_id} & {_place(m) for m in by_call}:
+        if by_id and by_call and not self._have_common(by_id, by_call):
             return None  # one item, two origins: contradictory
-        for matches in (by_id, by_call):
-            if len(matches) == 1:
-                return matches[0]
-        return None
+        if len(by_id) == 1:
+            return by_id[0]
+        return by_call[0] if len(by_call) == 1 else None
 
     def likenesses(
         self, item: Item, chain: bytes, before: Match | None, limit: int | None = None
@@ -106,8 +103,11 @@ class Known:
             # Of calls under names of their own, only namesakes can be the same.
             own = _own_name(item)
             names = ("", own) if own else (None,)
-            at_place = [self._by_place.get((chain, item.content, name), ()) for name in names]
-            anywhere = [self._by_content.get((item.content, name), ()) for name in names]
+            if self._sayings is None:
+                self._sayings = _Sayings(self.turns.values())
+            by_place, by_content = self._sayings.by_place, self._sayings.by_content
+            at_place = [by_place.get((chain, item.content, name), ()) for name in names]
+            anywhere = [by_content.get((item.content, name), ()) for name in names]
             sources.append(itertools.chain(*at_place))
             sources.append(itertools.chain(*anywhere))
         if item.id:
@@ -126,9 +126,16 @@ class Known:
             )
         )
 
+    @staticmethod
+    def _have_common(some: Sequence[Match], others: Sequence[Match]) -> bool:
+        if some[0] is others[0]:  # an item is one object, by whichever name it is found
+            return True
+        return not {_place(match) for match in some}.isdisjoint(map(_place, others))
+
     def _free(self, matches: Iterable[Match], item: Item) -> Iterator[Match]:
+        used = self._used
         for match in matches:
-            if _place(match) not in self._used and _agrees(item, match.emitted):
+            if _place(match) not in used and _agrees(item, match.emitted):
                 yield match
 
     def _in_response(self, response_id: str, item: Item) -> list[Match]:
@@ -137,6 +144,28 @@ class Known:
         call_id = item.call_id.rpartition(":")[2]
         items = enumerate(turn.items if turn is not None else ())
         return [Match(turn, k) for k, e in items if turn is not None and e.call_id == call_id]
+
+
+class _Sayings:
+    """
+    Where what is said was said, for those few requests that are looked up by it.
+
+    Attributes:
+        by_content: By it and the call's own name, "" where it has none; None stands for any.
+        by_place: By what had been said before it, besides.
+    """
+
+    def __init__(self, turns: Iterable[Turn]) -> None:
+        self.by_content: dict[tuple[bytes, str | None], list[Match]] = defaultdict(list)
+        self.by_place: dict[tuple[bytes, bytes, str | None], list[Match]] = defaultdict(list)
+        for turn in turns:
+            chain = turn.context.chain
+            for k, item in enumerate(turn.items if turn.context.is_known else ()):
+                if item.content:
+                    match = Match(turn, k)
+                    for name in (None, _own_name(item)):
+                        self.by_content[item.content, name].append(match)
+                        self.by_place[chain, item.content, name].append(match)
 
 
 def _place(match: Match) -> tuple[bytes, int]:
@@ -177,11 +206,15 @@ def _are_two(one: str, other: str) -> bool:
     return one != other and _hand(one) is not None and _hand(one) == _hand(other)
 
 
-@lru_cache(maxsize=4096)
 def _hand(name: str) -> tuple[str, int, bool] | None:
     """Return what ids of one making have in common; None for one that is not drawn at random."""
+    return _hand_of(name) if len(name) in MINTED_CHARS else None
+
+
+@lru_cache(maxsize=4096)
+def _hand_of(name: str) -> tuple[str, int, bool] | None:
     kind, _, rest = name.rpartition("_")
-    if len(name) not in MINTED_CHARS or len(set(rest)) < MINTED_SYMBOLS:
+    if len(set(rest)) < MINTED_SYMBOLS:
         return None
     return kind, len(rest), not rest.strip("0123456789abcdef")
 

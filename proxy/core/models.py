@@ -9,8 +9,12 @@ both the name that was asked for and the one that answered (`gpt-5.6` is answere
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 __all__ = ["are_known_to_differ", "family", "is_known_not_to_reason"]
+
+# Of a name that is remembered: what a client sends may be of any length.
+NAME_CHARS = 128
 
 _VENDOR = re.compile(r"^(?:[a-z0-9_-]+\.)*(?=[a-z][a-z0-9]*-)")
 _SNAPSHOT = re.compile(r"-(?:20\d\d-\d\d-\d\d|20\d{6}|latest)$")
@@ -28,8 +32,15 @@ def family(model: str) -> str:
     >>> family("openai/gpt-5-nano-2025-08-07") == family("us.openai.gpt-5-nano")
     True
     """
+    return _family(model) if len(model) <= NAME_CHARS else _spelled_out(model)
+
+
+def _spelled_out(model: str) -> str:
     name = model.lower().rpartition("/")[2]
     return _SNAPSHOT.sub("", _VENDOR.sub("", name))
+
+
+_family = lru_cache(maxsize=1024)(_spelled_out)
 
 
 def is_known_not_to_reason(model: str) -> bool:

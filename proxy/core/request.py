@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 import msgspec
 
 from proxy.core import spans
-from proxy.core.items import Item, Role, digest, read_item
+from proxy.core.items import DIGEST_BYTES, Item, Role, digest, read_item
 from proxy.core.scope import hint_of
 from proxy.core.spans import Member, TooMany, Unspliceable
 from proxy.core.turns import LINK_BYTES, TAIL_LINKS, Context
@@ -21,22 +22,28 @@ VALUES_MAX = 200_000
 # So many items of a model's last run are remembered: enough to tell one run from another.
 ANSWERED_ITEMS = 8
 
+_MODEL, _CLIENT, _FRAME = Role.MODEL, Role.CLIENT, Role.FRAME
 
-@dataclass(slots=True)
-class Place:
+
+class Place(msgspec.Struct, gc=False, eq=False):
     """
     One item of the `input`, with what had been said before it.
 
     Attributes:
         depth: How many links of the conversation's chain precede it.
         frame: Digest of what the application had set by then.
-        answered: What the model had said or done last before, as `Context.answered`.
+        before: The model's last run of items that was over by then.
     """
 
     item: Item
     depth: int
     frame: bytes
-    answered: bytes
+    before: list[Item]
+
+    @property
+    def answered(self) -> bytes:
+        """What the model had said or done last before, as `Context.answered`."""
+        return _traces(self.before)
 
 
 @dataclass(slots=True)
@@ -48,8 +55,8 @@ class Request:
         body: The bytes that came; lone surrogates in them may read U+FFFD.
         members: Where each top-level value stands.
         places: Every item of `input`, in order; [] where `input` is a string or missing.
-        links: 8 bytes for everything that users and tools said, in order.
-        chains: The chain's digest before each link, and behind the last: one more than links.
+        said: 16 bytes for everything that users and tools said, in order.
+        run: The model's last run of items.
     """
 
     body: bytes
@@ -57,10 +64,10 @@ class Request:
     model: str
     hint: bytes
     places: list[Place] = field(default_factory=list)
-    links: list[bytes] = field(default_factory=list)
-    chains: list[bytes] = field(default_factory=lambda: [_START])
+    said: list[bytes] = field(default_factory=list)
     frame: bytes = b""
-    answered: bytes = b""
+    run: list[Item] = field(default_factory=list)
+    _chains: list[bytes] | None = None
 
     def raw(self, key: str) -> bytes:
         """Return the JSON of a top-level value; b"" when it is absent."""
@@ -74,7 +81,8 @@ class Request:
     @property
     def is_stateful(self) -> bool:
         """Whether upstream itself holds the history: nothing is ever added to such a request."""
-        return any(self.raw(key) not in (b"", b"null") for key in _STATEFUL)
+        members = self.members
+        return any(key in members and self.raw(key) != b"null" for key in _STATEFUL)
 
     @property
     def stores(self) -> bool:
@@ -86,19 +94,41 @@ class Request:
         """Whether the answer is fetched later."""
         return self.raw("background") == b"true"
 
+    @property
+    def links(self) -> list[bytes]:
+        """8 bytes for everything that users and tools said, in order."""
+        return [said[:LINK_BYTES] for said in self.said]
+
+    @property
+    def chains(self) -> list[bytes]:
+        """The chain's digest before each link, and behind the last: one more than links."""
+        if self._chains is None:
+            state = sha256(_START)
+            self._chains = [state.digest()[:DIGEST_BYTES]]
+            for said in self.said:
+                state.update(said)
+                self._chains.append(state.copy().digest()[:DIGEST_BYTES])
+        return self._chains
+
     def context(self, place: Place | None = None) -> Context:
         """Return what had been said before an item; None is the end of the input."""
-        end = len(self.links) if place is None else place.depth
-        tail = b"".join(self.links[max(0, end - TAIL_LINKS) : end])
+        end = len(self.said) if place is None else place.depth
+        newest = self.said[max(0, end - TAIL_LINKS) : end]
         return Context(
-            chain=self.chains[end],
-            tail=tail,
+            chain=self._chain() if place is None else self.chains[end],
+            tail=b"".join([said[:LINK_BYTES] for said in newest]),
             depth=end,
             frame=self.frame if place is None else place.frame,
-            answered=self.answered if place is None else place.answered,
+            answered=_traces(self.run) if place is None else place.answered,
             hint=self.hint,
             is_known=not self.is_stateful,
         )
+
+    def _chain(self) -> bytes:
+        """Return the last of the chains, which most requests need no other of."""
+        if self._chains is not None:
+            return self._chains[-1]
+        return sha256(b"".join([_START, *self.said])).digest()[:DIGEST_BYTES]
 
 
 _STATEFUL = ("previous_response_id", "conversation")
@@ -141,7 +171,7 @@ def read_request(body: bytes, headers: Mapping[str, str]) -> Request:
         _read_items(request, given)
     elif words := request.text("input"):
         as_message = msgspec.json.encode({"role": "user", "content": words})
-        _link(request, read_item(as_message).said)
+        request.said.append(read_item(as_message).said)
     return request
 
 
@@ -149,42 +179,28 @@ def _read_items(request: Request, given: Member) -> None:
     elements = spans.elements(request.body, given.start, given.end)
     if len(elements) > ITEMS_MAX:
         raise TooMany(f"more than {ITEMS_MAX} items")
-    answers = _Answers()
+    body, places, said, frame = request.body, request.places, request.said, request.frame
+    before: list[Item] = []  # the model's run before the present one
+    run: list[Item] = []
+    is_over = False
     for start, end in elements:
-        item = read_item(request.body[start:end], start, end)
-        answers.hear(item)
-        request.places.append(Place(item, len(request.links), request.frame, answers.before))
-        if item.role is Role.CLIENT:
-            _link(request, item.said)
-        elif item.role is Role.FRAME:
-            request.frame = digest(request.frame, item.said)
-    request.answered = answers.newest()
+        item = read_item(body[start:end], start, end)
+        role = item.role
+        if role is _MODEL:
+            if is_over and run:
+                before, run = run, []
+            is_over = False
+            run.append(item)
+        elif role is _CLIENT:
+            is_over = True
+        places.append(Place(item, len(said), frame, before))
+        if role is _CLIENT:
+            said.append(item.said)
+        elif role is _FRAME:
+            frame = digest(frame, item.said)
+    request.frame, request.run = frame, run
 
 
-class _Answers:
-    """The model's runs of items, while a history is read from its head."""
-
-    def __init__(self) -> None:
-        self.before = b""  # the run before the present one
-        self._run: list[bytes] = []
-        self._is_over = False
-
-    def hear(self, item: Item) -> None:
-        """Take the next item of the history."""
-        if item.role is Role.CLIENT:
-            self._is_over = True
-        elif item.role is Role.MODEL:
-            if self._is_over and self._run:
-                self.before = self.newest()
-                self._run = []
-            self._is_over = False
-            self._run.append(item.trace)
-
-    def newest(self) -> bytes:
-        """Return the last run, as far as it is kept."""
-        return b"".join(self._run[-ANSWERED_ITEMS:])
-
-
-def _link(request: Request, said: bytes) -> None:
-    request.links.append(said[:LINK_BYTES])
-    request.chains.append(digest(request.chains[-1], said))
+def _traces(run: list[Item]) -> bytes:
+    """Return a run of the model's items, as far as it is kept."""
+    return b"".join([item.trace for item in run[-ANSWERED_ITEMS:]])

@@ -166,19 +166,22 @@ class Scoping:
         Cost: about 10 us; 60 with claims.
         """
         found: dict[str, list[str]] = {}
+        looked_at = self._looked_at
         for given, value in headers.items():
-            if (name := given.lower()) in self._looked_at:
+            if (name := given.lower()) in looked_at:
                 found.setdefault(name, []).append(value)
-        for name in ending_here(found.pop("connection", ())):
-            found.pop(name, None)
-        if any(len(found.get(name, ())) != 1 or not found[name][0] for name in self._parts.headers):
-            return None
+        if len(found) > 1 and "connection" in found:
+            for name in ending_here(found.pop("connection")):
+                found.pop(name, None)
+        for name in self._parts.headers:
+            if len(found.get(name, ())) != 1 or not found[name][0]:
+                return None
         if self._credentials and not any(any(found.get(name, ())) for name in self._credentials):
             return None
         said: list[bytes] = []
         for name in self._counting:
-            values = found.get(name, [])
-            if not any(values):
+            values = found.get(name)
+            if not values or not any(values):
                 continue
             claims = None
             if name == _AUTHORIZATION and self._parts.claims and len(values) == 1:

@@ -8,6 +8,7 @@ and duplicate keys would not survive it (README, Decisions D2).
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import NamedTuple
 
 from msgspec import MsgspecError, Raw, json
@@ -79,8 +80,11 @@ def bound(body: bytes, max_values: int) -> None:
     Raises:
         TooMany: There are more than `max_values`.
 
-    Cost: next to nothing, unless there are as many commas; then a pass over all strings.
+    Cost: nothing for a body too short to hold them; else next to nothing, unless there are as many
+    commas; then a pass over all strings.
     """
+    if len(body) < 2 * max_values:
+        return
     if body.count(b",") > max_values and _QUOTED.sub(b"", body).count(b",") > max_values:
         raise TooMany(f"more than {max_values} values")
 
@@ -101,13 +105,43 @@ def members(body: bytes, start: int = 0, end: int | None = None) -> dict[str, Me
         Unspliceable: Not one object, nested too deep, or a key occurs twice: readers disagree
             on which of two wins (RFC 8259, section 4), so the caller must forward as is.
 
-    Cost: one C pass and one regular-expression match per key.
+    Cost: one C pass, and some Python for each key; where there is white space between them, one
+    regular-expression match each.
     """
     stop = len(body) if end is None else end
+    values = _decoded(memoryview(body)[start:stop])
+    if not _is_in_a_row(values, stop - start):
+        return _walk(values, body, start, stop)
+    found: dict[str, Member] = {}
+    at = start + 1
+    for key, raw in values.items():
+        value_at = at + len(key.encode()) + 3
+        end = value_at + len(memoryview(raw))
+        found[key] = Member(at, value_at, end)
+        at = end + 1
+    return found
+
+
+def _decoded(document: bytes | memoryview) -> dict[str, Raw]:
     try:
-        values = _MEMBERS.decode(memoryview(body)[start:stop])
+        return _MEMBERS.decode(document)
     except (MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise Unspliceable(str(error)) from error
+
+
+def _is_in_a_row(values: Mapping[str, Raw], size: int) -> bool:
+    """
+    Tell whether nothing stands between the members of an object but quotes, colons and commas.
+
+    White space, an escape in a key and a key that occurs twice all make it longer than its keys
+    and last values are, and nothing makes it shorter: its size, in bytes, tells.
+    """
+    keys = len("".join(values).encode())
+    return keys + sum(map(len, map(memoryview, values.values()))) + 4 * len(values) + 1 == size
+
+
+def _walk(values: Mapping[str, Raw], body: bytes, start: int, stop: int) -> dict[str, Member]:
+    """Locate members wherever they stand."""
     found: dict[str, Member] = {}
     at = start
     for key, raw in values.items():
@@ -137,12 +171,16 @@ def elements(body: bytes, start: int, end: int) -> list[tuple[int, int]]:
         values = _ELEMENTS.decode(memoryview(body)[start:end])
     except (MsgspecError, RecursionError) as error:
         raise Unspliceable(str(error)) from error
+    sizes = [*map(len, map(memoryview, values))]
+    if start + 1 + sum(sizes) + len(sizes) == end:  # nothing between them but commas
+        starts = accumulate(sizes, lambda at, size: at + size + 1, initial=start + 1)
+        return [(at, at + size) for at, size in zip(starts, sizes)]
     found: list[tuple[int, int]] = []
     at = body.index(b"[", start) + 1
-    for raw in values:
+    for size in sizes:
         match = _TO_ELEMENT.match(body, at, end)
         at = match.end() if match else at
-        stop = at + memoryview(raw).nbytes
+        stop = at + size
         found.append((at, stop))
         at = stop
     return found
@@ -162,7 +200,7 @@ def readable(document: bytes) -> bytes:
 def text(raw: bytes | Raw) -> str | None:
     """Return the string that a raw JSON value is, or None when it is of another type."""
     value = bytes(raw)
-    if value[:1] != b'"':
+    if not value.startswith(b'"'):
         return None
     try:
         return _STRING.decode(value)
@@ -195,11 +233,23 @@ def without(value: bytes, keys: Iterable[str]) -> bytes:
     Raises:
         Unspliceable: As `members`.
     """
-    found = members(value)
-    present = [key for key in keys if key in found]
+    values = _decoded(value)
+    present = [key for key in keys if key in values]
+    if not present:
+        _require_unambiguous(values, value)
+        return value
     if len(present) > 1:  # one comma may go with either of two neighbours
         return without(without(value, present[:1]), present[1:])
+    found = members(value)
     return apply(value, [remove(value, found, key) for key in present])
+
+
+def _require_unambiguous(values: Mapping[str, Raw], document: bytes) -> None:
+    """Raise Unspliceable if a key occurs twice; what is all there is to know of most items."""
+    if not _is_in_a_row(values, len(document)):
+        packed = json.format(document, indent=-1)  # less white space, and no more than that
+        if not _is_in_a_row(_decoded(packed), len(packed)):
+            _walk(values, document, 0, len(document))
 
 
 def apply(body: bytes, edits: Iterable[Edit]) -> bytes:

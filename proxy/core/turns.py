@@ -16,7 +16,7 @@ from proxy.core.spans import Unspliceable, without
 
 __all__ = ["Context", "Emitted", "Reasoning", "Turn", "decode_turn", "encode_turn", "turn_id"]
 
-FORMAT = b"\x01"
+FORMAT = b"\x02"
 LINK_BYTES = 8
 TAIL_LINKS = 8
 
@@ -78,6 +78,8 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def after(self, run: tuple[Reasoning, ...], *, withheld: bool) -> "Emitted":
         """Return the same item behind a run of reasoning."""
+        if run == self.run and withheld == self.withheld:
+            return self
         return structs.replace(self, run=run, withheld=withheld)
 
 

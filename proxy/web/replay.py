@@ -13,7 +13,13 @@ from proxy.core import spans
 from proxy.core.capture import Capture, Origin
 from proxy.core.heal.cure import Cure, asked_of, cure
 from proxy.core.heal.diagnosis import Diagnosis, Fault
-from proxy.core.heal.repair import Repair, Repairs, repair
+from proxy.core.heal.repair import (
+    Repair,
+    Repairs,
+    has_an_id_twice,
+    has_thoughts,
+    repair,
+)
 from proxy.core.identity import parent_of, recognise
 from proxy.core.include import include_edit
 from proxy.core.inject import Anchors, Outcome, Plan, Policy, plan
@@ -153,7 +159,8 @@ class Replay:
             return Prepared(body, body)
         exchange.asked = "planned" if found is not None else "store_failed"
         decided = plan(request, recognised, self._policy) if found is not None else Plan()
-        exchange.outcomes.update(decided.outcomes)
+        if decided.outcomes:
+            exchange.outcomes.update(decided.outcomes)
         if self.is_shadow:
             return Prepared(body, body)
         # Upstream says that it keeps nothing (zero data retention), and a blob was missing already.
@@ -171,6 +178,8 @@ class Replay:
         scope, learned = exchange.scope, self._learned
         if scope is None or request.is_stateful:
             return request
+        if not (has_thoughts(request) or has_an_id_twice(request)):
+            return request  # as most are: there is nothing to mend
         repairs = Repairs(
             allowed=self._settings.repairs,
             is_refused=lambda blob: (

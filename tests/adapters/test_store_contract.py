@@ -8,7 +8,7 @@ import pytest
 from proxy.adapters.store import CONVERSATIONS_PER_KEY, Bounds, Store, StoreError
 from proxy.adapters.store import Kept as StoreKept
 from proxy.core.keys import CONVERSATIONS_LOADED, Asked, Recalled, keys_of_turn
-from proxy.core.turns import Turn, encode_turn
+from proxy.core.turns import FORMAT, Turn, encode_turn
 from tests.adapters.stores import KINDS, Kept, on_kind
 from tests.adapters.turns import SCOPE, asked, bytes_of, key, turn
 
@@ -191,7 +191,7 @@ async def test_use_keeps_a_conversation_alive(kept: Kept, use: str) -> None:
 
 @pytest.mark.parametrize(
     "damaged",
-    [b"", b"\x01", b"\x01\xc1", b"\x02" + encode_turn(turn("b"))[1:], b"\x01\x90", b"junk"],
+    [b"", FORMAT, FORMAT + b"\xc1", b"\x01" + encode_turn(turn("b"))[1:], FORMAT + b"\x90", b"junk"],
     ids=["empty", "no-turn", "not-msgpack", "unknown-version", "no-fields", "junk"],
 )
 async def test_what_cannot_be_read_is_skipped(kept: Kept, damaged: bytes) -> None:

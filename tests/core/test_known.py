@@ -3,6 +3,7 @@
 import pytest
 
 from proxy.core.items import Item as Read
+from proxy.core.items import read_item
 from proxy.core.known import Known, Match, may_be_called, says_the_same
 from proxy.core.turns import Context, Emitted, Turn, turn_id
 from tests.core.world import Item, body, call, message, search
@@ -20,7 +21,7 @@ def emitted(item: Item) -> Emitted:
 
 def read_of(item: Item) -> Read:
     """Return an item as it would be read from a request."""
-    return Read(body([item]).split(b"[", 1)[1].rsplit(b"]", 1)[0])
+    return read_item(body([item]).split(b"[", 1)[1].rsplit(b"]", 1)[0])
 
 
 def turn(name: str, *items: Item, knows: bool = True) -> Turn:

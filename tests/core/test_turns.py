@@ -78,7 +78,7 @@ KEPT = encode_turn(TURN)
     [
         pytest.param(b"", id="nothing"),
         pytest.param(FORMAT, id="format-alone"),
-        pytest.param(b"\x02" + KEPT[1:], id="other-format"),
+        pytest.param(b"\x01" + KEPT[1:], id="other-format"),
         pytest.param(KEPT[:-1], id="cut"),
         pytest.param(KEPT + b"\x00", id="more-behind"),
         pytest.param(FORMAT + msgspec.msgpack.encode([1] * 8), id="wrong-types"),

@@ -20,7 +20,10 @@ from proxy.core.profiles import GENERIC, Profile
 from proxy.core.request import Request
 from proxy.core.turns import Turn, blob_digest
 
-__all__ = ["Repair", "Repaired", "Repairs", "repair"]
+__all__ = ["Repair", "Repaired", "Repairs", "has_an_id_twice", "has_thoughts", "repair"]
+
+
+_THOUGHTS = (Role.REASONING, Role.REFERENCE)
 
 
 class Repair(StrEnum):
@@ -70,12 +73,11 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     Cost: one look at each item where there is nothing to mend.
     """
     allowed, profile = repairs.allowed, repairs.profile
-    items = [place.item for place in request.places]
-    ids = [item.id for item in items if item.id]
     # Where nobody checks ids, they may be anything, and say nothing of what is a copy.
-    repeats = Repair.DUPLICATES in allowed and profile.checks_pairs and len(ids) > len(set(ids))
-    thinks = any(item.role in (Role.REASONING, Role.REFERENCE) for item in items)
-    if not (repeats or thinks):
+    repeats = (
+        Repair.DUPLICATES in allowed and profile.checks_pairs and has_an_id_twice(request)
+    )
+    if not (repeats or has_thoughts(request)):
         return Repaired(request.body)
     pieces = pieces_of(request)
     counts: Counter[Repair] = Counter()
@@ -96,6 +98,17 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
         counts[Repair.DANGLING] += len(pieces) - len(left)
         pieces = left
     return Repaired(body_of(request, pieces), +counts)
+
+
+def has_thoughts(request: Request) -> bool:
+    """Tell whether a request holds reasoning, or what may stand for it."""
+    return any([place.item.role in _THOUGHTS for place in request.places])
+
+
+def has_an_id_twice(request: Request) -> bool:
+    """Tell whether two items of a request have one id."""
+    ids = [place.item.id for place in request.places if place.item.id]
+    return len(ids) > len(set(ids))
 
 
 def _less_dangling(pieces: list[Piece]) -> list[Piece]:
