@@ -18,6 +18,7 @@ from tests.faults.stage import (
     READ,
     Kind,
     Seen,
+    Stage,
     Upstream,
     half_close,
     hang,
@@ -27,43 +28,42 @@ from tests.faults.stage import (
     reset_now,
     staged,
 )
-from tests.faults.upstream_rows import ROWS, SHORT_S
+from tests.faults.upstream_rows import ROWS, SHORT_S, Row
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, Step, close, send
 from tests.web.wire import END, as_json, chunk, head, whole
 
 CASES = [
-    pytest.param(
-        name,
-        kind,
-        id=f"{name}-{kind.name}",
-        marks=[pytest.mark.xfail(reason=row.why_not)] if row.why_not else [],
-    )
+    pytest.param(row, id=name, marks=[pytest.mark.xfail(reason=row.why_not)] if row.why_not else [])
     for name, row in ROWS.items()
-    for kind in row.kinds
 ]
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
-async def test_a_fault_of_upstreams(name: str, kind: Kind) -> None:
+@pytest.mark.parametrize("row", CASES)
+async def test_a_fault_of_upstreams(row: Row) -> None:
     """The client sees what the table says; then all is as it was."""
-    row = ROWS[name]
     async with staged(**row.settings) as stage:
-        async with line_to(stage.w.app.url) as line:
-            stage.door.plays(script := Script(row.does(kind)))
-            await line.send(kind.data)
-            seen = await reads(line)
-            assert seen in [sees(kind) for sees in (row.sees, row.or_sees) if sees is not None]
-            await asyncio.wait_for(script.arrived.wait(), 5)
-            if seen.is_whole:
-                await stage.holds(lines=int(row.is_kept), clients=1)
-                await stage.works(line)
-            else:
-                assert await line.is_closed()
-        if not seen.is_whole:
-            await stage.holds(lines=int(row.is_kept))
-        await stage.is_as_before()
-        assert stage.is_fresh() != row.is_kept
+        for kind in row.kinds:
+            await play(stage, row, kind)
+
+
+async def play(stage: Stage, row: Row, kind: Kind) -> None:
+    """Play one row for one kind of exchange."""
+    async with line_to(stage.w.app.url) as line:
+        stage.door.plays(script := Script(row.does(kind)))
+        await line.send(kind.data)
+        seen = await reads(line)
+        assert seen in [sees(kind) for sees in (row.sees, row.or_sees) if sees is not None]
+        await asyncio.wait_for(script.arrived.wait(), 5)
+        if seen.is_whole:
+            await stage.holds(lines=int(row.is_kept), clients=1)
+            await stage.works(line)
+        else:
+            assert await line.is_closed()
+    if not seen.is_whole:
+        await stage.holds(lines=int(row.is_kept))
+    await stage.is_as_before()
+    assert stage.is_fresh() != row.is_kept
 
 
 Door = Callable[[Upstream], AbstractAsyncContextManager[None]]
@@ -74,24 +74,22 @@ DOORS: dict[str, tuple[Door, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
 @pytest.mark.parametrize(("door", "code"), DOORS.values(), ids=DOORS)
-async def test_an_upstream_that_reads_nothing(door: Door, code: str, kind: Kind) -> None:
+async def test_an_upstream_that_reads_nothing(door: Door, code: str) -> None:
     """A new connection is refused, or ends at once: a 502, and the same for each that comes."""
     async with staged() as stage:
         await stage.hangs_up()
         async with door(stage.door), line_to(stage.w.app.url) as line:
-            for _ in range(3):
+            for kind in ALL:
                 await line.send(kind.data)
                 assert await reads(line) == Seen(502, code=code)
         await stage.is_as_before()
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
-async def test_an_upstream_that_closes_while_nothing_is_asked(kind: Kind) -> None:
+async def test_an_upstream_that_closes_while_nothing_is_asked() -> None:
     """The next request goes out on a new connection, and nobody sees anything of it."""
     async with staged() as stage:
-        for _ in range(3):
+        for kind in ALL:
             await stage.hangs_up()
             stage.door.answers(kind.whole())
             async with line_to(stage.w.app.url) as line:
@@ -154,15 +152,15 @@ SECOND = [
 ]
 
 
-@pytest.mark.parametrize("kind", READ, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("second", SECOND)
-async def test_a_fault_at_the_second_try(second: list[Step], kind: Kind) -> None:
+async def test_a_fault_at_the_second_try(second: list[Step]) -> None:
     """The client sees the first refusal, and nothing was learnt of a cure."""
     async with staged(first_byte_timeout_s=SHORT_S, read_timeout_s=SHORT_S) as stage:
-        stage.door.plays(Script([send(REFUSED)]), tried := Script(second))
-        async with line_to(stage.w.app.url) as line:
-            await line.send(kind.data)
-            assert await reads(line) == Seen(400, REFUSAL)
-            assert tried.arrived.is_set()
-            await stage.works(line)
-        await stage.is_as_before()
+        for kind in READ:
+            stage.door.plays(Script([send(REFUSED)]), tried := Script(second))
+            async with line_to(stage.w.app.url) as line:
+                await line.send(kind.data)
+                assert await reads(line) == Seen(400, REFUSAL)
+                assert tried.arrived.is_set()
+                await stage.works(line)
+            await stage.is_as_before()
