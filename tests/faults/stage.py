@@ -39,6 +39,7 @@ __all__ = [
     "HEAD",
     "JSON",
     "KEY",
+    "LEARNT",
     "OTHER",
     "READ",
     "STREAM",
