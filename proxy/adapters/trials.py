@@ -78,7 +78,14 @@ class Trials:
         except Exception as error:  # noqa: BLE001 (fail open: a store's bug is a failure too)
             self._failed(trial, began, error)
             return None
-        except BaseException:  # cancelled, by `close` or with who asked
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():  # by `close`, or with who asked
+                self._settle(trial, None)
+                raise
+            self._failed(trial, began, error)  # nobody did: it came out of the store
+            return None
+        except BaseException:  # the process ends
             self._settle(trial, None)
             raise
         self._worked(trial, began)
@@ -107,7 +114,7 @@ class Trials:
             self._log.info("store_recovered", operation=trial.operation)
             self._metrics.store_up.set(1)
 
-    def _failed(self, trial: Trial, began: float, error: Exception) -> None:
+    def _failed(self, trial: Trial, began: float, error: BaseException) -> None:
         now = self._clock()
         self._observe(trial.operation, now - began)
         self.count(trial.operation, "timeout" if isinstance(error, TimeoutError) else "error")

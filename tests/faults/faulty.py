@@ -1,0 +1,116 @@
+"""A store that does what it should, but for the calls that it is told to fail."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from proxy.adapters.memory_store import MemoryStore
+from proxy.adapters.store import Page, Store
+from proxy.core.keys import Asked, Recalled
+from proxy.core.turns import Turn
+
+__all__ = ["Act", "Embedded", "Failing", "Faulty", "after_all", "gives", "hangs", "raises"]
+
+Act = Callable[[], Awaitable[Any]]
+# What is done instead of a call; it may make that call.
+Failing = Callable[[Act], Awaitable[Any]]
+
+
+class Faulty:
+    """
+    A store that fails when it is told.
+
+    Attributes:
+        calls: How many there were of each operation, since it was told last.
+        struck: How many of them failed.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        """Fail nothing yet; `inner` does the work."""
+        self._inner = inner
+        self._failing: Failing | None = None
+        self._picks: Callable[[int], bool] = lambda _: False
+        self.calls: Counter[str] = Counter()
+        self.struck = 0
+
+    def fails(self, failing: Failing | None, picks: Callable[[int], bool]) -> None:
+        """Fail the calls, counted from now on and from 0, that are picked."""
+        self._failing, self._picks = failing, picks
+        self.calls, self.struck = Counter(), 0
+
+    async def _do(self, operation: str, act: Act) -> Any:
+        number = self.calls.total()
+        self.calls[operation] += 1
+        if self._failing is None or not self._picks(number):
+            return await act()
+        self.struck += 1
+        return await self._failing(act)
+
+    async def recall(self, scope: bytes, asked: Sequence[Asked]) -> Recalled:
+        """As the store, or not."""
+        found: Recalled = await self._do("recall", lambda: self._inner.recall(scope, asked))
+        return found
+
+    async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
+        """As the store, or not."""
+        await self._do("save", lambda: self._inner.save(scope, turn, keys))
+
+    async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
+        """As the store, or not."""
+        page: Page = await self._do("survey", lambda: self._inner.survey(scope, cursor, limit))
+        return page
+
+    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+        """As the store, or not."""
+        is_done: bool = await self._do("forget", lambda: self._inner.forget(scope, conversation))
+        return is_done
+
+    async def check(self) -> None:
+        """As the store, or not."""
+        await self._do("check", self._inner.check)
+
+    async def close(self) -> None:
+        """As the store."""
+        await self._inner.close()
+
+
+class Embedded(Faulty, MemoryStore):
+    """One that counts as never waiting."""
+
+
+def raises(error: BaseException) -> Failing:
+    """Raise it."""
+
+    async def fail(_: Act) -> None:
+        raise error
+
+    return fail
+
+
+def after_all(error: Exception) -> Failing:
+    """Do it, and then raise."""
+
+    async def fail(act: Act) -> None:
+        await act()
+        raise error
+
+    return fail
+
+
+def hangs() -> Failing:
+    """Never answer."""
+
+    async def fail(_: Act) -> None:
+        await asyncio.Event().wait()
+
+    return fail
+
+
+def gives(garbage: object) -> Failing:
+    """Give something that nobody expects."""
+
+    async def fail(_: Act) -> object:
+        return garbage
+
+    return fail

@@ -1,0 +1,249 @@
+"""
+What is large or slow passes through a process that holds little of it, and lets go of all of it.
+
+The proxy runs as a process of its own, as it is served, so that its memory and files are its own.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.faults.stage import JSON, LEARNT, STREAM, Kind, hang, reset_now
+from tests.web.line import Line, line_to
+from tests.web.scripted import Script, Step, Upstream, scripted, send
+from tests.web.served import Served, served
+from tests.web.wire import ASK, END, chunk, whole
+from tests.web.world import MODEL, eventually, post
+
+MIB = 1 << 20
+PIECE = b"x" * (1 << 16)
+SOON_S = 20.0
+# Buffers of sockets and of the allocator, besides what a setting says may be held.
+BESIDES_BYTES = 24 * MIB
+# What kernels and the proxy hold between two sides of which one does not move.
+BETWEEN_MAX_BYTES = 40 * MIB
+
+
+class Process:
+    """
+    A proxy of its own that has learnt something, and its upstream.
+
+    Attributes:
+        proxy: The process.
+        upstream: Here.
+    """
+
+    def __init__(self, proxy: Served, upstream: Upstream) -> None:
+        self.proxy = proxy
+        self.upstream = upstream
+        self.files = 0
+        self.rss_bytes = 0
+
+    async def learns(self) -> None:
+        """Let it have its first exchanges, and note what it holds from then on."""
+        self.upstream.answers(LEARNT)
+        async with line_to(self.proxy.url) as line:
+            assert (await line.ask(post({"model": MODEL, "input": [ASK]}))).status == 200
+        await self.works()
+        self.files, self.rss_bytes = self.open_files(), self.resident_bytes()
+
+    async def works(self, line: Line | None = None) -> None:
+        """Check that it answers verbatim, and gives back what it learnt."""
+        said = b'{ "n": 1.0e5 }\n'
+        self.upstream.forget_scripts()
+        self.upstream.answers(whole(said))
+        async with contextlib.AsyncExitStack() as stack:
+            if line is None:
+                line = await stack.enter_async_context(line_to(self.proxy.url))
+            got = await line.ask(JSON.data)
+        assert (got.status, got.body, got.mark) == (200, said, "injected=1")
+
+    async def is_as_before(self) -> None:
+        """Check that it works, and holds no more than it did."""
+        await self.works()
+        await eventually(lambda: self.open_files() <= self.files)
+        assert self.resident_bytes() - self.rss_bytes < BESIDES_BYTES
+
+    def open_files(self) -> int:
+        """Count its open files, sockets among them."""
+        return len(list(Path(f"/proc/{self.proxy.pid}/fd").iterdir()))
+
+    def resident_bytes(self) -> int:
+        """Return how much memory it has now."""
+        status = Path(f"/proc/{self.proxy.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if "VmRSS" in line) * 1024
+
+
+@contextlib.asynccontextmanager
+async def process(**settings: Any) -> AsyncIterator[Process]:
+    """Run both; any setting may be given."""
+    async with (
+        scripted() as upstream,
+        served(upstream_url=upstream.url + "/v1", **settings) as proxy,
+    ):
+        await proxy.started()
+        reading = asyncio.ensure_future(proxy.rest())  # its log, or it could not write on
+        one = Process(proxy, upstream)
+        await one.learns()
+        yield one
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+# --- what is large ---
+
+
+def first(size: int) -> Iterator[bytes]:
+    """Begin a stream with it."""
+    yield from _event(size)
+    yield from STREAM.pieces
+
+
+def amid(size: int) -> Iterator[bytes]:
+    """Let it be an event among others."""
+    yield STREAM.pieces[0]
+    yield from _event(size)
+    yield from STREAM.pieces[1:]
+
+
+def _event(size: int) -> Iterator[bytes]:
+    yield b'event: response.output_item.done\ndata: {"type":"response.output_item.done","item":"'
+    for _ in range(0, size, len(PIECE)):
+        yield PIECE
+    yield b'"}\n\n'
+
+
+def plain(size: int) -> Iterator[bytes]:
+    """Let it be an answer that is no stream."""
+    yield b'{"output":[],"text":"'
+    for _ in range(0, size, len(PIECE)):
+        yield PIECE
+    yield b'"}'
+
+
+def sends(pieces: Iterator[bytes], digest: "hashlib._Hash") -> Step:
+    """Send it chunk by chunk."""
+
+    async def step(_: Script, writer: asyncio.StreamWriter) -> None:
+        for piece in pieces:
+            digest.update(piece)
+            writer.write(chunk(piece))
+            await writer.drain()
+        writer.write(END)
+
+    return step
+
+
+LARGE = [
+    pytest.param([(STREAM, amid)], 100 * MIB, 64 * MIB, id="100 MiB"),
+    pytest.param(
+        [(STREAM, amid), (STREAM, first), (JSON, plain)], 32 * MIB, MIB, id="over a lower bound"
+    ),
+]
+
+
+@pytest.mark.parametrize(("answers", "size", "bound"), LARGE)
+async def test_an_answer_that_is_large_in_one_piece(
+    answers: list[tuple[Kind, Callable[[int], Iterator[bytes]]]], size: int, bound: int
+) -> None:
+    """It passes to the byte; no more of it is held than is to be read, and then nothing."""
+    async with process(capture_max_bytes=bound) as one:
+        before = one.proxy.peak_bytes
+        for kind, pieces in answers:
+            sent, got = hashlib.sha256(), hashlib.sha256()
+            one.upstream.plays(Script([send(kind.chunked()), sends(pieces(size), sent)]))
+            async with line_to(one.proxy.url) as line:
+                await line.send(kind.data)
+                assert (await line.head()).status == 200
+                while piece := await line.some():
+                    got.update(piece)
+                assert got.digest() == sent.digest()
+                # A buffer that grows is two for a moment.
+                assert one.proxy.peak_bytes - before < 2 * bound + BESIDES_BYTES
+                await one.works(line)
+        await one.is_as_before()
+
+
+# --- who is slow ---
+
+
+def endless(written: list[int]) -> Step:
+    """Send small events for as long as somebody takes them."""
+
+    async def step(_: Script, writer: asyncio.StreamWriter) -> None:
+        many = chunk(b'data: {"type":"response.output_text.delta","delta":"x"}\n\n' * 100) * 10
+        while True:
+            writer.write(many)
+            await writer.drain()
+            written.append(len(many))
+
+    return step
+
+
+@contextlib.asynccontextmanager
+async def narrow(url: str) -> AsyncIterator[socket.socket]:
+    """Connect, with as little room for what comes as there may be."""
+    parts = urlsplit(url)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(client, (parts.hostname, parts.port))
+        yield client
+
+
+async def test_a_client_that_reads_byte_by_byte() -> None:
+    """Upstream is not read any faster, little is held, and when it leaves upstream is let go of."""
+    loop = asyncio.get_running_loop()
+    written: list[int] = []
+    script = Script([send(STREAM.chunked()), endless(written)])
+    async with process() as one:
+        before = one.proxy.peak_bytes
+        one.upstream.plays(script)
+        async with narrow(one.proxy.url) as client:
+            await loop.sock_sendall(client, STREAM.data)
+            assert await loop.sock_recv(client, 9) == b"HTTP/1.1 "
+            async with asyncio.timeout(SOON_S):
+                still = -1
+                while still != len(written):
+                    still = len(written)
+                    for _ in range(10):
+                        assert len(await loop.sock_recv(client, 1)) == 1
+                        await asyncio.sleep(0.01)
+            assert 0 < sum(written) < BETWEEN_MAX_BYTES
+            assert one.proxy.peak_bytes - before < BESIDES_BYTES
+            assert not script.left.is_set()
+        await asyncio.wait_for(script.left.wait(), SOON_S)
+        await one.is_as_before()
+
+
+# --- what is often ---
+
+
+async def test_hundreds_of_broken_exchanges() -> None:
+    """Whoever breaks them off, and when: no file and no memory stays behind."""
+    async with process() as one:
+
+        async def broken(number: int) -> None:
+            script = Script([send(STREAM.chunked() + chunk(STREAM.pieces[0])), hang()])
+            one.upstream.plays(script)
+            async with line_to(one.proxy.url) as line:
+                await line.send(STREAM.data)
+                if number % 2:
+                    await line.head()
+                if number % 3 == 0:
+                    reset_now(line._writer.transport)
+
+        for at_once in range(0, 300, 50):
+            await asyncio.gather(*(broken(at_once + number) for number in range(50)))
+            if not at_once:
+                before = one.resident_bytes()
+        await eventually(lambda: one.open_files() <= one.files, SOON_S)
+        assert one.resident_bytes() - before < 8 * MIB
+        await one.is_as_before()

@@ -1,0 +1,152 @@
+"""
+Whatever a client does: upstream is let go of, nothing is left of it, and the next one is served.
+
+One row is a point at which a client leaves, for each way to leave and each kind of exchange.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.faults.stage import ALL, OTHER, Kind, Stage, hang, pause, reset_now, staged
+from tests.web.line import Line, line_to
+from tests.web.scripted import Script, Step, send
+from tests.web.wire import chunk
+
+SOON_S = 5.0
+
+
+def split(kind: Kind) -> tuple[bytes, bytes]:
+    """Return the head and the body of a request."""
+    head, end, body = kind.data.partition(b"\r\n\r\n")
+    return head + end, body
+
+
+def framed(kind: Kind) -> bytes:
+    """Return the head of a request whose body comes in chunks."""
+    head, body = split(kind)
+    return head.replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked")
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """
+    A point at which a client leaves.
+
+    Attributes:
+        sends: What it has sent by then.
+        does: What upstream does.
+        sees: What it has seen by then of the answer's body; None: not even a head.
+        is_kept: Whether upstream's connection is used again; where it got half a body, never.
+        is_asked: Whether a request has begun to reach upstream by then: for those that are read
+            whole before, and for others. None: it may.
+    """
+
+    sends: Callable[[Kind], bytes]
+    does: Callable[[Kind], list[Step]] = lambda _: [hang()]
+    sees: Callable[[Kind], bytes] | None = None
+    is_kept: bool = False
+    is_asked: tuple[bool, bool | None] = (True, True)
+
+
+def all_sent(kind: Kind) -> bytes:
+    """Send the request."""
+    return kind.data
+
+
+PHASES = {
+    "connected": Phase(lambda _: b"", is_asked=(False, False)),
+    "amid its first line": Phase(lambda _: b"POST /v1/resp", is_asked=(False, False)),
+    "amid its head": Phase(lambda kind: split(kind)[0][:-3], is_asked=(False, False)),
+    "before its body": Phase(lambda kind: split(kind)[0], is_asked=(False, None)),
+    "amid its body": Phase(lambda kind: kind.data[:-9], is_asked=(False, True)),
+    "before its first chunk": Phase(framed, is_asked=(False, None)),
+    "amid a chunk": Phase(lambda kind: framed(kind) + b"ff\r\n{", is_asked=(False, True)),
+    "before its last chunk": Phase(
+        lambda kind: framed(kind) + chunk(split(kind)[1]), is_asked=(False, True)
+    ),
+    "before the answer": Phase(all_sent),
+    "amid the answer's head": Phase(
+        all_sent, lambda _: [send(b"HTTP/1.1 200 OK\r\nContent-Ty"), pause(), hang()]
+    ),
+    "amid a streamed answer": Phase(
+        all_sent,
+        lambda kind: [send(kind.chunked() + chunk(kind.pieces[0])), hang()],
+        lambda kind: kind.pieces[0],
+    ),
+    "amid a chunk of the answer": Phase(
+        all_sent,
+        lambda kind: [send(kind.chunked() + chunk(kind.pieces[0]) + b"ff\r\nab"), hang()],
+        lambda kind: kind.pieces[0] + b"ab",
+    ),
+    "amid an answer with a length": Phase(
+        all_sent,
+        lambda kind: [send(kind.sized() + kind.pieces[0]), hang()],
+        lambda kind: kind.pieces[0],
+    ),
+    "before the last chunk of the answer": Phase(
+        all_sent,
+        lambda kind: [send(kind.chunked() + chunk(kind.body)), hang()],
+        lambda kind: kind.body,
+    ),
+    "behind the answer": Phase(
+        all_sent, lambda kind: [send(kind.whole())], lambda kind: kind.body, is_kept=True
+    ),
+}
+
+
+async def closes(line: Line) -> None:
+    """It closes its socket."""
+    await line.leave()
+
+
+async def resets(line: Line) -> None:
+    """It crashes."""
+    reset_now(line._writer.transport)
+
+
+async def says_that_it_is_done(line: Line) -> None:
+    """It shuts down its sending side; who does that has left, as behind other proxies."""
+    line._writer.write_eof()
+    assert await line.is_closed()
+
+
+@pytest.mark.parametrize("leaves", [closes, resets, says_that_it_is_done])
+@pytest.mark.parametrize("phase", PHASES.values(), ids=PHASES)
+async def test_a_client_that_leaves(
+    phase: Phase, leaves: Callable[[Line], Awaitable[None]]
+) -> None:
+    """Upstream is let go of at once, unless it has done its work."""
+    async with staged() as stage:
+        for kind in ALL:
+            await play(stage, phase, leaves, kind)
+
+
+async def play(
+    stage: Stage, phase: Phase, leaves: Callable[[Line], Awaitable[None]], kind: Kind
+) -> None:
+    """Let a client leave amid one exchange."""
+    is_asked = phase.is_asked[kind is OTHER]
+    stage.door.plays(script := Script(phase.does(kind), reads_body=phase.sends is all_sent))
+    before = len(stage.door.received)
+    async with line_to(stage.w.app.url) as line:
+        await line.send(phase.sends(kind))
+        if is_asked:
+            await asyncio.wait_for(script.arrived.wait(), SOON_S)
+        else:
+            await asyncio.sleep(0.01)  # all is on one loop: by then it has been read
+        if phase.sees is not None:
+            assert (await line.head()).status == 200
+            seen = phase.sees(kind)
+            assert await line.exactly(len(seen)) == seen
+        await leaves(line)
+        if is_asked and not phase.is_kept:
+            await asyncio.wait_for(script.left.wait(), SOON_S)
+    if is_asked is not None:
+        await stage.holds(lines=int(phase.is_kept or not is_asked))
+        assert len(stage.door.received) == before + is_asked
+    await stage.is_as_before()
+    is_fresh = stage.is_fresh()
+    assert is_asked is None or is_fresh == (is_asked and not phase.is_kept)

@@ -1,0 +1,194 @@
+"""
+The store fails at any call, in any way: the client's bytes are the same as if it did not.
+
+A conversation of three turns is held; each call that it makes to the store fails in its turn, or
+is the first from which on all fail. What upstream is asked is then the client's own request, or
+what it should be: never anything else.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.adapters import guarded_store
+from proxy.adapters.store import StoreError
+from proxy.core.keys import Recalled
+from tests.faults.faulty import Embedded, Failing, Faulty, after_all, gives, hangs, raises
+from tests.faults.stage import Stage, staged
+from tests.web.line import Answer, line_to, request
+from tests.web.wire import (
+    ASK,
+    CALL,
+    MESSAGE,
+    NEXT,
+    RESULT,
+    RS,
+    RS_2,
+    as_json,
+    events,
+    response,
+    stream,
+    whole,
+)
+from tests.web.world import MODEL, eventually, post
+
+FAILINGS: dict[str, Failing] = {
+    "a bug": raises(RuntimeError("bug")),
+    "a key": raises(KeyError(b"\xff")),
+    "a system's error": raises(OSError(28, "No space left on device")),
+    "a store's error": raises(StoreError("away")),
+    "a store's error of one key": raises(StoreError("wrong type", is_local=True)),
+    "a timeout": raises(TimeoutError()),
+    "no memory": raises(MemoryError()),
+    "too deep": raises(RecursionError()),
+    "the end of a loop": raises(StopAsyncIteration()),
+    "a group": raises(ExceptionGroup("many", [ValueError(), OSError()])),
+    "cancelled": raises(asyncio.CancelledError()),
+    "an error after all": after_all(ConnectionResetError()),
+    "nothing": gives(None),
+    "a number": gives(7),
+    "a list": gives([b"\xff", None]),
+    "no turns": gives(Recalled(None, None)),  # type: ignore[arg-type] # garbage
+    "turns that are none": gives(Recalled([b"x", {}, 5])),  # type: ignore[list-item] # garbage
+    "places that are none": gives(Recalled((), {"x", None})),  # type: ignore[arg-type] # garbage
+}
+HANGS = hangs()
+TIMES: dict[str, Any] = {"store_budget_ms": 20, "store_timeout_ms": 100}
+
+ANSWERS = [
+    whole(as_json(response(RS, CALL, rid="resp_stores_000000001"))),
+    stream(events(RS_2, MESSAGE, rid="resp_stores_000000002")),
+    whole(as_json(response(MESSAGE, rid="resp_stores_000000003"))),
+]
+TURNS = [[ASK], [ASK, CALL, RESULT], [ASK, CALL, RESULT, MESSAGE, NEXT]]
+# What upstream may be asked: what the client sent, or with what it dropped. Later reasoning may be
+# there without the earlier, where that was not kept.
+ASKED: list[list[list[Any]]] = [
+    [[ASK]],
+    [[ASK, CALL, RESULT], [ASK, RS, CALL, RESULT]],
+    [
+        [ASK, CALL, RESULT, MESSAGE, NEXT],
+        [ASK, RS, CALL, RESULT, MESSAGE, NEXT],
+        [ASK, CALL, RESULT, RS_2, MESSAGE, NEXT],
+        [ASK, RS, CALL, RESULT, RS_2, MESSAGE, NEXT],
+    ],
+]
+
+
+async def converse(stage: Stage, tenant: str) -> list[tuple[int, list[tuple[str, str]], bytes]]:
+    """Hold the conversation; return what the client sees, less what it is told of its reasoning."""
+    seen = []
+    async with line_to(stage.w.app.url) as line:
+        for turn, answer, allowed in zip(TURNS, ANSWERS, ASKED, strict=True):
+            await eventually(lambda: stage.w.counted("in_flight") == 0)
+            stage.door.answers(answer)
+            body = {"model": MODEL, "input": turn, "store": False}
+            got: Answer = await line.ask(post(body, f"Authorization: Bearer {tenant}"))
+            headers = [pair for pair in got.head.headers if pair[0] != "x-reasoning-replay"]
+            seen.append((got.status, headers, got.body))
+            assert stage.w.sent()["input"] in allowed
+    return seen
+
+
+async def well(stage: Stage, faulty: Faulty) -> tuple[Any, int]:
+    """Hold it while all is well; return what the client sees, and how many calls that takes."""
+    faulty.fails(None, lambda _: False)
+    seen = await converse(stage, "sk-well")
+    assert stage.w.sent()["input"] == ASKED[-1][-1]
+    assert faulty.calls["recall"] == len(TURNS) - 1  # the first lacks nothing
+    assert faulty.calls["save"] >= len(TURNS) - 1
+    return seen, faulty.calls.total()
+
+
+def put_in(stage: Stage, *, is_embedded: bool) -> Faulty:
+    """Put a faulty store where the stage's is."""
+    inner = stage.w.app.store.inner
+    faulty = Embedded(inner) if is_embedded else Faulty(inner)
+    stage.w.app.store.inner = faulty
+    return faulty
+
+
+@pytest.mark.parametrize("is_embedded", [False, True])
+@pytest.mark.parametrize("failing", FAILINGS.values(), ids=FAILINGS)
+async def test_one_call_fails(failing: Failing, *, is_embedded: bool) -> None:
+    """Each in its turn; the next conversation is given back all that it drops."""
+    async with staged() as stage:
+        faulty = put_in(stage, is_embedded=is_embedded)
+        want, calls = await well(stage, faulty)
+        for number in range(calls):
+            faulty.fails(failing, number.__eq__)
+            assert await converse(stage, f"sk-{number}") == want
+            assert faulty.struck == 1
+        faulty.fails(None, lambda _: False)
+        assert await converse(stage, "sk-afterwards") == want
+        assert stage.w.sent()["input"] == ASKED[-1][-1]
+        await stage.is_as_before()
+
+
+async def test_one_call_hangs() -> None:
+    """For longer than the exchange may wait, and than it may take at all."""
+    async with staged(**TIMES) as stage:
+        faulty = put_in(stage, is_embedded=False)
+        want, calls = await well(stage, faulty)
+        for number in range(calls):
+            faulty.fails(HANGS, number.__eq__)
+            assert await converse(stage, f"sk-{number}") == want
+            assert faulty.struck == 1
+            faulty.fails(None, lambda _: False)  # one that works in between: no breaker opens
+            assert await converse(stage, f"sk-{number}-again") == want
+        await stage.is_as_before()
+
+
+@pytest.mark.parametrize("is_near", [False, True])
+@pytest.mark.parametrize("failing", [FAILINGS["a bug"], HANGS], ids=["a bug", "hangs"])
+async def test_all_calls_fail_from_one_on(
+    failing: Failing, tmp_path: Path, *, is_near: bool
+) -> None:
+    """And what is kept near is given back even so."""
+    near = {"store_url": f"sqlite://{tmp_path}/kept", "scope_secret": "s"} if is_near else {}
+    async with staged(**TIMES) as stage:
+        want, calls = await well(stage, put_in(stage, is_embedded=False))
+    for number in range(calls):
+        async with staged(**TIMES, **near) as stage:
+            faulty = put_in(stage, is_embedded=False)
+            faulty.fails(failing, number.__le__)
+            assert await converse(stage, "sk-b") == want
+            # Near, less is asked of the store.
+            assert faulty.struck or (is_near and 2 < faulty.calls.total() <= number)
+            assert not is_near or stage.w.sent()["input"] == ASKED[-1][-1]
+
+
+QUESTIONS = [
+    ("GET", "/conversations", "survey"),
+    ("GET", "/conversations/count", "survey"),
+    ("DELETE", f"/scopes/{'0' * 32}", "survey"),
+    ("DELETE", f"/conversations/{'0' * 32}:{'0' * 32}", "forget"),
+    ("GET", "/readyz", "check"),
+]
+OF_OPERATORS = [name for name in FAILINGS if name != "cancelled"]
+GARBAGE = OF_OPERATORS[-6:]
+
+
+@pytest.mark.parametrize("name", [*OF_OPERATORS, "hangs"])
+async def test_a_call_for_an_operator_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told so; the proxy stays ready, and clients see nothing of it."""
+    monkeypatch.setattr(guarded_store, "OPERATOR_WAITS_S", 0.05)
+    async with staged(**TIMES) as stage:
+        faulty = put_in(stage, is_embedded=False)
+        want, _ = await well(stage, faulty)
+        for method, target, operation in QUESTIONS:
+            faulty.fails(FAILINGS.get(name, HANGS), lambda _: True)
+            async with line_to(stage.w.app.admin_url) as line:
+                got = await line.ask(request(method, target).replace(b"proxy.test", b"localhost"))
+            assert faulty.calls[operation] == faulty.struck == 1
+            if operation == "check":
+                assert got.status == 200
+            elif name not in GARBAGE:
+                assert got.status in (400, 503)
+            else:
+                assert got.status in (200, 404, 500, 503)
+            faulty.fails(None, lambda _: False)
+            assert await converse(stage, f"sk-{method}-{target}") == want
+        await stage.is_as_before()

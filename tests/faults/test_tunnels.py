@@ -1,0 +1,45 @@
+"""A side of a WebSocket breaks off at any point of a frame: the other side sees all it sent."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.stage import reset_now, staged
+from tests.web.sockets import BINARY, KEY, TEXT, Peer, frame, tunnelled
+
+# What the side that breaks off has sent by then; the second is masked, as a client's is.
+MESSAGE = b'{"type":"response.output_text.delta","delta":"x"}'
+POINTS: dict[str, Callable[[bytes], bytes]] = {
+    "between frames": lambda key: frame(TEXT, MESSAGE, key=key),
+    "amid a frame's head": lambda key: frame(TEXT, bytes(70_000), key=key)[:3],
+    "amid a text": lambda key: frame(TEXT, MESSAGE, key=key)[:-9],
+    "amid bytes": lambda key: frame(BINARY, bytes(70_000), key=key)[:-9],
+    "between fragments": lambda key: frame(TEXT, MESSAGE, final=False, key=key),
+}
+
+
+def closes(peer: Peer) -> None:
+    """It closes its socket."""
+    peer.leave()
+
+
+def resets(peer: Peer) -> None:
+    """It crashes."""
+    reset_now(peer.writer.transport)
+
+
+@pytest.mark.parametrize("is_upstream", [False, True])
+@pytest.mark.parametrize("breaks", [closes, resets])
+async def test_a_side_that_breaks_off(breaks: Callable[[Peer], None], *, is_upstream: bool) -> None:
+    """The other side's connection ends, and nothing is left of the two."""
+    async with staged() as stage:
+        for spell in POINTS.values():
+            async with tunnelled(stage.w) as sides:
+                one, other = reversed(sides) if is_upstream else sides
+                await one.send(spell(b"" if is_upstream else KEY))
+                await asyncio.sleep(0.01)
+                breaks(one)
+                got = await asyncio.wait_for(other.reader.read(), 5)
+                assert got == spell(b"" if is_upstream else KEY)
+            await stage.is_as_before()

@@ -1,0 +1,287 @@
+"""What upstream may do wrong, or oddly, and what its client sees of it: one row each."""
+
+import gzip
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.faults.stage import ALL, HEAD, Kind, Seen, hang, pause, reset
+from tests.web.scripted import Step, close, send
+from tests.web.wire import END, chunk, head
+
+__all__ = ["ROWS", "SHORT_S", "Row"]
+
+SHORT_S = 0.3
+
+Steps = Callable[[Kind], list[Step]]
+Sees = Callable[[Kind], Seen]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """
+    One fault of upstream's.
+
+    Attributes:
+        does: What it does once it has the request.
+        sees: What the client sees.
+        is_kept: Whether the connection to upstream is used again, or closed.
+        kinds: Exchanges to which it happens.
+        or_sees: What it may see instead.
+        why_not: The fault of the proxy's for which it does not, yet.
+        settings: Of the proxy.
+    """
+
+    does: Steps
+    sees: Sees
+    is_kept: bool = False
+    kinds: Sequence[Kind] = ALL
+    stays: bool = True
+    or_sees: Sees | None = None
+    why_not: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def ours(status: int, code: str) -> Sees:
+    """See an error of the proxy's own."""
+    return lambda _: Seen(status, code=code)
+
+
+def broken(pieces: int, more: bytes = b"") -> Sees:
+    """See so many pieces, and then a break."""
+    return lambda kind: Seen(200, b"".join(kind.pieces[:pieces]) + more, is_whole=False)
+
+
+def all_of_it(kind: Kind) -> Seen:
+    """See the whole answer."""
+    return Seen(200, kind.body)
+
+
+def says(*pieces: bytes, then: Sequence[Step] = ()) -> Steps:
+    """Send the same whatever was asked, and go on."""
+    return lambda _: [*map(send, pieces), *then]
+
+
+GZIP = "Content-Encoding: gzip"
+ELSEWHERE = "Location: /v1/elsewhere?a=%7E"
+NO_UTF_8 = b'data: {"type":"response.output_text.delta","delta":"\xff\xc0\x80"}\n\n'
+NO_JSON = b"event: response.output_item.done\ndata: {'item': nothing\x00\n\ndata\n\n:\n\n"
+
+FAILED = ours(502, "upstream_failed")
+TIMEOUT = ours(504, "upstream_timeout")
+SHORT_HEAD: dict[str, Any] = {"first_byte_timeout_s": SHORT_S}
+SHORT_READ: dict[str, Any] = {"read_timeout_s": SHORT_S}
+
+
+def in_chunks(pieces: int, *more: bytes) -> Callable[[Kind], bytes]:
+    """Spell the head and so many chunks of an answer, and what comes behind."""
+    return lambda kind: (
+        kind.chunked() + b"".join(chunk(piece) for piece in kind.pieces[:pieces]) + b"".join(more)
+    )
+
+
+def ends(spell: Callable[[Kind], bytes], *then: Step) -> Steps:
+    """Send the beginning of an answer, and end so."""
+    return lambda kind: [send(spell(kind)), *then]
+
+
+def _1_0(answer: bytes) -> bytes:
+    return answer.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+
+
+def interim(status: str) -> Row:
+    """Say something before the answer: it ends at this hop, or is passed on."""
+    return Row(
+        ends(lambda kind: head("X: y", status=status) + kind.whole()), all_of_it, is_kept=True
+    )
+
+
+def bodiless(status: str) -> Row:
+    """Give an answer that has no body, and says nothing of one."""
+    return Row(says(head("ETag: x", status=status)), lambda _: Seen(int(status[:3])), is_kept=True)
+
+
+def called(status: str, *headers: str) -> Row:
+    """Give an answer of that status, which is the client's to understand."""
+    return Row(
+        ends(lambda kind: kind.whole(*headers, status=status)),
+        lambda kind: Seen(int(status[:3]), kind.body),
+        is_kept=True,
+    )
+
+
+# --- before its head is whole ---
+
+ROWS: dict[str, Row] = {
+    "closes unanswered": Row(lambda _: [close()], FAILED),
+    "resets unanswered": Row(lambda _: [reset()], FAILED),
+    "hangs before its head": Row(lambda _: [hang()], TIMEOUT, settings=SHORT_HEAD),
+    "closes amid its head": Row(says(b"HTTP/1.1 200 OK\r\nContent-Ty", then=[close()]), FAILED),
+    "resets amid its head": Row(says(b"HTTP/1.1 200 OK\r\nContent-Ty", then=[reset()]), FAILED),
+    "hangs amid its head": Row(
+        says(b"HTTP/1.1 200 OK\r\nContent-Ty", then=[hang()]), TIMEOUT, settings=SHORT_HEAD
+    ),
+    "garbage": Row(says(bytes(range(256)) * 4, then=[hang()]), FAILED),
+    "garbage in lines": Row(says(b"220 smtp ready\r\n\r\n", then=[hang()]), FAILED),
+    "a TLS alert": Row(says(b"\x15\x03\x01\x00\x02\x02\x46", then=[close()]), FAILED),
+    "a status that is none": Row(says(b"HTTP/1.1 2x0 OK\r\n\r\n", then=[hang()]), FAILED),
+    "a header without a colon": Row(says(head("no colon"), then=[hang()]), FAILED),
+    "a huge header": Row(says(head("X: " + "x" * 200_000), then=[hang()]), FAILED),
+    "a header without end": Row(
+        says(b"HTTP/1.1 200 OK\r\nX: ", *[b"x" * 65_536] * 8, then=[hang()]), FAILED
+    ),
+    "a 101 that nobody asked for": Row(
+        says(
+            head("Connection: upgrade", "Upgrade: x", status="101 Switching Protocols"),
+            then=[hang()],
+        ),
+        FAILED,
+    ),
+    # --- amid its body ---
+    "closes amid a length": Row(
+        ends(lambda kind: kind.sized() + kind.pieces[0], close()), broken(1)
+    ),
+    "resets amid a length": Row(
+        ends(lambda kind: kind.sized() + kind.pieces[0], reset()), broken(1)
+    ),
+    "hangs amid a length": Row(
+        ends(lambda kind: kind.sized() + kind.pieces[0], hang()), broken(1), settings=SHORT_READ
+    ),
+    "closes behind its head": Row(ends(in_chunks(0), close()), broken(0)),
+    "resets behind its head": Row(ends(in_chunks(0), reset()), broken(0)),
+    "hangs behind its head": Row(ends(in_chunks(0), hang()), broken(0), settings=SHORT_READ),
+    "closes between chunks": Row(ends(in_chunks(1), close()), broken(1)),
+    "resets between chunks": Row(ends(in_chunks(1), reset()), broken(1)),
+    "hangs between chunks": Row(ends(in_chunks(1), hang()), broken(1), settings=SHORT_READ),
+    "closes amid a chunk": Row(ends(in_chunks(1, b"ff\r\nhalf"), close()), broken(1, b"half")),
+    "resets amid a chunk": Row(ends(in_chunks(1, b"ff\r\nhalf"), reset()), broken(1, b"half")),
+    "hangs amid a chunk": Row(
+        ends(in_chunks(1, b"ff\r\nhalf"), hang()), broken(1, b"half"), settings=SHORT_READ
+    ),
+    "closes amid a chunk's size": Row(ends(in_chunks(1, b"f"), close()), broken(1)),
+    "closes before the last chunk is whole": Row(ends(in_chunks(9, b"0\r\n"), close()), broken(9)),
+    "a chunk without a size": Row(
+        ends(in_chunks(1), pause(), send(b"zz\r\nabc\r\n"), hang()), broken(1)
+    ),
+    "a chunk without a size, at once": Row(
+        ends(in_chunks(1, b"zz\r\nabc\r\n"), hang()), broken(1), or_sees=FAILED
+    ),
+    "a chunk longer than its size": Row(
+        ends(in_chunks(1), pause(), send(b"3\r\nabcdef\r\n"), hang()),
+        broken(1, b"abc"),
+        or_sees=broken(1),
+    ),
+    "resets what has no length": Row(
+        ends(lambda kind: kind.head("Connection: close") + kind.pieces[0], reset()),
+        broken(1),
+        why_not="aiohttp's client takes a reset for the end of what ends with its connection "
+        "(ResponseHandler.connection_lost feeds eof to the payload whatever the exception is)",
+    ),
+    "hangs in what has no length": Row(
+        ends(lambda kind: kind.head("Connection: close") + kind.pieces[0], hang()),
+        broken(1),
+        settings=SHORT_READ,
+    ),
+    # --- a length that is another ---
+    "a length that is too long": Row(
+        ends(lambda kind: kind.sized(len(kind.body) + 9) + kind.body, close()), broken(9)
+    ),
+    "a length that is too short": Row(
+        ends(lambda kind: kind.sized(len(kind.pieces[0])) + kind.body, hang()),
+        lambda kind: Seen(200, kind.pieces[0]),
+        or_sees=FAILED,  # all is there at once: what is an answer, and what is none?
+    ),
+    "more behind its end": Row(
+        lambda kind: [send(kind.whole()), pause(), send(kind.body), hang()], all_of_it
+    ),
+    "two lengths": Row(
+        ends(lambda kind: kind.sized(3, f"Content-Length: {len(kind.body)}") + kind.body, hang()),
+        FAILED,
+    ),
+    # --- no fault of HTTP's: passed on to the byte, and the connection is good ---
+    "half an event at its end": Row(
+        ends(lambda kind: kind.chunked() + chunk(kind.body + b"event: resp") + END),
+        lambda kind: Seen(200, kind.body + b"event: resp"),
+        is_kept=True,
+    ),
+    "no UTF-8": Row(
+        ends(lambda kind: kind.chunked() + chunk(NO_UTF_8 + kind.body) + END),
+        lambda kind: Seen(200, NO_UTF_8 + kind.body),
+        is_kept=True,
+    ),
+    "an event that is no JSON": Row(
+        ends(lambda kind: kind.chunked() + chunk(NO_JSON + kind.body) + END),
+        lambda kind: Seen(200, NO_JSON + kind.body),
+        is_kept=True,
+    ),
+    "gzip without saying so": Row(
+        ends(lambda kind: kind.chunked() + chunk(gzip.compress(kind.body, mtime=0)) + END),
+        lambda kind: Seen(200, gzip.compress(kind.body, mtime=0)),
+        is_kept=True,
+    ),
+    "gzip though identity was asked for": Row(
+        ends(lambda kind: kind.chunked(GZIP) + chunk(gzip.compress(kind.body, mtime=0)) + END),
+        lambda kind: Seen(200, gzip.compress(kind.body, mtime=0)),
+        is_kept=True,
+    ),
+    "no gzip though it says so": Row(ends(lambda kind: kind.whole(GZIP)), all_of_it, is_kept=True),
+    "half of a gzip": Row(
+        ends(lambda kind: kind.chunked(GZIP) + chunk(gzip.compress(kind.body, mtime=0)[:40]) + END),
+        lambda kind: Seen(200, gzip.compress(kind.body, mtime=0)[:40]),
+        is_kept=True,
+    ),
+    "no body where there should be one": Row(
+        ends(lambda kind: kind.sized(0)), lambda _: Seen(200), is_kept=True
+    ),
+    "trailers": Row(ends(in_chunks(9, b"0\r\nX-T: 1\r\nX-U: 2\r\n\r\n")), all_of_it, is_kept=True),
+    "chunk extensions": Row(
+        ends(
+            lambda kind: (
+                kind.chunked() + b'%x;a=b;c="d"\r\n%b\r\n0;e\r\n\r\n' % (len(kind.body), kind.body)
+            )
+        ),
+        all_of_it,
+        is_kept=True,
+    ),
+    "chunks of one byte": Row(
+        ends(lambda kind: kind.chunked() + b"".join(chunk(b"%c" % b) for b in kind.body) + END),
+        all_of_it,
+        is_kept=True,
+    ),
+    "byte by byte": Row(
+        lambda kind: [send(b"%c" % byte) for byte in kind.whole()], all_of_it, is_kept=True
+    ),
+    "closes behind its end": Row(ends(Kind.whole, close()), all_of_it),
+    "resets behind its end": Row(ends(Kind.whole, reset()), all_of_it),
+    "a body for a HEAD": Row(
+        ends(Kind.whole, hang()), lambda _: Seen(200), kinds=[HEAD], or_sees=FAILED
+    ),
+    "a body for a HEAD, later": Row(
+        lambda kind: [send(kind.sized()), pause(), send(kind.body), hang()],
+        lambda _: Seen(200),
+        kinds=[HEAD],
+    ),
+    "a length for a HEAD": Row(ends(Kind.sized), lambda _: Seen(200), is_kept=True, kinds=[HEAD]),
+    "chunks for a HEAD": Row(ends(Kind.chunked), lambda _: Seen(200), is_kept=True, kinds=[HEAD]),
+    "ends with its connection": Row(
+        ends(lambda kind: kind.head("Connection: close") + kind.body, close()), all_of_it
+    ),
+    "HTTP/1.0, ends with its connection": Row(
+        ends(lambda kind: _1_0(kind.head()) + kind.body, close()), all_of_it
+    ),
+    "HTTP/1.0 with a length": Row(ends(lambda kind: _1_0(kind.whole())), all_of_it),
+    "says that it will close": Row(ends(lambda kind: kind.whole("Connection: close")), all_of_it),
+    **{
+        f"{status} before its answer": interim(status)
+        for status in ("100 Continue", "102 Processing", "103 Early Hints")
+    },
+    **{status: bodiless(status) for status in ("204 No Content", "304 Not Modified")},
+    **{
+        status: called(status, ELSEWHERE)
+        for status in ("301 Moved", "302 Found", "307 Temporary", "308 Permanent")
+    },
+    **{
+        f"status line: {status!r}": called(status)
+        for status in ("200", "200 ", "200 caf\xe9 \x80", "218 This is fine", "599 No", "200  two")
+    },
+}
