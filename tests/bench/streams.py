@@ -1,0 +1,138 @@
+"""Rows of streams: what an event costs and how late it comes, and many streams at once."""
+
+import asyncio
+import statistics
+import time
+from contextlib import AsyncExitStack
+
+from tests.bench.contenders import Contender, bare, ours
+from tests.bench.exchanges import connected
+from tests.bench.load import Arrivals, Line, LoadError
+from tests.bench.runs import Bench, Measured, alternated, everybody, spent
+from tests.bench.shapes import CLOSING, OPENING, request, stream_body
+from tests.bench.table import Figure, against_bare
+
+__all__ = ["scale", "stream", "streamed"]
+
+STREAMS = 100
+EVERY_US = 20_000  # 50 a second
+OPEN_STREAMS = 2_000
+OPEN_EVERY_US = 1_000_000
+WARM_STREAMS = 50
+# What is to be reached (issue 5).
+CPU, ADDED_MS, P99, KB_A_STREAM = 1.15, 0.2, 1.5, 40.0
+
+
+async def stream(bench: Bench) -> list[Figure]:
+    """100 streams of 50 events a second each."""
+    deltas = bench.either(100, 250)
+    async with AsyncExitStack() as stack:
+        those = await everybody(bench, stack)
+        opened = {one.name: await connected(stack, one, STREAMS) for one in those}
+
+        async def once(one: Contender) -> Measured:
+            with spent(one) as told:
+                heard = await _at_once(bench, opened[one.name], deltas, EVERY_US)
+            late_ms = sorted(late_s * 1e3 for arrivals in heard for late_s in arrivals.late_s)
+            if len(late_ms) != deltas * STREAMS:
+                raise LoadError(f"{len(late_ms)} deltas of {deltas * STREAMS}")
+            cuts = statistics.quantiles(late_ms, n=100)
+            each = told.per(STREAMS * (OPENING + deltas + CLOSING))
+            return each | {"p50": cuts[49], "p99": cuts[98]}
+
+        rounds = await alternated(those, bench.either(2, 4), once)
+    return [
+        against_bare("stream", "CPU us an event", rounds, "cpu", CPU),
+        Figure(
+            "stream",
+            "p50 ms on the way",
+            rounds.medians("p50"),
+            f"<= {ADDED_MS} over direct",
+            rounds.beyond("p50"),
+            ADDED_MS,
+        ),
+        against_bare("stream", "p99 ms on the way", rounds, "p99", P99),
+    ]
+
+
+async def scale(bench: Bench) -> list[Figure]:
+    """2,000 streams that are open at once in one process."""
+    port = bench.upstream_port
+    kb: dict[str, float] = {}
+    failed = 0
+    async with bare(port) as plain, ours(port, bench.folder) as product:
+        for one in (plain, product):
+            kb[one.name], failed = await _held_open(bench, one)
+    return [
+        Figure(
+            "scale",
+            f"{OPEN_STREAMS:,} streams open: RSS KB each",
+            kb,
+            f"<= {KB_A_STREAM:g}",
+            kb["ours"],
+            KB_A_STREAM,
+        ),
+        Figure("scale", "errors among them", {"ours": failed}, "none", failed, 0),
+    ]
+
+
+async def _held_open(bench: Bench, one: Contender) -> tuple[float, int]:
+    """Return what a stream holds, in KB, and how many streams failed."""
+    async with AsyncExitStack() as stack:
+        await _at_once(bench, await connected(stack, one, WARM_STREAMS), 50, EVERY_US)
+    await asyncio.sleep(1)
+    before = most = one.rss_bytes()
+    async with AsyncExitStack() as stack:
+        opened = await connected(stack, one, OPEN_STREAMS)
+        deltas = bench.either(6, 12)
+        streaming = asyncio.create_task(
+            _at_once(bench, opened, deltas, OPEN_EVERY_US, begins_s=4, apart_us=500)
+        )
+        while not streaming.done():
+            most = max(most, one.rss_bytes())
+            await asyncio.sleep(0.25)
+        heard = streaming.result()
+    whole = sum(arrivals.ends == 1 and len(arrivals.late_s) == deltas for arrivals in heard)
+    return (most - before) / OPEN_STREAMS / 1024, OPEN_STREAMS - whole
+
+
+async def _at_once(
+    bench: Bench,
+    opened: list[Line],
+    deltas: int,
+    every_us: int,
+    *,
+    begins_s: float = 0.4,
+    apart_us: int | None = None,
+) -> list[Arrivals]:
+    """Read a stream on each connection, their deltas spread evenly over the time between two."""
+    apart_ns = 1000 * (apart_us or every_us // len(opened))
+    at_ns = time.monotonic_ns() + int(begins_s * 1e9)
+    async with asyncio.TaskGroup() as group:
+        reading = [
+            group.create_task(streamed(bench, line, deltas, every_us, at_ns + number * apart_ns))
+            for number, line in enumerate(opened)
+        ]
+    return [one.result() for one in reading]
+
+
+async def streamed(
+    bench: Bench, line: Line, deltas: int, every_us: int, at_ns: int = 0
+) -> Arrivals:
+    """
+    Read a stream to its end.
+
+    Args:
+        bench: Numbers it.
+        line: The connection.
+        deltas: How many.
+        every_us: How often.
+        at_ns: Behind which moment of the monotonic clock; 0: now.
+    """
+    arrivals = Arrivals()
+    number = next(bench.numbers)
+    task = f"stream {number} {deltas} {every_us} {at_ns or time.monotonic_ns()}"
+    await line.stream(request(task, stream_body(number)), arrivals.hear)
+    if arrivals.ends != 1:
+        raise LoadError("a stream ended without its last event")
+    return arrivals
