@@ -12,10 +12,11 @@ from pathlib import Path
 
 import uvloop
 
+from tests.bench.bench import Bench
 from tests.bench.exchanges import small
 from tests.bench.histories import history, long
 from tests.bench.machine import cores
-from tests.bench.runs import Bench, bench
+from tests.bench.runs import running
 from tests.bench.streams import scale, stream
 from tests.bench.table import Figure, as_json, table
 
@@ -34,6 +35,9 @@ def main() -> int:
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
     parser.add_argument("--quick", action="store_true", help="rougher figures, in two minutes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    parser.add_argument(
+        "--profile", type=Path, metavar="FILE", help="let py-spy watch: FILE-<pid>.txt; costs time"
+    )
     options = parser.parse_args()
     if unknown := set(options.rows) - ROWS.keys():
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
@@ -41,17 +45,19 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     os.sched_setaffinity(0, cores()[1:])
     gc.freeze()
-    figures = uvloop.run(measured(options.rows or list(ROWS), is_quick=options.quick))
+    figures = uvloop.run(
+        measured(options.rows or list(ROWS), is_quick=options.quick, profile=options.profile)
+    )
     print(table(figures))  # noqa: T201
     if options.json:
         options.json.write_text(json.dumps(as_json(figures), indent=1) + "\n")
     return 0 if all(figure.is_met for figure in figures) else 1
 
 
-async def measured(rows: list[str], *, is_quick: bool) -> list[Figure]:
+async def measured(rows: list[str], *, is_quick: bool, profile: Path | None = None) -> list[Figure]:
     """Measure some rows, one after the other."""
     figures: list[Figure] = []
-    async with bench(is_quick=is_quick) as this:
+    async with running(is_quick=is_quick, profile=profile) as this:
         for row in rows:
             began = time.monotonic()
             print(f"{row} ...", end="", file=sys.stderr, flush=True)  # noqa: T201

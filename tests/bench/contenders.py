@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.bench import Bench
 from tests.bench.machine import cores, cpu_s, family, free_port, pinned, rss_bytes
 
 __all__ = ["Contender", "bare", "direct", "nginx", "ours", "started", "upstream"]
@@ -90,32 +92,32 @@ async def upstream() -> AsyncIterator[int]:
         yield int(process.stdout.readline())
 
 
-def direct(upstream_port: int) -> Contender:
+def direct(bench: Bench) -> Contender:
     """Nothing in between."""
-    return Contender("direct", upstream_port)
+    return Contender("direct", bench.upstream_port)
 
 
 @contextlib.asynccontextmanager
-async def nginx(upstream_port: int, folder: Path) -> AsyncIterator[Contender | None]:
+async def nginx(bench: Bench) -> AsyncIterator[Contender | None]:
     """One process of nginx as a plain reverse proxy; none where it is not installed."""
     program = shutil.which("nginx")
     if program is None:
         yield None
         return
     port = free_port()
-    settings = folder / f"nginx-{port}.conf"
-    settings.write_text(NGINX.format(folder=folder, upstream=upstream_port, port=port))
-    words = (program, "-p", str(folder), "-c", str(settings))
+    settings = bench.folder / f"nginx-{port}.conf"
+    settings.write_text(NGINX.format(folder=bench.folder, upstream=bench.upstream_port, port=port))
+    words = (program, "-p", str(bench.folder), "-c", str(settings))
     async with started(*words, core=cores()[:1]) as process:
         await _listens(process, port)
         yield Contender("nginx", port, process.pid)
 
 
 @contextlib.asynccontextmanager
-async def bare(upstream_port: int) -> AsyncIterator[Contender]:
+async def bare(bench: Bench) -> AsyncIterator[Contender]:
     """See `bare`."""
     port = free_port()
-    words = (sys.executable, "-m", "tests.bench.bare", str(port), str(upstream_port))
+    words = (sys.executable, "-m", "tests.bench.bare", str(port), str(bench.upstream_port))
     async with started(*words, core=cores()[:1]) as process:
         await _listens(process, port)
         yield Contender("bare", port, process.pid)
@@ -123,8 +125,7 @@ async def bare(upstream_port: int) -> AsyncIterator[Contender]:
 
 @contextlib.asynccontextmanager
 async def ours(
-    upstream_port: int,
-    folder: Path,
+    bench: Bench,
     store_url: str = "memory://",
     *,
     name: str = "ours",
@@ -135,16 +136,15 @@ async def ours(
     Run the product as its users do, of this folder's code; its log goes to a file.
 
     Args:
-        upstream_port: Of loopback.
-        folder: For the log.
+        bench: Says where files go, and whether it is profiled.
         store_url: As the setting.
         name: As in the table.
         core: The processors it may use; the first one, unless told otherwise.
         settings: What else is not at its default.
     """
     port, admin_port = free_port(), free_port()
-    given = {
-        "upstream_url": f"http://127.0.0.1:{upstream_port}/v1",
+    given: dict[str, object] = {
+        "upstream_url": f"http://127.0.0.1:{bench.upstream_port}/v1",
         "store_url": store_url,
         "listen": f"127.0.0.1:{port}",
         "admin_listen": f"127.0.0.1:{admin_port}",
@@ -158,10 +158,24 @@ async def ours(
     }
     words = (sys.executable, "-m", "proxy", "serve")
     where = cores()[:1] if core is None else core
-    with (folder / f"log-{port}").open("wb") as log:
+    with (bench.folder / f"log-{port}").open("wb") as log:
         async with started(*words, core=where, env=environ, stdout=log) as process:
             starts_s = await _ready(process, admin_port)
-            yield Contender(name, port, process.pid, starts_s)
+            async with _profiled(bench.profile, process.pid):
+                yield Contender(name, port, process.pid, starts_s)
+
+
+@contextlib.asynccontextmanager
+async def _profiled(begins: Path | None, pid: int) -> AsyncIterator[None]:
+    if begins is None:
+        yield
+        return
+    name = begins.with_name(f"{begins.name}-{pid}.txt")
+    words = ("py-spy", "record", "--pid", str(pid), "--format", "raw", "--output", str(name))
+    async with started(*words, "--nonblocking", "--subprocesses", "--duration", "unlimited") as spy:
+        yield
+        spy.send_signal(signal.SIGINT)
+        await asyncio.to_thread(spy.wait, ENDS_S)
 
 
 async def _listens(process: subprocess.Popen[bytes], port: int) -> None:

@@ -4,9 +4,10 @@ import itertools
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
+from tests.bench.bench import Bench
 from tests.bench.contenders import Contender
 from tests.bench.load import Line, back_to_back, lines
-from tests.bench.runs import Bench, Measured, alternated, everybody, spent
+from tests.bench.runs import Measured, alternated, everybody, spent
 from tests.bench.shapes import request, small_body
 from tests.bench.table import Figure, against_bare
 

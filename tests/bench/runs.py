@@ -11,54 +11,32 @@ from itertools import count
 from pathlib import Path
 
 from tests.bench import contenders
+from tests.bench.bench import Bench
 from tests.bench.contenders import Contender
 
-__all__ = ["Bench", "Rounds", "Spent", "alternated", "bench", "everybody", "spent"]
+__all__ = ["Measured", "Rounds", "Spent", "alternated", "everybody", "running", "spent"]
 
 Measured = dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """
-    What all rows share.
-
-    Attributes:
-        upstream_port: Of the one upstream.
-        folder: For files; removed in the end.
-        is_quick: Whether figures may be rougher, so that all are had in two minutes.
-        numbers: So that no two exchanges of a run are alike.
-    """
-
-    upstream_port: int
-    folder: Path
-    is_quick: bool
-    numbers: Iterator[int]
-
-    def either(self, quick: int, else_: int) -> int:
-        """Choose a size."""
-        return quick if self.is_quick else else_
-
-
 @contextlib.asynccontextmanager
-async def bench(*, is_quick: bool) -> AsyncIterator[Bench]:
-    """Start what all rows share."""
+async def running(*, is_quick: bool = False, profile: Path | None = None) -> AsyncIterator[Bench]:
+    """Start what all rows share; the arguments are those of `Bench`."""
     with tempfile.TemporaryDirectory(prefix="rr-bench-") as folder:
         async with contenders.upstream() as port:
-            yield Bench(port, Path(folder), is_quick, count(1))
+            yield Bench(port, Path(folder), is_quick, count(1), profile)
 
 
 async def everybody(
     bench: Bench, stack: AsyncExitStack, store_url: str = "memory://"
 ) -> list[Contender]:
     """Start all contenders that there are, until the stack is closed."""
-    port, folder = bench.upstream_port, bench.folder
-    nginx = await stack.enter_async_context(contenders.nginx(port, folder))
+    nginx = await stack.enter_async_context(contenders.nginx(bench))
     return [
-        contenders.direct(port),
+        contenders.direct(bench),
         *([nginx] if nginx is not None else []),
-        await stack.enter_async_context(contenders.bare(port)),
-        await stack.enter_async_context(contenders.ours(port, folder, store_url)),
+        await stack.enter_async_context(contenders.bare(bench)),
+        await stack.enter_async_context(contenders.ours(bench, store_url)),
     ]
 
 
@@ -82,10 +60,11 @@ class Rounds:
         pairs = zip(self._measured[of], self._measured[to], strict=True)
         return statistics.median(one[what] / other[what] for one, other in pairs)
 
-    def beyond(self, what: str, of: str = "ours", to: str = "direct") -> float:
-        """Give the median of what one has more than another in the same round."""
-        pairs = zip(self._measured[of], self._measured[to], strict=True)
-        return statistics.median(one[what] - other[what] for one, other in pairs)
+    def least(self, what: str) -> Measured:
+        """Give the least of each contender: what others do on the machine only ever adds to it."""
+        return {
+            name: min(round_[what] for round_ in rounds) for name, rounds in self._measured.items()
+        }
 
 
 async def alternated(
