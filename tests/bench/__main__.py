@@ -1,10 +1,12 @@
 """Measure, and print the table: `python -m tests.bench [--quick] [--json FILE] [ROW ...]`."""
 
 import argparse
+import asyncio
 import gc
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -16,6 +18,7 @@ from tests.bench.bench import Bench
 from tests.bench.exchanges import small
 from tests.bench.growth import growth
 from tests.bench.histories import history, long
+from tests.bench.load import LoadError
 from tests.bench.machine import cores
 from tests.bench.processes import footprint, workers
 from tests.bench.runs import running
@@ -32,6 +35,9 @@ ROWS: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "workers": workers,
     "footprint": footprint,
 }
+
+
+ROW_S = 900.0
 
 
 def main() -> int:
@@ -60,13 +66,21 @@ def main() -> int:
 
 
 async def measured(rows: list[str], *, is_quick: bool, profile: Path | None = None) -> list[Figure]:
-    """Measure some rows, one after the other."""
+    """Measure some rows, one after the other; told to end, it ends what it has started."""
+    this_task = asyncio.current_task()
+    assert this_task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this_task.cancel)
     figures: list[Figure] = []
     async with running(is_quick=is_quick, profile=profile) as this:
         for row in rows:
             began = time.monotonic()
             print(f"{row} ...", end="", file=sys.stderr, flush=True)  # noqa: T201
-            figures += await ROWS[row](this)
+            try:
+                async with asyncio.timeout(ROW_S):
+                    figures += await ROWS[row](this)
+            except* (LoadError, OSError, TimeoutError) as failed:
+                reason = ", ".join(map(repr, failed.exceptions))
+                figures.append(Figure(row, f"failed: {reason}", got=1, limit=0))
             print(f" {time.monotonic() - began:.0f} s", file=sys.stderr)  # noqa: T201
     return figures
 

@@ -81,6 +81,8 @@ async def started(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 @contextlib.asynccontextmanager

@@ -20,11 +20,23 @@ class Trips:
 
     def __init__(self, to_port: int) -> None:
         self._to_port = to_port
+        self._serving: set[asyncio.Task[None]] = set()
         self.port = 0
         self.count = 0
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one client until either side has left."""
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def end(self) -> None:
+        """Leave all clients."""
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there = await asyncio.open_connection("127.0.0.1", self._to_port)
         is_asking = False
 
@@ -34,17 +46,23 @@ class Trips:
                 self.count += not is_asking
                 is_asking = True
                 there.write(data)
-            there.close()
+            raise ConnectionResetError  # so that the other way ends too
 
         async def answer() -> None:
             nonlocal is_asking
             while data := await there_reader.read(CHUNK_BYTES):
                 is_asking = False
                 writer.write(data)
-            writer.close()
+            raise ConnectionResetError
 
         with contextlib.suppress(OSError):
-            await asyncio.gather(ask(), answer())
+            try:
+                await asyncio.gather(ask(), answer())
+            finally:
+                for one in (writer, there):
+                    one.close()
+                    with contextlib.suppress(OSError):
+                        await one.wait_closed()
 
 
 @contextlib.asynccontextmanager
@@ -57,3 +75,4 @@ async def counted(to_port: int) -> AsyncIterator[Trips]:
         yield trips
     finally:
         server.close()
+        await trips.end()

@@ -19,7 +19,7 @@ CPU = 1.25  # what is to be reached (issue 5)
 
 async def small(bench: Bench) -> list[Figure]:
     """Exchanges of 3 KB in which nothing is to be given back, 16 at once, memory store."""
-    exchanges = bench.either(1_500, 4_000)
+    exchanges = bench.either(1_000, 2_500)
     async with AsyncExitStack() as stack:
         those = await everybody(bench, stack)
         opened = {one.name: await connected(stack, one, AT_ONCE) for one in those}

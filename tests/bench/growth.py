@@ -13,7 +13,7 @@ from tests.bench.table import Figure
 
 __all__ = ["growth"]
 
-TURNS, QUICK_TURNS = 500, 200
+TURNS, QUICK_TURNS = 500, 120
 OUTPUT_CHARS = 2_150
 # What a process holds of conversations is bounded: so small a bound is reached by the first one.
 SETTINGS = {"recent_max_bytes": 1 << 19}

@@ -20,9 +20,9 @@ CONNECTIONS = 512
 STARTS = 3
 AT_ONCE = 16
 FEW, MANY = 20_000, 200_000
-QUICK_FEW, QUICK_MANY = 3_000, 12_000
+QUICK_FEW, QUICK_MANY = 2_000, 8_000
 # So that memory:// is full, and forgets as much as it keeps, behind the few.
-FULL_BYTES, QUICK_FULL_BYTES = 16 << 20, 2 << 20
+FULL_BYTES, QUICK_FULL_BYTES = 16 << 20, 1 << 20
 # What is to be reached (issue 5).
 TWO_WORKERS, START_S, IDLE_MB, LATER = 1.8, 0.6, 60.0, 1.05
 
@@ -38,7 +38,7 @@ async def workers(bench: Bench) -> list[Figure]:
     """
     if no_redis():
         return [Figure("workers", "left out: redis-server is not installed")]
-    exchanges = bench.either(3_000, 8_000)
+    exchanges = bench.either(1_500, 4_000)
     async with AsyncExitStack() as stack:
         server = stack.enter_context(redis())
         those = [
@@ -60,7 +60,7 @@ async def workers(bench: Bench) -> list[Figure]:
                 "rate": exchanges / told.wall_s,
             }
 
-        rounds = await alternated(those, bench.either(2, 5), once)
+        rounds = await alternated(those, bench.either(2, 4), once)
     gain = rounds.ratio("capacity", "two", "one")
     return [
         _of_two("CPU us an exchange, 2 workers", rounds, "cpu"),
