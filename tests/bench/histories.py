@@ -210,4 +210,7 @@ async def _held_up(bench: Bench, line: Line, beside: Line, told: History) -> flo
     while not streaming.done():
         await line.exchange(asks)
         await asyncio.sleep(0.05)
-    return max(streaming.result().late_s) * 1e3
+    heard = streaming.result()
+    if not heard.is_whole(deltas):
+        raise LoadError(f"the stream beside is not whole: {heard.failure}")
+    return max(heard.late_s) * 1e3

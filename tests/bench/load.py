@@ -170,15 +170,25 @@ class Arrivals:
     Attributes:
         late_s: For each delta, how long after it was sent it was here.
         ends: How often the stream said that it was complete.
+        began_ns, ended_ns: When it was first heard of, and when it said so.
+        failure: Why it was not read to its end; empty: it was.
     """
 
     late_s: list[float] = field(default_factory=list)
     ends: int = 0
+    began_ns: int = 0
+    ended_ns: int = 0
+    failure: str = ""
     _begun: bytes = b""
+
+    def is_whole(self, deltas: int) -> bool:
+        """Tell whether all has come, to the last event."""
+        return not self.failure and self.ends == 1 and len(self.late_s) == deltas
 
     def hear(self, data: bytes) -> None:
         """Take note of a piece of the stream: some events, the last one perhaps not whole."""
         now_ns = time.monotonic_ns()
+        self.began_ns = self.began_ns or now_ns
         whole, parted, self._begun = (self._begun + data).rpartition(b"\n\n")
         data = whole + parted
         at = data.find(STAMP)
@@ -189,3 +199,4 @@ class Arrivals:
             at = data.find(STAMP, at)
         if b"event: response.completed\n" in data:
             self.ends += 1
+            self.ended_ns = now_ns
