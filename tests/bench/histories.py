@@ -96,18 +96,14 @@ async def long(bench: Bench) -> list[Figure]:
             line, beside = opened[one.name]
             few = await _repeated(one, line, short, bench.either(10, 20))
             many = await _repeated(one, line, told, bench.either(3, 4))
-            return {
-                **{f"short_{key}": value / short.turns for key, value in few.items()},
-                **{key: value / told.turns for key, value in many.items()},
-                "late": await _held_up(bench, line, beside, told),
-            }
+            got = {key: value / told.turns for key, value in many.items()}
+            if one.pid:
+                got["linear"] = got["cpu"] / (few["cpu"] / short.turns)
+            return got | {"late": await _held_up(bench, line, beside, told)}
 
         rounds = await alternated(those, bench.either(2, 5), once)
-        linear = {
-            name: value / rounds.medians("short_cpu")[name]
-            for name, value in rounds.medians("cpu").items()
-        }
-    late = rounds.least("late")  # each round's longest, and of those the quietest round's
+    linear = rounds.medians("linear")
+    late = rounds.medians("late")
     items = told.turns * ITEMS_A_TURN
     size = f"{len(told.asks(told.turns)) / 1e6:.1f} MB, {items:,} items"
     per_item = {name: value / ITEMS_A_TURN for name, value in rounds.medians("cpu").items()}
@@ -124,7 +120,7 @@ async def long(bench: Bench) -> list[Figure]:
         against_bare("long", "wall us a turn", rounds, "wall"),
         Figure(
             "long",
-            "a stream beside it: longest hold-up, ms",
+            "a stream beside it: a round's longest hold-up, ms",
             late,
             f"<= {HELD_UP_MS:g}",
             late["ours"],
