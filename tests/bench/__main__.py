@@ -1,0 +1,89 @@
+"""Measure, and print the table: `python -m tests.bench [--quick] [--json FILE] [ROW ...]`."""
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import uvloop
+
+from tests.bench.bench import Bench
+from tests.bench.exchanges import small
+from tests.bench.growth import growth
+from tests.bench.histories import history, long
+from tests.bench.load import LoadError
+from tests.bench.machine import cores
+from tests.bench.processes import footprint, workers
+from tests.bench.runs import running
+from tests.bench.streams import scale, stream
+from tests.bench.table import Figure, as_json, table
+
+ROWS: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
+    "small": small,
+    "stream": stream,
+    "history": history,
+    "long": long,
+    "growth": growth,
+    "scale": scale,
+    "workers": workers,
+    "footprint": footprint,
+}
+
+
+ROW_S = 900.0
+
+
+def main() -> int:
+    """Return 1 when a figure is not what it should be."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
+    parser.add_argument("--quick", action="store_true", help="rougher figures, in two minutes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    parser.add_argument(
+        "--profile", type=Path, metavar="FILE", help="let py-spy watch: FILE-<pid>.txt; costs time"
+    )
+    options = parser.parse_args()
+    if unknown := set(options.rows) - ROWS.keys():
+        parser.error(f"no such row: {', '.join(sorted(unknown))}")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    os.sched_setaffinity(0, cores()[1:])
+    gc.freeze()
+    figures = uvloop.run(
+        measured(options.rows or list(ROWS), is_quick=options.quick, profile=options.profile)
+    )
+    print(table(figures))  # noqa: T201
+    if options.json:
+        options.json.write_text(json.dumps(as_json(figures), indent=1) + "\n")
+    return 0 if all(figure.is_met for figure in figures) else 1
+
+
+async def measured(rows: list[str], *, is_quick: bool, profile: Path | None = None) -> list[Figure]:
+    """Measure some rows, one after the other; told to end, it ends what it has started."""
+    this_task = asyncio.current_task()
+    assert this_task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this_task.cancel)
+    figures: list[Figure] = []
+    async with running(is_quick=is_quick, profile=profile) as this:
+        for row in rows:
+            began = time.monotonic()
+            print(f"{row} ...", end="", file=sys.stderr, flush=True)  # noqa: T201
+            try:
+                async with asyncio.timeout(ROW_S):
+                    figures += await ROWS[row](this)
+            except* (LoadError, OSError, TimeoutError) as failed:
+                reason = ", ".join(map(repr, failed.exceptions))
+                figures.append(Figure(row, f"failed: {reason}", got=1, limit=0))
+            print(f" {time.monotonic() - began:.0f} s", file=sys.stderr)  # noqa: T201
+    return figures
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""What is compared: nothing in between, nginx, a bare pass-through, and the product."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.bench import Bench
+from tests.bench.machine import cores, cpu_s, family, free_port, pinned, rss_bytes
+
+__all__ = ["Contender", "bare", "direct", "nginx", "ours", "started", "upstream"]
+
+STARTS_S = 30.0
+ENDS_S = 10.0
+NGINX = """
+daemon off; master_process off; worker_processes 1; pid {folder}/pid; error_log stderr error;
+worker_rlimit_nofile 16384;
+events {{ worker_connections 8192; }}
+http {{
+  access_log off; client_max_body_size 0; client_body_buffer_size 8m;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  upstream api {{ server 127.0.0.1:{upstream}; keepalive 512; keepalive_requests 100000000; }}
+  server {{
+    listen 127.0.0.1:{port} backlog=4096; keepalive_requests 100000000; tcp_nodelay on;
+    location / {{
+      proxy_pass http://api; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_buffering off; proxy_read_timeout 900s;
+    }}
+  }}
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """
+    Something to send requests to.
+
+    Attributes:
+        name: As in the table.
+        port: Of loopback.
+        pid: Of the process that is measured, with its children; 0: there is none.
+        starts_s: What it had computed when it was first ready.
+    """
+
+    name: str
+    port: int
+    pid: int = 0
+    starts_s: float = 0.0
+
+    def cpu_s(self) -> float:
+        """Tell how long it and its children have computed so far."""
+        return sum(map(cpu_s, family(self.pid))) if self.pid else 0.0
+
+    def rss_bytes(self) -> int:
+        """Tell how much memory it has resident, its children included."""
+        return sum(map(rss_bytes, family(self.pid))) if self.pid else 0
+
+
+@contextlib.asynccontextmanager
+async def started(
+    *words: str, core: Sequence[int] = (), **options: object
+) -> AsyncIterator[subprocess.Popen[bytes]]:
+    """Run a program on some processors for as long as the block lasts."""
+    with pinned(*core):
+        process = subprocess.Popen(words, **options)  # type: ignore[call-overload] # noqa: ASYNC220,S603
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            await asyncio.to_thread(process.wait, ENDS_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@contextlib.asynccontextmanager
+async def upstream() -> AsyncIterator[int]:
+    """Run the upstream; gives its port."""
+    words = (sys.executable, "-m", "tests.bench.upstream")
+    async with started(*words, core=cores()[1:], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+
+
+def direct(bench: Bench) -> Contender:
+    """Nothing in between."""
+    return Contender("direct", bench.upstream_port)
+
+
+@contextlib.asynccontextmanager
+async def nginx(bench: Bench) -> AsyncIterator[Contender | None]:
+    """One process of nginx as a plain reverse proxy; none where it is not installed."""
+    program = shutil.which("nginx")
+    if program is None:
+        yield None
+        return
+    port = free_port()
+    settings = bench.folder / f"nginx-{port}.conf"
+    settings.write_text(NGINX.format(folder=bench.folder, upstream=bench.upstream_port, port=port))
+    words = (program, "-p", str(bench.folder), "-c", str(settings))
+    async with started(*words, core=cores()[:1]) as process:
+        await _listens(process, port)
+        yield Contender("nginx", port, process.pid)
+
+
+@contextlib.asynccontextmanager
+async def bare(bench: Bench) -> AsyncIterator[Contender]:
+    """See `bare`."""
+    port = free_port()
+    words = (sys.executable, "-m", "tests.bench.bare", str(port), str(bench.upstream_port))
+    async with started(*words, core=cores()[:1]) as process:
+        await _listens(process, port)
+        yield Contender("bare", port, process.pid)
+
+
+@contextlib.asynccontextmanager
+async def ours(
+    bench: Bench,
+    store_url: str = "memory://",
+    *,
+    name: str = "ours",
+    core: Sequence[int] | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> AsyncIterator[Contender]:
+    """
+    Run the product as its users do, of this folder's code; its log goes to a file.
+
+    Args:
+        bench: Says where files go, and whether it is profiled.
+        store_url: As the setting.
+        name: As in the table.
+        core: The processors it may use; the first one, unless told otherwise.
+        settings: What else is not at its default.
+    """
+    port, admin_port = free_port(), free_port()
+    given: dict[str, object] = {
+        "upstream_url": f"http://127.0.0.1:{bench.upstream_port}/v1",
+        "store_url": store_url,
+        "listen": f"127.0.0.1:{port}",
+        "admin_listen": f"127.0.0.1:{admin_port}",
+        "scope_secret": "one for all processes of the bench",
+        "drain_grace_s": 0,
+        "drain_s": 1,
+    }
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("REPLAY_")}
+    environ |= {
+        f"REPLAY_{key.upper()}": str(value) for key, value in (given | dict(settings or {})).items()
+    }
+    words = (sys.executable, "-m", "proxy", "serve")
+    where = cores()[:1] if core is None else core
+    with (bench.folder / f"log-{port}").open("wb") as log:
+        async with started(*words, core=where, env=environ, stdout=log) as process:
+            starts_s = await _ready(process, admin_port)
+            async with _profiled(bench.profile, process.pid):
+                yield Contender(name, port, process.pid, starts_s)
+
+
+@contextlib.asynccontextmanager
+async def _profiled(begins: Path | None, pid: int) -> AsyncIterator[None]:
+    if begins is None:
+        yield
+        return
+    name = begins.with_name(f"{begins.name}-{pid}.txt")
+    words = ("py-spy", "record", "--pid", str(pid), "--format", "raw", "--output", str(name))
+    async with started(*words, "--nonblocking", "--subprocesses", "--duration", "unlimited") as spy:
+        yield
+        spy.send_signal(signal.SIGINT)
+        await asyncio.to_thread(spy.wait, ENDS_S)
+
+
+async def _listens(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + STARTS_S
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            return
+        await asyncio.sleep(0.01)
+    raise RuntimeError(f"{process.args!r} does not start")
+
+
+async def _ready(process: subprocess.Popen[bytes], admin_port: int) -> float:
+    """Wait until it says that it takes traffic; return what it had computed by then."""
+    deadline = time.monotonic() + STARTS_S
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", admin_port)
+            writer.write(b"GET /readyz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            if answer.startswith(b"HTTP/1.1 200 "):
+                return sum(map(cpu_s, family(process.pid)))
+        await asyncio.sleep(0.01)
+    raise RuntimeError(f"{process.args!r} does not start")

@@ -1,0 +1,86 @@
+"""The row of a conversation that grows: each turn is asked for with all turns before it."""
+
+import statistics
+from contextlib import AsyncExitStack
+
+from tests.bench.bench import Bench
+from tests.bench.contenders import Contender, bare, ours
+from tests.bench.exchanges import connected
+from tests.bench.histories import no_redis, redis, verify
+from tests.bench.runs import spent
+from tests.bench.shapes import History
+from tests.bench.table import Figure
+
+__all__ = ["growth"]
+
+TURNS, QUICK_TURNS = 500, 120
+OUTPUT_CHARS = 2_150
+# What a process holds of conversations is bounded: so small a bound is reached by the first one.
+SETTINGS = {"recent_max_bytes": 1 << 19}
+# What is to be reached (issue 5), and what a machine's noise may add.
+FASTER_THAN_BODY, MEMORY = 1.2, 1.05
+
+
+async def growth(bench: Bench) -> list[Figure]:
+    """A conversation of 500 turns, turn by turn, and others like it; Redis."""
+    if no_redis():
+        return [Figure("growth", "left out: redis-server is not installed")]
+    turns = bench.either(QUICK_TURNS, TURNS)
+    told = [History(seed, turns, OUTPUT_CHARS) for seed in range(10, 13)]
+    early, late = range(turns // 10, turns // 5), range(turns * 9 // 10, turns)
+    per_kb: dict[str, dict[range, float]] = {}
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(redis())
+        plain = await stack.enter_async_context(bare(bench))
+        product = await stack.enter_async_context(ours(bench, server.url, settings=SETTINGS))
+        held: dict[str, list[int]] = {"bare": [], "ours": []}
+        cpu_us: dict[str, list[list[float]]] = {"bare": [], "ours": []}
+        for conversation in told:
+            for one in (plain, product):
+                cpu_us[one.name].append(await _turn_by_turn(stack, one, conversation))
+                held[one.name].append(one.rss_bytes())
+            await verify(stack, product, conversation)
+    kb = [len(told[0].asks(number)) / 1024 for number in range(turns)]
+    for name, plays in cpu_us.items():
+        turn_us = [statistics.median(play[number] for play in plays) for number in range(turns)]
+        per_kb[name] = {
+            part: sum(turn_us[number] for number in part) / sum(kb[number] for number in part)
+            for part in (early, late)
+        }
+    ratio = {name: parts[late] / parts[early] for name, parts in per_kb.items()}
+    memory = {name: sizes[-1] / sizes[0] for name, sizes in held.items()}
+    return [
+        Figure(
+            "growth",
+            f"CPU us a KB of body, turns {early.start}-{early.stop}",
+            {name: parts[early] for name, parts in per_kb.items()},
+        ),
+        Figure(
+            "growth",
+            f"that of turns {late.start}-{late.stop}, to the former",
+            ratio,
+            f"<= {FASTER_THAN_BODY:g}",
+            ratio["ours"],
+            FASTER_THAN_BODY,
+        ),
+        Figure(
+            "growth",
+            f"RSS behind {len(told)} conversations, to that behind 1",
+            memory,
+            f"<= {MEMORY:g}",
+            memory["ours"],
+            MEMORY,
+        ),
+    ]
+
+
+async def _turn_by_turn(stack: AsyncExitStack, one: Contender, told: History) -> list[float]:
+    """Play a conversation; return what each turn made the contender compute, in us."""
+    [line] = await connected(stack, one, 1)
+    cpu_us: list[float] = []
+    for number in range(told.turns):
+        asks = told.asks(number)
+        with spent(one) as block:
+            await line.exchange(asks)
+        cpu_us.append(block.cpu_s * 1e6)
+    return cpu_us

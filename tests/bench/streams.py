@@ -1,0 +1,149 @@
+"""Rows of streams: what an event costs and how late it comes, and many streams at once."""
+
+import asyncio
+import statistics
+import time
+from contextlib import AsyncExitStack
+
+from tests.bench.bench import Bench
+from tests.bench.contenders import Contender, bare, ours
+from tests.bench.exchanges import connected
+from tests.bench.load import Arrivals, Line, LoadError
+from tests.bench.runs import Measured, alternated, everybody, spent
+from tests.bench.shapes import CLOSING, OPENING, request, stream_body
+from tests.bench.table import Figure, against_bare
+
+__all__ = ["scale", "stream", "streamed"]
+
+STREAMS = 100
+EVERY_US = 20_000  # 50 a second
+OPEN_STREAMS = 2_000
+OPEN_EVERY_US = 1_000_000
+WARM_STREAMS = 50
+# What is to be reached (issue 5).
+CPU, ADDED_MS, P99, KB_A_STREAM = 1.15, 0.2, 1.5, 40.0
+
+
+async def stream(bench: Bench) -> list[Figure]:
+    """100 streams of 50 events a second each."""
+    deltas = bench.either(75, 125)
+    async with AsyncExitStack() as stack:
+        those = await everybody(bench, stack)
+        opened = {one.name: await connected(stack, one, STREAMS) for one in those}
+
+        async def once(one: Contender) -> Measured:
+            with spent(one) as told:
+                heard = await _at_once(bench, opened[one.name], deltas, EVERY_US)
+            late_ms = sorted(late_s * 1e3 for arrivals in heard for late_s in arrivals.late_s)
+            if failed := [arrivals for arrivals in heard if not arrivals.is_whole(deltas)]:
+                raise LoadError(f"{len(failed)} streams are not whole: {failed[0].failure}")
+            cuts = statistics.quantiles(late_ms, n=100)
+            each = told.per(STREAMS * (OPENING + deltas + CLOSING))
+            return each | {"p50": cuts[49], "p99": cuts[98]}
+
+        rounds = await alternated(those, bench.either(2, 6), once)
+    p50, p99 = rounds.least("p50"), rounds.least("p99")
+    return [
+        against_bare("stream", "CPU us an event", rounds, "cpu", CPU),
+        Figure(
+            "stream",
+            "p50 ms on the way, quietest round",
+            p50,
+            f"<= {ADDED_MS} over direct",
+            p50["ours"] - p50["direct"],
+            ADDED_MS,
+        ),
+        Figure(
+            "stream",
+            "p99 ms on the way, quietest round",
+            p99,
+            f"<= {P99:g} x bare",
+            p99["ours"] / p99["bare"],
+            P99,
+        ),
+    ]
+
+
+async def scale(bench: Bench) -> list[Figure]:
+    """2,000 streams that are open at once in one process."""
+    kb: dict[str, float] = {}
+    failed: dict[str, float] = {}
+    async with bare(bench) as plain, ours(bench) as product:
+        for one in (plain, product):
+            kb[one.name], failed[one.name] = await _held_open(bench, one)
+    return [
+        Figure(
+            "scale",
+            f"{OPEN_STREAMS:,} streams open: RSS KB each",
+            kb,
+            f"<= {KB_A_STREAM:g}",
+            kb["ours"],
+            KB_A_STREAM,
+        ),
+        Figure("scale", "that failed, or were not open then", failed, "none", failed["ours"], 0),
+    ]
+
+
+async def _held_open(bench: Bench, one: Contender) -> tuple[float, int]:
+    """Return what a stream holds, in KB, and how many failed or were not open with all others."""
+    async with AsyncExitStack() as stack:
+        await _at_once(bench, await connected(stack, one, WARM_STREAMS), 50, EVERY_US)
+    await asyncio.sleep(1)
+    before = most = one.rss_bytes()
+    async with AsyncExitStack() as stack:
+        opened = await connected(stack, one, OPEN_STREAMS)
+        deltas = bench.either(6, 12)
+        streaming = asyncio.create_task(
+            _at_once(bench, opened, deltas, OPEN_EVERY_US, begins_s=4, apart_us=500)
+        )
+        while not streaming.done():
+            most = max(most, one.rss_bytes())
+            await asyncio.sleep(0.25)
+        heard = streaming.result()
+    whole = [arrivals for arrivals in heard if arrivals.is_whole(deltas)]
+    last_began_ns = max((arrivals.began_ns for arrivals in whole), default=0)
+    good = sum(arrivals.ended_ns > last_began_ns for arrivals in whole)
+    return (most - before) / OPEN_STREAMS / 1024, OPEN_STREAMS - good
+
+
+async def _at_once(
+    bench: Bench,
+    opened: list[Line],
+    deltas: int,
+    every_us: int,
+    *,
+    begins_s: float = 0.4,
+    apart_us: int | None = None,
+) -> list[Arrivals]:
+    """Read a stream on each connection, their deltas spread evenly over the time between two."""
+    apart_ns = 1000 * (apart_us or every_us // len(opened))
+    at_ns = time.monotonic_ns() + int(begins_s * 1e9)
+    async with asyncio.TaskGroup() as group:
+        reading = [
+            group.create_task(streamed(bench, line, deltas, every_us, at_ns + number * apart_ns))
+            for number, line in enumerate(opened)
+        ]
+    return [one.result() for one in reading]
+
+
+async def streamed(
+    bench: Bench, line: Line, deltas: int, every_us: int, at_ns: int = 0
+) -> Arrivals:
+    """
+    Read a stream to its end, or until it fails.
+
+    Args:
+        bench: Numbers it.
+        line: The connection.
+        deltas: How many.
+        every_us: How often.
+        at_ns: Behind which moment of the monotonic clock; 0: now.
+    """
+    arrivals = Arrivals()
+    number = next(bench.numbers)
+    task = f"stream {number} {deltas} {every_us} {at_ns or time.monotonic_ns()}"
+    try:
+        await line.stream(request(task, stream_body(number)), arrivals.hear)
+    except LoadError as error:
+        arrivals.failure = str(error)
+    return arrivals

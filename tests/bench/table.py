@@ -1,0 +1,88 @@
+"""The figures as one plain table, and whether they are what they should be."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tests.bench.runs import Rounds
+
+__all__ = ["NAMES", "Figure", "against_bare", "as_json", "table"]
+
+NAMES = ("direct", "nginx", "bare", "ours")
+HEAD = ("row", "what", *NAMES, "reach", "verdict")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """
+    One line of the table.
+
+    Attributes:
+        row: Whose figure it is.
+        what: What was measured, with its unit.
+        of: Contender -> measured, in that unit.
+        reach: What is to be reached, in words; empty: this is told beside, and judged by nobody.
+        got: What is compared with `limit`: mostly a ratio of two of the measured.
+        limit: What that must not be beyond.
+        at_least: Whether it must not be below instead.
+    """
+
+    row: str
+    what: str
+    of: Mapping[str, float] = field(default_factory=dict)
+    reach: str = ""
+    got: float | None = None
+    limit: float | None = None
+    at_least: bool = False
+
+    @property
+    def is_met(self) -> bool:
+        """Tell whether it is what it should be; what nobody judges is."""
+        if self.got is None or self.limit is None:
+            return True
+        return self.got >= self.limit if self.at_least else self.got <= self.limit
+
+    @property
+    def verdict(self) -> str:
+        """Say what was got, and whether that will do."""
+        got = "" if self.got is None else _number(self.got)
+        if self.limit is None:
+            return got
+        return f"{got} {'ok' if self.is_met else 'MISSED'}"
+
+
+def against_bare(
+    row: str, what: str, rounds: Rounds, measure: str, limit: float | None = None
+) -> Figure:
+    """Make the figure of what we take, as a multiple of what the bare pass-through takes."""
+    reach = "" if limit is None else f"<= {limit:g} x bare"
+    return Figure(row, what, rounds.medians(measure), reach, rounds.ratio(measure), limit)
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """Lay them out, one a line."""
+    lines = [HEAD, *map(_cells, figures)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if 2 <= at < 2 + len(NAMES) else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def as_json(figures: Sequence[Figure]) -> list[dict[str, Any]]:
+    """Give them as plain values."""
+    return [{**asdict(figure), "is_met": figure.is_met} for figure in figures]
+
+
+def _cells(figure: Figure) -> tuple[str, ...]:
+    measured = (_number(figure.of[name]) if name in figure.of else "-" for name in NAMES)
+    return (figure.row, figure.what, *measured, figure.reach, figure.verdict)
+
+
+def _number(value: float) -> str:
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

@@ -1,0 +1,143 @@
+"""What the bench stands on: the same bytes for all, checks that can fail, and a fair table."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.bench.bench import Bench
+from tests.bench.contenders import Contender, bare, direct, ours
+from tests.bench.counting import counted
+from tests.bench.exchanges import connected, small_requests
+from tests.bench.histories import play, verify
+from tests.bench.load import Arrivals, LoadError
+from tests.bench.runs import Rounds, running
+from tests.bench.shapes import History, request, small_answer, small_body
+from tests.bench.streams import streamed
+from tests.bench.table import Figure, against_bare, table
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    """Hold connections open until a test has ended."""
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    """Run the upstream."""
+    async with running(is_quick=True) as bench:
+        yield bench
+
+
+@pytest.fixture
+async def those(bench: Bench) -> AsyncIterator[list[Contender]]:
+    """Start the contenders that are always there."""
+    async with bare(bench) as plain, ours(bench) as product:
+        yield [direct(bench), plain, product]
+
+
+async def test_all_contenders_give_the_same(
+    bench: Bench, those: list[Contender], stack: AsyncExitStack
+) -> None:
+    """Small answers are the same bytes through each, streams are whole, and both are measured."""
+    numbers = range(100, 105)
+    for one in those:
+        [line] = await connected(stack, one, 1)
+        got = [await line.exchange(request(f"small {n}", small_body(n))) for n in numbers]
+        assert got == [small_answer(n) for n in numbers]
+        arrivals = await streamed(bench, line, 20, 1_000)
+        assert arrivals.is_whole(20)
+        assert min(arrivals.late_s) > 0
+
+    nothing, plain, product = those
+    assert nothing.cpu_s() == nothing.rss_bytes() == 0
+    for one in (plain, product):
+        assert one.cpu_s() > 0.05
+        assert one.rss_bytes() > 10_000_000
+    assert product.starts_s > plain.starts_s == 0
+
+
+async def test_a_history_counts_only_if_upstream_has_it_whole(
+    those: list[Contender], stack: AsyncExitStack
+) -> None:
+    """What was given back is verified at the upstream, so that nobody is fast by doing nothing."""
+    told = History(1, 4, 200)
+    _, plain, product = those
+    await play(stack, product, told)
+
+    with pytest.raises(LoadError, match="saw 0 of 4"):
+        await verify(stack, plain, told)
+
+
+async def test_no_two_small_requests_are_alike(bench: Bench) -> None:
+    """Else the store would have nothing new to keep."""
+    assert len(set(small_requests(bench, 50))) == 50
+
+
+def test_hears_events_however_they_are_cut() -> None:
+    """A stamp is read when its event is whole, whatever a proxy's pieces are."""
+    said = (
+        b'data: {"obfuscation":"0000000000000001"}\n\n' * 3 + b"event: response.completed\nd: 1\n\n"
+    )
+    for size in (1, 7, len(said)):
+        arrivals = Arrivals()
+        for at in range(0, len(said), size):
+            arrivals.hear(said[at : at + size])
+
+        assert (len(arrivals.late_s), arrivals.ends) == (3, 1)
+
+
+async def test_counts_trips() -> None:
+    """What is said without waiting for an answer is one trip."""
+
+    async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            writer.write(line.upper())
+        writer.close()
+        await writer.wait_closed()
+
+    async with (
+        await asyncio.start_server(shout, "127.0.0.1", 0) as server,
+        counted(server.sockets[0].getsockname()[1]) as trips,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", trips.port)
+        for _ in range(3):
+            writer.write(b"one\ntwo\n")
+            assert await reader.readexactly(8) == b"ONE\nTWO\n"
+        writer.close()
+        await writer.wait_closed()
+
+    assert trips.count == 3
+
+
+# (bare, ours, limit, is it met)
+VERDICTS = [
+    pytest.param([10, 10, 10], [12, 13, 90], 1.3, True, id="within"),
+    pytest.param([10, 10, 10], [14, 12, 14], 1.3, False, id="beyond"),
+    pytest.param([10, 20, 40], [12, 24, 48], 1.2, True, id="the machine slows down for all"),
+]
+
+
+@pytest.mark.parametrize(("bare_us", "ours_us", "limit", "is_met"), VERDICTS)
+def test_judges_the_median_of_ratios(
+    bare_us: list[float], ours_us: list[float], limit: float, is_met: bool
+) -> None:
+    """A round that went wrong decides nothing."""
+    measured = {"bare": bare_us, "ours": ours_us}
+    rounds = Rounds({name: [{"cpu": one} for one in values] for name, values in measured.items()})
+
+    figure = against_bare("small", "CPU us", rounds, "cpu", limit)
+
+    assert figure.is_met == is_met
+    assert ("MISSED" in table([figure])) != is_met
+
+
+def test_at_least() -> None:
+    """Some figures must not be too small."""
+    low, high = (Figure("workers", "", {}, "", got, 1.8, at_least=True) for got in (1.7, 1.9))
+
+    assert (low.is_met, high.is_met) == (False, True)
+    assert Figure("workers", "told beside").is_met
