@@ -5,6 +5,8 @@ import sys
 import time
 from typing import IO
 
+import msgspec
+
 from proxy.adapters.output import Output
 
 __all__ = ["Log"]
@@ -71,4 +73,8 @@ class Log:
             words = " ".join(f"{key}={value}" for key, value in fields.items() if value is not None)
             return f"{clock} {level:7} {event} {words}".rstrip()
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z"
-        return json.dumps({"time": at, "level": level, "event": event, **fields})
+        line = {"time": at, "level": level, "event": event, **fields}
+        try:
+            return msgspec.json.encode(line).decode()
+        except UnicodeEncodeError:  # half a surrogate, in what somebody else has named
+            return json.dumps(line)

@@ -46,6 +46,14 @@ class _Origin:
         self.before_target = str(url).rstrip("/").encode() if is_proxied else b""
         self.idle: dict[Wire, None] = {}
 
+    def kept_wire(self) -> Wire | None:
+        """Return one on which an exchange can go out, if there is any."""
+        while self.idle:
+            wire, _ = self.idle.popitem()
+            if wire.is_free:
+                return wire
+        return None
+
 
 class Upstream:
     """
@@ -88,9 +96,7 @@ class Upstream:
         head, body = _written(method, origin, target, headers, body)
         has_no_body = method == hdrs.METH_HEAD
         while True:
-            wire = origin.idle.popitem()[0] if origin.idle else await self._dial(origin)
-            if not wire.is_free:
-                continue
+            wire = origin.kept_wire() or await self._dial(origin)
             try:
                 response = await wire.send(head, body, has_no_body=has_no_body)
                 break
@@ -161,7 +167,7 @@ class Upstream:
             for _ in range(UNASKED_MAX):
                 dialled = await self._connector.connect(request, [], self._timeout)
                 protocol = dialled.protocol
-                if protocol is not None and protocol.is_connected() and not protocol.should_close:
+                if protocol is None or not (protocol.is_connected() and protocol.should_close):
                     wire = Wire(dialled, self._patience, on_idle, on_end)
                     self._wires.add(wire)
                     return wire
@@ -183,7 +189,9 @@ class Upstream:
         except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
             raise UpstreamError("connect", _reason(error)) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise UpstreamError("read", type(error).__name__) from error
+            is_closed = isinstance(error, ConnectionError)
+            reason = "it closed the connection" if is_closed else type(error).__name__
+            raise UpstreamError("read", reason) from error
 
 
 def _written(

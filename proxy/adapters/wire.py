@@ -21,8 +21,10 @@ from proxy.adapters.sockets import Stall, buffered_bytes
 
 __all__ = ["Body", "Patience", "Wire"]
 
-# A body of more than this is not written in one piece, which would hold up everybody else.
-PIECE_BYTES = 1024 * 1024
+# A body of more than this is not written in one piece: others have their turn in between, and an
+# answer that comes ahead of its end is seen.
+ONE_PIECE_BYTES = 1024 * 1024
+PIECE_BYTES = 64 * 1024
 # How often it is looked, within the time that it may last, whether an upstream takes a request.
 LOOKS = 4
 # How long a connection is kept for a next request.
@@ -78,6 +80,7 @@ class Wire(asyncio.Protocol):
         """
         transport = dialled.transport
         if transport is None or transport.is_closing():
+            dialled.close()
             raise ConnectionResetError
         self._dialled = dialled
         self._former = dialled.protocol
@@ -132,9 +135,11 @@ class Wire(asyncio.Protocol):
         Raises:
             UpstreamError: There is no answer; the wire is closed then.
         """
+        if self._is_lost or self._transport.is_closing():
+            raise UpstreamError("read", _CLOSED)
         response = self._response = Response(self, self._loop.create_future())
         self._answers.expect(response, has_no_body=has_no_body)
-        if body is None or (isinstance(body, bytes) and len(body) <= PIECE_BYTES):
+        if body is None or (isinstance(body, bytes) and len(body) <= ONE_PIECE_BYTES):
             self._transport.write(head + body if body else head)
             if self._is_write_paused:
                 self._writing = self._loop.create_task(self._drain())
@@ -192,6 +197,7 @@ class Wire(asyncio.Protocol):
             if isinstance(body, bytes):
                 for at in range(0, len(body), PIECE_BYTES):
                     await self._write_piece(body[at : at + PIECE_BYTES])
+                    await asyncio.sleep(0)
             else:
                 async with contextlib.aclosing(body) as pieces:
                     async for piece in pieces:

@@ -50,26 +50,28 @@ class Account:
     def count(self, exchange: Exchange, took_s: float = 0.0) -> None:
         """Count an exchange that is over."""
         metrics = self.metrics
-        metrics.exchanges.labels(exchange.route, exchange.outcome).inc()
-        metrics.exchange_seconds.labels(exchange.route).observe(took_s)
+        metrics.count_of(metrics.exchanges, exchange.route, exchange.outcome).inc()
+        metrics.times_of(metrics.exchange_seconds, exchange.route).observe(took_s)
         if exchange.first_byte_ms:
             metrics.first_byte_seconds.observe(exchange.first_byte_ms / 1000)
         if exchange.route in Route.REPLAYED:
             if exchange.asked:
-                metrics.requests.labels(exchange.asked).inc()
+                metrics.count_of(metrics.requests, exchange.asked).inc()
             metrics.before_seconds.observe(exchange.before_ms / 1000)
             for outcome, count in exchange.outcomes.items():
-                metrics.items.labels(outcome.value).inc(count)
+                metrics.count_of(metrics.items, outcome.value).inc(count)
             for repair, count in exchange.repairs.items():
-                metrics.repairs.labels(repair.value).inc(count)
+                metrics.count_of(metrics.repairs, repair.value).inc(count)
         if exchange.captured:
-            metrics.captures.labels(exchange.captured).inc()
+            metrics.count_of(metrics.captures, exchange.captured).inc()
             metrics.captured_items.inc(exchange.captured_items)
         if exchange.capture is not None:
             for reason, count in exchange.capture.removed.items():
-                metrics.removed_items.labels(reason).inc(count)
+                metrics.count_of(metrics.removed_items, reason).inc(count)
             if exchange.capture.reasoning_context:
-                metrics.reasoning_contexts.labels(exchange.capture.reasoning_context).inc()
+                metrics.count_of(
+                    metrics.reasoning_contexts, exchange.capture.reasoning_context
+                ).inc()
 
 
 def mark(exchange: Exchange, *, is_shadow: bool) -> str:

@@ -163,34 +163,35 @@ async def pump(
         exchange.sent_bytes += len(chunk)
         return True
 
-    loop = asyncio.get_running_loop()
-    is_whole = True
-    while True:
-        if read:
-            chunk, read = read, b""
-            if passes(chunk):
-                continue
-        else:
+    if read and not passes(read):
+        await _write_in_time(exchange, downstream, reader, read)
+    try:
+        while True:
             if not response.is_ready:
                 downstream.begin()
-            try:
-                chunk = await response.read(passes)
-            except UpstreamError:
-                is_whole = False
+            chunk = await response.read(passes)
+            if not chunk:
                 break
-        if not chunk:
-            break
-        if reader is not None:
-            # The head need not wait for a store that takes its time; most take none.
-            soon = loop.call_soon(_begin, downstream)
-            await reader.settle()
-            soon.cancel()
-        await downstream.write(chunk)
-        exchange.sent_bytes += len(chunk)
-    downstream.begin()
-    if reader is not None and is_whole:
+            await _write_in_time(exchange, downstream, reader, chunk)
+    except UpstreamError:
+        downstream.begin()
+        return False
+    if reader is not None:
         await reader.close()
-    return is_whole
+    return True
+
+
+async def _write_in_time(
+    exchange: Exchange, downstream: Passed, reader: Reader | None, chunk: bytes
+) -> None:
+    """Write what has to wait, once it need not."""
+    if reader is not None:
+        # The head need not wait for a store that takes its time; most take none.
+        soon = asyncio.get_running_loop().call_soon(_begin, downstream)
+        await reader.settle()
+        soon.cancel()
+    await downstream.write(chunk)
+    exchange.sent_bytes += len(chunk)
 
 
 def _begin(downstream: Passed) -> None:

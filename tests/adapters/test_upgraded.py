@@ -4,7 +4,6 @@ import asyncio
 from typing import cast
 
 import pytest
-from aiohttp.client_proto import ResponseHandler
 
 from proxy.adapters.upgraded import End
 
@@ -70,7 +69,7 @@ def transport(monkeypatch: pytest.MonkeyPatch) -> Transport:
 
 def end_of(transport: Transport) -> End:
     """Take it over."""
-    return End(transport, cast("ResponseHandler", Former()))
+    return End(transport, Former())
 
 
 async def test_who_takes_nothing_is_given_up(transport: Transport) -> None:
@@ -118,7 +117,7 @@ async def test_what_is_left_over_may_be_taken(transport: Transport) -> None:
 
 async def test_a_connection_that_is_gone_already_is_lost() -> None:
     """There is nothing to take over."""
-    end = End(None, cast("ResponseHandler", Former()))
+    end = End(None, Former())
     assert end.ended.is_set()
     assert await end.read() == b""
     end.close()

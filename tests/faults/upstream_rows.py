@@ -174,8 +174,6 @@ ROWS: dict[str, Row] = {
     "resets what has no length": Row(
         ends(lambda kind: kind.head("Connection: close") + kind.pieces[0], reset()),
         broken(1),
-        why_not="aiohttp's client takes a reset for the end of what ends with its connection "
-        "(ResponseHandler.connection_lost feeds eof to the payload whatever the exception is)",
     ),
     "hangs in what has no length": Row(
         ends(lambda kind: kind.head("Connection: close") + kind.pieces[0], hang()),

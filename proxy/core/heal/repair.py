@@ -74,9 +74,7 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     """
     allowed, profile = repairs.allowed, repairs.profile
     # Where nobody checks ids, they may be anything, and say nothing of what is a copy.
-    repeats = (
-        Repair.DUPLICATES in allowed and profile.checks_pairs and has_an_id_twice(request)
-    )
+    repeats = Repair.DUPLICATES in allowed and profile.checks_pairs and has_an_id_twice(request)
     if not (repeats or has_thoughts(request)):
         return Repaired(request.body)
     pieces = pieces_of(request)

@@ -1,14 +1,15 @@
 """How long an upstream is waited for: one time ahead of its head, another one behind it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
-import aiohttp
 import pytest
-from proxy.adapters.patience import Patience
 
 from proxy.adapters.egress import egress
-from proxy.adapters.upstream import Upstream, UpstreamError
+from proxy.adapters.response import UpstreamError
+from proxy.adapters.upstream import Upstream
+from proxy.adapters.wire import Patience
+from tests.adapters.test_upstream import whole_of
 from tests.web.scripted import Script, scripted, send, wait
 from tests.web.wire import END, chunk, head, stream_head
 
@@ -40,9 +41,8 @@ async def test_the_head_has_its_own_time() -> None:
         await asyncio.sleep(2 * SHORT_S)
         script.go()
         answer = await sending
-        assert await answer.content.readany() == b"1"
-        with pytest.raises(aiohttp.SocketTimeoutError):
-            await answer.content.readany()
+        assert await answer.read() == b"1"
+        assert await setting_of(answer.read()) == "read_timeout_s"
         answer.close()
         await near.close()
 
@@ -57,8 +57,7 @@ async def test_silence_counts_from_the_head() -> None:
         far.plays(Script([send(stream_head()), wait()]))
         near = pool(LONG_S, SHORT_S)
         answer = await near.send("GET", far.url + "/", [], None)
-        with pytest.raises(aiohttp.SocketTimeoutError):
-            await asyncio.wait_for(answer.content.readany(), 5)
+        assert await setting_of(asyncio.wait_for(answer.read(), 5)) == "read_timeout_s"
         answer.close()
         await near.close()
 
@@ -71,12 +70,12 @@ async def test_an_answer_that_waits_for_us_is_not_silent() -> None:
         for late_s in (0.0, 3 * SHORT_S):  # a connection takes much at once when it has run once
             answer = await near.send("GET", far.url + "/", [], None)
             await asyncio.sleep(late_s)
-            assert len(await answer.read()) == len(LARGE)
+            assert len(await whole_of(answer)) == len(LARGE)
         assert far.connections == 1
         await near.close()
 
 
-async def slowly() -> AsyncIterator[bytes]:
+async def slowly() -> AsyncGenerator[bytes, None]:
     """Give a body of which each part comes late."""
     for _ in range(3):
         await asyncio.sleep(2 * SHORT_S)
