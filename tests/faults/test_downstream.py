@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.faults.stage import ALL, OTHER, Kind, Stage, hang, pause, reset_now, staged
+from tests.faults.kinds import ALL, OTHER, Kind
+from tests.faults.stage import Stage, staged
+from tests.faults.steps import hang, pause, reset_now
 from tests.web.line import Line, line_to
 from tests.web.scripted import Script, Step, send
 from tests.web.wire import chunk

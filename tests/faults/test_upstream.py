@@ -13,22 +13,9 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from tests.faults.stage import (
-    ALL,
-    KEY,
-    READ,
-    Kind,
-    Seen,
-    Stage,
-    Upstream,
-    half_close,
-    hang,
-    pause,
-    reads,
-    reset,
-    reset_now,
-    staged,
-)
+from tests.faults.kinds import ALL, KEY, READ, Kind, Seen, reads
+from tests.faults.stage import Stage, Upstream, staged
+from tests.faults.steps import half_close, hang, pause, reset, reset_now
 from tests.faults.upstream_rows import ROWS, SHORT_S, Row
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, Step, close, send

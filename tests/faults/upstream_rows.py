@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.faults.stage import ALL, HEAD, Kind, Seen, hang, pause, reset
+from tests.faults.kinds import ALL, HEAD, Kind, Seen
+from tests.faults.steps import hang, pause, reset
 from tests.web.scripted import Step, close, send
 from tests.web.wire import END, chunk, head
 
