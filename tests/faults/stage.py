@@ -27,6 +27,8 @@ LEARNT = whole(as_json(response(RS, CALL)))
 # What the exchange afterwards is answered: odd enough to show whether it is the very bytes.
 SAID = b'{ "output": [], "n": 1.0e5 }\n'
 TOLD = "injected=1"
+SOON_S = 5.0
+STILL = 4  # so many counts in a row that are the same
 FILES = Path("/dev/fd")  # as Linux and macOS have it
 # Room for one request, and not for two.
 ROOM_BYTES = len(STREAM.data) * 3 // 2
@@ -42,6 +44,16 @@ class Holdings(NamedTuple):
 def holdings() -> Holdings:
     """Count what is open."""
     return Holdings(len(list(FILES.iterdir())), len(asyncio.all_tasks()))
+
+
+async def settled() -> Holdings:
+    """Count what is open once that changes no more."""
+    seen: list[Holdings] = []
+    async with asyncio.timeout(SOON_S):
+        while len(seen) < STILL or len({*seen[-STILL:]}) > 1:
+            await asyncio.sleep(0.003)
+            seen.append(holdings())
+    return seen[-1]
 
 
 class Upstream(scripted.Upstream):
@@ -116,9 +128,9 @@ class Stage:
         async with line_to(self.w.app.url) as line:
             await self.works(line)
             await self._is_idle()
-            self._before[1] = holdings()
-        await eventually(lambda: holdings().files == self._before[1].files - 2)
-        self._before[0] = holdings()
+            self._before[1] = await settled()
+        self._before[0] = await settled()
+        assert self._before[0].files == self._before[1].files - 2
         self._connections = self.door.connections
 
     async def hangs_up(self) -> None:
