@@ -8,205 +8,30 @@ back shows in the exchange that comes next.
 
 import asyncio
 import contextlib
-import socket
-import struct
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxy.settings import Settings
 from proxy.web.app import running
+from tests.faults.kinds import JSON, RESTORED, STREAM
 from tests.web import scripted
-from tests.web.line import Broken, Line, line_to, request
-from tests.web.scripted import Script, Step, close, send
-from tests.web.wire import (
-    ASK,
-    CALL,
-    MESSAGE,
-    RESULT,
-    RS,
-    RS_2,
-    as_json,
-    events,
-    head,
-    response,
-    whole,
-)
-from tests.web.world import MODEL, World, eventually, post
+from tests.web.line import Line, line_to
+from tests.web.scripted import Script, close, send
+from tests.web.wire import ASK, CALL, RS, as_json, response, whole
+from tests.web.world import World, eventually
 
-__all__ = [
-    "ALL",
-    "HEAD",
-    "JSON",
-    "KEY",
-    "LEARNT",
-    "OTHER",
-    "READ",
-    "STREAM",
-    "Kind",
-    "Seen",
-    "Stage",
-    "Upstream",
-    "half_close",
-    "hang",
-    "pause",
-    "reads",
-    "reset",
-    "reset_now",
-    "staged",
-]
+__all__ = ["LEARNT", "Stage", "Upstream", "staged"]
 
-KEY = "Authorization: Bearer sk-a"
-HISTORY = [ASK, CALL, RESULT]
-RESTORED = [ASK, RS, CALL, RESULT]
 LEARNT = whole(as_json(response(RS, CALL)))
 # What the exchange afterwards is answered: odd enough to show whether it is the very bytes.
 SAID = b'{ "output": [], "n": 1.0e5 }\n'
 TOLD = "injected=1"
-FILES = Path("/proc/self/fd")
-
-
-class Kind(NamedTuple):
-    """
-    One kind of exchange.
-
-    Attributes:
-        name: For people.
-        data: The request.
-        content_type: Of its answer.
-        pieces: The body of its answer; the first is half of something.
-    """
-
-    name: str
-    data: bytes
-    content_type: str
-    pieces: Sequence[bytes]
-
-    @property
-    def body(self) -> bytes:
-        """The body of its answer."""
-        return b"".join(self.pieces)
-
-    def head(self, *headers: str, status: str = "200 OK") -> bytes:
-        """Spell the head of its answer."""
-        return head(f"Content-Type: {self.content_type}", *headers, status=status)
-
-    def sized(self, size: int | None = None, *headers: str, status: str = "200 OK") -> bytes:
-        """Spell the head of its answer, with that length or the right one."""
-        length = f"Content-Length: {len(self.body) if size is None else size}"
-        return self.head(length, *headers, status=status)
-
-    def chunked(self, *headers: str) -> bytes:
-        """Spell the head of its answer in chunks."""
-        return self.head("Transfer-Encoding: chunked", *headers)
-
-    def whole(self, *headers: str, status: str = "200 OK") -> bytes:
-        """Spell all of its answer, with its length."""
-        return self.sized(None, *headers, status=status) + self.body
-
-
-def _asked(*, stream: bool) -> bytes:
-    return post({"model": MODEL, "input": HISTORY, "store": False, "stream": stream})
-
-
-_ANSWER = as_json(response(RS_2, MESSAGE, rid="resp_fault_0000000001"))
-STREAM = Kind(
-    "stream",
-    _asked(stream=True),
-    "text/event-stream; charset=utf-8",
-    events(RS_2, MESSAGE, rid="resp_fault_0000000001"),
-)
-JSON = Kind("json", _asked(stream=False), "application/json", [_ANSWER[:150], _ANSWER[150:]])
-OTHER = Kind(
-    "other",
-    request("POST", "/v1/files", KEY, body=b"\x00\xff" * 100),
-    "application/octet-stream",
-    [b"\x00\x01\r\n", b"\xfe\xff" * 200],
-)
-HEAD = Kind(
-    "head", request("HEAD", "/v1/files/f/content", KEY), "application/octet-stream", [b"x" * 99]
-)
-ALL = (STREAM, JSON, OTHER)
-READ = (STREAM, JSON)
+SOON_S = 5.0
+STILL = 4  # so many counts in a row that are the same
+FILES = Path("/dev/fd")  # as Linux and macOS have it
+# Room for one request, and not for two.
 ROOM_BYTES = len(STREAM.data) * 3 // 2
-
-
-class Seen(NamedTuple):
-    """
-    What a client sees.
-
-    Attributes:
-        status: 0 when there is no head.
-        body: As much of it as comes; of an error of the proxy's own it is not looked at.
-        is_whole: Whether the framing says that this is all.
-        code: Of an error of the proxy's own.
-    """
-
-    status: int
-    body: bytes = b""
-    is_whole: bool = True
-    code: str = ""
-
-
-async def reads(line: Line) -> Seen:
-    """Read what comes of one answer, behind interim ones."""
-    try:
-        head = await line.head()
-        while head.status < 200:
-            head = await line.head()
-    except Broken:
-        return Seen(0, is_whole=False)
-    body, is_whole = await line.until_it_ends()
-    for mark in head.values("x-reasoning-replay"):
-        if mark.startswith("error="):
-            return Seen(head.status, b"", is_whole, mark.removeprefix("error="))
-    return Seen(head.status, body, is_whole)
-
-
-def hang() -> Step:
-    """Do nothing until the other side leaves."""
-
-    async def step(script: Script, _: asyncio.StreamWriter) -> None:
-        await script.left.wait()
-
-    return step
-
-
-def pause() -> Step:
-    """Let what was sent be read; all is on one loop."""
-
-    async def step(_: Script, writer: asyncio.StreamWriter) -> None:
-        await writer.drain()
-        await asyncio.sleep(0.02)
-
-    return step
-
-
-def half_close() -> Step:
-    """Say that nothing more comes."""
-
-    async def step(_: Script, writer: asyncio.StreamWriter) -> None:
-        writer.write_eof()
-
-    return step
-
-
-def reset() -> Step:
-    """Reset the connection."""
-
-    async def step(_: Script, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.02)  # a reset overtakes what the other side has not read
-        reset_now(writer.transport)
-
-    return step
-
-
-def reset_now(transport: asyncio.BaseTransport) -> None:
-    """Let the kernel send a reset, and no end."""
-    given = transport.get_extra_info("socket")
-    given.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    assert isinstance(transport, asyncio.Transport)
-    transport.abort()
 
 
 class Holdings(NamedTuple):
@@ -219,6 +44,16 @@ class Holdings(NamedTuple):
 def holdings() -> Holdings:
     """Count what is open."""
     return Holdings(len(list(FILES.iterdir())), len(asyncio.all_tasks()))
+
+
+async def settled() -> Holdings:
+    """Count what is open once that changes no more."""
+    seen: list[Holdings] = []
+    async with asyncio.timeout(SOON_S):
+        while len(seen) < STILL or len({*seen[-STILL:]}) > 1:
+            await asyncio.sleep(0.003)
+            seen.append(holdings())
+    return seen[-1]
 
 
 class Upstream(scripted.Upstream):
@@ -293,9 +128,9 @@ class Stage:
         async with line_to(self.w.app.url) as line:
             await self.works(line)
             await self._is_idle()
-            self._before[1] = holdings()
-        await eventually(lambda: holdings().files == self._before[1].files - 2)
-        self._before[0] = holdings()
+            self._before[1] = await settled()
+        self._before[0] = await settled()
+        assert self._before[0].files == self._before[1].files - 2
         self._connections = self.door.connections
 
     async def hangs_up(self) -> None:
@@ -346,8 +181,14 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def staged(**settings: Any) -> AsyncIterator[Stage]:
-    """Run a proxy and its upstream; any setting may be given."""
+async def staged(*, learns: bool = True, **settings: Any) -> AsyncIterator[Stage]:
+    """
+    Run a proxy and its upstream.
+
+    Args:
+        learns: Whether it has learnt something; if not, what is held is not accounted for.
+        settings: Any may be given.
+    """
     door = Upstream()
     await door.open()
     given: dict[str, Any] = {
@@ -362,7 +203,8 @@ async def staged(**settings: Any) -> AsyncIterator[Stage]:
     try:
         async with running(Settings(**(given | settings))) as app:
             stage = Stage(World(app, door), door)
-            await stage.learns()
+            if learns:
+                await stage.learns()
             yield stage
     finally:
         door.shut()

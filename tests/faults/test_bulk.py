@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import hashlib
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.faults.stage import JSON, LEARNT, STREAM, Kind, hang, reset_now
+from tests.faults.kinds import JSON, STREAM, Kind
+from tests.faults.stage import LEARNT
+from tests.faults.steps import hang, reset_now
 from tests.web.line import Line, line_to
 from tests.web.scripted import Script, Step, Upstream, scripted, send
 from tests.web.served import Served, served
 from tests.web.wire import ASK, END, chunk, whole
 from tests.web.world import MODEL, eventually, post
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 
 MIB = 1 << 20
 PIECE = b"x" * (1 << 16)

@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
-from tests.faults.stage import ALL, JSON, KEY, OTHER, STREAM, Kind, Seen, hang, reads, staged
+from tests.faults.kinds import ALL, JSON, KEY, OTHER, STREAM, Kind, Seen, reads
+from tests.faults.stage import staged
+from tests.faults.steps import hang
 from tests.web.line import Line, line_to, request
 from tests.web.scripted import Script, close, send
 from tests.web.wire import END, chunk, whole

@@ -9,8 +9,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
+import uvloop
 
-from tests.faults.stage import ALL, OTHER, Kind, Stage, hang, pause, reset_now, staged
+from tests.faults.kinds import ALL, OTHER, Kind
+from tests.faults.stage import Stage, staged
+from tests.faults.steps import hang, pause, reset_now
 from tests.web.line import Line, line_to
 from tests.web.scripted import Script, Step, send
 from tests.web.wire import chunk
@@ -122,6 +125,18 @@ async def test_a_client_that_leaves(
     async with staged() as stage:
         for kind in ALL:
             await play(stage, phase, leaves, kind)
+
+
+def test_the_same_on_uvloop() -> None:
+    """On the loop that a process runs on, and one behind the other."""
+
+    async def all_of_them() -> None:
+        async with staged() as stage:
+            for phase in PHASES.values():
+                for leaves in (closes, resets, says_that_it_is_done):
+                    await play(stage, phase, leaves, ALL[0])
+
+    uvloop.run(all_of_them())
 
 
 async def play(

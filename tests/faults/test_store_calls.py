@@ -151,7 +151,7 @@ async def test_all_calls_fail_from_one_on(
     async with staged(**TIMES) as stage:
         want, calls = await well(stage, put_in(stage, is_embedded=False))
     for number in range(calls):
-        async with staged(**TIMES, **near) as stage:
+        async with staged(learns=False, **TIMES, **near) as stage:
             faulty = put_in(stage, is_embedded=False)
             faulty.fails(failing, number.__le__)
             assert await converse(stage, "sk-b") == want

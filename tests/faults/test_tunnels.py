@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.stage import reset_now, staged
+from tests.faults.stage import staged
+from tests.faults.steps import reset_now
 from tests.web.sockets import BINARY, KEY, TEXT, Peer, frame, tunnelled
 
 # What the side that breaks off has sent by then; the second is masked, as a client's is.

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.faults.stage import ALL, HEAD, Kind, Seen, hang, pause, reset
+from tests.faults.kinds import ALL, HEAD, Kind, Seen
+from tests.faults.steps import hang, pause, reset
 from tests.web.scripted import Step, close, send
 from tests.web.wire import END, chunk, head
 
@@ -127,6 +128,7 @@ ROWS: dict[str, Row] = {
     "a status that is none": Row(says(b"HTTP/1.1 2x0 OK\r\n\r\n", then=[hang()]), FAILED),
     "a header without a colon": Row(says(head("no colon"), then=[hang()]), FAILED),
     "a huge header": Row(says(head("X: " + "x" * 200_000), then=[hang()]), FAILED),
+    "very many headers": Row(says(head(*["X: y"] * 20_000), then=[hang()]), FAILED),
     "a header without end": Row(
         says(b"HTTP/1.1 200 OK\r\nX: ", *[b"x" * 65_536] * 8, then=[hang()]), FAILED
     ),
@@ -230,6 +232,9 @@ ROWS: dict[str, Row] = {
     ),
     "no body where there should be one": Row(
         ends(lambda kind: kind.sized(0)), lambda _: Seen(200), is_kept=True
+    ),
+    "a large header": Row(
+        ends(lambda kind: kind.whole("X: " + "x" * 30_000)), all_of_it, is_kept=True
     ),
     "trailers": Row(ends(in_chunks(9, b"0\r\nX-T: 1\r\nX-U: 2\r\n\r\n")), all_of_it, is_kept=True),
     "chunk extensions": Row(

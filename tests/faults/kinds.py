@@ -1,0 +1,123 @@
+"""The kinds of exchange that faults happen to, and what clients see of them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tests.web.line import Broken, Line, request
+from tests.web.wire import ASK, CALL, MESSAGE, RESULT, RS, RS_2, as_json, events, head, response
+from tests.web.world import MODEL, post
+
+__all__ = [
+    "ALL",
+    "HEAD",
+    "HISTORY",
+    "JSON",
+    "KEY",
+    "OTHER",
+    "READ",
+    "RESTORED",
+    "STREAM",
+    "Kind",
+    "Seen",
+    "reads",
+]
+
+KEY = "Authorization: Bearer sk-a"
+HISTORY = [ASK, CALL, RESULT]
+RESTORED = [ASK, RS, CALL, RESULT]
+
+
+class Kind(NamedTuple):
+    """
+    One kind of exchange.
+
+    Attributes:
+        name: For people.
+        data: The request.
+        content_type: Of its answer.
+        pieces: The body of its answer; the first is half of something.
+    """
+
+    name: str
+    data: bytes
+    content_type: str
+    pieces: Sequence[bytes]
+
+    @property
+    def body(self) -> bytes:
+        """The body of its answer."""
+        return b"".join(self.pieces)
+
+    def head(self, *headers: str, status: str = "200 OK") -> bytes:
+        """Spell the head of its answer."""
+        return head(f"Content-Type: {self.content_type}", *headers, status=status)
+
+    def sized(self, size: int | None = None, *headers: str, status: str = "200 OK") -> bytes:
+        """Spell the head of its answer, with that length or the right one."""
+        length = f"Content-Length: {len(self.body) if size is None else size}"
+        return self.head(length, *headers, status=status)
+
+    def chunked(self, *headers: str) -> bytes:
+        """Spell the head of its answer in chunks."""
+        return self.head("Transfer-Encoding: chunked", *headers)
+
+    def whole(self, *headers: str, status: str = "200 OK") -> bytes:
+        """Spell all of its answer, with its length."""
+        return self.sized(None, *headers, status=status) + self.body
+
+
+def _asked(*, stream: bool) -> bytes:
+    return post({"model": MODEL, "input": HISTORY, "store": False, "stream": stream})
+
+
+_ANSWER = as_json(response(RS_2, MESSAGE, rid="resp_fault_0000000001"))
+STREAM = Kind(
+    "stream",
+    _asked(stream=True),
+    "text/event-stream; charset=utf-8",
+    events(RS_2, MESSAGE, rid="resp_fault_0000000001"),
+)
+JSON = Kind("json", _asked(stream=False), "application/json", [_ANSWER[:150], _ANSWER[150:]])
+OTHER = Kind(
+    "other",
+    request("POST", "/v1/files", KEY, body=b"\x00\xff" * 100),
+    "application/octet-stream",
+    [b"\x00\x01\r\n", b"\xfe\xff" * 200],
+)
+HEAD = Kind(
+    "head", request("HEAD", "/v1/files/f/content", KEY), "application/octet-stream", [b"x" * 99]
+)
+ALL = (STREAM, JSON, OTHER)
+READ = (STREAM, JSON)
+
+
+class Seen(NamedTuple):
+    """
+    What a client sees.
+
+    Attributes:
+        status: 0 when there is no head.
+        body: As much of it as comes; of an error of the proxy's own it is not looked at.
+        is_whole: Whether the framing says that this is all.
+        code: Of an error of the proxy's own.
+    """
+
+    status: int
+    body: bytes = b""
+    is_whole: bool = True
+    code: str = ""
+
+
+async def reads(line: Line) -> Seen:
+    """Read what comes of one answer, behind interim ones."""
+    try:
+        head = await line.head()
+        while head.status < 200:
+            head = await line.head()
+    except Broken:
+        return Seen(0, is_whole=False)
+    body, is_whole = await line.until_it_ends()
+    for mark in head.values("x-reasoning-replay"):
+        if mark.startswith("error="):
+            return Seen(head.status, b"", is_whole, mark.removeprefix("error="))
+    return Seen(head.status, body, is_whole)
