@@ -1,0 +1,321 @@
+"""What must hold of whatever clients send, and of what is put into it."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.core import spans
+from proxy.core.capture import Capture, Origin
+from proxy.core.forms import in_form
+from proxy.core.heal.cure import asked_of, cure
+from proxy.core.heal.diagnosis import Diagnosis, Fault, diagnose
+from proxy.core.heal.repair import Repair, Repairs, repair
+from proxy.core.identity import parent_of, recognise
+from proxy.core.include import INCLUDE, exclude_edit, include_edit
+from proxy.core.inject import Anchors, Outcome, Plan, Policy, plan
+from proxy.core.items import Role
+from proxy.core.keys import Recalled, choose
+from proxy.core.models import family
+from proxy.core.profiles import PROFILES
+from proxy.core.request import Request, read_request
+from proxy.core.spans import Edit, Unspliceable
+from proxy.core.turns import Turn
+from tests.core.world import World
+from tests.fuzz.inputs import read
+from tests.fuzz.naive import json_of, less, meaning, spliced
+from tests.fuzz.streams import BOUND
+from tests.fuzz.trees import Object, is_deep
+
+__all__ = ["BOUND", "Played", "conversation", "cures", "document", "drawn", "plain_read"]
+
+PROFILE_NAMES = sorted(PROFILES)
+# Of a character; or a byte that is no UTF-8.
+_HALF = re.compile("[\ud800-\udfff]")
+# What a mended item may lack of what was sent or said.
+LEFT_OUT = ("id", "encrypted_content", "content", "status", "created_by", "summary")
+
+
+def document(data: bytes) -> None:
+    """What is located is what a decoder finds, and every byte that no edit names stays."""
+    dice, body = read(data)
+    try:
+        found = spans.members(body)
+    except Unspliceable:
+        _is_unreadable(body)
+        return
+    if is_deep(body):
+        return  # no model to judge it by
+    tree = json_of(body)
+    assert list(found) == [key for key, _ in tree]
+    for (_, value), at in zip(tree, found.values(), strict=True):
+        raw = body[at.start : at.end]
+        assert meaning(raw) == value
+        words = value if isinstance(value, str) else None
+        assert spans.text(raw) == words or spans.text(raw) is None is not _HALF.search(words or "")
+        if raw[:1] == b"[":
+            places = spans.elements(body, at.start, at.end)
+            assert [meaning(body[a:b]) for a, b in places] == value
+    keys = [key for key in found if dice.random() < 0.5]
+    left = spans.without(body, keys)
+    assert (left is body) == (not keys)
+    assert json_of(left) == less(tree, keys)
+    for key in keys:
+        edit = spans.remove(body, found, key)
+        assert spliced(body, [edit])[0] == spans.apply(body, [edit])
+        assert not edit.new
+    _judge_include(body)
+
+
+def _is_unreadable(body: bytes) -> None:
+    """What is refused is refused with half surrogates mended too, unless those were the fault."""
+    mended = spans.readable(body)
+    assert len(mended) == len(body)
+    assert spans.readable(mended) == mended
+    changed = [n for n in range(len(body)) if body[n] != mended[n]]
+    assert all(body[max(0, n - 5) : n + 1].count(b"\\u") for n in changed)
+
+
+def _judge_include(body: bytes) -> None:
+    try:
+        request = read_request(body, {})
+    except Unspliceable:
+        return
+    assert request.body is body
+    edit = include_edit(request)
+    if edit is None:
+        return
+    asking = spans.apply(body, [edit])
+    assert spliced(body, [edit]) == (asking, body)
+    assert INCLUDE in dict(json_of(asking))["include"]
+    again = read_request(asking, {})
+    assert include_edit(again) is None
+    taken = exclude_edit(again)
+    assert taken is not None
+    before, after = (
+        less(json_of(one), ["include"]) for one in (body, spans.apply(asking, [taken]))
+    )
+    assert before == after
+
+
+@dataclass
+class Played:
+    """A conversation while it is played; `world` is of the scope that it belongs to."""
+
+    policy: Policy
+    world: World = field(default_factory=World)
+    said: list[bytes] = field(default_factory=list)
+
+    def learn(self, request: Request | None, answer: bytes) -> None:
+        """Keep what upstream answers."""
+        self.said.append(answer)
+        origin = Origin(_NO_CONTEXT, "gpt-5.4")
+        if request is not None:
+            recalled = self.world.recall(request)
+            parent = parent_of(request, recognise(request, recalled), recalled)
+            origin = Origin(
+                context=request.context(),
+                model=request.model,
+                conversation=parent.conversation if parent else b"",
+                parent=parent.id if parent else b"",
+                stores=request.stores,
+            )
+        capture = Capture(origin, BOUND)
+        if b"data:" in answer:
+            capture.feed(answer)
+            capture.close()
+        else:
+            capture.read(answer)
+        turn = capture.snapshot(len(self.said)).turn
+        if turn is not None:
+            self.world.keep(turn)
+
+    def plan(self, request: Request) -> Plan:
+        """Decide as the proxy does."""
+        return plan(request, recognise(request, self.world.recall(request)), self.policy)
+
+
+_NO_CONTEXT = read_request(b'{"previous_response_id":"r"}', {}).context()
+
+
+def plain_read(body: bytes) -> Request | None:
+    """Read a request; None when it is not one that can be."""
+    try:
+        return read_request(body, {"session-id": "s"})
+    except Unspliceable:
+        return None
+
+
+def conversation(data: bytes) -> None:
+    """Whatever is said, only what upstream said is put back, once, and no other byte changes."""
+    given = read(data)
+    policy = Policy(given.dice.choice(list(Anchors)), PROFILES[given.dice.choice(PROFILE_NAMES)])
+    played = Played(policy)
+    request: Request | None = None
+    for n, said in enumerate(given.documents):
+        if n % 2:
+            played.learn(request, said)
+            continue
+        request = plain_read(said)
+        if request is None:
+            continue
+        decided = played.plan(request)
+        if not request.is_stateful:
+            judge_plan(played.world.turns.values(), request, decided, policy)
+            _judge_again(played, request, decided)
+        stranger = Played(policy)
+        assert not stranger.plan(request).edits
+        _judge_repair(played, request)
+
+
+def judge_plan(turns: Collection[Turn], request: Request, decided: Plan, policy: Policy) -> None:
+    """The edits of a plan: verbatim, from upstream, each once, and where the API takes them."""
+    body = request.body
+    edited = decided.apply(body)
+    assert (edited is body) == (not decided.edits)
+    done, undone = spliced(body, decided.edits)
+    assert (done, undone) == (edited, body)
+    if is_deep(edited):
+        return
+    thoughts = Counter(
+        raw
+        for turn in turns
+        if family(request.model) in turn.models
+        for item in turn.items
+        for part in item.run
+        for raw in {part.raw, part.raw_without_id, in_form(part, policy.profile)}
+    )
+    ids = {item.id for turn in turns for item in turn.items}
+    put_in: dict[int, list[bytes]] = {}
+    for edit in decided.edits:
+        if edit.new[:1] == b"{":
+            assert edit.start == edit.end
+            assert edit.new[-1:] == b","
+            put_in.setdefault(edit.start, []).append(edit.new[:-1])
+    used = Counter(raw for raws in put_in.values() for raw in raws)
+    assert not used - thoughts, "what upstream never said, or said less often"
+    assert used.total() == decided.outcomes.get(Outcome.INJECTED, 0)
+    starts = {place.item.start: place.item for place in request.places}
+    assert all(starts[at].role is not Role.FRAME for at in put_in)
+    _judge_result(request, decided.edits, put_in, json_of(edited), ids)
+
+
+def _judge_result(
+    request: Request,
+    edits: Sequence[Edit],
+    put_in: dict[int, list[bytes]],
+    edited: Any,
+    ids: set[str],
+) -> None:
+    """What upstream reads is the client's items, less or more an id, with ours between them."""
+    if not edits:
+        return
+    before = json_of(request.body)
+    items = dict(before)["input"]
+    got = dict(edited)["input"]
+    assert less(edited, ["input"]) == less(before, ["input"])
+    at = 0
+    for place, item in zip(request.places, items, strict=True):
+        for raw in put_in.get(place.item.start, ()):
+            assert got[at] == meaning(raw)
+            at += 1
+        if got[at] != item:
+            assert less(got[at], ["id"]) == less(item, ["id"])
+            assert dict(got[at]).get("id") in {*ids, None}
+        at += 1
+    assert at == len(got)
+
+
+def _judge_again(played: Played, request: Request, decided: Plan) -> None:
+    """The same again gives the same; and what has its reasoning gets nothing."""
+    assert played.plan(request) == decided
+    if not decided.edits:
+        return
+    once = plain_read(decided.apply(request.body))
+    assert once is not None
+    again = played.plan(once)
+    judge_plan(played.world.turns.values(), once, again, played.policy)
+    assert not again.outcomes.get(Outcome.INJECTED, 0), "injected twice"
+
+
+def _judge_repair(played: Played, request: Request) -> None:
+    turns = played.world.recall(request).turns
+    repairs = Repairs(frozenset(Repair), lambda _: False, profile=played.policy.profile)
+    mended = repair(request, turns, repairs)
+    assert (mended.body is request.body) == (not mended.counts)
+    _judge_made(request, mended.body, list(played.world.turns.values()))
+
+
+def _judge_made(request: Request, body: bytes, turns: list[Turn]) -> None:
+    """Each item of a mended request was sent or captured, less some members; the rest stays."""
+    raws = [item.raw for turn in turns for item in turn.items if item.raw]
+    raws += [part.raw for turn in turns for item in turn.items for part in item.run]
+    if any(map(is_deep, [request.body, body, *raws])):
+        return
+    before, after = json_of(request.body), json_of(body)
+    assert less(before, ["input", "include"]) == less(after, ["input", "include"])
+    sent, got = dict(before).get("input"), dict(after).get("input")
+    if got == sent:
+        return
+    assert isinstance(sent, list)
+    assert isinstance(got, list)
+    sources = [_essence(item) for item in [*sent, *map(meaning, raws)]]
+    for item in got:
+        assert _essence(item) in sources
+
+
+def _essence(item: Any) -> Any:
+    return less(item, LEFT_OUT) if isinstance(item, Object) else item
+
+
+def cures(data: bytes) -> None:
+    """Whatever upstream refuses, what is sent instead is made of what was sent and captured."""
+    given = read(data)
+    *documents, said = given.documents
+    policy = Policy(Anchors.ALL, PROFILES[given.dice.choice(PROFILE_NAMES)])
+    played = Played(policy)
+    request: Request | None = None
+    for n, each in enumerate(documents):
+        if n % 2:
+            played.learn(request, each)
+        else:
+            request = plain_read(each)
+    if request is None:
+        return
+    diagnosis = diagnose(400, said)
+    if diagnosis.fault is Fault.OTHER or given.dice.random() < 0.3:
+        diagnosis = drawn(given.dice, request)
+    decided = played.plan(request)
+    sent = plain_read(decided.apply(request.body)) if not request.is_stateful else request
+    assert sent is not None
+    choice = choose(asked_of(sent, diagnosis), lambda key: played.world.index.get(key, ()))
+    kept = [t for t in played.world.turns.values() if t.conversation in choice.conversations]
+    recalled = Recalled(kept, choice.crowded)
+    found = cure(sent, request, diagnosis, recalled, policy)
+    assert cure(sent, request, diagnosis, recalled, policy) == found
+    if found is None:
+        return
+    assert found.body != sent.body
+    assert found.takes_back == (found.body == request.body)
+    if found.takes_back:
+        return
+    _judge_made(sent, found.body, kept)
+
+
+def drawn(dice: random.Random, request: Request) -> Diagnosis:
+    """Draw any refusal of a request."""
+    items = [place.item for place in request.places]
+    names = [name for item in items for name in (item.id, item.call_id)] or [""]
+    blob = dice.choice([item.blob for item in items] or [""])
+    return Diagnosis(
+        dice.choice(list(Fault)),
+        subject=dice.choice([*names, ""]),
+        wanted=dice.choice([*names, "rs_unknown"]),
+        index=dice.choice([None, *range(len(items))]),
+        member=dice.choice(["status", "content", "encrypted_content", "id"]),
+        ends=(blob[:4], blob[-4:]) if blob else None,
+        is_bound=dice.random() < 0.3,
+        is_foreign=dice.random() < 0.3,
+    )
