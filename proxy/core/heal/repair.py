@@ -95,7 +95,9 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
         left = _less_dangling(pieces)
         counts[Repair.DANGLING] += len(pieces) - len(left)
         pieces = left
-    return Repaired(body_of(request, pieces), +counts)
+    body = body_of(request, pieces)
+    # What has a key twice cannot be cut, and is not mended then.
+    return Repaired(body, +counts if body is not request.body else {})
 
 
 def _less_dangling(pieces: list[Piece]) -> list[Piece]:
