@@ -171,6 +171,7 @@ def test_a_damaged_copy_becomes_what_was_captured() -> None:
     done = repaired(world_of([R1, C1]), [ASK, damaged, C1, O1], every([digest_of(damaged)]))
 
     assert input_of(done.body) == [ASK, R1, C1, O1]
+    assert done.counts == {F: 1}
 
 
 def test_a_refused_blob_goes_alone_where_what_is_hosted_would_go_with_it() -> None:
