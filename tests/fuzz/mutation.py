@@ -8,7 +8,7 @@ on bytes. `mutated` is pure: one seed, one change.
 import random
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.fuzz.inputs import HEAD_BYTES, SEPARATOR, read, write
 from tests.fuzz.trees import Literal, Object, Slot, Style, parse, slots_of, spell
@@ -304,8 +304,16 @@ def _borrow(items: list[Slot], dice: random.Random) -> None:
         one[:] = [*(pair for pair in one if pair[0] != key), (key, _copied(value))]
 
 
+_Any = TypeVar("_Any")
+
+
+def _outer(found: list[_Any], dice: random.Random) -> _Any:
+    """Choose one, rather one of the first: what is read stands outside."""
+    return found[int(len(found) * dice.random() ** 3)]
+
+
 def _spoil(slots: list[Slot], dice: random.Random) -> None:
-    dice.choice(slots).put(dice.choice(_ODD))
+    _outer(slots, dice).put(dice.choice(_ODD))
 
 
 def _wrap(slots: list[Slot], dice: random.Random) -> None:
@@ -329,7 +337,7 @@ def _repeat(slots: list[Slot], dice: random.Random) -> None:
 def _add_member(slots: list[Slot], dice: random.Random) -> None:
     objects = [slot.value for slot in slots if isinstance(slot.value, Object)]
     if objects:
-        one = dice.choice(objects)
+        one = _outer(objects, dice)
         value = dice.choice(_ODD) if dice.random() < 0.5 else dice.choice(slots).value
         one.insert(dice.randint(0, len(one)), (dice.choice(_KEYS), _copied(value)))
 

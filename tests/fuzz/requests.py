@@ -3,9 +3,9 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from proxy.core import spans
 from proxy.core.capture import Capture, Origin
@@ -154,6 +154,7 @@ def conversation(data: bytes) -> None:
     policy = Policy(given.dice.choice(list(Anchors)), PROFILES[given.dice.choice(PROFILE_NAMES)])
     played = Played(policy)
     request: Request | None = None
+    seen: _Seen | None = None
     for n, said in enumerate(given.documents):
         if n % 2:
             played.learn(request, said)
@@ -165,9 +166,13 @@ def conversation(data: bytes) -> None:
         if not request.is_stateful:
             judge_plan(played.world.turns.values(), request, decided, policy)
             _judge_again(played, request, decided)
+            now = _Seen(request, decided.apply(request.body), dict(played.world.turns))
+            if seen is not None:
+                _judge_prefix(seen, now)
+            seen = now
         stranger = Played(policy)
         assert not stranger.plan(request).edits
-        _judge_repair(played, request)
+        _judge_repair(played, request, given.dice)
 
 
 def judge_plan(turns: Collection[Turn], request: Request, decided: Plan, policy: Policy) -> None:
@@ -240,12 +245,62 @@ def _judge_again(played: Played, request: Request, decided: Plan) -> None:
     assert not again.outcomes.get(Outcome.INJECTED, 0), "injected twice"
 
 
-def _judge_repair(played: Played, request: Request) -> None:
+class _Seen(NamedTuple):
+    """A request as the client sent it, and as upstream saw it."""
+
+    sent: Request
+    edited: bytes
+    turns: dict[bytes, Turn]
+
+
+def _is_news(turn: Turn, before: Request) -> bool:
+    """Tell whether nothing of a turn stood in a request already: upstream answers, not repeats."""
+    items = [place.item for place in before.places]
+    held = {value for item in items for value in (item.id, item.call_id, item.content)} - {"", b""}
+    names = {value for one in turn.items for value in (one.id, one.call_id, one.content)}
+    names |= {part.id for one in turn.items for part in one.run}
+    return not held & names
+
+
+def _judge_prefix(before: _Seen, now: _Seen) -> None:
+    """For a client that only appends, what upstream sees begins with what it saw."""
+    raws, longer = ([place.item.raw for place in seen.sent.places] for seen in (before, now))
+    same = ("model", "store", "instructions")
+    is_longer = longer[: len(raws)] == raws and all(
+        before.sent.raw(key) == now.sent.raw(key) for key in same
+    )
+    new = [turn for this, turn in now.turns.items() if this not in before.turns]
+    kept = before.turns.items() <= now.turns.items()
+    if is_longer and kept and all(_is_news(turn, before.sent) for turn in new):
+        saw, sees = (plain_read(seen.edited) for seen in (before, now))
+        assert saw is not None
+        assert sees is not None
+        old, longer = ([place.item.raw for place in seen.places] for seen in (saw, sees))
+        assert longer[: len(old)] == old, "the prefix is another"
+
+
+def _judge_repair(played: Played, request: Request, dice: random.Random) -> None:
+    """What is mended is made of what was sent and captured, and is mended then."""
     turns = played.world.recall(request).turns
-    repairs = Repairs(frozenset(Repair), lambda _: False, profile=played.policy.profile)
+    bit = dice.choice((0, 0, 1, 255))
+    repairs = Repairs(
+        frozenset(dice.sample(list(Repair), dice.choice((1, len(Repair))))),
+        lambda blob: bool(blob[0] & bit),
+        takes_reasoning=dice.random() < 0.9,
+        profile=played.policy.profile,
+    )
     mended = repair(request, turns, repairs)
     assert (mended.body is request.body) == (not mended.counts)
     _judge_made(request, mended.body, list(played.world.turns.values()))
+    assert _words(request.body) == _words(mended.body)
+
+
+def _words(body: bytes) -> list[object]:
+    """Return what users say in a request: what is mended never touches it."""
+    request = plain_read(body)
+    assert request is not None
+    items = [place.item for place in request.places]
+    return [i.said for i in items if i.role is Role.CLIENT and i.type == "message" and not i.id]
 
 
 def _judge_made(request: Request, body: bytes, turns: list[Turn]) -> None:
@@ -286,7 +341,7 @@ def cures(data: bytes) -> None:
         return
     diagnosis = diagnose(400, said)
     if diagnosis.fault is Fault.OTHER or given.dice.random() < 0.3:
-        diagnosis = drawn(given.dice, request)
+        diagnosis = drawn(given.dice, request, played.world.turns.values())
     decided = played.plan(request)
     sent = plain_read(decided.apply(request.body)) if not request.is_stateful else request
     assert sent is not None
@@ -302,12 +357,16 @@ def cures(data: bytes) -> None:
     if found.takes_back:
         return
     _judge_made(sent, found.body, kept)
+    assert _words(sent.body) == _words(found.body)
 
 
-def drawn(dice: random.Random, request: Request) -> Diagnosis:
+def drawn(dice: random.Random, request: Request, turns: Iterable[Turn]) -> Diagnosis:
     """Draw any refusal of a request."""
     items = [place.item for place in request.places]
-    names = [name for item in items for name in (item.id, item.call_id)] or [""]
+    names = [name for item in items for name in (item.id, item.call_id)]
+    emitted = [item for turn in turns for item in turn.items]
+    names += [name for item in emitted for name in (item.id, item.call_id)]
+    names += [part.id for item in emitted for part in item.run]
     blob = dice.choice([item.blob for item in items] or [""])
     return Diagnosis(
         dice.choice(list(Fault)),
@@ -315,7 +374,7 @@ def drawn(dice: random.Random, request: Request) -> Diagnosis:
         wanted=dice.choice([*names, "rs_unknown"]),
         index=dice.choice([None, *range(len(items))]),
         member=dice.choice(["status", "content", "encrypted_content", "id"]),
-        ends=(blob[:4], blob[-4:]) if blob else None,
+        ends=(blob[:4], blob[-4:]) if blob and dice.random() < 0.5 else None,
         is_bound=dice.random() < 0.3,
         is_foreign=dice.random() < 0.3,
     )

@@ -9,6 +9,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import brotli
 import msgspec
@@ -48,6 +49,7 @@ __all__ = [
     "headers",
     "refused",
     "rows",
+    "sockets",
     "streams",
 ]
 
@@ -161,6 +163,34 @@ def frames() -> Iterator[bytes]:
     yield b"\x89\x02hi\x01\x03abc\x8a\x00\x00\x01d\x80\x01e\x82\x02\xff\xfe\x88\x00"
 
 
+def sockets() -> Iterator[bytes]:
+    """Give what is said on a WebSocket, message by message: a request, the events of its answer."""
+    lanes: tuple[dict[str, object], ...] = ({}, {"stream_id": "a"})
+    for lane in lanes:
+        error = {"type": "error", "status": 400, **lane, **json.loads(_refusals()[0])}
+        for conversation in _conversations():
+            said: list[object] = []
+            for n, each in enumerate(conversation):
+                document = json.loads(each)
+                if n % 2:
+                    said += [{**event, **lane} for event in _told(document)]
+                else:
+                    said.append({"type": "response.create", **lane, **document})
+            asked = said[-1]
+            for more in ([error], [error, said[1], *said[-3:-1], asked, error, error]):
+                yield write(json.dumps(one).encode() for one in [*said, *more])
+
+
+def _told(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    begun = {**answer, "status": "in_progress", "output": []}
+    items = [
+        {"type": "response.output_item.done", "output_index": n, "item": item}
+        for n, item in enumerate(answer["output"])
+    ]
+    ended = {"type": "response.completed", "response": answer}
+    return [{"type": "response.created", "response": begun}, *items, ended]
+
+
 def encoded() -> Iterator[bytes]:
     """Give encoded bodies, for each coding by its place in CODINGS."""
     plain = next(streams())
@@ -195,20 +225,27 @@ def headers() -> Iterator[bytes]:
         yield write([parts, b"authorization: Bearer " + token + b"\nx-tenant: a\nsession_id: s"])
         yield write([parts, b"api-key: k\nx-a: b\nconnection: x-tenant, close\nx-tenant: a"])
         yield write([parts, b"Authorization: Bearer k\nauthorization: Bearer l\nx-a: b\nx-a: c"])
+    for accepted in (
+        b"gzip, br;q=0.5",
+        b"identity;q=0, *",
+        b"*;q=0.0",
+        b"gzip\nAccept-Encoding: br",
+    ):
+        yield write([b"credential", b"accept-encoding: " + accepted + b"\nte: x\napi-key: k"])
     yield write([b"credential", b"x-api-key: k\nopenai-organization: o\nopenai-project: p"])
 
 
 def _conversations() -> Iterator[list[bytes]]:
-    """Give what a client that drops reasoning says, and what is answered; at most three turns."""
+    """Give what clients of every habit say, and what is answered; at most three turns."""
     for first in range(len(_OUTPUTS) - 1):
-        for keeps_ids in (True, False):
+        for habit in ("keeps ids", "drops ids", "keeps all", "hollow", "references"):
             history: list[object] = [{"role": "user", "content": "Weather in Paris?"}]
             played: list[bytes] = []
             for n, output in enumerate(_OUTPUTS[first : first + 2 + first % 2]):
-                played.append(_request(history, stores=keeps_ids))
+                played.append(_request(history, stores=habit != "drops ids"))
                 played.append(msgspec.json.encode(_answer(n, output)))
-                history += _replayed(output, keeps_ids=keeps_ids)
-            yield [*played, _request(history, stores=keeps_ids)]
+                history += _replayed(n, output, habit)
+            yield [*played, _request(history, stores=habit != "drops ids")]
 
 
 def _request(history: list[object], *, stores: bool) -> bytes:
@@ -216,10 +253,22 @@ def _request(history: list[object], *, stores: bool) -> bytes:
     return json.dumps({"model": MODEL, "input": history, **more}, indent=1).encode()
 
 
-def _replayed(output: tuple[OutputItem, ...], *, keeps_ids: bool) -> list[object]:
-    items = [msgspec.to_builtins(item) for item in output if not isinstance(item, Reasoning)]
+def _replayed(n: int, output: tuple[OutputItem, ...], habit: str) -> list[object]:
+    items = [msgspec.to_builtins(_of_turn(n, item)) for item in output]
     calls = [item["call_id"] for item in items if "call_id" in item]
-    if not keeps_ids:
+    match habit:
+        case "hollow":
+            items = [
+                {**item, "encrypted_content": None, "content": []}
+                if item["type"] == "reasoning"
+                else item
+                for item in items
+            ]
+        case "references":
+            items = [{"type": "item_reference", "id": item["id"]} for item in items]
+        case "keeps ids" | "drops ids":
+            items = [item for item in items if item["type"] != "reasoning"]
+    if habit == "drops ids":
         items = [
             {key: item[key] for key in item if key != "id" or item["type"] == "web_search_call"}
             for item in items

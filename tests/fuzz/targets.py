@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tests.fuzz import around, requests, seeds, streams, work
+from tests.fuzz import around, requests, seeds, shells, streams, work
 from tests.fuzz.inputs import write
 
 __all__ = ["TARGETS", "Target"]
@@ -51,7 +51,8 @@ TARGETS: dict[str, Target] = {
     "conversation": Target(requests.conversation, work.conversation, seeds.conversations),
     "cures": Target(requests.cures, work.cures, seeds.refused),
     "refusal": Target(streams.refusal, work.refusal, _refusals),
-    "replay": Target(around.replay, None, seeds.conversations),
+    "replay": Target(shells.replay, None, seeds.conversations),
+    "lanes": Target(shells.lanes, None, seeds.sockets),
     "rows": Target(around.rows, work.rows, seeds.rows),
     "scope": Target(around.scope, work.scope, seeds.headers),
 }

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.fuzz.drivers import inputs
 from tests.fuzz.targets import TARGETS
 
-EXAMPLES = 40
+EXAMPLES = 100
 SEEDS = 12
 
 
