@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.fuzz.drivers import inputs
 from tests.fuzz.targets import TARGETS
 
-EXAMPLES = 100
-SEEDS = 12
+EXAMPLES = 40
+SEEDS = 8
 
 
 @pytest.mark.parametrize("name", TARGETS)
