@@ -10,12 +10,13 @@ Exits 1 if anything was found; the input is kept, and the command that repeats i
 
 import argparse
 import importlib.util
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from tests.fuzz.drivers import DRIVERS, figures_of, load_pump
+from tests.fuzz.drivers import DRIVERS, SEEDS, figures_of, load_pump
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.work import SUPERLINEAR, growth
 from tests.recordings import tape
@@ -91,6 +92,7 @@ def _target(name: str, drivers: list[str], given: argparse.Namespace) -> tuple[i
         child += ["--seconds", str(seconds), "--folder", str(given.folder)]
         before = {path: path.stat().st_mtime_ns for path in given.folder.glob(f"{name}.*")}
         done = subprocess.run(child, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
+        shutil.rmtree(given.folder / SEEDS, ignore_errors=True)
         figures = figures_of(done.stderr)
         counts[driver] = int(figures.get("inputs", 0))
         coverage = figures.get("coverage", coverage)

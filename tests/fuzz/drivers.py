@@ -23,9 +23,21 @@ from tests.fuzz.mutation import mutated
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.work import SUPERLINEAR, Pump, growth, pumped
 
-__all__ = ["DRIVERS", "MAX_BYTES", "drawn", "grown", "guided", "inputs", "load_pump"]
+__all__ = [
+    "DRIVERS",
+    "MAX_BYTES",
+    "SEEDS",
+    "drawn",
+    "figures_of",
+    "grown",
+    "guided",
+    "inputs",
+    "load_pump",
+]
 
 MAX_BYTES = 64 * 1024
+# Where seeds lie while they are needed: what was recorded is not kept here.
+SEEDS = "seeds"
 # Of one input: far longer than any takes.
 INPUT_MAX_S = 30
 _BATCH = 200
@@ -75,11 +87,12 @@ def guided(name: str, seconds: float, folder: Path) -> None:
     """Let atheris look for code that no input has reached yet; its process ends in here."""
     import atheris  # noqa: PLC0415 (before what it is to watch)
 
-    corpus = folder / "corpus" / name
-    corpus.mkdir(parents=True, exist_ok=True)
+    corpus, seeds = folder / "corpus" / name, folder / SEEDS / name
+    for place in (corpus, seeds):
+        place.mkdir(parents=True, exist_ok=True)
     for n, data in enumerate(TARGETS[name].seeds()):
         if len(data) <= MAX_BYTES:
-            (corpus / f"seed-{n}").write_bytes(data)
+            (seeds / str(n)).write_bytes(data)
     for module in [module for module in sys.modules if module.startswith(("proxy", "tests"))]:
         del sys.modules[module]
     with atheris.instrument_imports(include=["proxy.core"]):
@@ -100,7 +113,7 @@ def guided(name: str, seconds: float, folder: Path) -> None:
         "-print_final_stats=1",
         "-len_control=0",
     ]
-    atheris.Setup([sys.argv[0], *options, str(corpus)], check, custom_mutator=change)
+    atheris.Setup([sys.argv[0], *options, str(corpus), str(seeds)], check, custom_mutator=change)
     atheris.Fuzz()
 
 
