@@ -1,20 +1,17 @@
 """What must hold of whatever clients send, and of what is put into it."""
 
 import random
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from proxy.core import spans
 from proxy.core.capture import Capture, Origin
 from proxy.core.forms import in_form
 from proxy.core.heal.cure import asked_of, cure
 from proxy.core.heal.diagnosis import Diagnosis, Fault, diagnose
 from proxy.core.heal.repair import Repair, Repairs, repair
 from proxy.core.identity import parent_of, recognise
-from proxy.core.include import INCLUDE, exclude_edit, include_edit
 from proxy.core.inject import Anchors, Outcome, Plan, Policy, plan
 from proxy.core.items import Role
 from proxy.core.keys import Recalled, choose
@@ -29,75 +26,11 @@ from tests.fuzz.naive import json_of, less, meaning, spliced
 from tests.fuzz.streams import BOUND
 from tests.fuzz.trees import Object, is_deep
 
-__all__ = ["BOUND", "Played", "conversation", "cures", "document", "drawn", "plain_read"]
+__all__ = ["BOUND", "Played", "conversation", "cures", "drawn", "plain_read"]
 
 PROFILE_NAMES = sorted(PROFILES)
-# Of a character; or a byte that is no UTF-8.
-_HALF = re.compile("[\ud800-\udfff]")
 # What a mended item may lack of what was sent or said.
 LEFT_OUT = ("id", "encrypted_content", "content", "status", "created_by", "summary")
-
-
-def document(data: bytes) -> None:
-    """What is located is what a decoder finds, and every byte that no edit names stays."""
-    dice, body = read(data)
-    try:
-        found = spans.members(body)
-    except Unspliceable:
-        _is_unreadable(body)
-        return
-    if is_deep(body):
-        return  # no model to judge it by
-    tree = json_of(body)
-    assert list(found) == [key for key, _ in tree]
-    for (_, value), at in zip(tree, found.values(), strict=True):
-        raw = body[at.start : at.end]
-        assert meaning(raw) == value
-        words = value if isinstance(value, str) else None
-        assert spans.text(raw) == words or spans.text(raw) is None is not _HALF.search(words or "")
-        if raw[:1] == b"[":
-            places = spans.elements(body, at.start, at.end)
-            assert [meaning(body[a:b]) for a, b in places] == value
-    keys = [key for key in found if dice.random() < 0.5]
-    left = spans.without(body, keys)
-    assert (left is body) == (not keys)
-    assert json_of(left) == less(tree, keys)
-    for key in keys:
-        edit = spans.remove(body, found, key)
-        assert spliced(body, [edit])[0] == spans.apply(body, [edit])
-        assert not edit.new
-    _judge_include(body)
-
-
-def _is_unreadable(body: bytes) -> None:
-    """What is refused is refused with half surrogates mended too, unless those were the fault."""
-    mended = spans.readable(body)
-    assert len(mended) == len(body)
-    assert spans.readable(mended) == mended
-    changed = [n for n in range(len(body)) if body[n] != mended[n]]
-    assert all(body[max(0, n - 5) : n + 1].count(b"\\u") for n in changed)
-
-
-def _judge_include(body: bytes) -> None:
-    try:
-        request = read_request(body, {})
-    except Unspliceable:
-        return
-    assert request.body is body
-    edit = include_edit(request)
-    if edit is None:
-        return
-    asking = spans.apply(body, [edit])
-    assert spliced(body, [edit]) == (asking, body)
-    assert INCLUDE in dict(json_of(asking))["include"]
-    again = read_request(asking, {})
-    assert include_edit(again) is None
-    taken = exclude_edit(again)
-    assert taken is not None
-    before, after = (
-        less(json_of(one), ["include"]) for one in (body, spans.apply(asking, [taken]))
-    )
-    assert before == after
 
 
 @dataclass

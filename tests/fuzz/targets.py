@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tests.fuzz import around, requests, seeds, shells, streams, work
+from tests.fuzz import around, documents, requests, seeds, shells, streams, work
 from tests.fuzz.inputs import write
 
 __all__ = ["TARGETS", "Target"]
@@ -47,7 +47,7 @@ TARGETS: dict[str, Target] = {
     "capture_frames": Target(streams.capture_frames, work.capture_frames, _each(seeds.frames)),
     "frames": Target(streams.frames, work.frames, _each(seeds.frames)),
     "coding": Target(streams.coding, work.coding, _encoded),
-    "document": Target(requests.document, work.document, _each(seeds.documents)),
+    "document": Target(documents.document, work.document, _each(seeds.documents)),
     "conversation": Target(requests.conversation, work.conversation, seeds.conversations),
     "cures": Target(requests.cures, work.cures, seeds.refused),
     "refusal": Target(streams.refusal, work.refusal, _refusals),
