@@ -9,6 +9,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help serve check demo test bench format clean
+.PHONY: help serve check demo test fuzz format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -32,13 +33,15 @@ test: $(VENV)/dev ## all that CI asks: format, lint, types, import floors, tests
 
 bench: $(VENV)/dev ## measure speed against nginx and a bare proxy; ARGS="--quick small stream" for less
 	@$(BIN)/python -m tests.bench $(ARGS)
+fuzz: $(VENV)/fuzz ## look for inputs that break a promise, ten minutes; ARGS="--seconds 600 sse rows"
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 format: $(VENV)/dev ## format the code and mend what the linter can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean: ## remove .venv, caches and builds
-	rm -rf $(VENV) dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) dist .coverage .fuzz .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find proxy tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: made anew when pyproject.toml has changed, and then from an empty folder.
@@ -53,4 +56,9 @@ $(VENV)/runtime: pyproject.toml
 $(VENV)/dev: $(VENV)/runtime
 	@echo "installing the development tools ..."
 	@$(PIP) install --editable '.[dev]'
+	@touch $@
+
+$(VENV)/fuzz: $(VENV)/dev
+	@echo "installing the fuzzer ..."
+	@$(PIP) install --editable '.[fuzz]'
 	@touch $@

@@ -151,9 +151,9 @@ def turn_id(response_id: str) -> bytes:
 
 
 def reasoning_of(item: Item) -> Reasoning | None:
-    """Return a reasoning item in the form that may go back; None when its bytes cannot be cut."""
+    """Return a reasoning item in the form that may go back; None when its bytes cannot."""
     try:
-        raw = without(item.raw, _OUTPUT_ONLY)
+        raw = _cut(item.raw, _OUTPUT_ONLY)
     except Unspliceable:
         return None
     blob = blob_digest(item)
@@ -165,8 +165,18 @@ def emitted_of(item: Item) -> Emitted:
     raw = b""
     if len(item.raw) <= RAW_MAX_BYTES:
         with contextlib.suppress(Unspliceable):
-            raw = without(item.raw, ("created_by",))
+            raw = _cut(item.raw, ("created_by",))
     return Emitted(item.type, item.id, item.call_id, item.name, item.content, raw=raw)
+
+
+def _cut(raw: bytes, keys: Iterable[str]) -> bytes:
+    """Return an item less some members; one that is no UTF-8 would spoil the request it is in."""
+    if not raw.isascii():
+        try:
+            raw.decode()
+        except UnicodeDecodeError as error:
+            raise Unspliceable(str(error)) from error
+    return without(raw, keys)
 
 
 def blob_digest(item: Item) -> bytes:

@@ -17,6 +17,7 @@ from proxy.web.replay import Prepared
 __all__ = ["CREATE", "Create", "Lane", "Message", "is_worth_preparing", "read_message"]
 
 CREATE = "response.create"
+STATUS_DIGITS = 3
 
 
 class _Response(msgspec.Struct):
@@ -54,7 +55,7 @@ class Message(msgspec.Struct):
     def http_status(self) -> int:
         """The status that an error has over HTTP; 0 when it has none."""
         status = bytes(self.status)
-        return int(status) if status.isdigit() else 0
+        return int(status) if len(status) == STATUS_DIGITS and status.isdigit() else 0
 
     @property
     def previous(self) -> str:
@@ -71,7 +72,9 @@ class Message(msgspec.Struct):
 
     @property
     def _answer(self) -> _Response | None:
-        return msgspec.json.decode(self.response, type=_Response) if self.response else None
+        if bytes(self.response)[:1] != b"{":
+            return None
+        return msgspec.json.decode(self.response, type=_Response)
 
 
 @dataclass(slots=True)

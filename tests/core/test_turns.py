@@ -142,6 +142,15 @@ def test_reasoning_that_cannot_be_cut_does_not_go_back() -> None:
     assert reasoning_of(read_item(b'{"type":"reasoning","id":"a","id":"b"}')) is None
 
 
+def test_what_is_no_utf_8_does_not_go_back() -> None:
+    """It would spoil the whole request that it is put into; clients read something else in it."""
+    for raw in (b"\xff", b"\xed\xa0\x80", b"\xc3"):
+        item = read_item(b'{"type":"reasoning","id":"rs_1","summary":["' + raw + b'"]}')
+        assert reasoning_of(item) is None
+    whole = read_item('{"type":"reasoning","id":"rs_1","summary":["\u00e9"]}'.encode())
+    assert reasoning_of(whole) is not None
+
+
 @pytest.mark.parametrize("raw", [b'{"type":"reasoning"}', b'{"encrypted_content":null}'])
 def test_reasoning_without_a_blob_has_none(raw: bytes) -> None:
     """Null, absent and empty digests are no blobs."""
@@ -194,6 +203,7 @@ RAW = [
     pytest.param(b'{"type":"message","n":1.0e0}', b'{"type":"message","n":1.0e0}', id="whole"),
     pytest.param(b'{"created_by":"x","type":"m"}', b'{"type":"m"}', id="output-only"),
     pytest.param(b'{"type":"m","type":"n"}', b"", id="a-key-twice"),
+    pytest.param(b'{"type":"m","a":"\xff"}', b"", id="no-utf-8"),
     pytest.param(b'{"x":"%s"}' % (b"x" * RAW_MAX_BYTES), b"", id="too-long"),
 ]
 

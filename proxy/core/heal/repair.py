@@ -90,12 +90,15 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     if Repair.FOREIGN in allowed:
         foreign = _foreign(pieces, thoughts, request.model, repairs)
         counts[Repair.FOREIGN] += len(foreign)
+        foreign -= _replaced(foreign, thoughts, request.model, repairs)
         pieces = unsealed(pieces, foreign, stores=keeps_items)
     if Repair.DANGLING in allowed and profile.checks_pairs:
         left = _less_dangling(pieces)
         counts[Repair.DANGLING] += len(pieces) - len(left)
         pieces = left
-    return Repaired(body_of(request, pieces), +counts)
+    body = body_of(request, pieces)
+    # What has a key twice cannot be cut, and is not mended then.
+    return Repaired(body, +counts if body is not request.body else {})
 
 
 def has_thoughts(request: Request) -> bool:
@@ -143,8 +146,7 @@ def _foreign(
     """
     Return the reasoning that upstream will not have.
 
-    A refused copy of which a good one is kept becomes that. What hosted items would go with is
-    left for upstream to judge, unless upstream has.
+    What hosted items would go with is left for upstream to judge, unless upstream has.
     """
     foreign: set[Piece] = set()
     for run in runs_of(pieces):
@@ -158,13 +160,21 @@ def _foreign(
                 continue
             elif are_known_to_differ(model, thought.turn.models):
                 foreign.add(piece)
-    for piece in list(foreign):
+    return foreign
+
+
+def _replaced(
+    foreign: Collection[Piece], thoughts: Thoughts, model: str, repairs: Repairs
+) -> set[Piece]:
+    """Put what was captured in place of a refused copy of it; return the pieces it became."""
+    replaced: set[Piece] = set()
+    for piece in foreign:
         thought = thoughts.of(piece.item)
         is_known = thought is not None and family(model) in thought.turn.models
         if repairs.takes_reasoning and thought and is_known and _is_good(thought, piece, repairs):
             piece.become(in_form(thought.part, repairs.profile))
-            foreign.discard(piece)
-    return foreign
+            replaced.add(piece)
+    return replaced
 
 
 def _is_good(thought: Thought, piece: Piece, repairs: Repairs) -> bool:

@@ -171,6 +171,7 @@ def test_a_damaged_copy_becomes_what_was_captured() -> None:
     done = repaired(world_of([R1, C1]), [ASK, damaged, C1, O1], every([digest_of(damaged)]))
 
     assert input_of(done.body) == [ASK, R1, C1, O1]
+    assert done.counts == {F: 1}
 
 
 def test_a_refused_blob_goes_alone_where_what_is_hosted_would_go_with_it() -> None:
@@ -202,3 +203,13 @@ def test_a_good_copy_is_not_put_in_for_another_makers_model() -> None:
     done = repaired(world_of([R1, C1]), [ASK, damaged, C1, O1], refused, model="grok-4")
 
     assert input_of(done.body) == [ASK, nameless(C1), O1]
+
+
+def test_what_cannot_be_cut_is_not_said_to_be_mended() -> None:
+    """A key twice, of which readers may take either: it goes as it came, and counts as nothing."""
+    refused = body([ASK, R1, WS, MORE])
+    twice = refused.replace(b'"summary"', b'"type" : "reasoning" , "summary"')
+    for sent, count in ((refused, {F: 1}), (twice, {})):
+        done = repaired_body(World(), sent, Repairs(frozenset(Repair), bool))
+        assert done.counts == count
+        assert (done.body is sent) == (not count)

@@ -1,0 +1,131 @@
+"""
+`make fuzz`: every target by every driver, one process each, and one table.
+
+    python -m tests.fuzz                          all of them, about ten minutes
+    python -m tests.fuzz --seconds 600 sse rows   two of them, ten minutes each
+    python -m tests.fuzz --repeat sse FILE        one input once more
+
+Exits 1 if anything was found; the input is kept, and the command that repeats it is printed.
+"""
+
+import argparse
+import importlib.util
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.fuzz.drivers import DRIVERS, SEEDS, figures_of, load_pump
+from tests.fuzz.targets import TARGETS
+from tests.fuzz.work import SUPERLINEAR, growth
+from tests.recordings import tape
+
+__all__ = ["main"]
+
+FOLDER = Path(".fuzz")
+SECONDS = 45.0
+# Of a target's time.
+SHARES = {"drawn": 0.25, "guided": 0.5, "grown": 0.25}
+_ROW = "{:<15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9}"
+
+
+def main() -> int:
+    """Run what the command line says; return the status to exit with."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz", description=__doc__.split("\n")[1]
+    )
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each target")
+    parser.add_argument("--drivers", default=",".join(DRIVERS), help="some of them, by comma")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="for what is found and kept")
+    parser.add_argument("--repeat", nargs=2, metavar=("TARGET", "FILE"), help="one input once more")
+    parser.add_argument("--one", choices=DRIVERS, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    unknown = {*given.targets} - {*TARGETS}
+    if unknown:
+        parser.error(f"no such target: {', '.join(sorted(unknown))}")
+    if given.repeat:
+        return _repeat(given.repeat[0], Path(given.repeat[1]))
+    if given.one:
+        DRIVERS[given.one](given.targets[0], given.seconds, given.folder)
+        return 0
+    return _run(given.targets or list(TARGETS), given.drivers.split(","), given)
+
+
+def _repeat(name: str, file: Path) -> int:
+    target = TARGETS[name]
+    if file.suffix != ".grown":
+        target.check(file.read_bytes())
+        return 0
+    assert target.work is not None
+    found = growth(target.work, load_pump(file))
+    print(f"{found:.1f} times the cost for four times the input")
+    return found >= SUPERLINEAR
+
+
+def _run(names: list[str], drivers: list[str], given: argparse.Namespace) -> int:
+    if tape.root() is None:
+        print("no recordings at hand: only seeds of our own shapes")
+    if "guided" in drivers and importlib.util.find_spec("atheris") is None:
+        print("atheris is not installed: nothing is guided by coverage")
+        drivers = [driver for driver in drivers if driver != "guided"]
+    given.folder.mkdir(parents=True, exist_ok=True)
+    print(_ROW.format("target", "inputs", *SHARES, "coverage", "seconds", "findings"))
+    total, findings, began = 0, 0, time.monotonic()
+    for name in names:
+        count, found = _target(name, drivers, given)
+        total += count
+        findings += found
+    seconds = round(time.monotonic() - began)
+    print(_ROW.format("all", total, "", "", "", "", seconds, findings))
+    return findings > 0
+
+
+def _target(name: str, drivers: list[str], given: argparse.Namespace) -> tuple[int, int]:
+    began, findings = time.monotonic(), 0
+    counts: dict[str, int] = {}
+    coverage: float | str = "-"
+    for driver in drivers:
+        seconds = given.seconds * SHARES[driver]
+        child = [sys.executable, "-m", "tests.fuzz", name, "--one", driver]
+        child += ["--seconds", str(seconds), "--folder", str(given.folder)]
+        before = {path: path.stat().st_mtime_ns for path in given.folder.glob(f"{name}.*")}
+        done = subprocess.run(child, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
+        shutil.rmtree(given.folder / SEEDS, ignore_errors=True)
+        figures = figures_of(done.stderr)
+        counts[driver] = int(figures.get("inputs", 0))
+        coverage = figures.get("coverage", coverage)
+        if done.returncode:
+            findings += 1
+            _tell(name, driver, done, before, given.folder)
+    cells = [counts.get(driver, "-") for driver in SHARES]
+    seconds = round(time.monotonic() - began)
+    row = _ROW.format(name, sum(counts.values()), *cells, coverage, seconds, findings)
+    print(row, flush=True)
+    return sum(counts.values()), findings
+
+
+def _tell(
+    name: str,
+    driver: str,
+    done: subprocess.CompletedProcess[str],
+    before: dict[Path, int],
+    folder: Path,
+) -> None:
+    """Say what was found, and how to see it again."""
+    said = done.stdout + done.stderr
+    (folder / f"{name}.{driver}.log").write_text(said)
+    new = [
+        path
+        for path in sorted(folder.glob(f"{name}.*"))
+        if path.suffix != ".log" and before.get(path) != path.stat().st_mtime_ns
+    ]
+    for path in new:
+        print(f"found: python -m tests.fuzz --repeat {name} {path}")
+    if not new:
+        print(f"{name} {driver} ended by {done.returncode}: {folder / f'{name}.{driver}.log'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

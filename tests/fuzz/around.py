@@ -1,0 +1,91 @@
+"""What must hold at the edges: of what a store gives back, and of whose a request is."""
+
+from multidict import CIMultiDict
+
+from proxy.adapters.codec import SEALED, Sealed
+from proxy.core.claims import claims_of
+from proxy.core.headers import asking_for_identity, for_downstream, for_upstream
+from proxy.core.heal.cure import cure
+from proxy.core.heal.repair import Repair, Repairs, repair
+from proxy.core.identity import recognise
+from proxy.core.inject import Policy, plan
+from proxy.core.keys import Recalled, keys_of_turn
+from proxy.core.scope import Scoping, account_of, hint_of, read_parts
+from proxy.core.spans import Unspliceable
+from proxy.core.turns import decode_turn, encode_turn
+from proxy.key_ring import Key
+from tests.fuzz.inputs import read
+from tests.fuzz.naive import spliced
+from tests.fuzz.requests import drawn, plain_read
+
+__all__ = ["rows", "scope"]
+
+_REPAIRS = Repairs(frozenset(Repair), lambda _: False)
+_SEALED = Sealed([Key("a", bytes(32)), Key("b", bytes(range(32)))])
+_SCOPE = bytes(16)
+
+
+def rows(data: bytes) -> None:
+    """Whatever a store gives back is a turn that can be used, or none."""
+    dice, payload = read(data)
+    asked, _, kept = payload.partition(b"\x1e")
+    turn = decode_turn(kept)
+    _SEALED.decode(_SCOPE, _SCOPE, _SCOPE, kept)
+    _SEALED.decode(_SCOPE, _SCOPE, _SCOPE, SEALED + kept)
+    if turn is None:
+        return
+    assert decode_turn(encode_turn(turn)) == turn
+    if max(len(turn.id), len(turn.conversation)) < 1 << 16:
+        sealed = _SEALED.encode(_SCOPE, turn)
+        assert _SEALED.decode(_SCOPE, turn.conversation, turn.id, sealed) == turn
+        at = dice.randrange(1, len(sealed))
+        spoiled = sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1 :]
+        assert _SEALED.decode(_SCOPE, turn.conversation, turn.id, spoiled) is None
+        assert _SEALED.decode(bytes(15) + b"\1", turn.conversation, turn.id, sealed) is None
+    assert len(set(keys_of_turn(turn))) == len(keys_of_turn(turn))
+    request = plain_read(asked)
+    if request is None:
+        return
+    recalled = Recalled([turn])
+    try:
+        decided = plan(request, recognise(request, recalled), Policy())
+        assert spliced(request.body, decided.edits) == (decided.apply(request.body), request.body)
+        repair(request, recalled.turns, _REPAIRS)
+        cure(request, request, drawn(dice, request, [turn]), recalled, Policy())
+    except Unspliceable:
+        return  # whoever writes into a store may write what is no item; the web goes on without
+
+
+def scope(data: bytes) -> None:
+    """Tenants are told apart by what tells them apart, and by nothing else."""
+    written, _, head = read(data).payload.decode("latin-1").partition("\x1e")
+    pairs = [(n.strip(), v.strip()) for n, _, v in (x.partition(":") for x in head.split("\n"))]
+    headers = CIMultiDict(pairs)
+    try:
+        parts = read_parts(written)
+    except ValueError:
+        parts = read_parts("credential")
+    scoping = Scoping("http://upstream", "secret", parts)
+    ours = scoping.of(headers)
+    assert scoping.of(headers) == ours
+    assert ours is None or len(ours) == 16
+    assert ours is None or Scoping("http://other", "secret", parts).of(headers) != ours
+    assert ours is None or Scoping("http://upstream", "secre", parts).of(headers) != ours
+    shouted = CIMultiDict((name.upper() if name.isascii() else name, v) for name, v in pairs)
+    assert scoping.of(shouted) == ours
+    if ours is not None and parts.credential:
+        for at, (name, value) in enumerate(pairs):
+            if name.lower() in ("authorization", "api-key", "x-api-key") and value:
+                changed = CIMultiDict([*pairs[:at], (name, value + "x"), *pairs[at + 1 :]])
+                is_ending = name.lower() in ",".join(headers.getall("connection", [])).lower()
+                assert is_ending or scoping.of(changed) != ours
+    for _, value in pairs:
+        claims = claims_of(value, ("tid", "oid"))
+        assert claims is None or len(claims) == 3
+    account_of(headers)
+    hint_of(headers, lambda _: "")
+    going = for_upstream(pairs)
+    assert for_upstream(going) == going
+    assert for_downstream(for_downstream(pairs)) == for_downstream(pairs)
+    asking = asking_for_identity(going)
+    assert asking_for_identity(asking) == asking

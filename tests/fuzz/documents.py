@@ -1,0 +1,78 @@
+"""What must hold of any JSON document: what is located in it, and what is left out of it."""
+
+import re
+
+from proxy.core import spans
+from proxy.core.include import INCLUDE, exclude_edit, include_edit
+from proxy.core.request import read_request
+from proxy.core.spans import Unspliceable
+from tests.fuzz.inputs import read
+from tests.fuzz.naive import json_of, less, meaning, spliced
+from tests.fuzz.trees import is_deep
+
+__all__ = ["document"]
+
+# Of a character; or a byte that is no UTF-8.
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def document(data: bytes) -> None:
+    """What is located is what a decoder finds, and every byte that no edit names stays."""
+    dice, body = read(data)
+    try:
+        found = spans.members(body)
+    except Unspliceable:
+        _is_unreadable(body)
+        return
+    if is_deep(body):
+        return  # no model to judge it by
+    tree = json_of(body)
+    assert list(found) == [key for key, _ in tree]
+    for (_, value), at in zip(tree, found.values(), strict=True):
+        raw = body[at.start : at.end]
+        assert meaning(raw) == value
+        words = value if isinstance(value, str) else None
+        assert spans.text(raw) == words or spans.text(raw) is None is not _HALF.search(words or "")
+        if raw[:1] == b"[":
+            places = spans.elements(body, at.start, at.end)
+            assert [meaning(body[a:b]) for a, b in places] == value
+    keys = [key for key in found if dice.random() < 0.5]
+    left = spans.without(body, keys)
+    assert (left is body) == (not keys)
+    assert json_of(left) == less(tree, keys)
+    for key in keys:
+        edit = spans.remove(body, found, key)
+        assert spliced(body, [edit])[0] == spans.apply(body, [edit])
+        assert not edit.new
+    _judge_include(body)
+
+
+def _is_unreadable(body: bytes) -> None:
+    """What is refused is refused with half surrogates mended too, unless those were the fault."""
+    mended = spans.readable(body)
+    assert len(mended) == len(body)
+    assert spans.readable(mended) == mended
+    changed = [n for n in range(len(body)) if body[n] != mended[n]]
+    assert all(body[max(0, n - 5) : n + 1].count(b"\\u") for n in changed)
+
+
+def _judge_include(body: bytes) -> None:
+    try:
+        request = read_request(body, {})
+    except Unspliceable:
+        return
+    assert request.body is body
+    edit = include_edit(request)
+    if edit is None:
+        return
+    asking = spans.apply(body, [edit])
+    assert spliced(body, [edit]) == (asking, body)
+    assert INCLUDE in dict(json_of(asking))["include"]
+    again = read_request(asking, {})
+    assert include_edit(again) is None
+    taken = exclude_edit(again)
+    assert taken is not None
+    before, after = (
+        less(json_of(one), ["include"]) for one in (body, spans.apply(asking, [taken]))
+    )
+    assert before == after

@@ -1,0 +1,175 @@
+"""
+Three ways to look for an input for which something does not hold; each runs in its own process.
+
+    drawn     hypothesis: a seed, some changes; what is found is made smaller
+    guided    atheris: changes that reach code that none has reached before
+    grown     a part of an input many times: does the cost grow faster than the input?
+"""
+
+import json
+import random
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import seed as beginning_with
+from hypothesis import strategies as st
+
+from tests.fuzz.mutation import mutated
+from tests.fuzz.targets import TARGETS
+from tests.fuzz.work import SUPERLINEAR, Pump, growth, pumped
+
+__all__ = [
+    "DRIVERS",
+    "MAX_BYTES",
+    "SEEDS",
+    "drawn",
+    "figures_of",
+    "grown",
+    "guided",
+    "inputs",
+    "load_pump",
+]
+
+MAX_BYTES = 64 * 1024
+# Where seeds lie while they are needed: what was recorded is not kept here.
+SEEDS = "seeds"
+# Of one input: far longer than any takes.
+INPUT_MAX_S = 30
+_BATCH = 200
+
+
+@st.composite
+def inputs(draw: st.DrawFn, seeds: Sequence[bytes]) -> bytes:
+    """Draw a seed with some changes."""
+    data = seeds[draw(st.integers(0, len(seeds) - 1))]
+    for change in draw(st.lists(st.integers(0, 1 << 32), max_size=4)):
+        data = mutated(data, change, MAX_BYTES)
+    return data
+
+
+def drawn(name: str, seconds: float, folder: Path) -> None:
+    """Check what hypothesis draws, until the time is over or something is found."""
+    target = TARGETS[name]
+    seeds = list(target.seeds())
+    failing: list[bytes] = []
+    count = 0
+
+    @settings(
+        max_examples=_BATCH,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(inputs(seeds))
+    def check(data: bytes) -> None:
+        nonlocal count
+        count += 1
+        failing[:] = [data]
+        target.check(data)
+
+    until = time.monotonic() + seconds
+    try:
+        while time.monotonic() < until:
+            beginning_with(random.randrange(1 << 32))(check)()  # noqa: S311 (no secret)
+    except BaseException:
+        (folder / f"{name}.drawn").write_bytes(failing[0])
+        raise
+    finally:
+        _report(inputs=count)
+
+
+def guided(name: str, seconds: float, folder: Path) -> None:
+    """Let atheris look for code that no input has reached yet; its process ends in here."""
+    import atheris  # noqa: PLC0415 (before what it is to watch)
+
+    corpus, seeds = folder / "corpus" / name, folder / SEEDS / name
+    for place in (corpus, seeds):
+        place.mkdir(parents=True, exist_ok=True)
+    for n, data in enumerate(TARGETS[name].seeds()):
+        if len(data) <= MAX_BYTES:
+            (seeds / str(n)).write_bytes(data)
+    for module in [module for module in sys.modules if module.startswith(("proxy", "tests"))]:
+        del sys.modules[module]
+    with atheris.instrument_imports(include=["proxy.core"]):
+        from tests.fuzz import targets  # noqa: PLC0415
+    check = targets.TARGETS[name].check
+
+    def change(data: bytes, max_bytes: int, seed: int) -> bytes:
+        if seed % 4 == 0:
+            return bytes(atheris.Mutate(data, max_bytes))
+        return mutated(data, seed, max_bytes)
+
+    options = [
+        f"-max_total_time={max(1, round(seconds))}",
+        f"-max_len={MAX_BYTES}",
+        f"-timeout={INPUT_MAX_S}",
+        f"-artifact_prefix={folder / name}.guided-",
+        "-rss_limit_mb=2048",
+        "-print_final_stats=1",
+        "-len_control=0",
+    ]
+    atheris.Setup([sys.argv[0], *options, str(corpus), str(seeds)], check, custom_mutator=change)
+    atheris.Fuzz()
+
+
+def grown(name: str, seconds: float, folder: Path) -> None:
+    """Measure how the cost of inputs grows; one that grows faster than its input ends it."""
+    target = TARGETS[name]
+    if target.work is None:
+        _report(inputs=0)
+        return
+    seeds = list(target.seeds())
+    dice = random.Random()  # noqa: S311 (no secret)
+    until = time.monotonic() + seconds
+    count, worst = 0, 0.0
+    while time.monotonic() < until:
+        data = dice.choice(seeds)
+        for _ in range(dice.choice((0, 0, 1, 2))):
+            data = mutated(data, dice.randrange(1 << 32), MAX_BYTES)
+        pump = pumped(data[: 16 * 1024], dice)
+        found = growth(target.work, pump)
+        count += 1
+        worst = max(worst, found)
+        if found >= SUPERLINEAR:
+            kept = {key: part.decode("latin-1") for key, part in pump._asdict().items()}
+            (folder / f"{name}.grown").write_text(json.dumps(kept))
+            _report(inputs=count, worst=round(worst, 1))
+            raise AssertionError(f"{found:.1f} times the cost for four times the input")
+    _report(inputs=count, worst=round(worst, 1))
+
+
+def load_pump(file: Path) -> Pump:
+    """Return what `grown` has kept."""
+    kept: dict[str, str] = json.loads(file.read_text())
+    return Pump(**{key: part.encode("latin-1") for key, part in kept.items()})
+
+
+def _report(**figures: Any) -> None:
+    """Say what was done, for whoever started this process."""
+    sys.stderr.write(json.dumps(figures) + "\n")
+    sys.stderr.flush()
+
+
+def figures_of(said: str) -> dict[str, float]:
+    """Read what a driver, or libFuzzer, has said of what it did."""
+    found: dict[str, float] = {}
+    for line in said.splitlines():
+        if line.startswith('{"inputs"'):
+            found |= json.loads(line)
+        elif match := re.match(r"stat::number_of_executed_units:\s*(\d+)", line):
+            found["inputs"] = int(match[1])
+        elif match := re.match(r"#(\d+)\s.*\bcov: (\d+)", line):
+            found |= {"inputs": int(match[1]), "coverage": int(match[2])}
+    return found
+
+
+DRIVERS: dict[str, Callable[[str, float, Path], None]] = {
+    "drawn": drawn,
+    "guided": guided,
+    "grown": grown,
+}

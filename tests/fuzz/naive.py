@@ -1,0 +1,91 @@
+"""What the product does, done again in the slowest and plainest way: the models to judge it by."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from proxy.core.spans import Edit
+from tests.fuzz.trees import Literal, Object
+
+__all__ = ["Unclear", "data_of", "json_of", "less", "meaning", "spliced"]
+
+Json = Any
+
+
+class Unclear(ValueError):
+    """No JSON, or JSON that readers may disagree on: a key occurs twice in its outermost object."""
+
+
+def json_of(document: bytes) -> Json:
+    """
+    Read a document whose outermost value is an object.
+
+    Raises:
+        Unclear: It is none, or says the same key twice.
+    """
+    try:
+        tree = json.loads(
+            document.decode("utf-8", "surrogateescape"),
+            object_pairs_hook=Object,
+            parse_float=Literal,
+            parse_int=Literal,
+            parse_constant=_no_constant,
+        )
+    except (ValueError, RecursionError) as error:
+        raise Unclear(str(error)) from error
+    if not isinstance(tree, Object) or len(dict(tree)) < len(tree):
+        raise Unclear("not an object, or a key twice")
+    return tree
+
+
+def _no_constant(name: str) -> Json:
+    raise ValueError(name)  # NaN and its like are no JSON
+
+
+def meaning(value: bytes) -> Json:
+    """Read any JSON value; the spelling of numbers counts, white space and escapes do not."""
+    return json_of(b'{"":' + value + b"}")[0][1]
+
+
+def less(item: Json, keys: Iterable[str]) -> Json:
+    """Return an object less some members."""
+    left = set(keys)
+    return Object(pair for pair in item if pair[0] not in left)
+
+
+def spliced(body: bytes, edits: Sequence[Edit]) -> tuple[bytes, bytes]:
+    """Return a body with edits carried out one by one, and what is left if they are undone."""
+    done, undone = body, body
+    for n, edit in sorted(
+        enumerate(edits), key=lambda pair: (pair[1].start, pair[0]), reverse=True
+    ):
+        assert 0 <= edit.start <= edit.end <= len(body), (n, edit)
+        done = done[: edit.start] + edit.new + done[edit.end :]
+    at = 0
+    kept: list[bytes] = []
+    for edit in sorted(edits, key=lambda edit: edit[:2]):
+        assert edit.start >= at, "edits overlap"
+        kept += [body[at : edit.start], body[edit.start : edit.end]]
+        at = edit.end
+    undone = b"".join([*kept, body[at:]])
+    return done, undone
+
+
+def data_of(stream: bytes) -> list[bytes]:
+    """
+    Return the data of every event of a stream, the last one too where it was cut off.
+
+    Line by line, as the standard says: https://html.spec.whatwg.org/multipage/server-sent-events.html
+    """
+    found: list[bytes] = []
+    data: list[bytes] = []
+    for line in re.split(rb"\r\n|\n|\r", stream.removeprefix(b"\xef\xbb\xbf")):
+        if line:
+            name, _, value = line.partition(b":")
+            if name == b"data":
+                data.append(value.removeprefix(b" "))
+        elif data:
+            found.append(b"\n".join(data))
+            data = []
+    return [*found, b"\n".join(data)] if data else found

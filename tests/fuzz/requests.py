@@ -1,0 +1,313 @@
+"""What must hold of whatever clients send, and of what is put into it."""
+
+import random
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from proxy.core.capture import Capture, Origin
+from proxy.core.forms import in_form
+from proxy.core.heal.cure import asked_of, cure
+from proxy.core.heal.diagnosis import Diagnosis, Fault, diagnose
+from proxy.core.heal.repair import Repair, Repairs, repair
+from proxy.core.identity import parent_of, recognise
+from proxy.core.inject import Anchors, Outcome, Plan, Policy, plan
+from proxy.core.items import Role
+from proxy.core.keys import Recalled, choose
+from proxy.core.models import family
+from proxy.core.profiles import PROFILES
+from proxy.core.request import Request, read_request
+from proxy.core.spans import Edit, Unspliceable
+from proxy.core.turns import Turn
+from tests.core.world import World
+from tests.fuzz.inputs import read
+from tests.fuzz.naive import json_of, less, meaning, spliced
+from tests.fuzz.streams import BOUND
+from tests.fuzz.trees import Object, is_deep
+
+__all__ = ["BOUND", "Played", "conversation", "cures", "drawn", "plain_read"]
+
+PROFILE_NAMES = sorted(PROFILES)
+# What a mended item may lack of what was sent or said.
+LEFT_OUT = ("id", "encrypted_content", "content", "status", "created_by", "summary")
+
+
+@dataclass
+class Played:
+    """A conversation while it is played; `world` is of the scope that it belongs to."""
+
+    policy: Policy
+    world: World = field(default_factory=World)
+    said: list[bytes] = field(default_factory=list)
+
+    def learn(self, request: Request | None, answer: bytes) -> None:
+        """Keep what upstream answers."""
+        self.said.append(answer)
+        origin = Origin(_NO_CONTEXT, "gpt-5.4")
+        if request is not None:
+            recalled = self.world.recall(request)
+            parent = parent_of(request, recognise(request, recalled), recalled)
+            origin = Origin(
+                context=request.context(),
+                model=request.model,
+                conversation=parent.conversation if parent else b"",
+                parent=parent.id if parent else b"",
+                stores=request.stores,
+            )
+        capture = Capture(origin, BOUND)
+        if b"data:" in answer:
+            capture.feed(answer)
+            capture.close()
+        else:
+            capture.read(answer)
+        turn = capture.snapshot(len(self.said)).turn
+        if turn is not None:
+            self.world.keep(turn)
+
+    def plan(self, request: Request) -> Plan:
+        """Decide as the proxy does."""
+        return plan(request, recognise(request, self.world.recall(request)), self.policy)
+
+
+_NO_CONTEXT = read_request(b'{"previous_response_id":"r"}', {}).context()
+
+
+def plain_read(body: bytes) -> Request | None:
+    """Read a request; None when it is not one that can be."""
+    try:
+        return read_request(body, {"session-id": "s"})
+    except Unspliceable:
+        return None
+
+
+def conversation(data: bytes) -> None:
+    """Whatever is said, only what upstream said is put back, once, and no other byte changes."""
+    given = read(data)
+    policy = Policy(given.dice.choice(list(Anchors)), PROFILES[given.dice.choice(PROFILE_NAMES)])
+    played = Played(policy)
+    request: Request | None = None
+    seen: _Seen | None = None
+    for n, said in enumerate(given.documents):
+        if n % 2:
+            played.learn(request, said)
+            continue
+        request = plain_read(said)
+        if request is None:
+            continue
+        decided = played.plan(request)
+        if not request.is_stateful:
+            judge_plan(played.world.turns.values(), request, decided, policy)
+            _judge_again(played, request, decided)
+            now = _Seen(request, decided.apply(request.body), dict(played.world.turns))
+            if seen is not None:
+                _judge_prefix(seen, now)
+            seen = now
+        stranger = Played(policy)
+        assert not stranger.plan(request).edits
+        _judge_repair(played, request, given.dice)
+
+
+def judge_plan(turns: Collection[Turn], request: Request, decided: Plan, policy: Policy) -> None:
+    """The edits of a plan: verbatim, from upstream, each once, and where the API takes them."""
+    body = request.body
+    edited = decided.apply(body)
+    assert (edited is body) == (not decided.edits)
+    done, undone = spliced(body, decided.edits)
+    assert (done, undone) == (edited, body)
+    if is_deep(edited):
+        return
+    thoughts = Counter(
+        raw
+        for turn in turns
+        if family(request.model) in turn.models
+        for item in turn.items
+        for part in item.run
+        for raw in {part.raw, part.raw_without_id, in_form(part, policy.profile)}
+    )
+    ids = {item.id for turn in turns for item in turn.items}
+    put_in: dict[int, list[bytes]] = {}
+    for edit in decided.edits:
+        if edit.new[:1] == b"{":
+            assert edit.start == edit.end
+            assert edit.new[-1:] == b","
+            put_in.setdefault(edit.start, []).append(edit.new[:-1])
+    used = Counter(raw for raws in put_in.values() for raw in raws)
+    assert not used - thoughts, "what upstream never said, or said less often"
+    assert used.total() == decided.outcomes.get(Outcome.INJECTED, 0)
+    starts = {place.item.start: place.item for place in request.places}
+    assert all(starts[at].role is not Role.FRAME for at in put_in)
+    _judge_result(request, decided.edits, put_in, json_of(edited), ids)
+
+
+def _judge_result(
+    request: Request,
+    edits: Sequence[Edit],
+    put_in: dict[int, list[bytes]],
+    edited: Any,
+    ids: set[str],
+) -> None:
+    """What upstream reads is the client's items, less or more an id, with ours between them."""
+    if not edits:
+        return
+    before = json_of(request.body)
+    items = dict(before)["input"]
+    got = dict(edited)["input"]
+    assert less(edited, ["input"]) == less(before, ["input"])
+    at = 0
+    for place, item in zip(request.places, items, strict=True):
+        for raw in put_in.get(place.item.start, ()):
+            assert got[at] == meaning(raw)
+            at += 1
+        if got[at] != item:
+            assert less(got[at], ["id"]) == less(item, ["id"])
+            assert dict(got[at]).get("id") in {*ids, None}
+        at += 1
+    assert at == len(got)
+
+
+def _judge_again(played: Played, request: Request, decided: Plan) -> None:
+    """The same again gives the same; and what has its reasoning gets nothing."""
+    assert played.plan(request) == decided
+    if not decided.edits:
+        return
+    once = plain_read(decided.apply(request.body))
+    assert once is not None
+    again = played.plan(once)
+    judge_plan(played.world.turns.values(), once, again, played.policy)
+    assert not again.outcomes.get(Outcome.INJECTED, 0), "injected twice"
+
+
+class _Seen(NamedTuple):
+    """A request as the client sent it, and as upstream saw it."""
+
+    sent: Request
+    edited: bytes
+    turns: dict[bytes, Turn]
+
+
+def _is_news(turn: Turn, before: Request) -> bool:
+    """Tell whether nothing of a turn stood in a request already: upstream answers, not repeats."""
+    items = [place.item for place in before.places]
+    held = {value for item in items for value in (item.id, item.call_id, item.content)} - {"", b""}
+    names = {value for one in turn.items for value in (one.id, one.call_id, one.content)}
+    names |= {part.id for one in turn.items for part in one.run}
+    return not held & names
+
+
+def _judge_prefix(before: _Seen, now: _Seen) -> None:
+    """For a client that only appends, what upstream sees begins with what it saw."""
+    raws, longer = ([place.item.raw for place in seen.sent.places] for seen in (before, now))
+    same = ("model", "store", "instructions")
+    is_longer = longer[: len(raws)] == raws and all(
+        before.sent.raw(key) == now.sent.raw(key) for key in same
+    )
+    new = [turn for this, turn in now.turns.items() if this not in before.turns]
+    kept = before.turns.items() <= now.turns.items()
+    if is_longer and kept and all(_is_news(turn, before.sent) for turn in new):
+        saw, sees = (plain_read(seen.edited) for seen in (before, now))
+        assert saw is not None
+        assert sees is not None
+        old, longer = ([place.item.raw for place in seen.places] for seen in (saw, sees))
+        assert longer[: len(old)] == old, "the prefix is another"
+
+
+def _judge_repair(played: Played, request: Request, dice: random.Random) -> None:
+    """What is mended is made of what was sent and captured, and is mended then."""
+    turns = played.world.recall(request).turns
+    bit = dice.choice((0, 0, 1, 255))
+    repairs = Repairs(
+        frozenset(dice.sample(list(Repair), dice.choice((1, len(Repair))))),
+        lambda blob: bool(blob[0] & bit),
+        takes_reasoning=dice.random() < 0.9,
+        profile=played.policy.profile,
+    )
+    mended = repair(request, turns, repairs)
+    assert (mended.body is request.body) == (not mended.counts)
+    _judge_made(request, mended.body, list(played.world.turns.values()))
+    assert _words(request.body) == _words(mended.body)
+
+
+def _words(body: bytes) -> list[object]:
+    """Return what users say in a request: what is mended never touches it."""
+    request = plain_read(body)
+    assert request is not None
+    items = [place.item for place in request.places]
+    return [i.said for i in items if i.role is Role.CLIENT and i.type == "message" and not i.id]
+
+
+def _judge_made(request: Request, body: bytes, turns: list[Turn]) -> None:
+    """Each item of a mended request was sent or captured, less some members; the rest stays."""
+    raws = [item.raw for turn in turns for item in turn.items if item.raw]
+    raws += [part.raw for turn in turns for item in turn.items for part in item.run]
+    if any(map(is_deep, [request.body, body, *raws])):
+        return
+    before, after = json_of(request.body), json_of(body)
+    assert less(before, ["input", "include"]) == less(after, ["input", "include"])
+    sent, got = dict(before).get("input"), dict(after).get("input")
+    if got == sent:
+        return
+    assert isinstance(sent, list)
+    assert isinstance(got, list)
+    sources = [_essence(item) for item in [*sent, *map(meaning, raws)]]
+    for item in got:
+        assert _essence(item) in sources
+
+
+def _essence(item: Any) -> Any:
+    return less(item, LEFT_OUT) if isinstance(item, Object) else item
+
+
+def cures(data: bytes) -> None:
+    """Whatever upstream refuses, what is sent instead is made of what was sent and captured."""
+    given = read(data)
+    *documents, said = given.documents
+    policy = Policy(Anchors.ALL, PROFILES[given.dice.choice(PROFILE_NAMES)])
+    played = Played(policy)
+    request: Request | None = None
+    for n, each in enumerate(documents):
+        if n % 2:
+            played.learn(request, each)
+        else:
+            request = plain_read(each)
+    if request is None:
+        return
+    diagnosis = diagnose(400, said)
+    if diagnosis.fault is Fault.OTHER or given.dice.random() < 0.3:
+        diagnosis = drawn(given.dice, request, played.world.turns.values())
+    decided = played.plan(request)
+    sent = plain_read(decided.apply(request.body)) if not request.is_stateful else request
+    assert sent is not None
+    choice = choose(asked_of(sent, diagnosis), lambda key: played.world.index.get(key, ()))
+    kept = [t for t in played.world.turns.values() if t.conversation in choice.conversations]
+    recalled = Recalled(kept, choice.crowded)
+    found = cure(sent, request, diagnosis, recalled, policy)
+    assert cure(sent, request, diagnosis, recalled, policy) == found
+    if found is None:
+        return
+    assert found.body != sent.body
+    assert found.takes_back == (found.body == request.body)
+    if found.takes_back:
+        return
+    _judge_made(sent, found.body, kept)
+    assert _words(sent.body) == _words(found.body)
+
+
+def drawn(dice: random.Random, request: Request, turns: Iterable[Turn]) -> Diagnosis:
+    """Draw any refusal of a request."""
+    items = [place.item for place in request.places]
+    names = [name for item in items for name in (item.id, item.call_id)]
+    emitted = [item for turn in turns for item in turn.items]
+    names += [name for item in emitted for name in (item.id, item.call_id)]
+    names += [part.id for item in emitted for part in item.run]
+    blob = dice.choice([item.blob for item in items] or [""])
+    return Diagnosis(
+        dice.choice(list(Fault)),
+        subject=dice.choice([*names, ""]),
+        wanted=dice.choice([*names, "rs_unknown"]),
+        index=dice.choice([None, *range(len(items))]),
+        member=dice.choice(["status", "content", "encrypted_content", "id"]),
+        ends=(blob[:4], blob[-4:]) if blob and dice.random() < 0.5 else None,
+        is_bound=dice.random() < 0.3,
+        is_foreign=dice.random() < 0.3,
+    )

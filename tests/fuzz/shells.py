@@ -1,0 +1,157 @@
+"""What must hold of the web's shell, without its sockets: nothing is raised, nothing leaks."""
+
+import asyncio
+import io
+from collections.abc import Callable
+
+from proxy.adapters.guarded_store import GuardedStore
+from proxy.adapters.logs import Log
+from proxy.adapters.memory_store import MemoryStore
+from proxy.adapters.metrics import Metrics
+from proxy.adapters.store import Bounds
+from proxy.core.coding import decoder_for, is_encoded
+from proxy.core.frames import Piece, text_frame
+from proxy.core.heal.diagnosis import diagnose
+from proxy.core.heal.repair import Repair
+from proxy.core.inject import Anchors, Outcome
+from proxy.core.profiles import PROFILES
+from proxy.core.scope import Scoping
+from proxy.core.spans import Unspliceable
+from proxy.web.account import Account
+from proxy.web.creates import is_worth_preparing, read_message
+from proxy.web.exchange import Exchange
+from proxy.web.lanes import Lanes
+from proxy.web.reader import Reader
+from proxy.web.replay import Replay, ReplaySettings
+from proxy.web.routes import Route
+from tests.fuzz.inputs import cut, read
+
+__all__ = ["lanes", "replay"]
+
+MAX_BYTES = 1 << 20
+METRICS = Metrics()  # hundreds of them, and none of them matters here
+KEY = b"\x01\x02\x03\x04"
+
+
+class _Web:
+    """One proxy without its sockets: a memory store, its guard, and what is done to exchanges."""
+
+    def __init__(self, profile: str, *, is_shadow: bool) -> None:
+        self.log = Log("error", "json", io.StringIO())
+        self.now = 0.0
+        self.clock: Callable[[], float] = lambda: self.now
+        self.account = Account(METRICS, self.log, self.clock)
+        bounds = Bounds(ttl_s=60, max_turns=50, max_bytes=MAX_BYTES)
+        store = MemoryStore(bounds, MAX_BYTES, self.clock)
+        settings = ReplaySettings(
+            scoping=Scoping("http://upstream", "secret"),
+            is_shadow=is_shadow,
+            anchors=Anchors.ALL,
+            profile=PROFILES[profile],
+            include="auto",
+            heals=True,
+            repairs=frozenset(Repair),
+            frame_max_bytes=MAX_BYTES,
+            store_budget_s=10.0,
+        )
+        guarded = GuardedStore(store, 10.0, self.account.metrics, self.log, self.clock)
+        self.replay = Replay(settings, guarded, self.clock, lambda: int(self.now))
+
+    def exchange(self, key: str) -> Exchange:
+        exchange = Exchange(Route.RESPONSES, self.now)
+        self.replay.identify(exchange, {"authorization": f"Bearer {key}"})
+        return exchange
+
+    def reader(self, exchange: Exchange, coding: str, *, is_stream: bool) -> Reader | None:
+        if exchange.capture is None:
+            return None
+        return Reader(
+            replay=self.replay,
+            exchange=exchange,
+            capture=exchange.capture,
+            decoder=decoder_for(coding, MAX_BYTES),
+            max_bytes=MAX_BYTES,
+            left=None,
+            is_stream=is_stream,
+            is_encoded=is_encoded(coding),
+            log=self.log,
+        )
+
+
+async def _replay(data: bytes) -> None:
+    given = read(data)
+    dice = given.dice
+    web = _Web(dice.choice(sorted(PROFILES)), is_shadow=dice.random() < 0.1)
+    coding = dice.choice(("", "", "", "gzip", "br"))
+    reader: Reader | None = None
+    for n, said in enumerate(given.documents):
+        web.now += 1.0
+        if n % 2:
+            if reader is not None:
+                for chunk in cut(dice, said):
+                    await reader.feed(chunk)
+                await reader.close()
+            continue
+        exchange = web.exchange("ours")
+        prepared = await web.replay.prepare(exchange, said, {})
+        assert prepared.original is said
+        assert exchange.edited == (prepared.body is not said)
+        assert not (web.replay.is_shadow and exchange.edited)
+        stranger = web.exchange("theirs")
+        theirs = await web.replay.prepare(stranger, said, {})
+        assert not stranger.outcomes[Outcome.INJECTED]
+        assert b"gAAAA" in said or b"gAAAA" not in theirs.body
+        reader = web.reader(exchange, coding, is_stream=b"data:" in said)
+        try:
+            cured = await web.replay.cure(exchange, prepared, diagnose(400, said))
+        except Unspliceable:
+            continue
+        assert cured is None or cured.body != prepared.body
+
+
+def replay(data: bytes) -> None:
+    """Nothing comes out of the web's shell but what goes on; other tenants get nothing."""
+    asyncio.run(_replay(data))
+
+
+async def _lanes(data: bytes) -> None:
+    given = read(data)
+    web = _Web(given.dice.choice(sorted(PROFILES)), is_shadow=False)
+    resent: list[bytes] = []
+    sends = given.dice.random() < 0.9
+
+    def resend(message: bytes) -> bool:
+        if sends:
+            resent.append(message)
+        return sends
+
+    both = Lanes(web.replay, web.account, {"authorization": "Bearer ours"}, MAX_BYTES, resend)
+    held: list[bytes] = []
+    holds = 0
+    for text in given.documents:
+        web.now += 1.0
+        if is_worth_preparing(text):
+            piece = Piece(text_frame(text, KEY), text, KEY)
+            going = await both.prepare(piece)
+            message = read_message(text)
+            is_create = message is not None and message.kind == "response.create"
+            assert going == piece.raw or is_create
+        else:
+            piece = Piece(text_frame(text, b""), text)
+            coming = await both.hear(piece)
+            if not coming:
+                held.append(piece.raw)
+                holds += 1
+                assert holds == len(resent), "a refusal is held back, and nothing is tried"
+            elif coming != piece.raw:
+                held.remove(coming)  # what was held back comes in place of what the cure got
+    left = both.close("ok")
+    for one in held:  # of a request whose cure was answered, the refusal is nobody's any more
+        left = left.replace(one, b"", 1)
+    assert not left
+    assert both.idle.is_set()
+
+
+def lanes(data: bytes) -> None:
+    """Whatever two sides of a WebSocket say to each other is followed, or left alone."""
+    asyncio.run(_lanes(data))

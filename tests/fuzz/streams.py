@@ -1,0 +1,268 @@
+"""What must hold of whatever upstream writes: events, frames, codings, answers, refusals."""
+
+import gzip
+import zlib
+
+import brotli
+import pytest
+import zstandard
+
+from proxy.core import spans
+from proxy.core.capture import Capture, Origin, Snapshot
+from proxy.core.coding import TooLarge, Undecodable, decode, decoder_for
+from proxy.core.frames import Messages, Piece, text_frame
+from proxy.core.heal.diagnosis import diagnose, is_failing_event, is_refusing_event
+from proxy.core.keys import certain_keys_of_turn, keys_of_turn
+from proxy.core.sse import Events, first_event, is_worth_reading
+from proxy.core.turns import Context, Turn, decode_turn, encode_turn
+from tests.fuzz.inputs import cut, read
+from tests.fuzz.naive import Unclear, data_of, less, meaning
+from tests.fuzz.seeds import CODINGS
+from tests.fuzz.trees import Object, is_deep
+
+__all__ = [
+    "capture_frames",
+    "capture_json",
+    "capture_stream",
+    "coding",
+    "frames",
+    "judge_turn",
+    "refusal",
+    "sse",
+]
+
+ORIGIN = Origin(Context(is_known=True), "gpt-5.4")
+BOUND = 1 << 20
+OUTPUT_ONLY = ("status", "created_by")
+MARK = b"\xef\xbb\xbf"
+# Statuses that answers have; a few that nobody has.
+STATUSES = (400, 404, 422, 429, 500, 200, 0, -1)
+
+
+def _events(chunks: list[bytes], bound: int) -> tuple[list[bytes], bool]:
+    events = Events(bound)
+    found = [data for chunk in chunks for data in events.feed(chunk)]
+    return found + ([] if events.is_overrun else events.close()), events.is_overrun
+
+
+def sse(data: bytes) -> None:
+    """Events are those of the standard, in whatever pieces they come."""
+    dice, stream = read(data)
+    whole, _ = _events([stream], BOUND)
+    assert _events(cut(dice, stream), BOUND)[0] == whole
+    if len(stream) < 400:
+        assert _events([stream[n : n + 1] for n in range(len(stream))], BOUND)[0] == whole
+    # A byte order mark behind the beginning belongs to the line that it stands in; ours forgives
+    # one ahead of any event, and so reads an event that clients do not.
+    if stream.rfind(MARK) <= 0:
+        expected = [one for one in data_of(stream) if is_worth_reading(one)]
+        # An event counts as worth reading by any of its lines, the one that names it among them.
+        assert [one for one in whole if is_worth_reading(one)] == expected
+        first = first_event(stream)
+        assert first is None or first in data_of(stream)
+    small = dice.choice((0, 1, 50, 300))
+    short, is_overrun = _events([stream], small)
+    assert _events(cut(dice, stream), small) == (short, is_overrun)
+    assert short == whole[: len(short)]
+    assert is_overrun or short == whole
+
+
+def _captured(chunks: list[bytes], bound: int = BOUND) -> tuple[Snapshot, Capture]:
+    capture = Capture(ORIGIN, bound)
+    for chunk in chunks:
+        capture.feed(chunk)
+        if capture.dirty:
+            capture.snapshot(1)
+    capture.close()
+    return capture.snapshot(1), capture
+
+
+def capture_stream(data: bytes) -> None:
+    """A stream teaches the same in whatever pieces it comes, and nothing that it does not say."""
+    dice, stream = read(data)
+    snapshot, capture = _captured([stream])
+    assert not capture.gave_up or len(stream) > BOUND
+    again, other = _captured(cut(dice, stream))
+    assert again == snapshot
+    assert (other.removed, other.reasoning_context) == (capture.removed, capture.reasoning_context)
+    judge_turn(snapshot.turn, data_of(stream))
+    small, _ = _captured(cut(dice, stream), dice.choice((0, 60, 600)))
+    judge_turn(small.turn, data_of(stream))
+
+
+def capture_json(data: bytes) -> None:
+    """A whole answer teaches nothing that it does not say."""
+    _, answer = read(data)
+    capture = Capture(ORIGIN, BOUND)
+    capture.read(answer)
+    snapshot = capture.snapshot(1)
+    capture.read(answer)
+    assert capture.snapshot(1) == snapshot
+    judge_turn(snapshot.turn, [answer])
+    if snapshot.turn is not None:
+        origin = capture.successor()
+        assert origin.parent == snapshot.turn.id
+
+
+def judge_turn(turn: Turn | None, said: list[bytes]) -> None:
+    """Every item that is kept is one that upstream said; and what is kept can be read again."""
+    if turn is None:
+        return
+    assert decode_turn(encode_turn(turn)) == turn
+    assert set(certain_keys_of_turn(turn)) <= set(keys_of_turn(turn))
+    if any(map(is_deep, said)):
+        return  # no model to judge it by
+    emitted = [item for document in said for item in _items(document)]
+    for item in turn.items:
+        for part in item.run:
+            assert not item.withheld
+            _judge_raw(part.raw, emitted, OUTPUT_ONLY)
+            assert spans.without(part.raw, OUTPUT_ONLY) is part.raw
+            if part.has_blob:
+                assert b"encrypted_content" in part.raw or b"\\u" in part.raw
+                assert part.blobs
+        if item.raw:
+            _judge_raw(item.raw, emitted, ("created_by",))
+
+
+def _judge_raw(raw: bytes, emitted: list[bytes], left_out: tuple[str, ...]) -> None:
+    if raw in emitted:
+        return
+    kept = meaning(raw)
+    assert any(less(meaning(one), left_out) == kept for one in emitted if one[:1] == b"{")
+
+
+def _items(document: bytes) -> list[bytes]:
+    """Return the raw items of an event, or of a whole answer."""
+    try:
+        found = spans.members(document)
+    except spans.Unspliceable:
+        return []
+    items = [document[at.start : at.end] for key, at in found.items() if key == "item"]
+    for key, at in found.items():
+        value = document[at.start : at.end]
+        if key == "response":
+            items += _items(value)
+        if key == "output" and value[:1] == b"[":
+            items += [document[a:b] for a, b in spans.elements(document, at.start, at.end)]
+    return items
+
+
+def _messages(chunks: list[bytes], bound: int) -> tuple[list[Piece], Messages]:
+    messages = Messages(bound)
+    return [piece for chunk in chunks for piece in messages.feed(chunk)], messages
+
+
+def _out(pieces: list[Piece], messages: Messages) -> bytes:
+    return b"".join(piece.raw for piece in pieces) + messages.rest()
+
+
+def _meant(pieces: list[Piece]) -> list[tuple[bytes, bytes, bytes]]:
+    return [(p.text, p.key, p.between) for p in pieces if p.text is not None]
+
+
+def frames(data: bytes) -> None:
+    """What is given out, joined, is what was taken in, and the messages are the same in any cut."""
+    dice, wire = read(data)
+    bound = dice.choice((BOUND, BOUND, 300, 5))
+    whole, messages = _messages([wire], bound)
+    again, others = _messages(cut(dice, wire), bound)
+    assert (messages.is_over, messages.is_closed) == (others.is_over, others.is_closed)
+    assert _out(whole, messages) == wire
+    assert _out(again, others) == wire
+    assert _meant(whole) == _meant(again)
+    assert [p.is_long for p in whole].count(True) == [p.is_long for p in again].count(True)
+    for piece in whole:
+        if piece.text is not None:
+            assert len(piece.text) <= bound
+            assert (
+                _meant(_messages([text_frame(piece.text, piece.key)], bound)[0])[0][0] == piece.text
+            )
+    interrupted = Messages(bound)
+    given = [interrupted.feed(chunk) + interrupted.let_pass() for chunk in cut(dice, wire)]
+    assert _out([piece for pieces in given for piece in pieces], interrupted) == wire
+
+
+def capture_frames(data: bytes) -> None:
+    """What a WebSocket says teaches as much as the same events of a stream."""
+    dice, wire = read(data)
+    pieces, _ = _messages(cut(dice, wire), BOUND)
+    said = [piece.text for piece in pieces if piece.text is not None]
+    capture = Capture(ORIGIN, BOUND)
+    for text in said:
+        capture.hear(text)
+    heard = capture.snapshot(1)
+    judge_turn(heard.turn, said)
+    lines = [text for text in said if text and not set(b"\r\n") & set(text)]
+    if lines == said:
+        streamed, _ = _captured([b"data: " + text + b"\n\n" for text in said])
+        assert streamed.turn == heard.turn
+
+
+def coding(data: bytes) -> None:
+    """Damaged bytes are Undecodable and nothing else, bounds hold, and cuts make no difference."""
+    dice, payload = read(data)
+    name = CODINGS[data[0] % len(CODINGS) if data else 0]
+    bound = dice.choice((1 << 22, 1 << 22, 1000, 0))
+    whole = _decoded([payload], name, bound)
+    again = _decoded(cut(dice, payload), name, bound)
+    # Of two faults, the one that is met first is told.
+    assert again == whole or {again, whole} == {"too large", "undecodable"}
+    if isinstance(whole, bytes) and name != "identity":
+        assert len(whole) <= bound
+    plain = payload[:50_000]
+    for coded, named in (
+        (gzip.compress(plain, 1, mtime=0), "gzip"),
+        (zlib.compress(plain, 1), "deflate"),
+        (zstandard.compress(plain, 1), "zstd"),
+        (brotli.compress(plain, quality=1), "br"),
+    ):
+        if named == name:
+            assert decode(coded, named, len(plain)) == plain
+            if plain:
+                with pytest.raises(TooLarge):
+                    decode(coded, named, len(plain) - 1)
+
+
+def _decoded(chunks: list[bytes], name: str, bound: int) -> bytes | str:
+    """Return what chunks decode to, or why they do not."""
+    try:
+        decoder = decoder_for(name, bound)
+        return b"".join(decoder.feed(chunk) for chunk in chunks)
+    except TooLarge:
+        return "too large"
+    except Undecodable:
+        return "undecodable"
+
+
+def refusal(data: bytes) -> None:
+    """Any answer is diagnosed, the same way each time, and named is only what upstream named."""
+    dice, body = read(data)
+    status = dice.choice(STATUSES)
+    diagnosis = diagnose(status, body)
+    assert diagnose(status, body) == diagnosis
+    assert status in STATUSES[:3] or diagnosis.fault == "other"
+    said = _texts(body)
+    for name in (diagnosis.subject, diagnosis.wanted, *(diagnosis.ends or ())):
+        # Its words are looked for in all that was said, a blank between one text and the next.
+        assert all(word in said for word in name.split())
+    assert diagnosis.index is None or diagnosis.index >= 0
+    assert is_failing_event(body) or not is_refusing_event(body)
+
+
+def _texts(body: bytes) -> str:
+    """Return all words of an answer, however they are escaped."""
+    found = [body.decode("utf-8", "replace")]
+    try:
+        trees = [meaning(body)]
+    except Unclear:
+        trees = []
+    for tree in trees:
+        match tree:
+            case str():
+                found.append(tree)
+            case Object():
+                trees += [value for _, value in tree]
+            case list():
+                trees += tree
+    return "\n".join(found)

@@ -1,0 +1,58 @@
+"""Everything that is fuzzed, by name: what must hold, what may cost how much, where to begin."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from tests.fuzz import around, documents, requests, seeds, shells, streams, work
+from tests.fuzz.inputs import write
+
+__all__ = ["TARGETS", "Target"]
+
+
+class Target(NamedTuple):
+    """
+    One target.
+
+    Attributes:
+        check: Takes any bytes; raises when something does not hold, AssertionError or otherwise.
+        work: Lets the product alone do the same, to see how its cost grows; None where `check`
+            is about nothing that grows.
+        seeds: Inputs of valid shapes.
+    """
+
+    check: Callable[[bytes], None]
+    work: Callable[[bytes], None] | None
+    seeds: Callable[[], Iterator[bytes]]
+
+
+def _each(documents: Callable[[], Iterator[bytes]]) -> Callable[[], Iterator[bytes]]:
+    return lambda: (write([document]) for document in documents())
+
+
+def _encoded() -> Iterator[bytes]:
+    for number in range(len(seeds.CODINGS)):
+        for body in seeds.encoded():
+            yield write([], bytes([number])) + body
+
+
+def _refusals() -> Iterator[bytes]:
+    for conversation in seeds.refused():
+        yield write([conversation.rpartition(b"\x1e")[2]])
+
+
+TARGETS: dict[str, Target] = {
+    "sse": Target(streams.sse, work.sse, _each(seeds.streams)),
+    "capture_stream": Target(streams.capture_stream, work.capture_stream, _each(seeds.streams)),
+    "capture_json": Target(streams.capture_json, work.capture_json, _each(seeds.answers)),
+    "capture_frames": Target(streams.capture_frames, work.capture_frames, _each(seeds.frames)),
+    "frames": Target(streams.frames, work.frames, _each(seeds.frames)),
+    "coding": Target(streams.coding, work.coding, _encoded),
+    "document": Target(documents.document, work.document, _each(seeds.documents)),
+    "conversation": Target(requests.conversation, work.conversation, seeds.conversations),
+    "cures": Target(requests.cures, work.cures, seeds.refused),
+    "refusal": Target(streams.refusal, work.refusal, _refusals),
+    "replay": Target(shells.replay, None, seeds.conversations),
+    "lanes": Target(shells.lanes, None, seeds.sockets),
+    "rows": Target(around.rows, work.rows, seeds.rows),
+    "scope": Target(around.scope, work.scope, seeds.headers),
+}

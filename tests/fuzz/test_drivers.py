@@ -1,0 +1,61 @@
+"""What a driver finds is kept, and can be repeated; what it did is told in figures."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import drivers
+from tests.fuzz.targets import TARGETS, Target
+from tests.fuzz.work import SUPERLINEAR, Pump
+
+
+def _refuse(data: bytes) -> None:
+    assert b"rs_" not in data
+
+
+def test_one_target_is_run_and_told_in_a_row(tmp_path: Path) -> None:
+    """As `make fuzz` runs all of them."""
+    asked = ["--seconds", "1", "--drivers", "drawn", "--folder", str(tmp_path), "scope"]
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "tests.fuzz", *asked], capture_output=True, text=True, check=True
+    )
+    head, row, total = done.stdout.splitlines()[-3:]
+
+    assert head.split()[:2] == ["target", "inputs"]
+    assert row.split()[0] == "scope"
+    assert int(row.split()[1]) == int(total.split()[1]) > 0
+    assert row.split()[-1] == total.split()[-1] == "0"
+
+
+def test_what_is_found_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The smallest input that hypothesis comes to, in a file of its own."""
+    monkeypatch.setitem(TARGETS, "scope", TARGETS["conversation"]._replace(check=_refuse))
+    with pytest.raises(AssertionError):
+        drivers.drawn("scope", 30, tmp_path)
+    with pytest.raises(AssertionError):
+        _refuse((tmp_path / "scope.drawn").read_bytes())
+
+
+def test_what_grows_too_fast_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As the parts that it is made of."""
+    target = TARGETS["scope"]
+    monkeypatch.setitem(TARGETS, "scope", Target(target.check, target.check, target.seeds))
+    monkeypatch.setattr(drivers, "growth", lambda work, pump: SUPERLINEAR)
+    with pytest.raises(AssertionError):
+        drivers.grown("scope", 30, tmp_path)
+    assert isinstance(drivers.load_pump(tmp_path / "scope.grown"), Pump)
+
+
+SAID = """INFO: seed corpus
+#1234\tNEW    cov: 55 ft: 77 corp: 1/1b
+#4321\tpulse  cov: 66 ft: 77 corp: 1/1b
+stat::number_of_executed_units: 5000
+"""
+
+
+def test_figures_are_read() -> None:
+    """Those of libFuzzer, and our own."""
+    assert drivers.figures_of(SAID) == {"inputs": 5000, "coverage": 66}
+    assert drivers.figures_of('x\n{"inputs": 7, "worst": 1.5}\n') == {"inputs": 7, "worst": 1.5}

@@ -1,0 +1,39 @@
+"""A little of `make fuzz` with every run of the tests: all targets, some inputs each."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.drivers import inputs
+from tests.fuzz.targets import TARGETS
+
+EXAMPLES = 40
+SEEDS = 8
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_must_hold_holds(name: str) -> None:
+    """For seeds as they are, and changed in every way that a mutation has."""
+    target = TARGETS[name]
+    every = list(target.seeds())
+    seeds = every[:: max(1, len(every) // SEEDS)]
+    for data in seeds:
+        target.check(data)
+
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(inputs(seeds))
+    def check(data: bytes) -> None:
+        target.check(data)
+
+    check()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@settings(max_examples=10, deadline=None)
+@given(data=st.binary(max_size=60))
+def test_any_bytes_are_an_input(name: str, data: bytes) -> None:
+    """Nothing has to be well formed, and what is done with it needs no luck."""
+    target = TARGETS[name]
+    target.check(data)
+    if target.work is not None:
+        target.work(data)

@@ -1,0 +1,258 @@
+"""
+What the product does with an input, and nothing besides: to see how its cost grows.
+
+`pumped` repeats a part of an input; `growth` measures. Four times as much may cost four times as
+much, not sixteen times.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from proxy.core import spans
+from proxy.core.capture import Capture, Origin
+from proxy.core.claims import claims_of
+from proxy.core.coding import Undecodable, decoder_for
+from proxy.core.frames import Messages
+from proxy.core.heal.cure import asked_of, cure
+from proxy.core.heal.diagnosis import diagnose
+from proxy.core.heal.repair import Repair, Repairs, repair
+from proxy.core.identity import recognise
+from proxy.core.include import include_edit
+from proxy.core.inject import Policy, plan
+from proxy.core.keys import Recalled, choose, keys_of_turn
+from proxy.core.scope import Scoping, read_parts
+from proxy.core.spans import Unspliceable
+from proxy.core.sse import Events, first_event
+from proxy.core.turns import Context, decode_turn, encode_turn
+from tests.fuzz.inputs import HEAD_BYTES, SEPARATOR, read
+from tests.fuzz.requests import Played, plain_read
+from tests.fuzz.seeds import CODINGS
+
+__all__ = ["SIZES", "Pump", "growth", "pumped"]
+
+# Bytes of an input, each four times the one before.
+SIZES = (32 * 1024, 128 * 1024, 512 * 1024)
+# What the network gives at once, about.
+CHUNK_BYTES = 4096
+_MAX_BYTES = 1 << 24
+_ORIGIN = Origin(Context(is_known=True), "gpt-5.4")
+_REPAIRS = Repairs(frozenset(Repair), lambda _: False)
+# Below this a measurement says nothing.
+_NOTICEABLE_S = 0.02
+# Sixteen is quadratic, four is linear; memory that no cache holds costs more than that.
+SUPERLINEAR = 9.0
+
+
+class Pump(NamedTuple):
+    """
+    A way to make an input longer: `before`, `middle` many times, `after`.
+
+    Attributes:
+        closing: Stands as often behind `inner`: brackets, for one.
+    """
+
+    before: bytes
+    middle: bytes
+    inner: bytes = b""
+    closing: bytes = b""
+    after: bytes = b""
+
+    def of(self, size: int) -> bytes:
+        """Return the input of about so many bytes."""
+        unit = max(1, len(self.middle) + len(self.closing))
+        times = max(1, (size - len(self.before) - len(self.inner) - len(self.after)) // unit)
+        opened, closed = self.middle * times, self.closing * times
+        return self.before + opened + self.inner + closed + self.after
+
+
+def _chunks(payload: bytes) -> list[bytes]:
+    return [payload[n : n + CHUNK_BYTES] for n in range(0, len(payload), CHUNK_BYTES)]
+
+
+def sse(data: bytes) -> None:
+    """Find the events."""
+    stream = read(data).payload
+    events = Events(_MAX_BYTES)
+    for chunk in _chunks(stream):
+        events.feed(chunk)
+    events.close()
+    first_event(stream[: 64 * 1024])
+
+
+def capture_stream(data: bytes) -> None:
+    """Learn from a stream."""
+    capture = Capture(_ORIGIN, _MAX_BYTES)
+    for chunk in _chunks(read(data).payload):
+        capture.feed(chunk)
+    capture.close()
+    _keep(capture)
+
+
+def capture_json(data: bytes) -> None:
+    """Learn from a whole answer."""
+    capture = Capture(_ORIGIN, _MAX_BYTES)
+    capture.read(read(data).payload)
+    _keep(capture)
+
+
+def _keep(capture: Capture) -> None:
+    turn = capture.snapshot(1).turn
+    if turn is not None:
+        keys_of_turn(turn)
+        decode_turn(encode_turn(turn))
+
+
+def capture_frames(data: bytes) -> None:
+    """Learn from a WebSocket."""
+    messages = Messages(_MAX_BYTES)
+    capture = Capture(_ORIGIN, _MAX_BYTES)
+    for chunk in _chunks(read(data).payload):
+        for piece in messages.feed(chunk):
+            if piece.text is not None:
+                capture.hear(piece.text)
+    _keep(capture)
+
+
+def frames(data: bytes) -> None:
+    """Cut a WebSocket into messages."""
+    messages = Messages(_MAX_BYTES)
+    for chunk in _chunks(read(data).payload):
+        messages.feed(chunk)
+    messages.rest()
+
+
+def coding(data: bytes) -> None:
+    """Decode."""
+    name = CODINGS[data[0] % len(CODINGS) if data else 0]
+    try:
+        decoder = decoder_for(name, _MAX_BYTES)
+        for chunk in _chunks(read(data).payload):
+            decoder.feed(chunk)
+    except Undecodable:
+        return
+
+
+def document(data: bytes) -> None:
+    """Locate values, and leave members out."""
+    body = read(data).payload
+    spans.readable(body)
+    request = plain_read(body)
+    if request is None:
+        return
+    include_edit(request)
+    try:
+        spans.without(body, ("id", "status", "include", "input"))
+    except Unspliceable:
+        return
+
+
+def _played(documents: list[bytes]) -> tuple[Played, object]:
+    played = Played(Policy())
+    request = None
+    for n, said in enumerate(documents):
+        if n % 2:
+            played.learn(request, said)
+        else:
+            request = plain_read(said)
+            if request is not None:
+                decided = played.plan(request)
+                decided.apply(request.body)
+                repair(request, played.world.recall(request).turns, _REPAIRS)
+    return played, request
+
+
+def conversation(data: bytes) -> None:
+    """Play a conversation."""
+    _played(read(data).documents)
+
+
+def cures(data: bytes) -> None:
+    """Cure the last request of a conversation."""
+    *documents, said = read(data).documents
+    played = Played(Policy())
+    request = None
+    for n, each in enumerate(documents):
+        if n % 2:
+            played.learn(request, each)
+        else:
+            request = plain_read(each)
+    if request is None:
+        return
+    diagnosis = diagnose(400, said)
+    choice = choose(asked_of(request, diagnosis), lambda key: played.world.index.get(key, ()))
+    kept = [t for t in played.world.turns.values() if t.conversation in choice.conversations]
+    cure(request, request, diagnosis, Recalled(kept, choice.crowded), Policy())
+
+
+def refusal(data: bytes) -> None:
+    """Diagnose."""
+    diagnose(400, read(data).payload[: 256 * 1024])
+
+
+def rows(data: bytes) -> None:
+    """Use what a store gives back."""
+    asked, _, kept = read(data).payload.partition(SEPARATOR)
+    turn, request = decode_turn(kept), plain_read(asked)
+    if turn is None or request is None:
+        return
+    try:
+        plan(request, recognise(request, Recalled([turn])), Policy())
+    except Unspliceable:
+        return
+
+
+def scope(data: bytes) -> None:
+    """Tell whose a request is."""
+    text = read(data).payload.decode("latin-1")
+    written, _, head = text.partition("\x1e")
+    headers = dict(line.partition(":")[::2] for line in head.split("\n"))
+    try:
+        parts = read_parts(written)
+    except ValueError:
+        parts = read_parts("credential")
+    Scoping("http://upstream", "secret", parts).of(headers)
+    claims_of(text[:16384], ("tid",))
+
+
+def pumped(data: bytes, dice: random.Random) -> Pump:
+    """Choose a part of an input that is repeated: an item, a member, an event, or any bytes."""
+    tokens = [n for n, byte in enumerate(data) if n >= HEAD_BYTES and byte in b'{}[],:"\n\r\\\x1e']
+    if len(tokens) > 1 and dice.random() < 0.8:
+        a, b = sorted((dice.choice(tokens), dice.choice(tokens)))
+        a = a + dice.choice((0, 1))
+        b = max(a, b + dice.choice((0, 1)))
+    else:
+        a = dice.randint(min(HEAD_BYTES, len(data)), len(data))
+        b = a + dice.choice((1, 2, 8, 64))
+    middle = data[a:b] or dice.choice((b"[", b'{"a":', b"\\", b'"', b"\n", b"\r", b","))
+    closing = {b"[": b"]", b'{"a":': b"}"}.get(middle, b"")
+    return Pump(data[:a], middle, b"1" if closing else b"", closing, data[b:])
+
+
+def growth(
+    work: Callable[[bytes], None], pump: Pump, clock: Callable[[], float] = time.process_time
+) -> float:
+    """
+    Return by how much the cost grows with four times the input: about 4 where it is linear.
+
+    0.0 where it is too small to tell. What looks suspicious is measured again, larger too.
+    """
+    small, large = (_cost(work, pump.of(size), 1, clock) for size in SIZES[:2])
+    if large < _NOTICEABLE_S or large < SUPERLINEAR * small:
+        return 0.0 if large < _NOTICEABLE_S else large / small
+    costs = [_cost(work, pump.of(size), 3, clock) for size in SIZES]
+    return min(costs[1] / costs[0], costs[2] / costs[1])
+
+
+def _cost(
+    work: Callable[[bytes], None], data: bytes, times: int, clock: Callable[[], float]
+) -> float:
+    """Return the CPU seconds that the quickest of some runs takes."""
+    costs: list[float] = []
+    for _ in range(times):
+        began = clock()
+        work(data)
+        costs.append(max(clock() - began, 1e-6))
+    return min(costs)
