@@ -1,0 +1,206 @@
+"""
+Was that right? Every request as it arrives upstream, every answer as it arrives at its client.
+
+Pure: it is told of both and compares. What it has found wrong is in `wrong`, in words.
+"""
+
+import hashlib
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tests.soak.claims import Claim, Item, Told, is_reasoning, rest, said
+
+__all__ = ["AWAY", "Attempt", "Judge"]
+
+# After these an error of the proxy's own is right: upstream was away.
+AWAY = frozenset({"reset", "hang", "cut", "stall", "closed"})
+KEPT = 2_000
+WRONG_SHOWN = 20
+
+
+@dataclass
+class Attempt:
+    """
+    One answer as upstream sent it.
+
+    Attributes:
+        fault: What was done to it; "" is nothing.
+        status: What it said.
+        request_id: How it is known.
+        body: As much as was sent.
+        is_whole: Whether that is all of it.
+    """
+
+    fault: str = ""
+    status: int = 0
+    request_id: str = ""
+    body: bytearray = field(default_factory=bytearray)
+    is_whole: bool = False
+
+    def begins(self, told: Told) -> bool:
+        """Tell whether it begins with what a client got."""
+        if told.request_id != self.request_id or told.status != self.status:
+            return False
+        begun = memoryview(self.body)[: told.size]
+        return len(begun) == told.size and hashlib.sha256(begun).hexdigest() == told.digest
+
+
+@dataclass
+class _Case:
+    """A request that has arrived, as often as it did."""
+
+    asked: int
+    given: int
+    attempts: list[Attempt]
+
+
+class Judge:
+    """
+    Compares, and counts.
+
+    Attributes:
+        counts: By what happened.
+        wrong: What must not have happened, in words; not more than a few of them.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self._cases: OrderedDict[str, _Case] = OrderedDict()
+
+    def arrived(
+        self, claim: Claim, body: Item, id_of: Callable[[Item], str], owns: Callable[[str], bool]
+    ) -> Attempt:
+        """
+        Judge a request.
+
+        Args:
+            claim: What its client says of it.
+            body: What has arrived.
+            id_of: Names the reasoning that an item is, or refers to; "" when it is none that was
+                emitted, or says two things.
+            owns: Tells whether reasoning was emitted to this caller.
+
+        Returns:
+            Its answer, to be filled in.
+        """
+        self.counts["requests"] += 1
+        items = body["input"] if isinstance(body["input"], list) else []
+        given = [id_of(item) for item in items if is_reasoning(item)]
+        case = self._cases.get(claim.number)
+        said_here = said(body)
+        if rest(body) != claim.rest or not _follows(said_here, claim.said, is_first=case is None):
+            self._blame("altered", claim.number, "something else than reasoning and ids differs")
+        elif len(said_here) == len(claim.said):
+            for fault, what in _misplaced(claim.whole, items, id_of):
+                self._blame(fault, claim.number, what)
+        for one in given:
+            if one and not owns(one):
+                self._blame("foreign", claim.number, f"{one} was emitted to somebody else")
+        if case is None:
+            asked = sum(map(bool, claim.whole)) if not claim.kept else 0
+            case = self._cases[claim.number] = _Case(asked, len(given) if asked else 0, [])
+            self.counts["asked"] += case.asked
+            self.counts["given"] += case.given
+            self.counts["put back"] += max(0, len(given) - claim.kept)
+            while len(self._cases) > KEPT:
+                self._cases.popitem(last=False)
+        else:
+            self.counts["sent once more"] += 1
+        attempt = Attempt()
+        case.attempts.append(attempt)
+        return attempt
+
+    def told(self, told: Told) -> None:
+        """Judge an answer."""
+        self.counts["answers"] += 1
+        case = self._cases.pop(told.number, _Case(0, 0, []))
+        if told.is_plain:
+            self.counts["asked, nothing failed"] += case.asked
+            self.counts["given, nothing failed"] += case.given
+            if case.given < case.asked:
+                self.counts["requests that missed, nothing failed"] += 1
+        faults = {attempt.fault for attempt in case.attempts}
+        if told.has_left and not told.status:
+            self.counts["clients that left"] += 1
+        elif not told.status:
+            self._blame("ours", told.number, "no answer at all")
+        elif "error=" in told.mark:
+            self.counts["errors of ours, upstream away"] += 1
+            if not faults & AWAY:
+                self._blame("ours", told.number, f"{told.status} {told.mark}, but upstream was there")
+        else:
+            self._compare(told, case)
+
+    def _compare(self, told: Told, case: _Case) -> None:
+        attempt = next((one for one in case.attempts if one.begins(told)), None)
+        if attempt is None:
+            sent = [(one.status, one.request_id, len(one.body)) for one in case.attempts]
+            self._blame("bytes", told.number, f"{told} is no part of any of {sent}")
+            return
+        self.counts["bytes compared"] += told.size
+        if told.is_whole:
+            self.counts["answers that came whole"] += 1
+            if not attempt.is_whole or told.size != len(attempt.body):
+                self._blame("bytes", told.number, f"{told.size} bytes pass for a whole answer")
+        elif told.has_left:
+            self.counts["clients that left"] += 1
+        elif attempt.is_whole or attempt.fault not in AWAY:
+            self._blame("ours", told.number, f"cut off after {told.size} bytes")
+        else:
+            self.counts["cut off, as upstream was"] += 1
+        if told.status >= 400 and not attempt.fault:
+            self._blame("refused", told.number, f"{told.status}: {bytes(attempt.body[:300])!r}")
+
+    def _blame(self, fault: str, number: str, what: str) -> None:
+        self.counts[f"wrong: {fault}"] += 1
+        if len(self.wrong) < WRONG_SHOWN:
+            self.wrong.append(f"request {number}: {fault}: {what}")
+
+
+def _follows(here: Sequence[str], said: Sequence[str], *, is_first: bool) -> bool:
+    """
+    Tell whether nothing but what was said is here, in its order.
+
+    All of it at first. Once upstream has refused that, less of it: what cannot do without its
+    reasoning, and cannot do without its id, is left out.
+    """
+    if is_first or len(here) == len(said):
+        return here == list(said)
+    left = iter(said)
+    return all(one in left for one in here)
+
+
+def _misplaced(
+    whole: Sequence[str], items: Sequence[Item], id_of: Callable[[Item], str]
+) -> Iterator[tuple[str, str]]:
+    """
+    Walk along the history as it should be: what is there is in its place, or is wrong.
+
+    Reasoning may be missing. Anything else that is missing makes the bodies differ, which is
+    found elsewhere.
+    """
+    seen: set[str] = set()
+    at = 0
+    for index, item in enumerate(items):
+        one = id_of(item) if is_reasoning(item) else ""
+        if not is_reasoning(item):
+            while at < len(whole) and whole[at]:
+                at += 1
+            at += 1
+            continue
+        if not one:
+            yield "invented", f"input[{index}] was never emitted"
+        elif one in seen:
+            yield "doubled", f"input[{index}] is {one} once more"
+        elif one not in whole:
+            yield "another's", f"input[{index}] is {one}, which is not of this history"
+        else:
+            while at < len(whole) and whole[at] and whole[at] != one:
+                at += 1
+            if at < len(whole) and whole[at] == one:
+                at += 1
+            else:
+                yield "misplaced", f"input[{index}] is {one}, which stands elsewhere"
+        seen.add(one)
