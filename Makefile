@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve check demo test format clean
+.PHONY: help serve check demo test soak format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,9 @@ test: $(VENV)/dev ## all that CI asks: format, lint, types, import floors, tests
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -n 2 --cov --cov-report=term-missing
+
+soak: $(VENV)/dev ## half an hour of mixed load while Redis and upstream fail; ARGS="--minutes 2"
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 format: $(VENV)/dev ## format the code and mend what the linter can mend
 	$(BIN)/ruff format .

@@ -12,7 +12,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-__all__ = ["MEMBER", "REASONING", "Claim", "Item", "Told", "claim_in", "is_reasoning", "rest", "said"]
+__all__ = [
+    "MEMBER",
+    "REASONING",
+    "Claim",
+    "Item",
+    "Told",
+    "claim_in",
+    "is_reasoning",
+    "rest",
+    "said",
+]
 
 Item = dict[str, Any]
 MEMBER = "soak"
@@ -54,8 +64,10 @@ class Told(Struct, frozen=True):
         digest: Their SHA-256.
         is_whole: Whether it came to its end.
         has_left: Whether the client left before that, of its own will.
-        is_plain: Whether nothing excuses a miss: nothing has failed since the conversation began,
-            and no other one says the same.
+        has_failed: Whether the store has, since the conversation began: what upstream emitted in
+            it may be lost.
+        is_plain: Whether nothing excuses a miss: it has not, no request failed, and no other
+            answer or conversation says the same.
     """
 
     number: str
@@ -66,6 +78,7 @@ class Told(Struct, frozen=True):
     digest: str
     is_whole: bool
     has_left: bool = False
+    has_failed: bool = False
     is_plain: bool = False
 
 
@@ -90,7 +103,11 @@ def is_reasoning(item: Item) -> bool:
 def said(body: Item) -> list[str]:
     """Digest each item that has to reach upstream as the client said it, whatever is put back."""
     items = body["input"] if isinstance(body["input"], list) else [{"words": body["input"]}]
-    bare = ({name: item[name] for name in item if name != "id"} for item in items if not is_reasoning(item))
+    bare = (
+        {name: item[name] for name in item if name != "id"}
+        for item in items
+        if not is_reasoning(item)
+    )
     return [_digest(item) for item in bare]
 
 

@@ -48,7 +48,7 @@ class Floor(Protocol):
         """Hand in an answer."""
 
     def failures(self) -> int:
-        """Count how often the store has failed so far, and whether it does now."""
+        """Count how often the store has begun to fail or ended it: while it does, the count is odd."""
 
     async def slot(self) -> None:
         """Wait until another request may be sent."""
@@ -139,7 +139,7 @@ class Conversation:
             if self._chance.random() < 0.04:
                 await self._twice_at_once()
             output = await self._turn()
-            if output is None:
+            if output is None or self._floor.quits():
                 return False
             if self._chance.random() < 0.04 and not self._plan.habit.is_stateful:
                 output = await self._regenerated(output)
@@ -182,6 +182,8 @@ class Conversation:
     async def _turn(self) -> list[Item] | None:
         """Ask until it is answered; None when it never is."""
         for _ in range(TRIES):
+            if self._floor.quits():
+                break
             number, body = self._request()
             try:
                 got = await self._ask(number, body)
@@ -245,8 +247,10 @@ class Conversation:
                     asked = self._ask_http(body, path, got, leaves_behind)
                     await asyncio.wait_for(asked, WAITS_S)
         finally:
-            has_failed = self._floor.failures() != self._failures
-            is_plain = self._is_plain and not has_failed and got.is_whole and not path
+            failures = self._floor.failures()
+            has_failed = failures != self._failures or failures % 2 == 1
+            is_answered = got.is_whole and got.status == 200 and not path
+            is_plain = self._is_plain and not has_failed and is_answered
             self._floor.tell(
                 Told(
                     number=number,
@@ -257,14 +261,13 @@ class Conversation:
                     digest=hashlib.sha256(got.body).hexdigest(),
                     is_whole=got.is_whole,
                     has_left=got.has_left,
+                    has_failed=has_failed,
                     is_plain=is_plain,
                 )
             )
         return got
 
-    async def _ask_http(
-        self, body: Item, path: str, got: _Got, leaves_behind: int | None
-    ) -> None:
+    async def _ask_http(self, body: Item, path: str, got: _Got, leaves_behind: int | None) -> None:
         headers = {
             "Authorization": f"Bearer {self._plan.key}",
             "Content-Type": "application/json",
@@ -341,5 +344,3 @@ def _objects(text: str) -> list[Item]:
         one, at = decoder.raw_decode(text, at)
         found.append(one)
     return found
-
-

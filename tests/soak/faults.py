@@ -1,4 +1,4 @@
-"""What is done to an answer between upstream and the proxy, and how often: by a request's number."""
+"""What is done to answers between upstream and the proxy, and how often: by a request's number."""
 
 from random import Random
 

@@ -33,7 +33,7 @@ class Gauges:
         pages = int((proc / "statm").read_text().split()[1])
         fields = (proc / "stat").read_text().rpartition(")")[2].split()
         cpu_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        files = len(os.listdir(proc / "fd"))
+        files = sum(1 for _ in (proc / "fd").iterdir())
         self.samples.append(Sample(pages * os.sysconf("SC_PAGE_SIZE"), files, cpu_s))
 
     def halves(self, name: str) -> tuple[float, float]:

@@ -8,10 +8,11 @@ import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tests.soak.claims import Claim, Item, Told, is_reasoning, rest, said
 
-__all__ = ["AWAY", "Attempt", "Judge"]
+__all__ = ["AWAY", "Attempt", "Emitter", "Judge"]
 
 # After these an error of the proxy's own is right: upstream was away.
 AWAY = frozenset({"reset", "hang", "cut", "stall", "closed"})
@@ -46,13 +47,36 @@ class Attempt:
         return len(begun) == told.size and hashlib.sha256(begun).hexdigest() == told.digest
 
 
+class Emitter(Protocol):
+    """What upstream knows of what it has emitted to the caller of a request."""
+
+    def id_of(self, item: Item) -> str:
+        """Name the reasoning that an item is, or refers to; "" when it says two things or none."""
+
+    def owns(self, item_id: str) -> bool:
+        """Tell whether that was emitted to this caller."""
+
+    def fits(self, item_id: str, behind: Sequence[Item]) -> bool:
+        """Tell whether what is behind it says all that it led to, as far as can be seen."""
+
+
 @dataclass
 class _Case:
-    """A request that has arrived, as often as it did."""
+    """
+    A request that has arrived, as often as it did.
 
-    asked: int
-    given: int
-    attempts: list[Attempt]
+    Attributes:
+        asked, given: Reasoning that its client has dropped, and how much of it was there.
+        kept: Reasoning that it has sent.
+        twins: Reasoning of answers that cannot be told from those of this history.
+        attempts: One for each time.
+    """
+
+    asked: int = 0
+    given: int = 0
+    kept: int = 0
+    twins: list[str] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
 
 
 class Judge:
@@ -69,58 +93,57 @@ class Judge:
         self.wrong: list[str] = []
         self._cases: OrderedDict[str, _Case] = OrderedDict()
 
-    def arrived(
-        self, claim: Claim, body: Item, id_of: Callable[[Item], str], owns: Callable[[str], bool]
-    ) -> Attempt:
-        """
-        Judge a request.
-
-        Args:
-            claim: What its client says of it.
-            body: What has arrived.
-            id_of: Names the reasoning that an item is, or refers to; "" when it is none that was
-                emitted, or says two things.
-            owns: Tells whether reasoning was emitted to this caller.
-
-        Returns:
-            Its answer, to be filled in.
-        """
+    def arrived(self, claim: Claim, body: Item, emitter: Emitter) -> Attempt:
+        """Judge a request by what its client says of it; return its answer, to be filled in."""
         self.counts["requests"] += 1
         items = body["input"] if isinstance(body["input"], list) else []
-        given = [id_of(item) for item in items if is_reasoning(item)]
+        given = [emitter.id_of(item) for item in items if is_reasoning(item)]
         case = self._cases.get(claim.number)
-        said_here = said(body)
-        if rest(body) != claim.rest or not _follows(said_here, claim.said, is_first=case is None):
+        here = said(body)
+        if rest(body) != claim.rest or not _follows(here, claim.said, is_first=case is None):
             self._blame("altered", claim.number, "something else than reasoning and ids differs")
-        elif len(said_here) == len(claim.said):
-            for fault, what in _misplaced(claim.whole, items, id_of):
-                self._blame(fault, claim.number, what)
-        for one in given:
-            if one and not owns(one):
-                self._blame("foreign", claim.number, f"{one} was emitted to somebody else")
-        if case is None:
-            asked = sum(map(bool, claim.whole)) if not claim.kept else 0
-            case = self._cases[claim.number] = _Case(asked, len(given) if asked else 0, [])
-            self.counts["asked"] += case.asked
-            self.counts["given"] += case.given
-            self.counts["put back"] += max(0, len(given) - claim.kept)
-            while len(self._cases) > KEPT:
-                self._cases.popitem(last=False)
+        elif case is None:
+            case = self._open(claim, given)
         else:
             self.counts["sent once more"] += 1
+        case = case or _Case()
+        if len(here) == len(claim.said):
+            for fault, index, one in _misplaced(claim.whole, items, emitter.id_of):
+                if fault == "another's" and emitter.fits(one, items[index + 1 :]):
+                    case.twins.append(one)
+                else:
+                    self._blame(fault, claim.number, f"input[{index}] is {one!r}")
+        for one in given:
+            if one and not emitter.owns(one):
+                self._blame("foreign", claim.number, f"{one} was emitted to somebody else")
         attempt = Attempt()
         case.attempts.append(attempt)
         return attempt
 
+    def _open(self, claim: Claim, given: Sequence[str]) -> _Case:
+        asked = sum(map(bool, claim.whole)) if not claim.kept else 0
+        case = _Case(asked, len(given) if asked else 0, claim.kept)
+        self._cases[claim.number] = case
+        self.counts["asked"] += case.asked
+        self.counts["given"] += case.given
+        self.counts["put back"] += max(0, len(given) - claim.kept)
+        while len(self._cases) > KEPT:
+            self._cases.popitem(last=False)
+        return case
+
     def told(self, told: Told) -> None:
         """Judge an answer."""
         self.counts["answers"] += 1
-        case = self._cases.pop(told.number, _Case(0, 0, []))
+        case = self._cases.pop(told.number, _Case())
         if told.is_plain:
             self.counts["asked, nothing failed"] += case.asked
             self.counts["given, nothing failed"] += case.given
             if case.given < case.asked:
                 self.counts["requests that missed, nothing failed"] += 1
+        if case.twins and told.has_failed:
+            self.counts["taken for a lost twin"] += len(case.twins)
+        elif case.twins:
+            self._blame("another's", told.number, f"{case.twins} instead of what is there")
         faults = {attempt.fault for attempt in case.attempts}
         if told.has_left and not told.status:
             self.counts["clients that left"] += 1
@@ -129,7 +152,9 @@ class Judge:
         elif "error=" in told.mark:
             self.counts["errors of ours, upstream away"] += 1
             if not faults & AWAY:
-                self._blame("ours", told.number, f"{told.status} {told.mark}, but upstream was there")
+                self._blame(
+                    "ours", told.number, f"{told.status} {told.mark}, but upstream was there"
+                )
         else:
             self._compare(told, case)
 
@@ -151,6 +176,10 @@ class Judge:
         else:
             self.counts["cut off, as upstream was"] += 1
         if told.status >= 400 and not attempt.fault:
+            if case.kept and told.has_failed:
+                # As its client wrote it, upstream does not take it; what would mend it is lost.
+                self.counts["refused, as it was written"] += 1
+                return
             self._blame("refused", told.number, f"{told.status}: {bytes(attempt.body[:300])!r}")
 
     def _blame(self, fault: str, number: str, what: str) -> None:
@@ -174,33 +203,31 @@ def _follows(here: Sequence[str], said: Sequence[str], *, is_first: bool) -> boo
 
 def _misplaced(
     whole: Sequence[str], items: Sequence[Item], id_of: Callable[[Item], str]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, int, str]]:
     """
-    Walk along the history as it should be: what is there is in its place, or is wrong.
+    Walk along the history as it should be: reasoning that is there is in its place, or wrong.
 
-    Reasoning may be missing. Anything else that is missing makes the bodies differ, which is
-    found elsewhere.
+    It may be missing.
+
+    Yields:
+        What is wrong, the index in `items`, and the id.
     """
     seen: set[str] = set()
     at = 0
     for index, item in enumerate(items):
-        one = id_of(item) if is_reasoning(item) else ""
         if not is_reasoning(item):
             while at < len(whole) and whole[at]:
                 at += 1
             at += 1
             continue
+        one = id_of(item)
+        ends = next((n for n in range(at, len(whole)) if not whole[n]), len(whole))
         if not one:
-            yield "invented", f"input[{index}] was never emitted"
+            yield "invented", index, one
         elif one in seen:
-            yield "doubled", f"input[{index}] is {one} once more"
-        elif one not in whole:
-            yield "another's", f"input[{index}] is {one}, which is not of this history"
+            yield "doubled", index, one
+        elif one in whole[at:ends]:
+            at = whole.index(one, at) + 1
         else:
-            while at < len(whole) and whole[at] and whole[at] != one:
-                at += 1
-            if at < len(whole) and whole[at] == one:
-                at += 1
-            else:
-                yield "misplaced", f"input[{index}] is {one}, which stands elsewhere"
+            yield "misplaced" if one in whole else "another's", index, one
         seen.add(one)

@@ -39,7 +39,7 @@ class Load:
         outages: How often the store has failed, twice: once as it began, once as it was over.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what it is made of
+    def __init__(  # noqa: PLR0917 - what it is made of
         self,
         urls: Sequence[str],
         upstream: Upstream,
@@ -104,10 +104,10 @@ def _plan(name: str, chance: Random) -> Plan:
         ways.pop("websocket")
     is_like_another = chance.random() < 0.15
     opening = "" if is_like_another else f"{name}: "
+    cities = CITIES[:1] if is_like_another else CITIES
     count = chance.choice([1, 2, 2, 3, 3, 4, 6, 10])
     questions = [
-        f"{opening}Where does it rain, {at}, {chance.choice(CITIES[: 1 if is_like_another else 4])}?"
-        for at in range(count)
+        f"{opening}Where does it rain, {at}, {chance.choice(cities)}?" for at in range(count)
     ]
     is_long = chance.random() < 0.05 and not is_like_another
     return Plan(
@@ -121,4 +121,3 @@ def _plan(name: str, chance: Random) -> Plan:
         padding=chance.choice([50, 200, 400]) if is_long else 0,
         is_like_another=is_like_another,
     )
-

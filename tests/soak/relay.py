@@ -7,15 +7,17 @@ HTTP/1.1 is spoken by hand, so that what is compared is what was on the wire.
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import json
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
 
 from proxy.standin import StandIn
+from proxy.standin.ledger import Emitted
 from tests.soak.claims import Claim, Item, claim_in
 from tests.soak.faults import ANSWERED, dice, fault_of
 from tests.soak.judge import Attempt, Judge
@@ -55,16 +57,16 @@ class Relay:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection for as long as it lasts."""
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        # Cancelled at the very end, when nobody is there to hear of it.
+        ended = (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError)
+        with contextlib.suppress(*ended):
             while not writer.is_closing():
                 raw = await reader.readuntil(b"\r\n\r\n")
                 received = _received(raw)
                 if received.values("upgrade"):
                     await self._tunnel(raw, received, (reader, writer))
                     break
-                received = Received(
-                    received.line, received.headers, await _body(received, reader)
-                )
+                received = Received(received.line, received.headers, await _body(received, reader))
                 await self._answer(received, writer)
         writer.close()
 
@@ -121,25 +123,11 @@ class Relay:
         return None
 
     def _judged(self, data: bytes, received: Received) -> tuple[Claim, Attempt]:
-        standin = self._standin(received)
         body = json.loads(data)
         claim = claim_in(body)
         caller = _caller(received)
-
-        def id_of(item: Item) -> str:
-            given = str(item.get("id") or "")
-            blob = item.get("encrypted_content")
-            if not blob:
-                return given
-            binding = standin._sealer.maybe_open(blob)
-            if binding is None or binding.caller != caller or given not in ("", binding.item_id):
-                return ""
-            return binding.item_id
-
-        def owns(item_id: str) -> bool:
-            return standin.ledger.maybe_item(item_id, caller) is not None
-
-        return claim, self._judge.arrived(claim, body, id_of, owns)
+        emitter = Issued(self._standin(received), caller)
+        return claim, self._judge.arrived(claim, body, emitter)
 
     def _standin(self, received: Received) -> StandIn:
         return self._standins[received.values(LOOP)[0]]
@@ -206,6 +194,50 @@ class Relay:
                     attempt.status = int(event.get("status") or 200)
             writer.write(raw)
             await writer.drain()
+
+
+class Issued:
+    """What a stand-in has issued to one caller."""
+
+    def __init__(self, standin: StandIn, caller: str) -> None:
+        self._standin = standin
+        self._caller = caller
+
+    def id_of(self, item: Item) -> str:
+        """Name reasoning, by its id or by its blob."""
+        given = str(item.get("id") or "")
+        blob = item.get("encrypted_content")
+        if not blob:
+            return given
+        binding = self._standin._sealer.maybe_open(blob)
+        if binding is None or binding.caller != self._caller or given not in ("", binding.item_id):
+            return ""
+        return binding.item_id
+
+    def owns(self, item_id: str) -> bool:
+        """Tell whether it was issued to this caller."""
+        return self._standin.ledger.maybe_item(item_id, self._caller) is not None
+
+    def fits(self, item_id: str, behind: Sequence[Item]) -> bool:
+        """Tell whether all that it led to, up to other reasoning, is behind it, by its words."""
+        ledger = self._standin.ledger
+        emitted = ledger.maybe_item(item_id, self._caller)
+        turn = emitted and ledger.maybe_turn(emitted.response_id, self._caller)
+        if not turn:
+            return False
+        spoken = [item for item in turn.items if item_id in item.required]
+        return bool(spoken) and all(
+            _looks(one, item) for one, item in itertools.zip_longest(spoken, behind[: len(spoken)])
+        )
+
+
+def _looks(emitted: Emitted, item: Item | None) -> bool:
+    if item is None or item.get("id") not in (None, emitted.id):
+        return False
+    if emitted.type == "message":
+        words = "".join(part.get("text", "") for part in item.get("content", ()))
+        return item.get("type") == "message" and words == emitted.text
+    return bool(emitted.call_id) and item.get("call_id") == emitted.call_id
 
 
 async def _frame(reader: asyncio.StreamReader) -> tuple[bytes, int, bytes]:

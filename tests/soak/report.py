@@ -28,6 +28,12 @@ def _broken(result: Result) -> Iterator[str]:
         yield "nothing was served, or nothing was put back"
     if (rate := recalled(result)) < RECALLED_MIN:
         yield f"only {rate:.2%} was recalled where nothing had failed"
+    if result.in_flight:
+        yield f"{result.in_flight:.0f} exchanges never ended"
+    yield from _growing(result)
+
+
+def _growing(result: Result) -> Iterator[str]:
     for number, gauge in enumerate(result.gauges):
         first, second = gauge.halves("rss_bytes")
         if second > first * RSS_GROWS + RSS_SLACK_BYTES:
@@ -38,8 +44,6 @@ def _broken(result: Result) -> Iterator[str]:
     for number, (before, after) in enumerate(result.idle_files):
         if after > before + FILES_SLACK:
             yield f"replica {number} keeps files open: {before} before, {after} after"
-    if result.in_flight:
-        yield f"{result.in_flight:.0f} exchanges never ended"
 
 
 def recalled(result: Result) -> float:
@@ -72,6 +76,8 @@ def _rows(result: Result, options: Options) -> Iterator[tuple[str, str]]:
     yield "wrong injections", str(sum(counts[f"wrong: {name}"] for name in injected))
     yield "errors that are ours", str(counts["wrong: ours"])
     yield "requests refused for what they said", str(counts["wrong: refused"])
+    yield "  though lost by the store", str(counts["refused, as it was written"])
+    yield "reasoning of a twin's, its own lost", str(counts["taken for a lost twin"])
     yield "reasoning put back", str(counts["put back"])
     if counts["asked"]:
         yield "dropped reasoning recalled", f"{counts['given'] / counts['asked']:.1%} of all"
@@ -84,7 +90,10 @@ def _rows(result: Result, options: Options) -> Iterator[tuple[str, str]]:
         cpu_s = gauge.samples[-1].cpu_s - gauge.samples[0].cpu_s
         share = requests / len(result.gauges)
         yield f"replica {number}: memory", f"{first / MIB:.1f} MiB, then {second / MIB:.1f}"
-        yield "  open files", f"{before:.0f}, then {after:.0f}; idle {idle[0]}, in the end {idle[1]}"
+        yield (
+            "  open files",
+            f"{before:.0f}, then {after:.0f}; idle {idle[0]}, in the end {idle[1]}",
+        )
         yield "  CPU", f"{cpu_s / share * 1000:.1f} ms a request"
     logged = {name[8:]: count for name, count in counts.items() if name.startswith("logged: ")}
     yield "logged above info", ", ".join(f"{logged[name]} x {name}" for name in logged) or "nothing"

@@ -28,8 +28,9 @@ SETTINGS = {
     "recent_max_bytes": "4194304",  # full soon, so that memory is soon as it will be
     "ttl_s": "600",
 }
-SETTLES_S = 4.0
+SETTLES_S = 10.0  # what was broken off has ended by then
 WELL_S = 60.0
+TRIES_S = 2.0
 OUTAGE_S = (0.3, 4.0)
 
 
@@ -85,9 +86,11 @@ async def soak(options: Options) -> Result:
         above = await stack.enter_async_context(upstream(options.seed, options.share))
         redis = stack.enter_context(redis_server(keeps=True))
         replicas = [
-            await stack.enter_async_context(ProxyProcess(above.base_url, redis.url, **SETTINGS))
-            for _ in range(options.replicas)
+            ProxyProcess(above.base_url, redis.url, **SETTINGS) for _ in range(options.replicas)
         ]
+        for one in replicas:
+            stack.push_async_exit(one)
+        await asyncio.gather(*(one.start() for one in replicas))
         gauges = [Gauges(one.pid) for one in replicas]
         session = await stack.enter_async_context(_session())
         ends_at = time.monotonic() + options.minutes * 60
@@ -105,21 +108,17 @@ async def soak(options: Options) -> Result:
         for task in beside:
             task.cancel()
         ended = await asyncio.gather(*beside, return_exceptions=True)
-        redis.resume()
         await session.close()
-        await asyncio.sleep(SETTLES_S)
+        in_flight = await _settled(replicas)
         before = [one.samples[0].files for one in gauges]
         for one in gauges:
             one.sample()
-        in_flight = sum([await _in_flight(one.admin_url) for one in replicas])
         counts, wrong = await above.judgement()
         wrong += [f"{type(error).__name__}: {error}" for error in ended if _is_fault(error)]
         counted = Counter(counts)
         counted["conversations"] = load.conversations
         counted["outages of the store"] = load.outages // 2
-        for one in replicas:
-            for name in one.complaints:
-                counted[f"logged: {name}"] += 1
+        counted.update(f"logged: {name}" for proxy in replicas for name in proxy.complaints)
         files = [
             (then, gauge.samples[-1].files) for then, gauge in zip(before, gauges, strict=True)
         ]
@@ -160,8 +159,9 @@ async def _fail(
         load.outages += 1
         await _fail_once(redis, chance)
         async with asyncio.timeout(WELL_S):
-            while {(await one.readiness())["store"] for one in replicas} != {"ok"}:
+            while {(await one.readiness())["store"] for one in replicas} != {"ok"}:  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
+        await asyncio.sleep(TRIES_S)  # the first operations after it are tries
         load.outages += 1
 
 
@@ -178,6 +178,16 @@ async def _fail_once(redis: RedisServer, chance: Random) -> None:
             redis.resume()
         case _:
             await asyncio.to_thread(redis.do, "FLUSHALL")
+
+
+async def _settled(replicas: Sequence[ProxyProcess]) -> float:
+    """Wait until nothing is under way, for a while; return how much still is."""
+    deadline = time.monotonic() + SETTLES_S
+    while True:
+        await asyncio.sleep(0.3)
+        in_flight = sum([await _in_flight(one.admin_url) for one in replicas])
+        if not in_flight or time.monotonic() > deadline:
+            return in_flight
 
 
 async def _in_flight(admin_url: str) -> float:

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import logging
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -80,12 +81,17 @@ async def upstream(seed: str, share: float) -> AsyncIterator[Upstream]:
 
 
 async def _run(seed: str, share: float) -> None:
+    logging.disable()  # of connections that are reset, which is what this is about
     thrown = dice(seed, "standins")
     judge = Judge()
     async with contextlib.AsyncExitStack() as stack:
         standins: Mapping[str, StandIn] = {
             loop: await stack.enter_async_context(
-                StandIn(loop, chunk_bytes=thrown.choice([None, None, 300, 5_000]), seed=_bytes(seed, loop))
+                StandIn(
+                    loop,
+                    chunk_bytes=thrown.choice([None, None, 300, 5_000]),
+                    seed=_bytes(seed, loop),
+                )
             )
             for loop in LOOPS
         }
