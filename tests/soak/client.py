@@ -48,7 +48,7 @@ class Floor(Protocol):
         """Hand in an answer."""
 
     def failures(self) -> int:
-        """Count how often the store has begun to fail or ended it: while it does, the count is odd."""
+        """Count when the store began to fail and when it was well: odd while it fails."""
 
     async def slot(self) -> None:
         """Wait until another request may be sent."""

@@ -10,7 +10,7 @@ MIB = 1 << 20
 # Second half against first half. What is bounded may still fill up, a little.
 RSS_GROWS = 1.05
 RSS_SLACK_BYTES = 6 * MIB
-FILES_SLACK = 12
+FILES_SLACK = 40  # connections to upstream are kept for the next request
 RECALLED_MIN = 0.99
 
 

@@ -88,13 +88,13 @@ async def soak(options: Options) -> Result:
         replicas = [
             ProxyProcess(above.base_url, redis.url, **SETTINGS) for _ in range(options.replicas)
         ]
-        for one in replicas:
-            stack.push_async_exit(one)
-        await asyncio.gather(*(one.start() for one in replicas))
-        gauges = [Gauges(one.pid) for one in replicas]
+        for proxy in replicas:
+            stack.push_async_exit(proxy)
+        await asyncio.gather(*(proxy.start() for proxy in replicas))
+        gauges = [Gauges(proxy.pid) for proxy in replicas]
         session = await stack.enter_async_context(_session())
         ends_at = time.monotonic() + options.minutes * 60
-        urls = [one.base_url for one in replicas]
+        urls = [proxy.base_url for proxy in replicas]
         load = Load(urls, above, session, options.seed, options.rate, ends_at)
         for one in gauges:
             one.sample()

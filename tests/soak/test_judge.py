@@ -32,11 +32,11 @@ class Emitter:
 
     def owns(self, item_id: str) -> bool:
         """Not what is theirs."""
-        return item_id != THEIRS["id"]
+        return item_id != str(THEIRS["id"])
 
     def fits(self, item_id: str, behind: Sequence[Item]) -> bool:
         """Only the twin."""
-        return bool(behind) and item_id == TWIN["id"]
+        return bool(behind) and item_id == str(TWIN["id"])
 
 
 def sent(items: Sequence[Item] = DROPPED) -> tuple[Item, Claim]:

@@ -40,8 +40,8 @@ def counted_as(name: str, count: int) -> Result:
     ("make", "word"),
     [
         pytest.param(lambda: result(rss_grows=20 * MIB), "memory", id="memory"),
-        pytest.param(lambda: result(files_grow=30), "files", id="files"),
-        pytest.param(lambda: result(kept=30), "keeps", id="left-open"),
+        pytest.param(lambda: result(files_grow=60), "files", id="files"),
+        pytest.param(lambda: result(kept=60), "keeps", id="left-open"),
         pytest.param(lambda: result(busy=1), "never ended", id="never-ended"),
         pytest.param(lambda: counted_as("wrong: bytes", 1), "bytes", id="bytes"),
         pytest.param(lambda: counted_as("given, nothing failed", 200), "recalled", id="missed"),
