@@ -113,7 +113,8 @@ class Conversation:
         self._new = 0  # what upstream has not heard yet begins here
         self._previous = ""
         self._failures = floor.failures()
-        self._is_plain = not plan.is_like_another
+        # What nobody has named is not certain behind a head that was cut.
+        self._is_plain = not plan.is_like_another and not plan.habit.rounds_kept
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         for at in range(plan.padding):
             role = "assistant" if at % 2 else "user"

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import aiohttp
@@ -37,6 +37,7 @@ class Load:
     Attributes:
         conversations: How many came to an end.
         outages: How often the store has failed, twice: once as it began, once as it was over.
+        complaints: How often the proxies have said so, of whatever made it slow.
     """
 
     def __init__(  # noqa: PLR0917 - what it is made of
@@ -52,6 +53,7 @@ class Load:
         self.session = session
         self.conversations = 0
         self.outages = 0
+        self.complaints: Callable[[], int] = lambda: 0
         self._upstream = upstream
         self._seed = seed
         self._pause_s = 1 / rate
@@ -69,8 +71,8 @@ class Load:
         self._upstream.tell(told)
 
     def failures(self) -> int:
-        """Count how often the store has begun to fail or ended it."""
-        return self.outages
+        """Count when the store began to fail and when it was well: odd while it fails."""
+        return self.outages + 2 * self.complaints()
 
     async def slot(self) -> None:
         """Wait until another request may be sent."""

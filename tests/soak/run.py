@@ -30,7 +30,8 @@ SETTINGS = {
 }
 SETTLES_S = 10.0  # what was broken off has ended by then
 WELL_S = 60.0
-TRIES_S = 2.0
+# Pauses between the proxy's tries grow to this while the store fails.
+TRIES_S = 10.0
 OUTAGE_S = (0.3, 4.0)
 
 
@@ -54,7 +55,7 @@ class Options:
     rate: float = 20.0
     clients: int = 24
     share: float = 0.04
-    outages_every_s: float = 30.0
+    outages_every_s: float = 40.0
     replicas: int = 2
 
 
@@ -96,6 +97,7 @@ async def soak(options: Options) -> Result:
         ends_at = time.monotonic() + options.minutes * 60
         urls = [proxy.base_url for proxy in replicas]
         load = Load(urls, above, session, options.seed, options.rate, ends_at)
+        load.complaints = lambda: sum(len(proxy.complaints) for proxy in replicas)
         for one in gauges:
             one.sample()
         began = time.monotonic()
@@ -161,7 +163,7 @@ async def _fail(
         async with asyncio.timeout(WELL_S):
             while {(await one.readiness())["store"] for one in replicas} != {"ok"}:  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
-        await asyncio.sleep(TRIES_S)  # the first operations after it are tries
+        await asyncio.sleep(TRIES_S)
         load.outages += 1
 
 
