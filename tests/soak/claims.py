@@ -19,6 +19,7 @@ __all__ = [
     "Item",
     "Told",
     "claim_in",
+    "is_fragile",
     "is_reasoning",
     "rest",
     "said",
@@ -40,6 +41,7 @@ class Claim(Struct, frozen=True):
         whole: The history that a client would send that drops nothing: the id of each reasoning
             item, "" for any other.
         kept: How many of those reasoning items the client sends itself.
+        is_fragile: Whether it cannot go by value: it has hosted calls, or half of its reasoning.
         said: Digest of each item that it sends, in order, less reasoning and ids.
         rest: Digest of all else that it sends.
     """
@@ -47,6 +49,7 @@ class Claim(Struct, frozen=True):
     number: str
     whole: Sequence[str]
     kept: int
+    is_fragile: bool
     said: Sequence[str]
     rest: str
 
@@ -98,6 +101,15 @@ def is_reasoning(item: Item) -> bool:
     return kind == "reasoning" or (
         kind == "item_reference" and str(item.get("id")).startswith(REASONING)
     )
+
+
+def is_fragile(items: Sequence[Item]) -> bool:
+    """
+    Tell whether items may be refused as they are, and no leaving out of ids helps.
+
+    Hosted calls need their id, and that needs their reasoning; reasoning needs what it led to.
+    """
+    return any(is_reasoning(item) or item.get("type") == "web_search_call" for item in items)
 
 
 def said(body: Item) -> list[str]:

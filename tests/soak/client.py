@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import aiohttp
 import msgspec
 
-from tests.soak.claims import MEMBER, Claim, Item, Told, is_reasoning, rest, said
+from tests.soak.claims import MEMBER, Claim, Item, Told, is_fragile, is_reasoning, rest, said
 from tests.soak.habits import Habit
 from tests.soak.relay import LOOP, TERMINAL
 
@@ -219,6 +219,7 @@ class Conversation:
             number=self._floor.number(),
             whole=[item["id"] if is_reasoning(item) else "" for item in whole],
             kept=sum(map(is_reasoning, body["input"])),
+            is_fragile=is_fragile(body["input"]),
             said=said(body),
             rest=rest(body),
         )

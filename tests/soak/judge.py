@@ -67,14 +67,14 @@ class _Case:
 
     Attributes:
         asked, given: Reasoning that its client has dropped, and how much of it was there.
-        kept: Reasoning that it has sent.
+        is_fragile: As its claim says.
         twins: Reasoning of answers that cannot be told from those of this history.
         attempts: One for each time.
     """
 
     asked: int = 0
     given: int = 0
-    kept: int = 0
+    is_fragile: bool = False
     twins: list[str] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
 
@@ -122,7 +122,7 @@ class Judge:
 
     def _open(self, claim: Claim, given: Sequence[str]) -> _Case:
         asked = sum(map(bool, claim.whole)) if not claim.kept else 0
-        case = _Case(asked, len(given) if asked else 0, claim.kept)
+        case = _Case(asked, len(given) if asked else 0, claim.is_fragile)
         self._cases[claim.number] = case
         self.counts["asked"] += case.asked
         self.counts["given"] += case.given
@@ -176,7 +176,7 @@ class Judge:
         else:
             self.counts["cut off, as upstream was"] += 1
         if told.status >= 400 and not attempt.fault:
-            if case.kept and told.has_failed:
+            if case.is_fragile and told.has_failed:
                 # As its client wrote it, upstream does not take it; what would mend it is lost.
                 self.counts["refused, as it was written"] += 1
                 return

@@ -12,6 +12,7 @@ RSS_GROWS = 1.05
 RSS_SLACK_BYTES = 6 * MIB
 FILES_SLACK = 40  # connections to upstream are kept for the next request
 RECALLED_MIN = 0.99
+MISSED_SLACK = 8  # a save that came late, on a busy machine
 
 
 def broken(result: Result) -> list[str]:
@@ -26,8 +27,9 @@ def _broken(result: Result) -> Iterator[str]:
             yield f"{counts[name]} x {name}"
     if not counts["answers that came whole"] or not counts["put back"]:
         yield "nothing was served, or nothing was put back"
-    if (rate := recalled(result)) < RECALLED_MIN:
-        yield f"only {rate:.2%} was recalled where nothing had failed"
+    asked = counts["asked, nothing failed"]
+    if asked * RECALLED_MIN > counts["given, nothing failed"] + MISSED_SLACK:
+        yield f"only {recalled(result):.2%} was recalled where nothing had failed"
     if result.in_flight:
         yield f"{result.in_flight:.0f} exchanges never ended"
     yield from _growing(result)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.soak.claims import MEMBER, Claim, Item, Told, is_reasoning, rest, said
+from tests.soak.claims import MEMBER, Claim, Item, Told, is_fragile, is_reasoning, rest, said
 from tests.soak.judge import Judge
 
 ASK: Item = {"role": "user", "content": "Where?"}
@@ -46,6 +46,7 @@ def sent(items: Sequence[Item] = DROPPED) -> tuple[Item, Claim]:
         number="n1",
         whole=[item["id"] if is_reasoning(item) else "" for item in WHOLE],
         kept=sum(map(is_reasoning, items)),
+        is_fragile=is_fragile(items),
         said=said(body),
         rest=rest(body),
     )
