@@ -112,11 +112,13 @@ def _plan(name: str, chance: Random) -> Plan:
         f"{opening}Where does it rain, {at}, {chance.choice(cities)}?" for at in range(count)
     ]
     is_long = chance.random() < 0.05 and not is_like_another
+    loop = chance.choice(list(LOOPS))
     return Plan(
         habit=habit,
         way=chance.choices(list(ways), list(ways.values()))[0],
-        loop=chance.choice(list(LOOPS)),
-        key=chance.choice(TENANTS),
+        loop=loop,
+        # Each loop has a stand-in of its own, which knows nothing of the others' tenants.
+        key=f"{chance.choice(TENANTS)}-{loop}",
         # Two conversations at once may have one name: some clients name their user.
         name=name if chance.random() < 0.8 else "shared",
         questions=questions,
