@@ -10,6 +10,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 .DELETE_ON_ERROR:
 .PHONY: help serve check demo test bench format clean
 .PHONY: help serve check demo test fuzz format clean
+.PHONY: help serve check demo test soak format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +36,8 @@ bench: $(VENV)/dev ## measure speed against nginx and a bare proxy; ARGS="--quic
 	@$(BIN)/python -m tests.bench $(ARGS)
 fuzz: $(VENV)/fuzz ## look for inputs that break a promise, ten minutes; ARGS="--seconds 600 sse rows"
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+soak: $(VENV)/dev ## half an hour of mixed load while Redis and upstream fail; ARGS="--minutes 2"
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 format: $(VENV)/dev ## format the code and mend what the linter can mend
 	$(BIN)/ruff format .

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from proxy.core.items import TRACE_BYTES, Role
+from proxy.core.items import TRACE_BYTES, Item, Role, is_distinctive
 from proxy.core.keys import RESPONSE, Recalled
 from proxy.core.known import Known, Match, may_be_called, says_the_same
 from proxy.core.request import Place, Request
@@ -143,10 +143,23 @@ class _Recognition:
             if len(candidates) > CANDIDATES_WEIGHED:
                 self._result.ambiguous.add(index)
                 return
-            fitting = self._fitting(candidates, place, before)
+            led = self._led_to(index)
+            fitting = self._fitting(_leading_to(candidates, led), place, before)
             if fitting:
                 self._prefer(index, place, fitting, before, ancestors)
                 return
+
+    def _led_to(self, index: int) -> Item | None:
+        """Return the call that stands directly behind a message, if nobody knows where from."""
+        places = self._request.places
+        if places[index].item.type != "message":
+            return None
+        for beside in range(index + 1, len(places)):
+            item = places[beside].item
+            if item.role is not Role.REASONING:
+                is_unknown = item.role is Role.MODEL and beside not in self._result.matches
+                return item if is_unknown and is_distinctive(item.call_id, item.name) else None
+        return None
 
     def _fitting(
         self, candidates: Iterable[Match], place: Place, before: Match | None
@@ -262,6 +275,23 @@ class _Recognition:
                 for free in self._known.free([neighbour], item):
                     if may_be_called(item, free.emitted):
                         self._claim(beside, free)
+
+
+def _leading_to(candidates: list[Match], led: Item | None) -> list[Match]:
+    """
+    Return the candidates that can have led to a call.
+
+    One that has led to others is another answer, which happens to begin with the same words: what
+    was made twice, where only the wrong one is known.
+    """
+    if led is None:
+        return candidates
+    return [
+        match
+        for match in candidates
+        if not (calls := [later for later in match.turn.items[match.k + 1 :] if later.call_id])
+        or any(may_be_called(led, call) for call in calls)
+    ]
 
 
 def _differ(ours: bytes, theirs: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
 
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.keys import Recalled
@@ -13,8 +14,13 @@ __all__ = ["Learned"]
 # How long a refusal is heeded before it is put to the test again, and how many are remembered.
 REMEMBERED_S = 3600.0
 REMEMBERED = 16_384
+# Of those, of one tenant: whoever teaches more than this forgets his own, and nobody else's.
+REMEMBERED_EACH = 1_024
 # How a blob begins that is encrypted for somebody: Fernet's version and the first of its time.
 _TOKEN = b'"gAAAA'
+_O = TypeVar("_O", bound=Hashable)
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
 
 
 class Learned:
@@ -27,20 +33,17 @@ class Learned:
     def __init__(self, clock: Callable[[], float]) -> None:
         """Know nothing yet; the clock gives seconds, never going backwards."""
         self._clock = clock
-        self._until: OrderedDict[Hashable, float] = OrderedDict()
-        self._issued: OrderedDict[bytes, set[Account]] = OrderedDict()
+        self._until: _Shares[bytes, tuple[str, str | bytes], float] = _Shares()
+        self._issued: _Shares[Account, bytes, None] = _Shares()
+        self._issued_for: dict[bytes, tuple[Account, ...]] = {}
 
     def refuse(self, scope: bytes, kind: str, what: str | bytes) -> None:
         """Remember that upstream would not have something of a tenant's."""
-        key = (scope, kind, what)
-        self._until.pop(key, None)
-        self._until[key] = self._clock() + REMEMBERED_S
-        while len(self._until) > REMEMBERED:
-            self._until.popitem(last=False)
+        self._until.put(scope, (kind, what), self._clock() + REMEMBERED_S)
 
     def is_refused(self, scope: bytes, kind: str, what: str | bytes) -> bool:
         """Tell whether that was within the last hour."""
-        until = self._until.get((scope, kind, what))
+        until = self._until.get(scope, (kind, what))
         return until is not None and until > self._clock()
 
     def less_refused(self, scope: bytes, recalled: Recalled) -> Recalled:
@@ -62,15 +65,65 @@ class Learned:
         # A token is nobody else's; a thought in plain text may be thought twice.
         tokens = (part for part in runs if _TOKEN in part.raw)
         for blob in (blob for part in tokens for blob in part.blobs):
-            self._issued.setdefault(blob, set()).add(account)
-            self._issued.move_to_end(blob)
-        while len(self._issued) > REMEMBERED:
-            self._issued.popitem(last=False)
+            accounts = self._issued_for.get(blob, ())
+            if account not in accounts:
+                self._issued_for[blob] = (*accounts, account)
+            for owner, forgotten in self._issued.put(account, blob, None):
+                self._forget(owner, forgotten)
 
     def is_anothers(self, account: Account, blob: bytes) -> bool:
         """Tell whether a blob is known to have been issued for other accounts than this one."""
-        issued = self._issued.get(blob, ())
+        issued = self._issued_for.get(blob, ())
         return bool(issued) and all(_differ(account, other) for other in issued)
+
+    def _forget(self, owner: Account, blob: bytes) -> None:
+        left = tuple(one for one in self._issued_for[blob] if one != owner)
+        if left:
+            self._issued_for[blob] = left
+        else:
+            del self._issued_for[blob]
+
+
+class _Shares(Generic[_O, _K, _V]):
+    """
+    What is known of many owners: so much of each, and so much of all.
+
+    Beyond its share an owner loses what it has had for longest; beyond all of them, whoever has
+    brought nothing for longest does.
+    """
+
+    def __init__(self) -> None:
+        self._owners: OrderedDict[_O, OrderedDict[_K, _V]] = OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Count what is known of all."""
+        return self._count
+
+    def get(self, owner: _O, key: _K) -> _V | None:
+        """Return what is known; None is nothing."""
+        own = self._owners.get(owner)
+        return own.get(key) if own is not None else None
+
+    def put(self, owner: _O, key: _K, value: _V) -> list[tuple[_O, _K]]:
+        """Know something, as the newest; return the owners and keys that are forgotten for it."""
+        own = self._owners.setdefault(owner, OrderedDict())
+        self._owners.move_to_end(owner)
+        self._count += key not in own
+        own[key] = value
+        own.move_to_end(key)
+        forgotten = [self._drop(owner)] if len(own) > REMEMBERED_EACH else []
+        while self._count > REMEMBERED:
+            forgotten.append(self._drop(next(iter(self._owners))))
+        return forgotten
+
+    def _drop(self, owner: _O) -> tuple[_O, _K]:
+        own = self._owners[owner]
+        key, _ = own.popitem(last=False)
+        self._count -= 1
+        if not own:
+            del self._owners[owner]
+        return owner, key
 
 
 def _differ(account: Account, other: Account) -> bool:

@@ -307,6 +307,47 @@ def test_a_neighbour_that_an_id_says_is_another_is_left_alone() -> None:
     assert recognised.matches[1].emitted.id == "ws_000000000002" or 1 not in recognised.matches
 
 
+ANOTHER_CALL = call("9z")
+
+
+@pytest.mark.parametrize(
+    ("behind", "injected"),
+    [
+        pytest.param([ANOTHER_CALL, output(ANOTHER_CALL)], [], id="a-call-of-another-answer"),
+        pytest.param([reasoning("9"), ANOTHER_CALL], ["gAAAA9"], id="its-reasoning-between"),
+        pytest.param([C1, output(C1)], ["gAAAA1"], id="its-own-call"),
+        pytest.param([call("4", call_id="call_0")], ["gAAAA1"], id="a-call-that-is-counted"),
+        pytest.param([search("9")], ["gAAAA1"], id="no-call"),
+        pytest.param([MORE, ANOTHER_CALL], ["gAAAA1"], id="a-call-later"),
+        pytest.param([reasoning("9")], ["gAAAA1", "gAAAA9"], id="nothing"),
+        pytest.param([], ["gAAAA1"], id="the-end"),
+    ],
+)
+def test_words_that_led_to_another_call_are_of_another_answer(
+    behind: list[Item], injected: list[str]
+) -> None:
+    """An answer was made twice; the client goes on with the one of which nothing is known."""
+    world = World()
+    first = message("1", "Let me look.")
+    world.learn(body([ASK]), [R1, first, C1])
+
+    seen = world.seen(body([ASK, *without_ids([first]), *behind], store=False))
+
+    assert blobs(seen) == injected
+
+
+def test_a_call_that_is_known_tells_nothing_of_the_words_before_it() -> None:
+    """A client that prunes its history may have left out what stood between them."""
+    world = World()
+    first, later = message("1", "Let me look."), call("3")
+    world.learn(body([ASK]), [R1, first, C1])
+    world.learn(body([ASK, first, C1, output(C1)]), [reasoning("3"), later])
+
+    pruned = [ASK, *without_ids([first, later]), output(later)]
+
+    assert blobs(world.seen(body(pruned, store=False))) == ["gAAAA1", "gAAAA3"]
+
+
 def test_each_captured_item_is_used_once() -> None:
     """An item sent twice is recognised once: the second is not upstream's."""
     _, recognised, _ = one_round().ask(body([ASK, C1, output(C1), C1, output(C1)]))

@@ -77,6 +77,12 @@ class ProxyProcess:
     async def __aexit__(self, *_: object) -> None:
         await self.kill()
 
+    @property
+    def pid(self) -> int:
+        """Its process id; it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     async def start(self) -> None:
         """Start, and wait until it says where it listens."""
         self._process = await asyncio.create_subprocess_exec(

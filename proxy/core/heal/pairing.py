@@ -190,7 +190,7 @@ def _joined(case: Case, run: Run, follower: Emitted | None) -> list[Piece]:
     if all(piece.item.blob for piece in run.reasoning):
         by_value(run)
         return []
-    return run.reasoning if is_named or follower is not None else []
+    return run.reasoning
 
 
 def _without_orphans(case: Case) -> list[Piece]:

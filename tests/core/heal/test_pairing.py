@@ -166,6 +166,13 @@ WITH_FOLLOWER = [
         [], [R1, nameless(C1), O1], alone(), [nameless(R1), nameless(C1), O1], id="unknown-by-value"
     ),
     pytest.param([], [hollow(R1), nameless(C1)], alone(), [nameless(C1)], id="unknown-hollow"),
+    pytest.param(
+        [],
+        [reference(R1), nameless(C1), O1, hollow(R2), nameless(C2), O2],
+        alone(),
+        [nameless(C1), O1, nameless(C2), O2],
+        id="unknown-all-of-a-kind",
+    ),
     pytest.param([], [R1, C1, O1], alone(), [nameless(R1), nameless(C1), O1], id="unknown-pair"),
     pytest.param(
         [], [R1, C1, O1, R2, C2], alone(R2), [R1, C1, O1, nameless(R2), nameless(C2)], id="blamed"

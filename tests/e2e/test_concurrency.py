@@ -1,0 +1,210 @@
+"""Several at once in one conversation: nothing is lost, nothing doubled, nobody gets another's."""
+
+import asyncio
+import contextlib
+import copy
+import itertools
+import json
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from proxy.standin import Refusal, StandIn
+from proxy.standin.variants import Variant
+from tests.e2e.agent import Agent, Item, Keeps
+from tests.e2e.proxies import proxied
+from tests.redis_server import RedisServer
+
+FORKS = 4
+SLOW_S = 0.05
+
+
+def of(agent: Agent) -> str:
+    """Return what names an agent in each of its requests."""
+    return str(agent.more["user"])
+
+
+@contextlib.asynccontextmanager
+async def begun(base_url: str, keeps: Keeps, standin: StandIn) -> AsyncIterator[Agent]:
+    """Let an agent have one question answered."""
+    async with Agent(base_url, "async-stream", keeps, {"user": "first"}) as agent:
+        await agent.converse(["Where does it rain?"])
+        yield agent
+        assert_given_back(standin, agent)
+
+
+@contextlib.asynccontextmanager
+async def forked(agent: Agent, name: str) -> AsyncIterator[Agent]:
+    """Give another client that goes on from where this one is."""
+    more = agent.more | {"user": name}
+    async with Agent(agent.base_url, agent.way, agent.keeps, more, agent.api_key) as fork:
+        fork.history, fork.whole = copy.copy(agent.history), copy.copy(agent.whole)
+        yield fork
+
+
+def reasoning_in(standin: StandIn, items: Sequence[Item]) -> list[str]:
+    """Name each item that is reasoning, by its id or its blob; "" is any other."""
+    named = []
+    for item in items:
+        if item.get("type") != "reasoning":
+            named.append("")
+        elif item.get("id"):
+            named.append(item["id"])
+        else:
+            binding = standin._sealer.maybe_open(item["encrypted_content"])
+            named.append(binding.item_id if binding is not None else "not ours")
+    return named
+
+
+def received_from(standin: StandIn, agent: Agent) -> list[Item]:
+    """Return the bodies that an agent got a whole answer to."""
+    taken = [one for one in standin.received if one.status == 200 and one.finished]
+    bodies = [json.loads(one.body) for one in taken]
+    return [body for body in bodies if body.get("user") == of(agent)]
+
+
+def assert_given_back(standin: StandIn, agent: Agent, *, whole: bool = True) -> None:
+    """
+    Upstream took each request of an agent once, and each with its own reasoning, in its place.
+
+    `whole`: with all of it.
+    """
+    saw = [reasoning_in(standin, body["input"]) for body in received_from(standin, agent)]
+    owned = [reasoning_in(standin, step.whole) for step in agent.steps]
+    if whole:
+        assert saw == owned
+    assert len(saw) == len(owned)
+    assert any(saw[-1]) or not any(owned[-1])
+    for there, own in zip(saw, owned, strict=True):
+        rest = iter(own)
+        assert all(one in rest for one in there)  # in this order, and nothing else
+        assert there.count("") == own.count("")
+
+
+@contextlib.asynccontextmanager
+async def replicas(standin: StandIn, store: RedisServer) -> AsyncIterator[tuple[str, str]]:
+    """Two proxies on one Redis."""
+    async with proxied(standin, store.url) as one, proxied(standin, store.url) as other:
+        yield one, other
+
+
+@pytest.mark.parametrize(
+    ("variant", "keeps"),
+    [("parallel", "ids"), ("two_reasoning", "no-ids"), ("call_zero", "no-ids")],
+)
+async def test_two_turns_of_one_conversation_at_once(variant: Variant, keeps: Keeps) -> None:
+    """Two questions after one history are two conversations from there on, and stay apart."""
+    async with (
+        StandIn(variant, "strict") as standin,
+        proxied(standin) as base_url,
+        begun(base_url, keeps, standin) as agent,
+        forked(agent, "left") as left,
+        forked(agent, "right") as right,
+    ):
+        await asyncio.gather(
+            left.converse(["And tomorrow?", "And in June?"]),
+            right.converse(["And in Rome?", "And in June?"]),
+        )
+        assert_given_back(standin, left)
+        assert_given_back(standin, right)
+
+
+@pytest.mark.parametrize(("variant", "keeps"), [("chain", "no-ids"), ("two_reasoning", "ids")])
+async def test_replicas_race_on_one_conversation(
+    variant: Variant, keeps: Keeps, shared_redis: RedisServer
+) -> None:
+    """Many forks at once, each request at the other replica: each fork gets what is its own."""
+    async with StandIn(variant, "strict") as standin, replicas(standin, shared_redis) as pair:
+        urls = itertools.cycle(pair)
+        async with contextlib.AsyncExitStack() as stack:
+            agent = await stack.enter_async_context(begun(pair[0], keeps, standin))
+            forks = [
+                await stack.enter_async_context(forked(agent, f"fork {number}"))
+                for number in range(FORKS)
+            ]
+
+            async def go_on(fork: Agent) -> None:
+                for question in ("And tomorrow", "And in June"):
+                    fork.say(f"{question}, {of(fork)}?")
+                    while await fork.step(next(urls)):
+                        pass
+
+            await asyncio.gather(*map(go_on, forks))
+            for fork in forks:
+                assert_given_back(standin, fork)
+
+
+@pytest.mark.parametrize(
+    ("variant", "keeps", "whole"),
+    [
+        ("chain", "ids", True),
+        ("preamble", "no-ids", False),
+        ("call_zero", "no-ids", False),
+        ("message", "no-ids", False),
+    ],
+)
+async def test_one_turn_is_made_twice_at_once(
+    variant: Variant, keeps: Keeps, whole: bool, shared_redis: RedisServer
+) -> None:
+    """
+    Two answers to the very same, through two replicas; clients go on with the one or the other.
+
+    Where they say the same and ids do not tell them apart, neither may be given the other's.
+    """
+    standin = StandIn(variant, "strict" if whole else "normal")
+    async with (
+        standin,
+        replicas(standin, shared_redis) as pair,
+        begun(pair[0], keeps, standin) as agent,
+        forked(agent, "left") as left,
+        forked(agent, "right") as right,
+    ):
+        right.base_url = pair[1]
+        questions = ["And tomorrow?", "And in June?"]
+        await asyncio.gather(left.converse(questions), right.converse(questions))
+        assert_given_back(standin, left, whole=whole)
+        assert_given_back(standin, right, whole=whole)
+
+
+@pytest.mark.parametrize("keeps", ["ids", "no-ids"])
+async def test_the_sdk_tries_again(keeps: Keeps) -> None:
+    """Refused with 500 and 429: the same body comes again, and counts once."""
+    async with (
+        StandIn("chain", "strict") as standin,
+        proxied(standin) as base_url,
+        begun(base_url, keeps, standin) as agent,
+        forked(agent, "again") as again,
+    ):
+        again._async = again._async.with_options(max_retries=3)
+        for status in (500, 429):
+            again.say(f"And after {status}?")
+            standin.refuse_next(Refusal(status=status, message="Not now.", type="server_error"))
+            while await again.step():
+                pass
+        assert_given_back(standin, again)
+
+
+@pytest.mark.parametrize(("events", "keeps"), [(0, "no-ids"), (12, "no-ids"), (30, "ids")])
+async def test_a_turn_is_sent_again_while_it_streams(events: int, keeps: Keeps) -> None:
+    """A client loses patience amid an answer, and asks again: of that answer is its reasoning."""
+    async with (
+        StandIn("chain", "strict") as standin,
+        proxied(standin) as base_url,
+        begun(base_url, keeps, standin) as agent,
+        forked(agent, "again") as again,
+    ):
+        for question in ("And tomorrow?", "And in June?"):
+            standin.behaviour.delay_s = SLOW_S
+            again.say(question)
+            impatient = asyncio.create_task(again.step())
+            await asyncio.sleep(events * SLOW_S / 10 + SLOW_S)
+            standin.behaviour.delay_s = 0
+            second = asyncio.create_task(again.step())  # while the first is still told
+            await asyncio.sleep(SLOW_S)
+            impatient.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await impatient
+            calls = await second
+            while calls:
+                calls = await again.step()
+        assert_given_back(standin, again)

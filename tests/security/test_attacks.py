@@ -1,0 +1,201 @@
+"""
+Tenants that mean harm: with ids of their choice, answers of their choice, and without end.
+
+Nothing crosses, and what one of them costs is bounded.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.redis_server import RedisServer
+from tests.web.line import line_to, request
+from tests.web.wire import (
+    ASK,
+    CALL,
+    NEXT,
+    PAIRING,
+    RESULT,
+    RS,
+    RS_2,
+    as_json,
+    error,
+    response,
+    whole,
+)
+from tests.web.world import MODEL, World, world
+
+VICTIM = ["Authorization: Bearer sk-victim"]
+HARM = ["Authorization: Bearer sk-harm"]
+BLOB = RS["encrypted_content"].encode()
+EVIL = RS_2["encrypted_content"].encode()
+HISTORY = [ASK, CALL, RESULT]
+PATIENT: dict[str, Any] = {"store_budget_ms": 5000, "store_timeout_ms": 5000}
+
+# Ids that mean something to a store, a shell, a log or a parser, somewhere.
+ODD_IDS = {
+    "a-glob": "*",
+    "braces": "}:{rr:1:*}",
+    "a-colon": "rr:1:{0:0}",
+    "a-newline": "call\r\nDEL *\r\n",
+    "nul": "call\x00_Zk3mQ9xT7bLw2RsV",
+    "empty": "",
+    "half-a-surrogate": "call_\ud800Zk3mQ9xT7bLw2RsV",
+    "a-path": "../../../etc/passwd",
+    "sql": "'; DROP TABLE turns; --",
+    "long": "call_" + "Zk3mQ9xT" * 20_000,
+    "a-number": 7,
+    "an-object": {"call": 1},
+}
+
+
+async def learned(w: World, tenant: list[str], *items: Any, rid: str, asked: Any = ASK) -> None:
+    """Let upstream answer a tenant with these items."""
+    w.upstream.answers(whole(as_json(response(*items, rid=rid))))
+    body = as_json({"model": MODEL, "input": [asked]})
+    got = await w.ask(request("POST", "/v1/responses", *tenant, body=body))
+    assert got.status == 200
+
+
+async def sent_for(w: World, tenant: list[str], items: Sequence[Any], *more: str) -> bytes:
+    """Ask with a history, be refused once, so that a cure is tried; return all that went out."""
+    before = len(w.upstream.received)
+    w.upstream.answers(error(PAIRING), whole(as_json(response(rid="resp_answer"))))
+    body = as_json({"model": MODEL, "store": False, "input": items})
+    got = await w.ask(request("POST", "/v1/responses", *tenant, *more, body=body))
+    assert got.status in (200, 400)
+    w.upstream.forget_scripts()
+    return b"".join(received.body for received in w.upstream.received[before:])
+
+
+@pytest.mark.parametrize("odd", ODD_IDS.values(), ids=ODD_IDS)
+async def test_ids_of_any_kind_disturb_nobody(odd: Any, shared_redis: RedisServer) -> None:
+    """A tenant whose upstream answers with them; and no text of his becomes part of a key."""
+    shared_redis.do("FLUSHALL")
+    async with world(store_url=shared_redis.url, recent_max_bytes=0, **PATIENT) as w:
+        await learned(w, VICTIM, RS, CALL, rid="resp_victim")
+        mine = [RS_2 | {"id": odd}, CALL | {"call_id": odd}]
+        for rid in ("resp_victim", str(odd)[:100]):
+            await learned(w, HARM, *mine, rid=rid)
+        await learned(w, HARM, RS_2, CALL | {"id": odd}, rid="resp_harm")
+        output = RESULT | {"call_id": odd}
+        assert BLOB not in await sent_for(w, HARM, [ASK, mine[1], output])
+        assert BLOB not in await sent_for(w, HARM, [ASK, CALL | {"id": odd}, RESULT])
+        got = await sent_for(w, VICTIM, HISTORY)
+        assert BLOB in got
+        assert EVIL not in got
+    keys = [key.decode() for key in shared_redis.do("KEYS", "*")]
+    assert keys
+    for key in keys:
+        assert key.startswith("rr:1:")
+        assert set(key[5:]) <= set("0123456789abcdef{}:ikrt"), key
+        assert len(key) < 200
+
+
+NAMES = ["x-reasoning-replay-conversation", "session-id", "session_id", "x-session-affinity"]
+
+
+async def test_names_that_were_seen_in_a_log_open_nothing() -> None:
+    """Whoever knows the hashes of a scope and of its conversation, and says them everywhere."""
+    async with world(**PATIENT) as w:
+        await learned(w, VICTIM, RS, CALL, rid="resp_victim")
+        (one,) = (await ask_operator(w, "/conversations"))["conversations"]
+        seen = one["id"]
+        for name in (seen, *seen.split(":"), f"rr:1:{{{seen}}}", "*"):
+            said = [f"{header}: {name}" for header in NAMES]
+            assert BLOB not in await sent_for(w, HARM, HISTORY, *said)
+        assert BLOB in await sent_for(w, VICTIM, HISTORY)
+
+
+async def ask_operator(w: World, target: str) -> dict[str, Any]:
+    """Ask what is kept."""
+    async with line_to(w.app.admin_url) as line:
+        got = await line.ask(request("GET", target).replace(b"proxy.test", b"localhost"))
+    found: dict[str, Any] = json.loads(got.body)
+    return found
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        pytest.param([RS_2 | {"id": RS["id"]}, CALL], id="the-same-ids"),
+        pytest.param([RS_2, CALL | {"id": "fc_ffffffffffffffffffffffff"}], id="the-same-call-id"),
+        pytest.param([RS_2, CALL | {"call_id": "call_another9XyZ"}], id="the-same-item-id"),
+        pytest.param([RS_2 | {"id": RS["id"]}, CALL | {"name": "other"}], id="name"),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_another_conversation_of_the_same_tenant_brings_nothing_in(
+    forged: list[Any], is_first: bool
+) -> None:
+    """Upstream gives its ids to another answer: to this one goes its own reasoning, or none."""
+    async with world(**PATIENT) as w:
+        turns = [("resp_own", [RS, CALL], ASK), ("resp_forged", forged, NEXT)]
+        for rid, items, asked in turns if is_first else turns[::-1]:
+            await learned(w, VICTIM, *items, rid=rid, asked=asked)
+        assert EVIL not in await sent_for(w, VICTIM, HISTORY)
+
+
+async def test_an_answer_under_the_id_of_another_replaces_nothing() -> None:
+    """The id of a response that this tenant has: what was learned of it first stays its own."""
+    async with world(**PATIENT) as w:
+        await learned(w, VICTIM, RS, CALL, rid="resp_one")
+        await learned(w, HARM, RS_2, CALL, rid="resp_one")
+        got = await sent_for(w, VICTIM, HISTORY)
+        assert BLOB in got
+        assert EVIL not in got
+        assert BLOB not in await sent_for(w, HARM, HISTORY)
+
+
+async def test_a_conversation_without_end_costs_no_more(shared_redis: RedisServer) -> None:
+    """However often a tenant goes on with it; and its neighbour's stays."""
+    shared_redis.do("FLUSHALL")
+    async with world(
+        store_url=shared_redis.url, conversation_max_turns=8, recent_max_bytes=1 << 20, **PATIENT
+    ) as w:
+        await learned(w, VICTIM, RS, CALL, rid="resp_victim")
+        items: list[Any] = [ASK]
+        sizes = []
+        for n in range(40):
+            call = CALL | {"id": f"fc_{n:024x}", "call_id": f"call_{n:016x}Zk"}
+            thought = RS_2 | {"id": f"rs_{n:024x}"}
+            w.upstream.answers(whole(as_json(response(thought, call, rid=f"resp_{n:024x}"))))
+            body = as_json({"model": MODEL, "input": items, "store": False})
+            await w.ask(request("POST", "/v1/responses", *HARM, body=body))
+            items += [call, RESULT | {"call_id": call["call_id"]}]
+            sizes.append(sum(shared_redis.do("MEMORY", "USAGE", k) for k in hashes(shared_redis)))
+        assert max(sizes[16:]) < 1.2 * sizes[16]
+        assert BLOB in await sent_for(w, VICTIM, HISTORY)
+
+
+def hashes(redis: RedisServer) -> list[bytes]:
+    """Return the keys of conversations."""
+    keys: list[bytes] = redis.do("KEYS", "rr:1:{*")
+    return [key for key in keys if redis.do("TYPE", key) == b"hash"]
+
+
+TENANTS = 200
+ROOM = 1 << 17
+
+
+async def test_any_number_of_tenants_costs_no_more_than_is_allowed() -> None:
+    """The oldest go, whoever comes is served, and of those that are gone nothing is left."""
+    async with world(
+        memory_max_bytes=ROOM, recent_max_bytes=ROOM, tenant_max_exchanges=1, **PATIENT
+    ) as w:
+        w.upstream.otherwise = whole(as_json(response(RS, CALL, rid="resp_one")))
+        body = as_json({"model": MODEL, "input": [ASK]})
+        kept = []
+        for n in range(TENANTS):
+            tenant = [f"Authorization: Bearer sk-{n}"]
+            got = await w.ask(request("POST", "/v1/responses", *tenant, body=body))
+            assert got.status == 200
+            if n % 20 == 0:
+                count = await ask_operator(w, "/conversations/count")
+                kept.append(count["conversations"])
+        assert kept[-1] == kept[-5] < TENANTS / 2
+        assert BLOB in await sent_for(w, tenant, HISTORY)
+        assert BLOB not in await sent_for(w, ["Authorization: Bearer sk-0"], HISTORY)
+        assert not w.app.forward.under_way._tenants

@@ -1,0 +1,348 @@
+"""One client of the soak: it converses, loses what it loses, tries again, and tells what it got."""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Literal, Protocol
+
+import aiohttp
+import msgspec
+
+from tests.soak.claims import MEMBER, Claim, Item, Told, is_fragile, is_reasoning, rest, said
+from tests.soak.habits import Habit
+from tests.soak.relay import LOOP, TERMINAL
+
+__all__ = ["Conversation", "Floor", "Plan", "Way"]
+
+Way = Literal["json", "stream", "websocket"]
+MODEL = "gpt-5.4"
+MARK = "x-reasoning-replay"
+TOOLS: list[Item] = [
+    {
+        "type": "function",
+        "name": "get_weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+    {"type": "custom", "name": "run_code"},
+]
+TRIES = 6
+ROUNDS_MAX = 8
+PAUSE_S = 0.1
+WAITS_S = 60.0
+
+
+class Floor(Protocol):
+    """What a conversation stands on."""
+
+    urls: Sequence[str]
+    session: aiohttp.ClientSession
+
+    def number(self) -> str:
+        """Name the next request."""
+
+    def tell(self, told: Told) -> None:
+        """Hand in an answer."""
+
+    def failures(self) -> int:
+        """Count when the store began to fail and when it was well: odd while it fails."""
+
+    async def slot(self) -> None:
+        """Wait until another request may be sent."""
+
+    def quits(self) -> bool:
+        """Tell whether it is time to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """
+    What a conversation is to be like.
+
+    Attributes:
+        habit: How its client writes.
+        way: How it is sent.
+        loop: What the model does.
+        key: Its tenant's.
+        name: Its own, as far as its client names it.
+        questions: What is asked, one after the other.
+        padding: So many items are there before the first question, of the client's own making.
+        is_like_another: Whether another conversation says the same.
+    """
+
+    habit: Habit
+    way: Way
+    loop: str
+    key: str
+    name: str
+    questions: Sequence[str]
+    padding: int = 0
+    is_like_another: bool = False
+
+
+@dataclass
+class _Got:
+    """What came of an answer."""
+
+    status: int = 0
+    mark: str = ""
+    request_id: str = ""
+    body: bytearray = field(default_factory=bytearray)
+    is_whole: bool = False
+    has_left: bool = False
+
+
+class Conversation:
+    """
+    One client in the middle of a conversation.
+
+    Args:
+        plan: What it is to be like.
+        floor: Where.
+        chance: What it does at random.
+    """
+
+    def __init__(self, plan: Plan, floor: Floor, chance: Random) -> None:
+        self._plan = plan
+        self._floor = floor
+        self._chance = chance
+        self._whole: list[Item] = []
+        self._new = 0  # what upstream has not heard yet begins here
+        self._previous = ""
+        self._failures = floor.failures()
+        # What nobody has named is not certain behind a head that was cut.
+        self._is_plain = not plan.is_like_another and not plan.habit.rounds_kept
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+        for at in range(plan.padding):
+            role = "assistant" if at % 2 else "user"
+            self._whole.append({"role": role, "content": f"{plan.name}, earlier words, {at}."})
+
+    async def run(self) -> None:
+        """Ask one question after the other; give up when nothing works any more."""
+        try:
+            for question in self._plan.questions:
+                self._whole.append({"role": "user", "content": question})
+                if not await self._answered():
+                    return
+                if self._floor.quits():
+                    return
+        finally:
+            await self._hang_up()
+
+    async def _answered(self) -> bool:
+        """Go on until the model calls no tool; False when it fails for good."""
+        if self._chance.random() < 0.1 and self._plan.way != "websocket":
+            await self._count_tokens()
+        for _ in range(ROUNDS_MAX):
+            if self._chance.random() < 0.04:
+                await self._twice_at_once()
+            output = await self._turn()
+            if output is None or self._floor.quits():
+                return False
+            if self._chance.random() < 0.04 and not self._plan.habit.is_stateful:
+                output = await self._regenerated(output)
+                if output is None:
+                    return False
+            calls = self._take(output)
+            if not calls:
+                return True
+            self._whole += calls
+            await asyncio.sleep(self._chance.random() * 2 * PAUSE_S)
+        return True
+
+    def _take(self, output: Sequence[Item]) -> list[Item]:
+        """Keep an answer, and run the tools that it calls."""
+        self._whole += output
+        self._new = len(self._whole)
+        return [
+            {"type": f"{item['type']}_output", "call_id": item["call_id"], "output": "7 degrees"}
+            for item in output
+            if item["type"] in ("function_call", "custom_tool_call")
+        ]
+
+    async def _regenerated(self, output: Sequence[Item]) -> list[Item] | None:
+        """Ask for the same once more; go on with either."""
+        self._is_plain = False  # two answers say the same, and only their ids differ
+        again = await self._turn()
+        return again if again is None or self._chance.random() < 0.5 else list(output)
+
+    async def _twice_at_once(self) -> None:
+        """Send what is sent next already now, and leave amid the answer or not wait for it."""
+        if self._plan.way == "websocket":
+            return
+        self._is_plain = False
+        with contextlib.suppress(TimeoutError):
+            await self._ask(*self._request(), leaves_behind=self._chance.randrange(0, 3_000))
+
+    async def _count_tokens(self) -> None:
+        await self._ask(*self._request(creates=False), "/input_tokens")
+
+    async def _turn(self) -> list[Item] | None:
+        """Ask until it is answered; None when it never is."""
+        for _ in range(TRIES):
+            if self._floor.quits():
+                break
+            number, body = self._request()
+            try:
+                got = await self._ask(number, body)
+            except TimeoutError:
+                return None
+            if got.is_whole and got.status == 200:
+                answer = _answer_in(bytes(got.body), self._plan.way)
+                self._previous = answer["id"]
+                return list(answer["output"])
+            self._is_plain = False  # something has been said that this client has not heard
+            await asyncio.sleep(PAUSE_S + self._chance.random() * 3 * PAUSE_S)
+        return None
+
+    # One request...
+
+    def _request(self, *, creates: bool = True) -> tuple[str, Item]:
+        plan, habit = self._plan, self._plan.habit
+        whole = self._cut() if habit.rounds_kept else self._whole
+        body: Item = {"model": MODEL, "tools": TOOLS, **habit.more}
+        if habit.is_stateful and self._previous:
+            whole = self._whole[self._new :]
+            body["previous_response_id"] = self._previous
+        if "prompt_cache_key" in habit.named:
+            body["prompt_cache_key"] = plan.name
+        if plan.way == "stream" and creates:
+            body["stream"] = True
+        written = [_written(item, habit) for item in whole]
+        body["input"] = [item for item in written if item is not None]
+        if plan.way == "websocket" and creates:
+            body = {"type": "response.create", **body}
+        claim = Claim(
+            number=self._floor.number(),
+            whole=[item["id"] if is_reasoning(item) else "" for item in whole],
+            kept=sum(map(is_reasoning, body["input"])),
+            is_fragile=is_fragile(body["input"]),
+            said=said(body),
+            rest=rest(body),
+        )
+        body[MEMBER] = msgspec.to_builtins(claim)
+        return claim.number, body
+
+    def _cut(self) -> list[Item]:
+        """Return the newest questions with what came of them, behind a summary if one is made."""
+        habit = self._plan.habit
+        asked = [at for at, item in enumerate(self._whole) if item.get("role") == "user"]
+        if len(asked) <= habit.rounds_kept:
+            return self._whole
+        begins = asked[-habit.rounds_kept]
+        summary = {"role": "user", "content": f"Summary of {begins} items, {self._plan.name}."}
+        return [*([summary] if habit.sums_up else []), *self._whole[begins:]]
+
+    async def _ask(
+        self, number: str, body: Item, path: str = "", leaves_behind: int | None = None
+    ) -> _Got:
+        got = _Got()
+        await self._floor.slot()
+        try:
+            with contextlib.suppress(aiohttp.ClientError):
+                if self._plan.way == "websocket" and not path:
+                    await asyncio.wait_for(self._ask_socket(body, got), WAITS_S)
+                else:
+                    asked = self._ask_http(body, path, got, leaves_behind)
+                    await asyncio.wait_for(asked, WAITS_S)
+        finally:
+            failures = self._floor.failures()
+            has_failed = failures != self._failures or failures % 2 == 1
+            is_answered = got.is_whole and got.status == 200 and not path
+            is_plain = self._is_plain and not has_failed and is_answered
+            self._floor.tell(
+                Told(
+                    number=number,
+                    status=got.status,
+                    mark=got.mark,
+                    request_id=got.request_id,
+                    size=len(got.body),
+                    digest=hashlib.sha256(got.body).hexdigest(),
+                    is_whole=got.is_whole,
+                    has_left=got.has_left,
+                    has_failed=has_failed,
+                    is_plain=is_plain,
+                )
+            )
+        return got
+
+    async def _ask_http(self, body: Item, path: str, got: _Got, leaves_behind: int | None) -> None:
+        headers = {
+            "Authorization": f"Bearer {self._plan.key}",
+            "Content-Type": "application/json",
+            LOOP: self._plan.loop,
+        }
+        if "session-id" in self._plan.habit.named:
+            headers["session-id"] = self._plan.name
+        data = json.dumps(body, separators=(",", ":")).encode()
+        url = f"{self._chance.choice(self._floor.urls)}/responses{path}"
+        async with self._floor.session.post(url, data=data, headers=headers) as response:
+            got.status = response.status
+            got.mark = response.headers.get(MARK, "")
+            got.request_id = response.headers.get("x-request-id", "")
+            async for piece in response.content.iter_any():
+                got.body += piece
+                if leaves_behind is not None and len(got.body) > leaves_behind:
+                    got.has_left = True
+                    response.close()
+                    return
+            got.is_whole = True
+
+    async def _ask_socket(self, body: Item, got: _Got) -> None:
+        if self._socket is None or self._socket.closed:
+            url = f"{self._chance.choice(self._floor.urls)}/responses"
+            headers = {"Authorization": f"Bearer {self._plan.key}", LOOP: self._plan.loop}
+            self._socket = await self._floor.session.ws_connect(
+                url, headers=headers, max_msg_size=0
+            )
+        got.status = 200
+        await self._socket.send_str(json.dumps(body, separators=(",", ":")))
+        async for message in self._socket:
+            if message.type is not aiohttp.WSMsgType.TEXT:
+                break
+            got.body += message.data.encode()
+            event = json.loads(message.data)
+            if event["type"] in TERMINAL:
+                got.is_whole = True
+                got.status = event.get("status", 200)
+                return
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        if self._socket is not None:
+            await self._socket.close()
+            self._socket = None
+
+
+def _written(item: Item, habit: Habit) -> Item | None:
+    return habit.maybe_write(item) if "id" in item else item
+
+
+def _answer_in(data: bytes, way: Way) -> Item:
+    """Read the response object that an answer ends with, as its `done` events had its items."""
+    if way == "json":
+        answer: Item = json.loads(data)
+        return answer
+    if way == "websocket":
+        events = _objects(data.decode())
+    else:
+        events = [
+            json.loads(line[5:]) for line in data.decode().splitlines() if line[:5] == "data:"
+        ]
+    response: Item = events[-1]["response"]
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    return response | {"output": done}
+
+
+def _objects(text: str) -> list[Item]:
+    """Read one JSON object after the other."""
+    decoder = json.JSONDecoder()
+    found: list[Item] = []
+    at = 0
+    while at < len(text):
+        one, at = decoder.raw_decode(text, at)
+        found.append(one)
+    return found

@@ -1,0 +1,127 @@
+"""Many clients at once: which conversations there are, and when the store fails beneath them."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from random import Random
+
+import aiohttp
+
+from proxy.standin import LOOPS
+from tests.soak.claims import Told
+from tests.soak.client import Conversation, Plan, Way
+from tests.soak.faults import dice
+from tests.soak.habits import HABITS
+from tests.soak.upstream import Upstream
+
+__all__ = ["Load"]
+
+TENANTS = [f"sk-soak-{letter}" for letter in "abcdef"]
+WAYS: dict[Way, int] = {"stream": 6, "json": 3, "websocket": 3}
+CITIES = ("Oslo", "Lima", "Bari", "Kyiv")
+
+
+class Load:
+    """
+    All clients together.
+
+    Args:
+        urls: Of the replicas; each request goes to any of them.
+        upstream: Is told of each answer.
+        session: What they send through.
+        seed: Decides on everything.
+        rate: Requests a second, at the most.
+        ends_at: When to begin nothing more, on the monotonic clock.
+
+    Attributes:
+        conversations: How many came to an end.
+        outages: How often the store has failed, twice: once as it began, once as it was over.
+        complaints: How often the proxies have said so, of whatever made it slow.
+    """
+
+    def __init__(  # noqa: PLR0917 - what it is made of
+        self,
+        urls: Sequence[str],
+        upstream: Upstream,
+        session: aiohttp.ClientSession,
+        seed: str,
+        rate: float,
+        ends_at: float,
+    ) -> None:
+        self.urls = urls
+        self.session = session
+        self.conversations = 0
+        self.outages = 0
+        self.complaints: Callable[[], int] = lambda: 0
+        self._upstream = upstream
+        self._seed = seed
+        self._pause_s = 1 / rate
+        self._ends_at = ends_at
+        self._next_at = time.monotonic()
+        self._numbers = itertools.count()
+        self._names = itertools.count()
+
+    def number(self) -> str:
+        """Name the next request."""
+        return f"n{next(self._numbers)}"
+
+    def tell(self, told: Told) -> None:
+        """Hand in an answer."""
+        self._upstream.tell(told)
+
+    def failures(self) -> int:
+        """Count when the store began to fail and when it was well: odd while it fails."""
+        return self.outages + 2 * self.complaints()
+
+    async def slot(self) -> None:
+        """Wait until another request may be sent."""
+        now = time.monotonic()
+        self._next_at = max(self._next_at + self._pause_s, now)
+        await asyncio.sleep(self._next_at - now)
+
+    def quits(self) -> bool:
+        """Tell whether it is time to end."""
+        return time.monotonic() > self._ends_at
+
+    async def run(self, clients: int) -> None:
+        """Let so many clients converse at once, each again and again, until the end."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(clients):
+                group.create_task(self._client())
+
+    async def _client(self) -> None:
+        while not self.quits():
+            name = f"c{next(self._names)}"
+            chance = dice(self._seed, name)
+            plan = _plan(name, chance)
+            await Conversation(plan, self, chance).run()
+            self.conversations += 1
+
+
+def _plan(name: str, chance: Random) -> Plan:
+    habit = chance.choices(list(HABITS.values()), [one.weight for one in HABITS.values()])[0]
+    ways = dict(WAYS)
+    if habit.is_stateful or habit.reasoning == "reference":
+        ways.pop("websocket")
+    is_like_another = chance.random() < 0.15
+    opening = "" if is_like_another else f"{name}: "
+    cities = CITIES[:1] if is_like_another else CITIES
+    count = chance.choice([1, 2, 2, 3, 3, 4, 6, 10])
+    questions = [
+        f"{opening}Where does it rain, {at}, {chance.choice(cities)}?" for at in range(count)
+    ]
+    is_long = chance.random() < 0.05 and not is_like_another
+    loop = chance.choice(list(LOOPS))
+    return Plan(
+        habit=habit,
+        way=chance.choices(list(ways), list(ways.values()))[0],
+        loop=loop,
+        # Each loop has a stand-in of its own, which knows nothing of the others' tenants.
+        key=f"{chance.choice(TENANTS)}-{loop}",
+        # Two conversations at once may have one name: some clients name their user.
+        name=name if chance.random() < 0.8 else "shared",
+        questions=questions,
+        padding=chance.choice([50, 200, 400]) if is_long else 0,
+        is_like_another=is_like_another,
+    )

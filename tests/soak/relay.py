@@ -1,0 +1,310 @@
+"""
+Between the proxy and the stand-in: it judges what arrives, hurts answers, and notes their bytes.
+
+HTTP/1.1 is spoken by hand, so that what is compared is what was on the wire.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import itertools
+import json
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+
+from proxy.standin import StandIn
+from proxy.standin.ledger import Emitted
+from tests.soak.claims import Claim, Item, claim_in
+from tests.soak.faults import ANSWERED, dice, fault_of
+from tests.soak.judge import Attempt, Judge
+from tests.web.line import Head, Line, line_to
+from tests.web.scripted import Received, _body, _received
+from tests.web.sockets import TEXT
+from tests.web.wire import END, as_json, chunk, head
+
+__all__ = ["LOOP", "Relay"]
+
+LOOP = "x-soak-loop"
+HANGS_S = 6.0
+PAUSE_S = 0.01
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
+TERMINAL = ("response.completed", "response.incomplete", "response.failed", "error")
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Relay:
+    """
+    Serves the proxy, as upstream.
+
+    Args:
+        judge: Is told of everything.
+        standins: By the loop that they play, which a header of each request names.
+        seed: Decides on faults.
+        share: Of requests that something happens to.
+    """
+
+    def __init__(
+        self, judge: Judge, standins: Mapping[str, StandIn], seed: str, share: float
+    ) -> None:
+        self._judge = judge
+        self._standins = standins
+        self._seed = seed
+        self._share = share
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection for as long as it lasts."""
+        # Cancelled at the very end, when nobody is there to hear of it.
+        ended = (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError)
+        with contextlib.suppress(*ended):
+            while not writer.is_closing():
+                raw = await reader.readuntil(b"\r\n\r\n")
+                received = _received(raw)
+                if received.values("upgrade"):
+                    await self._tunnel(raw, received, (reader, writer))
+                    break
+                received = Received(received.line, received.headers, await _body(received, reader))
+                await self._answer(received, writer)
+        writer.close()
+
+    # HTTP...
+
+    async def _answer(self, received: Received, writer: asyncio.StreamWriter) -> None:
+        claim, attempt = self._judged(received.body, received)
+        attempt.fault = fault_of(self._seed, claim.number, self._share)
+        if attempt.fault == "reset":
+            return _reset(writer)
+        if attempt.fault == "hang":
+            await asyncio.sleep(HANGS_S)
+            return _reset(writer)
+        if attempt.fault in ANSWERED:
+            return _refuse(attempt, writer)
+        async with line_to(self._standin(received).base_url) as line:
+            await line.send(_spelled(received))
+            await self._pass_on(line, claim, attempt, writer)
+        self._standin(received).received.clear()
+        return None
+
+    async def _pass_on(
+        self, line: Line, claim: Claim, attempt: Attempt, writer: asyncio.StreamWriter
+    ) -> None:
+        told = await line.head()
+        _note(attempt, told)
+        is_chunked = bool(told.values("transfer-encoding"))
+        size = int((told.values("content-length") or ["-1"])[0])
+        writer.write(_spelled_head(told))
+        ends_behind = dice(self._seed, "cut", claim.number).randrange(1, 40)
+        while piece := await line.some():
+            ends_behind -= 1
+            if attempt.fault in ("cut", "closed", "stall") and (ends_behind <= 0 or not is_chunked):
+                # Not all of it, so that a JSON answer, which is one piece, is cut as well.
+                attempt.body += piece[: len(piece) // 2]
+                half = piece[: len(piece) // 2]
+                writer.write(chunk(half) if is_chunked and half else half)
+                await writer.drain()
+                return await _break_off(attempt.fault, writer)
+            attempt.body += piece
+            # Before it is written, as its client may tell of it before it is said to be off.
+            attempt.is_whole = len(attempt.body) == size
+            writer.write(chunk(piece) if is_chunked else piece)
+            await writer.drain()
+            if attempt.fault == "slow":
+                await asyncio.sleep(PAUSE_S)
+        if attempt.fault in ("cut", "closed", "stall"):
+            if is_chunked:  # it was shorter: only its end is missing
+                return await _break_off(attempt.fault, writer)
+            attempt.fault = ""
+        attempt.is_whole = True
+        writer.write(END if is_chunked else b"")
+        await writer.drain()
+        return None
+
+    def _judged(self, data: bytes, received: Received) -> tuple[Claim, Attempt]:
+        body = json.loads(data)
+        claim = claim_in(body)
+        caller = _caller(received)
+        emitter = Issued(self._standin(received), caller)
+        return claim, self._judge.arrived(claim, body, emitter)
+
+    def _standin(self, received: Received) -> StandIn:
+        return self._standins[received.values(LOOP)[0]]
+
+    # WebSocket...
+
+    async def _tunnel(self, raw: bytes, received: Received, proxy: _Streams) -> None:
+        url = urlsplit(self._standin(received).base_url)
+        standin = await asyncio.open_connection(url.hostname, url.port, limit=1 << 24)
+        attempts: list[tuple[Claim, Attempt]] = []
+        tasks = [
+            asyncio.create_task(self._hear(received, proxy[0], standin[1], attempts)),
+            asyncio.create_task(self._tell(standin[0], proxy[1], attempts)),
+        ]
+        standin[1].write(raw)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            standin[1].close()
+
+    async def _hear(
+        self,
+        received: Received,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        attempts: list[tuple[Claim, Attempt]],
+    ) -> None:
+        while True:
+            raw, opcode, payload = await _frame(reader)
+            if opcode == TEXT:
+                claim, attempt = self._judged(payload, received)
+                attempt.fault = fault_of(self._seed, claim.number, self._share / 2)
+                attempt.fault = "cut" if attempt.fault else ""
+                attempt.status = 200
+                attempts.append((claim, attempt))
+            writer.write(raw)
+            await writer.drain()
+
+    async def _tell(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        attempts: list[tuple[Claim, Attempt]],
+    ) -> None:
+        writer.write(await reader.readuntil(b"\r\n\r\n"))
+        left = 0
+        while True:
+            raw, opcode, payload = await _frame(reader)
+            if opcode == TEXT:
+                claim, attempt = attempts[0]
+                if not attempt.body:
+                    left = dice(self._seed, "cut", claim.number).randrange(1, 40)
+                left -= 1
+                if attempt.fault == "cut" and not left:
+                    return _reset(writer)
+                attempt.body += payload
+                event = msgspec.json.decode(payload, type=Item)
+                if event["type"] in TERMINAL:
+                    attempts.pop(0)
+                    attempt.is_whole = True
+                    attempt.status = int(event.get("status") or 200)
+            writer.write(raw)
+            await writer.drain()
+
+
+class Issued:
+    """What a stand-in has issued to one caller."""
+
+    def __init__(self, standin: StandIn, caller: str) -> None:
+        self._standin = standin
+        self._caller = caller
+
+    def id_of(self, item: Item) -> str:
+        """Name reasoning, by its id or by its blob."""
+        given = str(item.get("id") or "")
+        blob = item.get("encrypted_content")
+        if not blob:
+            return given
+        binding = self._standin._sealer.maybe_open(blob)
+        if binding is None or binding.caller != self._caller or given not in ("", binding.item_id):
+            return ""
+        return binding.item_id
+
+    def owns(self, item_id: str) -> bool:
+        """Tell whether it was issued to this caller."""
+        return self._standin.ledger.maybe_item(item_id, self._caller) is not None
+
+    def fits(self, item_id: str, behind: Sequence[Item]) -> bool:
+        """Tell whether all that it led to, up to other reasoning, is behind it, by its words."""
+        ledger = self._standin.ledger
+        emitted = ledger.maybe_item(item_id, self._caller)
+        turn = emitted and ledger.maybe_turn(emitted.response_id, self._caller)
+        if not turn:
+            return False
+        spoken = [item for item in turn.items if item_id in item.required]
+        return bool(spoken) and all(
+            _looks(one, item) for one, item in itertools.zip_longest(spoken, behind[: len(spoken)])
+        )
+
+
+def _looks(emitted: Emitted, item: Item | None) -> bool:
+    if item is None or item.get("id") not in (None, emitted.id):
+        return False
+    if emitted.type == "message":
+        words = "".join(part.get("text", "") for part in item.get("content", ()))
+        return item.get("type") == "message" and words == emitted.text
+    return bool(emitted.call_id) and item.get("call_id") == emitted.call_id
+
+
+async def _frame(reader: asyncio.StreamReader) -> tuple[bytes, int, bytes]:
+    """Read one frame: its bytes, its opcode, its payload unmasked."""
+    raw = await reader.readexactly(2)
+    size = raw[1] & 0x7F
+    if size > 125:
+        more = await reader.readexactly(2 if size == 126 else 8)
+        raw, size = raw + more, int.from_bytes(more)
+    key = await reader.readexactly(4) if raw[1] & 0x80 else b""
+    payload = await reader.readexactly(size)
+    keys = (key * (size // 4 + 1))[:size]
+    plain = (int.from_bytes(payload) ^ int.from_bytes(keys)).to_bytes(size) if key else payload
+    return raw + key + payload, raw[0] & 0x0F, plain
+
+
+def _caller(received: Received) -> str:
+    """Name a caller as the stand-in does."""
+    credential = received.values("authorization")[0].partition(" ")[2]
+    organization = "".join(received.values("openai-organization"))
+    return hashlib.sha256(f"{credential}\n{organization}".encode()).hexdigest()[:32]
+
+
+def _spelled(received: Received) -> bytes:
+    hop = ("connection", "transfer-encoding", "content-length", "expect")
+    lines = [f"{name}: {value}" for name, value in received.headers if name.lower() not in hop]
+    lines += [f"Content-Length: {len(received.body)}", "Connection: close"]
+    return "\r\n".join([received.line, *lines, "", ""]).encode("latin-1") + received.body
+
+
+def _spelled_head(told: Head) -> bytes:
+    lines = [f"{name}: {value}" for name, value in told.headers if name.lower() != "connection"]
+    return head(*lines, status=f"{told.status} {told.reason}")
+
+
+def _note(attempt: Attempt, told: Head) -> None:
+    attempt.status = told.status
+    attempt.request_id = "".join(told.values("x-request-id"))
+
+
+def _refuse(attempt: Attempt, writer: asyncio.StreamWriter) -> None:
+    status = ANSWERED[attempt.fault]
+    fault = {"message": "Not now.", "type": "server_error", "param": None, "code": None}
+    attempt.status, attempt.request_id = status, f"req_{id(attempt):x}"
+    attempt.body += as_json({"error": fault})
+    attempt.is_whole = True
+    writer.write(
+        head(
+            "Content-Type: application/json",
+            f"Content-Length: {len(attempt.body)}",
+            f"x-request-id: {attempt.request_id}",
+            status=f"{status} Not now",
+        )
+        + attempt.body
+    )
+
+
+async def _break_off(fault: str, writer: asyncio.StreamWriter) -> None:
+    if fault == "closed":
+        writer.close()
+        return
+    await asyncio.sleep(HANGS_S if fault == "stall" else 0.02)
+    _reset(writer)
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    connection = writer.get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    writer.transport.abort()

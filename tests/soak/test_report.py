@@ -1,0 +1,60 @@
+"""A bound that is broken is named, and none where all is well."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.soak.gauges import Gauges, Sample
+from tests.soak.report import MIB, broken, table
+from tests.soak.run import Options, Result
+
+WELL = {
+    "requests": 1000,
+    "answers that came whole": 900,
+    "put back": 500,
+    "asked": 400,
+    "given": 390,
+    "asked, nothing failed": 300,
+    "given, nothing failed": 300,
+}
+
+
+def result(*, rss_grows: int = 0, files_grow: int = 0, kept: int = 0, busy: int = 0) -> Result:
+    """Give what a run has shown in which all was well but for this."""
+    gauges = Gauges(1)
+    for at in range(100):
+        late = at > 60
+        gauges.samples.append(Sample(70 * MIB + rss_grows * late, 20 + files_grow * late, at / 10))
+    return Result(Counter(WELL), [], [gauges], [(20, 20 + kept)], busy, 60.0)
+
+
+def counted_as(name: str, count: int) -> Result:
+    """Give one with another count."""
+    made = result()
+    made.counts[name] = count
+    return made
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        pytest.param(lambda: result(rss_grows=20 * MIB), "memory", id="memory"),
+        pytest.param(lambda: result(files_grow=60), "files", id="files"),
+        pytest.param(lambda: result(kept=60), "keeps", id="left-open"),
+        pytest.param(lambda: result(busy=1), "never ended", id="never-ended"),
+        pytest.param(lambda: counted_as("wrong: bytes", 1), "bytes", id="bytes"),
+        pytest.param(lambda: counted_as("given, nothing failed", 200), "recalled", id="missed"),
+        pytest.param(lambda: counted_as("put back", 0), "nothing", id="idle"),
+    ],
+)
+def test_it_is_named(make: Callable[[], Result], word: str) -> None:
+    """In words that say which."""
+    (fault,) = broken(make())
+    assert word in fault
+
+
+def test_all_is_well_otherwise() -> None:
+    """And the table says the figures."""
+    assert broken(result()) == []
+    assert "97.5% of all" in table(result(), Options(seed="s"))

@@ -1,0 +1,19 @@
+"""The soak itself, for some seconds: with everything that it has, and nothing wrong."""
+
+import pytest
+
+from tests.soak.report import broken, table
+from tests.soak.run import Options, soak
+
+SECONDS = 3.0
+
+
+@pytest.mark.usefixtures("own_redis")  # skipped where there is none
+async def test_some_seconds_of_it() -> None:
+    """Redis fails once, upstream now and then, and no bound is broken."""
+    options = Options(
+        minutes=SECONDS / 60, seed="smoke", rate=40, share=0.1, outages_every_s=1.0, clients=12
+    )
+    result = await soak(options)
+    assert broken(result) == [], table(result, options)
+    assert result.counts["bytes compared"] > 0

@@ -1,0 +1,119 @@
+"""
+Upstream, as a process of its own: stand-ins, the relay before them, and the judge.
+
+The first line of its output says where it listens. Each line of its input is an answer as a
+client got it; once that has ended, the last line of its output is the judgement.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from proxy.standin import LOOPS, StandIn
+from tests.soak.claims import Told
+from tests.soak.faults import dice
+from tests.soak.judge import Judge
+from tests.soak.relay import Relay
+
+__all__ = ["Upstream", "upstream"]
+
+ROOT = Path(__file__).parents[2]
+LINE_BYTES_MAX = 1 << 20
+STARTS_S = 30.0
+ENDS_S = 30.0
+
+
+class Upstream:
+    """
+    The running process.
+
+    Attributes:
+        base_url: Where the proxy sends things.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, base_url: str) -> None:
+        self._process = process
+        self.base_url = base_url
+
+    def tell(self, told: Told) -> None:
+        """Hand in an answer as a client got it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(told) + b"\n")
+
+    async def judgement(self) -> tuple[dict[str, int], list[str]]:
+        """End it, and return what it counted and what was wrong."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        async with asyncio.timeout(ENDS_S):
+            said: dict[str, Any] = json.loads(await self._process.stdout.readline())
+            await self._process.wait()
+        return said["counts"], said["wrong"]
+
+
+@contextlib.asynccontextmanager
+async def upstream(seed: str, share: float) -> AsyncIterator[Upstream]:
+    """Run one; something happens to this share of its answers."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.soak.upstream", seed, str(share)),
+        cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=LINE_BYTES_MAX,
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(STARTS_S):
+            port = int(await process.stdout.readline())
+        yield Upstream(process, f"http://127.0.0.1:{port}/v1")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
+
+
+async def _run(seed: str, share: float) -> None:
+    logging.disable()  # of connections that are reset, which is what this is about
+    thrown = dice(seed, "standins")
+    judge = Judge()
+    async with contextlib.AsyncExitStack() as stack:
+        standins: Mapping[str, StandIn] = {
+            loop: await stack.enter_async_context(
+                StandIn(
+                    loop,
+                    chunk_bytes=thrown.choice([None, None, 300, 5_000]),
+                    seed=_bytes(seed, loop),
+                )
+            )
+            for loop in LOOPS
+        }
+        relay = Relay(judge, standins, seed, share)
+        server = await asyncio.start_server(relay.serve, "127.0.0.1", 0, limit=1 << 24)
+        print(server.sockets[0].getsockname()[1], flush=True)  # noqa: T201 - its parent reads it
+        reader = asyncio.StreamReader(limit=LINE_BYTES_MAX)
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        async for line in reader:
+            judge.told(msgspec.json.decode(line, type=Told))
+        server.close()
+    print(json.dumps({"counts": judge.counts, "wrong": judge.wrong}), flush=True)  # noqa: T201
+
+
+def _bytes(*seed: object) -> bytes:
+    return dice(*seed).randbytes(16)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("seed")
+    parser.add_argument("share", type=float)
+    given = parser.parse_args()
+    asyncio.run(_run(given.seed, given.share))

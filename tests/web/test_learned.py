@@ -1,0 +1,108 @@
+"""What one process remembers of refusals and of issuers is bounded, of each tenant and of all."""
+
+import pytest
+from msgspec import structs
+
+from proxy.core.heal.diagnosis import Fault
+from proxy.core.turns import Reasoning, Turn
+from proxy.web import learned
+from proxy.web.learned import Learned
+from tests.adapters.turns import turn
+
+MINE, THEIRS = b"mine", b"theirs"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remember little."""
+    monkeypatch.setattr(learned, "REMEMBERED", 20)
+    monkeypatch.setattr(learned, "REMEMBERED_EACH", 8)
+
+
+def known(one: Learned, scope: bytes, count: int) -> list[int]:
+    """Return which of so many blobs are known to be refused."""
+    return [n for n in range(count) if one.is_refused(scope, Fault.BLOB, b"%d" % n)]
+
+
+def taught(one: Learned, scope: bytes, count: int) -> None:
+    """Let so many blobs be refused."""
+    for n in range(count):
+        one.refuse(scope, Fault.BLOB, b"%d" % n)
+
+
+def test_a_tenant_that_teaches_without_end_forgets_its_own() -> None:
+    """Its oldest goes; what was learned of others stays."""
+    one = Learned(lambda: 0.0)
+    taught(one, THEIRS, 3)
+    taught(one, MINE, 100)
+    assert known(one, THEIRS, 3) == [0, 1, 2]
+    assert known(one, MINE, 100) == list(range(92, 100))
+
+
+def test_of_too_many_tenants_the_one_that_is_silent_is_forgotten() -> None:
+    """And no more is kept than of all together."""
+    one = Learned(lambda: 0.0)
+    for tenant in range(50):
+        taught(one, b"tenant %d" % tenant, 4)
+    assert len(one._until) == 20
+    assert [len(known(one, b"tenant %d" % n, 4)) for n in range(50)] == [0] * 45 + [4] * 5
+    assert len(one._until._owners) == 5
+
+
+def test_what_is_refused_again_counts_once_and_is_the_newest() -> None:
+    """Time goes on from then."""
+    now = [0.0]
+    one = Learned(lambda: now[0])
+    taught(one, MINE, 8)
+    now[0] = learned.REMEMBERED_S - 1
+    one.refuse(MINE, Fault.BLOB, b"0")
+    one.refuse(MINE, Fault.BLOB, b"new")
+    assert known(one, MINE, 8) == [0, 2, 3, 4, 5, 6, 7]
+    now[0] += 2
+    assert known(one, MINE, 8) == [0]
+
+
+def blob_of(n: int) -> bytes:
+    """Name a blob."""
+    return b"%016d" % n
+
+
+def issued(n: int) -> Turn:
+    """Return a turn with that blob."""
+    raw = b'{"type":"reasoning","encrypted_content":"gAAAA%d"}' % n
+    part = Reasoning(f"rs_{n}", raw, (blob_of(n),), has_blob=True)
+    made = turn(f"{n}")
+    (item,) = made.items
+    return structs.replace(made, items=(item.after((part,), withheld=False),))
+
+
+def test_whose_blobs_are_is_known_of_so_many_of_each_account() -> None:
+    """A blob that was issued for two is either's, until it is forgotten of one."""
+    one = Learned(lambda: 0.0)
+    shared = issued(0)
+    one.issue((MINE,), shared)
+    assert one.is_anothers((THEIRS,), blob_of(0))
+    one.issue((THEIRS,), shared)
+    assert not one.is_anothers((THEIRS,), blob_of(0))
+    for n in range(1, 100):
+        one.issue((THEIRS,), issued(n))
+    assert not one.is_anothers((MINE,), blob_of(0))
+    assert one.is_anothers((THEIRS,), blob_of(0))
+    assert one.is_anothers((MINE,), blob_of(99))
+    assert not one.is_anothers((MINE,), blob_of(50))  # forgotten: nobody's
+    assert len(one._issued_for) == len(one._issued) == 9
+
+
+def test_one_blob_for_any_number_of_accounts_is_bounded_too() -> None:
+    """An upstream may answer all of them alike."""
+    one = Learned(lambda: 0.0)
+    for n in range(100):
+        one.issue((b"%d" % n,), issued(0))
+    assert len(one._issued_for[blob_of(0)]) == 20
+
+
+def test_without_an_account_nothing_is_known() -> None:
+    """A key may be changed without losing anything."""
+    one = Learned(lambda: 0.0)
+    one.issue((b"",), issued(0))
+    assert not one.is_anothers((MINE,), blob_of(0))
