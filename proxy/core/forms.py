@@ -61,9 +61,9 @@ def choose_form(
     run = [_less(part, profile.omits) for part in missing] if profile.omits else missing
     if profile.needs and not all(_holds(part, profile.needs) for part in run):
         return None
-    if all(b'"reasoning_text"' in part.raw for part in run):
+    if False not in [b'"reasoning_text"' in part.raw for part in run]:
         # Its text is in the open and bound to nothing: it goes back just as it came.
-        return Form(tuple(part.raw for part in run))
+        return Form(tuple([part.raw for part in run]))
     is_stored = request.stores and led.is_stored and profile.keeps_items
     return _FORMS[profile.ids](_Case(request.body, led, run, is_stored))
 
@@ -108,11 +108,11 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def has_blobs(self) -> bool:
-        return all(part.has_blob for part in self.run)
+        return False not in [part.has_blob for part in self.run]
 
     @property
     def can_name(self) -> bool:
-        return all(part.id for part in self.run) and (self.has_blobs or self.is_stored)
+        return "" not in [part.id for part in self.run] and (self.has_blobs or self.is_stored)
 
     @property
     def keeps_id(self) -> bool:
@@ -126,7 +126,7 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
         return any(item.id == emitted.id != "" for item, emitted in pairs)
 
     def as_named(self, *edits: Edit) -> Form:
-        return Form(tuple(part.raw for part in self.run), edits)
+        return Form(tuple([part.raw for part in self.run]), edits)
 
     def add_id(self) -> Edit | None:
         """Return the edit that gives the run's own item its id back; None if it takes none."""

@@ -8,7 +8,7 @@ and duplicate keys would not survive it (README, Decisions D2).
 
 import re
 from collections.abc import Iterable, Mapping
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from msgspec import MsgspecError, Raw, json
@@ -137,7 +137,8 @@ def _is_in_a_row(values: Mapping[str, Raw], size: int) -> bool:
     and last values are, and nothing makes it shorter: its size, in bytes, tells.
     """
     keys = len("".join(values).encode())
-    return keys + sum(map(len, map(memoryview, values.values()))) + 4 * len(values) + 1 == size
+    held = sum([len(memoryview(raw)) for raw in values.values()])
+    return keys + held + 4 * len(values) + 1 == size
 
 
 def _walk(values: Mapping[str, Raw], body: bytes, start: int, stop: int) -> dict[str, Member]:
@@ -171,10 +172,10 @@ def elements(body: bytes, start: int, end: int) -> list[tuple[int, int]]:
         values = _ELEMENTS.decode(memoryview(body)[start:end])
     except (MsgspecError, RecursionError) as error:
         raise Unspliceable(str(error)) from error
-    sizes = [*map(len, map(memoryview, values))]
+    sizes = [len(memoryview(raw)) for raw in values]
     if start + 1 + sum(sizes) + len(sizes) == end:  # nothing between them but commas
-        starts = accumulate(sizes, lambda at, size: at + size + 1, initial=start + 1)
-        return [(at, at + size) for at, size in zip(starts, sizes)]
+        ends = accumulate(sizes, lambda at, size: at + 1 + size, initial=start)
+        return [(at + 1, stop) for at, stop in pairwise(ends)]
     found: list[tuple[int, int]] = []
     at = body.index(b"[", start) + 1
     for size in sizes:

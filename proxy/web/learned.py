@@ -28,7 +28,8 @@ class Learned:
         """Know nothing yet; the clock gives seconds, never going backwards."""
         self._clock = clock
         self._until: OrderedDict[Hashable, float] = OrderedDict()
-        self._issued: OrderedDict[bytes, set[Account]] = OrderedDict()
+        # Each a set of its own, never changed: other threads may be looking at it.
+        self._issued: OrderedDict[bytes, frozenset[Account]] = OrderedDict()
 
     def refuse(self, scope: bytes, kind: str, what: str | bytes) -> None:
         """Remember that upstream would not have something of a tenant's."""
@@ -62,7 +63,7 @@ class Learned:
         # A token is nobody else's; a thought in plain text may be thought twice.
         tokens = (part for part in runs if _TOKEN in part.raw)
         for blob in (blob for part in tokens for blob in part.blobs):
-            self._issued.setdefault(blob, set()).add(account)
+            self._issued[blob] = self._issued.get(blob, frozenset()) | {account}
             self._issued.move_to_end(blob)
         while len(self._issued) > REMEMBERED:
             self._issued.popitem(last=False)

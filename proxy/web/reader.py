@@ -95,8 +95,9 @@ class Reader:
         if self.is_stream:
             self.capture.close()
         else:
-            self.capture.read(b"".join(self._kept))
+            answer = b"".join(self._kept)
             self._kept.clear()
+            await self.replay.read(self.exchange, answer)
         await self.replay.save(self.exchange)
         self.exchange.captured = self.exchange.captured or "nothing"
 

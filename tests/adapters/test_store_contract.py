@@ -191,7 +191,14 @@ async def test_use_keeps_a_conversation_alive(kept: Kept, use: str) -> None:
 
 @pytest.mark.parametrize(
     "damaged",
-    [b"", FORMAT, FORMAT + b"\xc1", b"\x01" + encode_turn(turn("b"))[1:], FORMAT + b"\x90", b"junk"],
+    [
+        b"",
+        FORMAT,
+        FORMAT + b"\xc1",
+        b"\x01" + encode_turn(turn("b"))[1:],
+        FORMAT + b"\x90",
+        b"junk",
+    ],
     ids=["empty", "no-turn", "not-msgpack", "unknown-version", "no-fields", "junk"],
 )
 async def test_what_cannot_be_read_is_skipped(kept: Kept, damaged: bytes) -> None:

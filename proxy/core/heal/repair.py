@@ -74,9 +74,7 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     """
     allowed, profile = repairs.allowed, repairs.profile
     # Where nobody checks ids, they may be anything, and say nothing of what is a copy.
-    repeats = (
-        Repair.DUPLICATES in allowed and profile.checks_pairs and has_an_id_twice(request)
-    )
+    repeats = Repair.DUPLICATES in allowed and profile.checks_pairs and has_an_id_twice(request)
     if not (repeats or has_thoughts(request)):
         return Repaired(request.body)
     pieces = pieces_of(request)
@@ -102,7 +100,7 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
 
 def has_thoughts(request: Request) -> bool:
     """Tell whether a request holds reasoning, or what may stand for it."""
-    return any([place.item.role in _THOUGHTS for place in request.places])
+    return any(place.item.role in _THOUGHTS for place in request.places)
 
 
 def has_an_id_twice(request: Request) -> bool:
