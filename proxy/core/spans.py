@@ -129,6 +129,14 @@ def _decoded(document: bytes | memoryview) -> dict[str, Raw]:
         raise Unspliceable(str(error)) from error
 
 
+def _packed(document: bytes) -> bytes:
+    """Return a document less white space, and no more than that."""
+    try:
+        return json.format(document, indent=-1)
+    except (MsgspecError, RecursionError) as error:
+        raise Unspliceable(str(error)) from error
+
+
 def _is_in_a_row(values: Mapping[str, Raw], size: int) -> bool:
     """
     Tell whether nothing stands between the members of an object but quotes, colons and commas.
@@ -248,7 +256,7 @@ def without(value: bytes, keys: Iterable[str]) -> bytes:
 def _require_unambiguous(values: Mapping[str, Raw], document: bytes) -> None:
     """Raise Unspliceable if a key occurs twice; what is all there is to know of most items."""
     if not _is_in_a_row(values, len(document)):
-        packed = json.format(document, indent=-1)  # less white space, and no more than that
+        packed = _packed(document)
         if not _is_in_a_row(_decoded(packed), len(packed)):
             _walk(values, document, 0, len(document))
 

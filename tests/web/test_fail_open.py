@@ -6,7 +6,7 @@ import time
 import pytest
 
 from proxy.core.capture import Capture
-from proxy.web import account, forward, heal, reader, replay
+from proxy.web import account, decide, forward, heal, reader, replay
 from tests.redis_server import RedisServer
 from tests.web.line import Answer
 from tests.web.wire import (
