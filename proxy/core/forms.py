@@ -58,6 +58,8 @@ def choose_form(
         led: What it led to.
         missing: In its order; not empty.
     """
+    if _is_plain(profile, led) and _are_whole(missing):
+        return Form(tuple([part.raw for part in missing]))  # the form that most go back in
     run = [_less(part, profile.omits) for part in missing] if profile.omits else missing
     if profile.needs and not all(_holds(part, profile.needs) for part in run):
         return None
@@ -66,6 +68,17 @@ def choose_form(
         return Form(tuple([part.raw for part in run]))
     is_stored = request.stores and led.is_stored and profile.keeps_items
     return _FORMS[profile.ids](_Case(request.body, led, run, is_stored))
+
+
+def _is_plain(profile: Profile, led: Led) -> bool:
+    """Tell whether there is nothing to choose: the item is there with its id, and all is taken."""
+    if profile.omits or profile.needs or profile.ids is Ids.DROPPED or not led.has_head:
+        return False
+    return led.items[0].id == led.emitted[0].id != ""
+
+
+def _are_whole(run: Sequence[Reasoning]) -> bool:
+    return "" not in [part.id for part in run] and False not in [part.has_blob for part in run]
 
 
 def in_form(part: Reasoning, profile: Profile) -> bytes:

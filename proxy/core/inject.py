@@ -250,6 +250,11 @@ class _Planner:
 
     def _led(self, group: _Group) -> Led:
         places = self._request.places
+        if len(group.places) == 1:
+            index = group.places[0]
+            match = self._recognised.matches[index]
+            head = match.k == group.head
+            return Led((places[index].item,), (match.emitted,), head, group.turn.is_stored)
         matches = [self._recognised.matches[index] for index in group.places]
         return Led(
             items=tuple([places[index].item for index in group.places]),

@@ -5,6 +5,7 @@ Ask, recall, decide, splice: the two awaits in here are the store's, the rest is
 What goes wrong in here is counted, and the request goes out as it came.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,8 +23,9 @@ from proxy.core.keys import (
     keys_of_request,
     keys_of_turn,
 )
+from proxy.core.lately import Lately
 from proxy.core.models import family
-from proxy.core.request import Request, read_request
+from proxy.core.request import History, Request, read_request
 from proxy.core.scope import account_of
 from proxy.core.spans import TooMany, Unspliceable
 from proxy.core.turns import Context, turn_id
@@ -34,6 +36,8 @@ from proxy.web.routes import Route, retrieved
 
 __all__ = ["Prepared", "Replay", "ReplaySettings"]
 
+# Of inputs that were read lately: some twenty long conversations under way at once.
+LATELY_MAX_BYTES = 24 << 20
 # Faults that are the model's own, and so are expected of it from then on.
 _OF_MODEL = frozenset({Fault.INCLUDE, Fault.NO_REASONING_MODEL})
 
@@ -78,6 +82,7 @@ class Replay:
         self.heals = settings.heals and not settings.is_shadow
         self._learned = Learned(clock)
         self._decider = Decider(settings, self._learned)
+        self._lately: Lately[History] = Lately(LATELY_MAX_BYTES, threading.Lock())
         self._aside = Aside()
 
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
@@ -106,7 +111,7 @@ class Replay:
             return Prepared(body, body)
         is_slow = is_long(body)
         try:
-            read = partial(_read, body, headers)
+            read = partial(self._read, body, headers, exchange.scope)
             request, asked = await self._aside.run(read, is_long=is_slow)
         except Unspliceable as error:
             exchange.asked = "too_large" if isinstance(error, TooMany) else "unreadable"
@@ -129,6 +134,12 @@ class Replay:
             exchange.outcomes.update(decided.outcomes)
         exchange.edited = decided.body is not body
         return Prepared(body, decided.body)
+
+    def _read(
+        self, body: bytes, headers: Mapping[str, str], scope: bytes
+    ) -> tuple[Request, list[Asked]]:
+        request = read_request(body, headers, self._lately, scope)
+        return request, keys_of_request(request)
 
     async def cure(
         self, exchange: Exchange, prepared: Prepared, diagnosis: Diagnosis
@@ -230,11 +241,6 @@ class Replay:
         if saved is Saved.DONE:
             exchange.captured = "saved"
             exchange.captured_items = capture.reasoning_items
-
-
-def _read(body: bytes, headers: Mapping[str, str]) -> tuple[Request, list[Asked]]:
-    request = read_request(body, headers)
-    return request, keys_of_request(request)
 
 
 def _read_both(prepared: Prepared, *, is_edited: bool) -> tuple[Request, Request]:
