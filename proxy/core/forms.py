@@ -58,14 +58,27 @@ def choose_form(
         led: What it led to.
         missing: In its order; not empty.
     """
+    if _is_plain(profile, led) and _are_whole(missing):
+        return Form(tuple([part.raw for part in missing]))  # the form that most go back in
     run = [_less(part, profile.omits) for part in missing] if profile.omits else missing
     if profile.needs and not all(_holds(part, profile.needs) for part in run):
         return None
-    if all(b'"reasoning_text"' in part.raw for part in run):
+    if False not in [b'"reasoning_text"' in part.raw for part in run]:
         # Its text is in the open and bound to nothing: it goes back just as it came.
-        return Form(tuple(part.raw for part in run))
+        return Form(tuple([part.raw for part in run]))
     is_stored = request.stores and led.is_stored and profile.keeps_items
     return _FORMS[profile.ids](_Case(request.body, led, run, is_stored))
+
+
+def _is_plain(profile: Profile, led: Led) -> bool:
+    """Tell whether there is nothing to choose: the item is there with its id, and all is taken."""
+    if profile.omits or profile.needs or profile.ids is Ids.DROPPED or not led.has_head:
+        return False
+    return led.items[0].id == led.emitted[0].id != ""
+
+
+def _are_whole(run: Sequence[Reasoning]) -> bool:
+    return "" not in [part.id for part in run] and False not in [part.has_blob for part in run]
 
 
 def in_form(part: Reasoning, profile: Profile) -> bytes:
@@ -108,11 +121,11 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def has_blobs(self) -> bool:
-        return all(part.has_blob for part in self.run)
+        return False not in [part.has_blob for part in self.run]
 
     @property
     def can_name(self) -> bool:
-        return all(part.id for part in self.run) and (self.has_blobs or self.is_stored)
+        return "" not in [part.id for part in self.run] and (self.has_blobs or self.is_stored)
 
     @property
     def keeps_id(self) -> bool:
@@ -126,7 +139,7 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
         return any(item.id == emitted.id != "" for item, emitted in pairs)
 
     def as_named(self, *edits: Edit) -> Form:
-        return Form(tuple(part.raw for part in self.run), edits)
+        return Form(tuple([part.raw for part in self.run]), edits)
 
     def add_id(self) -> Edit | None:
         """Return the edit that gives the run's own item its id back; None if it takes none."""

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 from proxy.core import spans
 from proxy.core.forms import Led, choose_form, id_removals
 from proxy.core.identity import Recognised
@@ -79,13 +81,12 @@ _REPLAYED = (Role.REASONING, Role.REFERENCE)
 _Slot = tuple[bytes, int, int]  # turn, where its run stands in it, position in the run
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct, gc=False):
     """A run of reasoning with the items of its group that the request holds."""
 
     turn: Turn
     head: int  # index of the run's own item in the turn
-    places: list[int] = field(default_factory=list)  # indices into Request.places, in its order
+    places: list[int]  # indices into Request.places, in its order
 
     @property
     def run(self) -> tuple[Reasoning, ...]:
@@ -138,10 +139,10 @@ class _Planner:
             if head is None:
                 continue
             key = (match.turn.id, head)
-            group = groups.get(key)
-            if group is None:
-                group = groups[key] = _Group(match.turn, head)
-            group.places.append(index)
+            if key in groups:
+                groups[key].places.append(index)
+            else:
+                groups[key] = _Group(match.turn, head, [index])
         return list(groups.values())
 
     def _replayed(self, groups: Iterable[_Group]) -> dict[_Slot, int]:
@@ -237,7 +238,9 @@ class _Planner:
     def _place_of(self, group: _Group, n: int, replayed: Mapping[_Slot, int]) -> int:
         """Return the offset to insert at: the anchor, or a later item of the run ahead of it."""
         places, anchor = self._request.places, group.places[0]
-        later = (replayed.get(slot) for slot in group.slots[n + 1 :]) if replayed else ()
+        if not replayed:
+            return places[anchor].item.start
+        later = (replayed.get(slot) for slot in group.slots[n + 1 :])
         sibling = next((index for index in later if index is not None), None)
         if sibling is not None and sibling < anchor:
             between = places[sibling:anchor]
@@ -247,6 +250,11 @@ class _Planner:
 
     def _led(self, group: _Group) -> Led:
         places = self._request.places
+        if len(group.places) == 1:
+            index = group.places[0]
+            match = self._recognised.matches[index]
+            head = match.k == group.head
+            return Led((places[index].item,), (match.emitted,), head, group.turn.is_stored)
         matches = [self._recognised.matches[index] for index in group.places]
         return Led(
             items=tuple([places[index].item for index in group.places]),
@@ -291,6 +299,9 @@ def head_of_group(match: Match) -> int | None:
     What stood ahead of a compaction is in it, and never goes back.
     """
     items = match.turn.items
+    own = items[match.k]
+    if own.run and own.type != "compaction":
+        return match.k  # as most: it is the item that the run led to
     for k in range(match.k, -1, -1):
         if items[k].type == "compaction":
             return None

@@ -68,6 +68,22 @@ class Known:
 
     def certain(self, item: Item) -> Match | None:
         """Match by an id that upstream emitted, or by a call id that only one call has."""
+        named, called = self._by_id.get(item.id), self._by_call.get(item.call_id)
+        if (
+            named
+            and called
+            and named[0] is called[0]
+            and len(named) == len(called) == 1
+            and ":" not in item.call_id
+        ):
+            # Both names are one item's, as they are of most calls.
+            match = named[0]
+            if (match.turn.id, match.k) not in self._used and _agrees(item, match.emitted):
+                sure = is_distinctive(item.id, "") or is_distinctive(item.call_id, item.name)
+                return match if sure else None
+        return self._certain(item)
+
+    def _certain(self, item: Item) -> Match | None:
         by_id: Sequence[Match] = self._by_id.get(item.id, ()) if item.id else ()
         if by_id:
             by_id = self.free(by_id, item) if is_distinctive(item.id, "") else ()

@@ -3,16 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import NamedTuple
 
 import msgspec
 
 from proxy.core import spans
 from proxy.core.items import DIGEST_BYTES, Item, Role, digest, read_item
+from proxy.core.lately import Lately
 from proxy.core.scope import hint_of
 from proxy.core.spans import Member, TooMany, Unspliceable
 from proxy.core.turns import LINK_BYTES, TAIL_LINKS, Context
 
-__all__ = ["Place", "Request", "read_request"]
+__all__ = ["History", "Place", "Request", "read_request"]
 
 _START = digest(b"chain")
 # Of a request's input, and of values in all of it. Real ones have some thousands of items; what
@@ -131,23 +133,50 @@ class Request:
         return sha256(b"".join([_START, *self.said])).digest()[:DIGEST_BYTES]
 
 
+class History(NamedTuple):
+    """
+    What was read of an input, up to one of its items. Never changed: it is gone on from.
+
+    Attributes:
+        began: What the application had set ahead of it.
+        frame: What it had set by its end.
+        before: The model's run before the present one.
+        is_over: Whether somebody else has spoken since the present one.
+    """
+
+    began: bytes
+    places: list[Place]
+    said: list[bytes]
+    frame: bytes
+    before: list[Item]
+    run: list[Item]
+    is_over: bool
+
+
 _STATEFUL = ("previous_response_id", "conversation")
 
 
-def read_request(body: bytes, headers: Mapping[str, str]) -> Request:
+def read_request(
+    body: bytes,
+    headers: Mapping[str, str],
+    lately: Lately[History] | None = None,
+    whose: bytes = b"",
+) -> Request:
     """
     Read the body of a request to `/responses`.
 
     Args:
         body: UTF-8 JSON, decoded from any content coding; bounded by the caller, in bytes.
         headers: The request's, for the conversation's name.
+        lately: What it may go on from, and is kept in for the next one.
+        whose: The tenant's; another's is never gone on from.
 
     Raises:
         TooMany: It has more values, or more items, than is worth looking at.
         Unspliceable: Not a JSON object in UTF-8, nested too deep, or a key occurs twice. The
             caller forwards such a body as it is: upstream has its own words for it.
 
-    Cost: linear; about three C passes over the body, and some Python for each item.
+    Cost: linear; about three C passes over the body, and some Python for each item that is new.
     """
     spans.bound(body, VALUES_MAX)
     if not body.isascii():
@@ -168,21 +197,52 @@ def read_request(body: bytes, headers: Mapping[str, str]) -> Request:
         request.frame = digest(request.raw("instructions"))
     given = members.get("input")
     if given is not None and body[given.start : given.start + 1] == b"[":
-        _read_items(request, given)
+        _read_items(request, given, lately, whose)
     elif words := request.text("input"):
         as_message = msgspec.json.encode({"role": "user", "content": words})
         request.said.append(read_item(as_message).said)
     return request
 
 
-def _read_items(request: Request, given: Member) -> None:
-    elements = spans.elements(request.body, given.start, given.end)
-    if len(elements) > ITEMS_MAX:
+def _read_items(
+    request: Request, given: Member, lately: Lately[History] | None, whose: bytes
+) -> None:
+    body, began = request.body, request.frame
+    read, at = History(began, [], [], began, [], [], is_over=False), 0
+    kept = lately.find(whose, body, given.start) if lately is not None else None
+    # Behind the last item it goes on with another, or it ends: "12" does not go on from "1".
+    if kept is not None and kept.read.began == began and body[len(kept.prefix)] in b",]":
+        read, at = kept.read, len(kept.prefix)
+    history = _read_on(read, body, _elements(body, given, at))
+    places = history.places
+    request.places, request.said = places, history.said
+    request.frame, request.run = history.frame, history.run
+    if lately is not None and places and len(places) > len(read.places):
+        prefix = body[: places[-1].item.end]
+        lately.keep(whose, prefix, given.start, history, len(places))
+
+
+def _elements(body: bytes, given: Member, at: int) -> list[tuple[int, int]]:
+    """Return where the items of an input stand: all of them (0), or those behind an offset."""
+    if not at:
+        return spans.elements(body, given.start, given.end)
+    if body[at : at + 1] == b"]":
+        return []
+    rest = b"[" + body[at + 1 : given.end]
+    return [(at + start, at + end) for start, end in spans.elements(rest, 0, len(rest))]
+
+
+def _read_on(read: History, body: bytes, elements: list[tuple[int, int]]) -> History:
+    """
+    Read further items behind what was read of an input.
+
+    Raises:
+        TooMany: They are too many, all in all.
+    """
+    if len(read.places) + len(elements) > ITEMS_MAX:
         raise TooMany(f"more than {ITEMS_MAX} items")
-    body, places, said, frame = request.body, request.places, request.said, request.frame
-    before: list[Item] = []  # the model's run before the present one
-    run: list[Item] = []
-    is_over = False
+    began, places, said, frame, before, run, is_over = read
+    places, said, run = [*places], [*said], [*run]
     for start, end in elements:
         item = read_item(body[start:end], start, end)
         role = item.role
@@ -198,7 +258,7 @@ def _read_items(request: Request, given: Member) -> None:
             said.append(item.said)
         elif role is _FRAME:
             frame = digest(frame, item.said)
-    request.frame, request.run = frame, run
+    return History(began, places, said, frame, before, run, is_over)
 
 
 def _traces(run: list[Item]) -> bytes:

@@ -165,17 +165,9 @@ class Scoping:
 
         Cost: about 10 us; 60 with claims.
         """
-        found: dict[str, list[str]] = {}
-        looked_at = self._looked_at
-        for given, value in headers.items():
-            if (name := given.lower()) in looked_at:
-                found.setdefault(name, []).append(value)
-        if len(found) > 1 and "connection" in found:
-            for name in ending_here(found.pop("connection")):
-                found.pop(name, None)
-        for name in self._parts.headers:
-            if len(found.get(name, ())) != 1 or not found[name][0]:
-                return None
+        found = self._found(headers)
+        if any(len(found.get(name, ())) != 1 or not found[name][0] for name in self._parts.headers):
+            return None
         if self._credentials and not any(any(found.get(name, ())) for name in self._credentials):
             return None
         said: list[bytes] = []
@@ -194,6 +186,17 @@ class Scoping:
         state = self._blank.copy()
         state.update(_sized(said))
         return state.digest()
+
+    def _found(self, headers: Mapping[str, str]) -> dict[str, list[str]]:
+        """Return the values that count by their names in lower case, less those that end here."""
+        found: dict[str, list[str]] = {}
+        looked_at = self._looked_at
+        for given, value in headers.items():
+            if (name := given.lower()) in looked_at:
+                found.setdefault(name, []).append(value)
+        for name in ending_here(found.pop("connection", ())):
+            found.pop(name, None)
+        return found
 
     def tells(self, status: int) -> bool:
         """Tell whether an answer of this status may say what was found: was the caller let in?"""

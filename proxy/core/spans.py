@@ -8,7 +8,7 @@ and duplicate keys would not survive it (README, Decisions D2).
 
 import re
 from collections.abc import Iterable, Mapping
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from msgspec import MsgspecError, Raw, json
@@ -129,6 +129,14 @@ def _decoded(document: bytes | memoryview) -> dict[str, Raw]:
         raise Unspliceable(str(error)) from error
 
 
+def _packed(document: bytes) -> bytes:
+    """Return a document less white space, and no more than that."""
+    try:
+        return json.format(document, indent=-1)
+    except (MsgspecError, RecursionError) as error:
+        raise Unspliceable(str(error)) from error
+
+
 def _is_in_a_row(values: Mapping[str, Raw], size: int) -> bool:
     """
     Tell whether nothing stands between the members of an object but quotes, colons and commas.
@@ -137,7 +145,8 @@ def _is_in_a_row(values: Mapping[str, Raw], size: int) -> bool:
     and last values are, and nothing makes it shorter: its size, in bytes, tells.
     """
     keys = len("".join(values).encode())
-    return keys + sum(map(len, map(memoryview, values.values()))) + 4 * len(values) + 1 == size
+    held = sum([len(memoryview(raw)) for raw in values.values()])
+    return keys + held + 4 * len(values) + 1 == size
 
 
 def _walk(values: Mapping[str, Raw], body: bytes, start: int, stop: int) -> dict[str, Member]:
@@ -171,10 +180,10 @@ def elements(body: bytes, start: int, end: int) -> list[tuple[int, int]]:
         values = _ELEMENTS.decode(memoryview(body)[start:end])
     except (MsgspecError, RecursionError) as error:
         raise Unspliceable(str(error)) from error
-    sizes = [*map(len, map(memoryview, values))]
+    sizes = [len(memoryview(raw)) for raw in values]
     if start + 1 + sum(sizes) + len(sizes) == end:  # nothing between them but commas
-        starts = accumulate(sizes, lambda at, size: at + size + 1, initial=start + 1)
-        return [(at, at + size) for at, size in zip(starts, sizes)]
+        ends = accumulate(sizes, lambda at, size: at + 1 + size, initial=start)
+        return [(at + 1, stop) for at, stop in pairwise(ends)]
     found: list[tuple[int, int]] = []
     at = body.index(b"[", start) + 1
     for size in sizes:
@@ -247,7 +256,7 @@ def without(value: bytes, keys: Iterable[str]) -> bytes:
 def _require_unambiguous(values: Mapping[str, Raw], document: bytes) -> None:
     """Raise Unspliceable if a key occurs twice; what is all there is to know of most items."""
     if not _is_in_a_row(values, len(document)):
-        packed = json.format(document, indent=-1)  # less white space, and no more than that
+        packed = _packed(document)
         if not _is_in_a_row(_decoded(packed), len(packed)):
             _walk(values, document, 0, len(document))
 

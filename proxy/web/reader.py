@@ -14,8 +14,6 @@ __all__ = ["Reader", "reader_for"]
 
 # An encoded chunk of more than this is decoded in a thread: it may make a thousand times as much.
 ON_LOOP_ENCODED_BYTES = 4096
-# A longer answer in one piece is read in a thread: a millisecond or two are for everybody.
-ON_LOOP_BYTES = 256 * 1024
 _SUCCESS = range(200, 300)
 
 
@@ -122,12 +120,9 @@ class Reader:
         if self.is_stream:
             self.capture.close()
         else:
-            whole = b"".join(self._kept)
+            answer = b"".join(self._kept)
             self._kept.clear()
-            if len(whole) > ON_LOOP_BYTES:
-                await asyncio.to_thread(self.capture.read, whole)
-            else:
-                self.capture.read(whole)
+            await self.replay.read(self.exchange, answer)
         await self.replay.save(self.exchange)
         self.exchange.captured = self.exchange.captured or "nothing"
 

@@ -5,24 +5,16 @@ Ask, recall, decide, splice: the two awaits in here are the store's, the rest is
 What goes wrong in here is counted, and the request goes out as it came.
 """
 
-from collections.abc import Callable, Collection, Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
+from proxy.adapters.aside import Aside, is_long
 from proxy.adapters.safe_store import Budget, SafeStore, Saved
-from proxy.core import spans
 from proxy.core.capture import Capture, Origin
 from proxy.core.heal.cure import Cure, asked_of, cure
 from proxy.core.heal.diagnosis import Diagnosis, Fault
-from proxy.core.heal.repair import (
-    Repair,
-    Repairs,
-    has_an_id_twice,
-    has_thoughts,
-    repair,
-)
-from proxy.core.identity import parent_of, recognise
-from proxy.core.include import include_edit
-from proxy.core.inject import Anchors, Outcome, Plan, Policy, plan
 from proxy.core.keys import (
     RESPONSE,
     Asked,
@@ -31,35 +23,23 @@ from proxy.core.keys import (
     keys_of_request,
     keys_of_turn,
 )
-from proxy.core.models import family, is_known_not_to_reason
-from proxy.core.profiles import Profile
-from proxy.core.request import Request, read_request
-from proxy.core.scope import Scoping, account_of
+from proxy.core.lately import Lately
+from proxy.core.models import family
+from proxy.core.request import History, Request, read_request
+from proxy.core.scope import account_of
 from proxy.core.spans import TooMany, Unspliceable
 from proxy.core.turns import Context, turn_id
+from proxy.web.decide import Decider, ReplaySettings, Whose
 from proxy.web.exchange import Exchange
 from proxy.web.learned import Learned
 from proxy.web.routes import Route, retrieved
 
 __all__ = ["Prepared", "Replay", "ReplaySettings"]
 
+# Of inputs that were read lately: some twenty long conversations under way at once.
+LATELY_MAX_BYTES = 24 << 20
 # Faults that are the model's own, and so are expected of it from then on.
 _OF_MODEL = frozenset({Fault.INCLUDE, Fault.NO_REASONING_MODEL})
-
-
-@dataclass(frozen=True, slots=True)
-class ReplaySettings:
-    """The settings that matter here, as plain values; units as in `proxy.settings`."""
-
-    scoping: Scoping
-    is_shadow: bool
-    anchors: Anchors
-    profile: Profile
-    include: str
-    heals: bool
-    repairs: Collection[Repair]
-    frame_max_bytes: int
-    store_budget_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +78,12 @@ class Replay:
         self._settings = settings
         self._store = store
         self._epoch_ms = epoch_ms
-        self._policy = Policy(settings.anchors, settings.profile)
         self.is_shadow = settings.is_shadow
         self.heals = settings.heals and not settings.is_shadow
         self._learned = Learned(clock)
+        self._decider = Decider(settings, self._learned)
+        self._lately: Lately[History] = Lately(LATELY_MAX_BYTES, threading.Lock())
+        self._aside = Aside()
 
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
         """Find out whose exchange it is."""
@@ -127,77 +109,37 @@ class Replay:
         if exchange.scope is None:
             exchange.asked = "no_scope"
             return Prepared(body, body)
+        is_slow = is_long(body)
         try:
-            request = read_request(body, headers)
+            read = partial(self._read, body, headers, exchange.scope)
+            request, asked = await self._aside.run(read, is_long=is_slow)
         except Unspliceable as error:
             exchange.asked = "too_large" if isinstance(error, TooMany) else "unreadable"
             return Prepared(body, body)
-        asked = keys_of_request(request)
         found: Recalled | None = Recalled()
         if asked:
             found = await self._store.recall(exchange.scope, asked, exchange.store_budget)
-        recalled = self._learned.less_refused(exchange.scope, found or Recalled())
-        base = body
-        if request.body is body:  # nothing in it had to be read as something else
-            request = self._repaired(exchange, request, recalled)
-            base = request.body
-        recognised = recognise(request, recalled)
-        parent = parent_of(request, recognised, recalled)
-        origin = Origin(
-            context=request.context(),
-            model=request.model,
-            conversation=parent.conversation if parent is not None else b"",
-            parent=parent.id if parent is not None else b"",
-            stores=request.stores,
-        )
-        exchange.conversation = origin.conversation
         is_created = exchange.route in Route.CAPTURED
+        whose = Whose(exchange.scope, exchange.account)
+        decide = partial(self._decider.decide, whose, body, request, found, is_created=is_created)
+        decided = await self._aside.run(decide, is_long=is_slow)
+        origin = decided.origin
+        exchange.conversation = origin.conversation
         if is_created:
             exchange.capture = Capture(origin, self._settings.frame_max_bytes)
-        if request.is_stateful:
-            exchange.asked = "stateful"
-            return Prepared(body, body)
-        exchange.asked = "planned" if found is not None else "store_failed"
-        decided = plan(request, recognised, self._policy) if found is not None else Plan()
+        exchange.asked = decided.asked
+        if decided.repairs:
+            exchange.repairs.update(decided.repairs)
         if decided.outcomes:
             exchange.outcomes.update(decided.outcomes)
-        if self.is_shadow:
-            return Prepared(body, body)
-        # Upstream says that it keeps nothing (zero data retention), and a blob was missing already.
-        keeps_nothing = parent is not None and not parent.is_stored
-        lacks_blob = keeps_nothing and Outcome.GUARDED_FORM in decided.outcomes
-        wants = is_created and self._wants_include(exchange.scope, request, lacks_blob=lacks_blob)
-        include = include_edit(request) if wants else None
-        edits = [*decided.edits, include] if include is not None else decided.edits
-        whole = spans.apply(base, edits)
-        exchange.edited = whole is not body
-        return Prepared(body, whole)
+        exchange.edited = decided.body is not body
+        return Prepared(body, decided.body)
 
-    def _repaired(self, exchange: Exchange, request: Request, recalled: Recalled) -> Request:
-        """Mend what is certain, and read what came of it."""
-        scope, learned = exchange.scope, self._learned
-        if scope is None or request.is_stateful:
-            return request
-        if not (has_thoughts(request) or has_an_id_twice(request)):
-            return request  # as most are: there is nothing to mend
-        repairs = Repairs(
-            allowed=self._settings.repairs,
-            is_refused=lambda blob: (
-                learned.is_refused(scope, Fault.BLOB, blob)
-                or learned.is_anothers(exchange.account, blob)
-            ),
-            takes_reasoning=not learned.is_refused(
-                scope, Fault.NO_REASONING_MODEL, family(request.model)
-            ),
-            profile=self._settings.profile,
-        )
-        mended = repair(request, recalled.turns, repairs)
-        exchange.repairs.update(mended.counts)
-        if mended.body is request.body:
-            return request
-        again = read_request(mended.body, {})
-        again.hint = request.hint
-        return again
+    def _read(
+        self, body: bytes, headers: Mapping[str, str], scope: bytes
+    ) -> tuple[Request, list[Asked]]:
+        request = read_request(body, headers, self._lately, scope)
+        return request, keys_of_request(request)
 
     async def cure(
         self, exchange: Exchange, prepared: Prepared, diagnosis: Diagnosis
@@ -208,17 +150,19 @@ class Replay:
         Raises:
             Unspliceable: The request cannot be read.
         """
-        sent = read_request(prepared.body, {})
-        given = read_request(prepared.original, {}) if exchange.edited else sent
+        is_slow = is_long(prepared.body)
+        read = partial(_read_both, prepared, is_edited=exchange.edited)
+        sent, given = await self._aside.run(read, is_long=is_slow)
         if sent.body is not prepared.body:  # half a surrogate in it: it can be taken back whole
             return Cure(prepared.original, takes_back=True) if exchange.edited else None
         if exchange.scope is None:
-            return cure(sent, given, diagnosis, Recalled(), self._policy)
+            return cure(sent, given, diagnosis, Recalled(), self._decider.policy)
         asked = asked_of(sent, diagnosis)
         held = await self._store.recall(exchange.scope, asked, exchange.store_budget)
         kept = held or Recalled()
         recalled = self._learned.less_refused(exchange.scope, kept)
-        found = cure(sent, given, diagnosis, recalled, self._policy)
+        work = partial(cure, sent, given, diagnosis, recalled, self._decider.policy)
+        found = await self._aside.run(work, is_long=is_slow)
         if found is None or not found.evicted:
             return found
         # What is only not sent for an hour stays kept.
@@ -236,7 +180,8 @@ class Replay:
         for turn in cure.evicted:
             await self._store.save(exchange.scope, turn, [], exchange.store_budget)
         if fault in _OF_MODEL:
-            model = family(read_request(cure.body, {}).model)
+            read = partial(read_request, cure.body, {})
+            model = family((await self._aside.run(read, is_long=is_long(cure.body))).model)
             self._learned.refuse(exchange.scope, fault, model)
 
     async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:
@@ -268,6 +213,12 @@ class Replay:
         begun = origin or Origin(context=Context(), model="")
         exchange.capture = Capture(begun, self._settings.frame_max_bytes)
 
+    async def read(self, exchange: Exchange, answer: bytes) -> None:
+        """Learn from a whole JSON answer."""
+        if exchange.capture is not None:
+            work = partial(exchange.capture.read, answer)
+            await self._aside.run(work, is_long=is_long(answer))
+
     async def save(self, exchange: Exchange) -> None:
         """Save what the answer has brought so far, if there is anything new."""
         capture = exchange.capture
@@ -291,16 +242,8 @@ class Replay:
             exchange.captured = "saved"
             exchange.captured_items = capture.reasoning_items
 
-    def _wants_include(self, scope: bytes, request: Request, *, lacks_blob: bool) -> bool:
-        """Ask for blobs where an item may have to go back to an upstream that knows no id of it."""
-        profile = self._settings.profile
-        if not profile.takes_include:
-            return False
-        if request.is_background or is_known_not_to_reason(request.model):
-            return False
-        match self._settings.include:
-            case "never":
-                return False
-            case "auto" if request.stores and profile.keeps_items and not lacks_blob:
-                return False
-        return not self._learned.is_refused(scope, Fault.INCLUDE, family(request.model))
+
+def _read_both(prepared: Prepared, *, is_edited: bool) -> tuple[Request, Request]:
+    """Return a request as it went out, and as it came."""
+    sent = read_request(prepared.body, {})
+    return sent, read_request(prepared.original, {}) if is_edited else sent

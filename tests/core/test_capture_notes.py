@@ -37,3 +37,13 @@ def test_what_upstream_did_to_reasoning_is_noted(
     assert capture.removed == removed
     assert capture.reasoning_context == context
     assert context in ("", *CONTEXTS)
+
+
+def test_what_cannot_be_decoded_is_not_noted() -> None:
+    """A value may be skipped by a reader and be no text all the same; its items are learned."""
+    whole = answer(ITEMS, "resp_1", reasoning={"context": "auto"}).replace(b"auto", b"\xff")
+    capture = Capture(Origin(Context(), "gpt-5.6"), 1 << 20)
+    capture.read(whole)
+
+    assert capture.reasoning_context == ""
+    assert capture.snapshot(1).turn is not None

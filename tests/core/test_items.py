@@ -1,12 +1,21 @@
 """Items are read softly: what is known is recognised, and nothing unknown ever raises."""
 
 import json
+import re
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from proxy.core.items import ID_CHARS, Item, Role, _Head, is_distinctive, read_item
+from proxy.core.items import (
+    ID_CHARS,
+    Item,
+    Role,
+    _Head,
+    _loosely,
+    is_distinctive,
+    read_item,
+)
 from tests.core.documents import objects, values
 
 
@@ -290,3 +299,43 @@ HOLLOW = [
 def test_an_id_alone_is_hollow(fields: dict[str, object], want: bool) -> None:
     """It means something only to an upstream that keeps items."""
     assert item(**fields).is_hollow is want
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(_Head.__struct_fields__),
+        values.map(lambda written: written.text) | st.sampled_from([b"null", b'"x"', b'"\xff"']),
+        max_size=6,
+    )
+)
+@settings(max_examples=80, deadline=None)
+def test_a_head_is_the_same_read_in_one_go_and_field_by_field(fields: dict[str, bytes]) -> None:
+    """Where every field is of its type, both ways lead to it."""
+    raw = b"{" + b",".join(b'"%b":%b' % (key.encode(), fields[key]) for key in fields) + b"}"
+    one, other = read_item(raw)._head, _loosely(raw)
+    for name in _Head.__struct_fields__:
+        ours, theirs = getattr(one, name), getattr(other, name)
+        assert (
+            (ours or None) == (theirs or None) if name in _NAMES else bytes(ours) == bytes(theirs)
+        )
+
+
+_NAMES = {"type", "id", "call_id", "role", "name", "status"}
+_WORD = re.compile(r"[A-Za-z0-9]{8,}")
+
+
+def looks_drawn(call_id: str) -> bool:
+    """Tell the same as `is_distinctive`, word by word."""
+    words = _WORD.findall(call_id)
+    return any(not w.isalpha() or not (w.islower() or w.isupper()) for w in words)
+
+
+@given(st.text("abZY09_-: ", max_size=24) | st.text("aB", max_size=24))
+@example("_abcdefg")
+@example("abcdefgh1")
+@example("ABCDEFGHi")
+@example("aBcdefg")
+@settings(max_examples=150, deadline=None)
+def test_one_look_at_a_name_tells_what_a_look_at_each_word_does(call_id: str) -> None:
+    """A word of eight or more with a digit or in both cases is taken to be random."""
+    assert is_distinctive(call_id, "") is looks_drawn(call_id)

@@ -327,3 +327,12 @@ def test_an_id_without_content_is_looked_up() -> None:
 
     assert [one.place for one in keys_of_request(read_request(body([ASK, hollow]), {}))] == [1]
     assert keys_of_request(read_request(body([ASK, R1]), {})) == []
+
+
+def test_doubtful_keys_are_a_sequence_like_any_other() -> None:
+    """Though they are made only when somebody looks at them."""
+    (asked,) = keys_of_request(asking([ASK, C1]))
+
+    assert asked.doubtful[:] == [*asked.doubtful]
+    assert asked.doubtful[0] == asked.keys[len(asked.certain)]
+    assert len(asked.doubtful) == len(asked.keys) - len(asked.certain)

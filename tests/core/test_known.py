@@ -4,7 +4,14 @@ import pytest
 
 from proxy.core.items import Item as Read
 from proxy.core.items import read_item
-from proxy.core.known import Known, Match, may_be_called, says_the_same
+from proxy.core.known import (
+    MINTED_CHARS,
+    Known,
+    Match,
+    _hand_of,
+    may_be_called,
+    says_the_same,
+)
 from proxy.core.turns import Context, Emitted, Turn, turn_id
 from tests.core.world import Item, body, call, message, search
 
@@ -186,3 +193,26 @@ def test_calls_under_names_of_their_own_are_not_alike() -> None:
     assert sorted(match.k for match in anywhere) == [0, 1, 3]
     vague = next(known.likenesses(read_of({**ZERO, "id": ""}), CHAIN, None))
     assert [match.k for match in vague] == [0, 1, 2, 3]
+
+
+def test_names_of_any_length_are_compared_and_only_short_ones_remembered() -> None:
+    """What a client makes up must not fill the memory."""
+    before = _hand_of.cache_info().currsize
+    long = ["msg_" + letter * MINTED_CHARS.stop for letter in "ab"]
+
+    assert may_be_called(
+        read_of(message("1", "hi", id=long[0])), emitted(message("1", "hi", id=long[1]))
+    )
+    assert _hand_of.cache_info().currsize == before
+
+
+def test_one_item_of_two_captured_ones_is_certain_by_neither_name_alone() -> None:
+    """A call under another's names says nothing, and one that is spoken for is not found again."""
+    known = Known([turn("resp_00000001", C1, C2)])
+    match = known.certain(read_of(C1))
+    assert match is not None
+    known.use(match)
+
+    assert known.certain(read_of(C1)) is None
+    assert known.certain(read_of({**C2, "name": "another"})) is None
+    assert known.certain(read_of(C2)) == Match(match.turn, 1)

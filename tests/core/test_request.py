@@ -277,3 +277,14 @@ def test_a_request_of_very_many_items_is_not_read() -> None:
     with pytest.raises(TooMany):
         read_request(b'{"input":[' + (one + b",") * ITEMS_MAX + one + b"]}", {})
     assert len(read_request(b'{"input":[' + (one + b",") * 99 + one + b"]}", {}).places) == 100
+
+
+@given(st.lists(st.sampled_from([ASK, MORE, C1, output(C1)]), max_size=9))
+@settings(max_examples=30, deadline=None)
+def test_the_newest_chain_is_the_same_alone_and_among_all(items: list[Item]) -> None:
+    """Most requests need no other of them, so it is made by itself."""
+    request = read(input=items)
+    alone = request.context().chain
+
+    assert alone == request.chains[-1]
+    assert request.context().chain == alone

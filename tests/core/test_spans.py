@@ -7,9 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.core.spans import (
+    _MEMBERS,
     Edit,
     TooMany,
     Unspliceable,
+    _is_in_a_row,
+    _packed,
+    _walk,
     apply,
     bound,
     elements,
@@ -335,3 +339,70 @@ def test_a_string_that_never_ends_is_looked_at_once() -> None:
     for end in (b"", b"\\"):
         with pytest.raises(TooMany):
             bound(b"[" + b"0," * 11 + b'"' + b'\\",' * 500_000 + end, 10)
+
+
+def dense(written: Written) -> bytes:
+    """Return a document less the white space that it is written with."""
+    return _packed(written.text)
+
+
+@given(objects(values))
+@settings(max_examples=100, deadline=None)
+def test_what_stands_in_a_row_is_found_where_a_walk_finds_it(written: Written) -> None:
+    """To count bytes and to look at each of them is the same, wherever bytes may be counted."""
+    for body in (written.text, dense(written)):
+        decoded = _MEMBERS.decode(body)
+        assert members(body) == _walk(decoded, body, 0, len(body))
+        shifted = b" , " + body + b" "
+        found = members(shifted, 3, 3 + len(body))
+        assert {key: shifted[at.start : at.end] for key, at in found.items()} == {
+            key: bytes(raw) for key, raw in decoded.items()
+        }
+
+
+@given(arrays(values))
+@settings(max_examples=60, deadline=None)
+def test_elements_in_a_row_are_found_where_they_are(written: Written) -> None:
+    """With white space between them and without, in the middle of a document too."""
+    for body in (written.text, dense(written)):
+        shifted = b"[" + body + b"]"
+        found = elements(shifted, 1, 1 + len(body))
+        assert [json.loads(shifted[start:end]) for start, end in found] == written.value
+
+
+# As a row of members seems to be one: bytes that are missing here are there.
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":1,"a":1}',
+        b'{"a":1, "b":2}',
+        b'{"\\u0061":1}',
+        b'{"a":1,"b":"","a":""}',
+        b'{"":0,"":0}',
+        b'{"a" :1}',
+        b'{"a":1} ',
+    ],
+)
+def test_what_is_longer_than_its_members_does_not_stand_in_a_row(body: bytes) -> None:
+    """One byte too many is a space, an escape, or a key that occurs twice."""
+    assert not _is_in_a_row(_MEMBERS.decode(body), len(body))
+
+
+@given(objects(values), st.sampled_from(["a", "b", "c"]))
+@settings(max_examples=60, deadline=None)
+def test_nothing_to_leave_out_is_the_same_object_unless_it_is_ambiguous(
+    written: Written, key: str
+) -> None:
+    """White space and escapes are nobody's fault; a key that occurs twice is."""
+    if key not in written.value:
+        assert without(written.text, (key,)) is written.text
+    for first in written.parts[:1]:
+        twice = b'{ "x":' + first + b',"x" :' + first + b"}"
+        with pytest.raises(Unspliceable):
+            without(twice, (key,))
+
+
+def test_what_cannot_be_packed_is_not_cut() -> None:
+    """Too deep is too deep for every reader."""
+    with pytest.raises(Unspliceable):
+        _packed(b"[" * DEEP + b"]" * DEEP)

@@ -1,0 +1,157 @@
+"""
+What becomes of a request, once it is known what the store holds for it: no await in here.
+
+Much of it may run in a thread, beside the loop, so nothing in here changes what others look at.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from proxy.core import spans
+from proxy.core.capture import Origin
+from proxy.core.heal.diagnosis import Fault
+from proxy.core.heal.repair import (
+    Repair,
+    Repairs,
+    has_an_id_twice,
+    has_thoughts,
+    repair,
+)
+from proxy.core.identity import parent_of, recognise
+from proxy.core.include import include_edit
+from proxy.core.inject import Anchors, Outcome, Plan, Policy, plan
+from proxy.core.keys import Recalled
+from proxy.core.models import family, is_known_not_to_reason
+from proxy.core.profiles import Profile
+from proxy.core.request import Request, read_request
+from proxy.core.scope import Account, Scoping
+from proxy.web.learned import Learned
+
+__all__ = ["Decided", "Decider", "ReplaySettings", "Whose"]
+
+_NOTHING: Mapping[Any, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySettings:
+    """The settings that matter here, as plain values; units as in `proxy.settings`."""
+
+    scoping: Scoping
+    is_shadow: bool
+    anchors: Anchors
+    profile: Profile
+    include: str
+    heals: bool
+    repairs: Collection[Repair]
+    frame_max_bytes: int
+    store_budget_s: float
+
+
+class Whose(NamedTuple):
+    """Whose request it is, and whom blobs are issued to, as far as it says."""
+
+    scope: bytes
+    account: Account
+
+
+class Decided(NamedTuple):
+    """What became of a request, as `Exchange` has it; its body is the same object if not edited."""
+
+    asked: str
+    origin: Origin
+    body: bytes
+    repairs: Mapping[Repair, int] = _NOTHING
+    outcomes: Mapping[Outcome, int] = _NOTHING
+
+
+class Decider:
+    """Decides on requests, for one upstream."""
+
+    def __init__(self, settings: ReplaySettings, learned: Learned) -> None:
+        """Keep what is shared by all requests; what is learned is looked at, and never changed."""
+        self._settings = settings
+        self._learned = learned
+        self._is_shadow = settings.is_shadow
+        self.policy = Policy(settings.anchors, settings.profile)
+
+    def decide(
+        self,
+        whose: Whose,
+        body: bytes,
+        request: Request,
+        found: Recalled | None,
+        *,
+        is_created: bool,
+    ) -> Decided:
+        """Decide what a request lacks by what is held for it (None: nobody said), and splice it."""
+        recalled = self._learned.less_refused(whose.scope, found or Recalled())
+        base, repairs = body, _NOTHING
+        if request.body is body:  # nothing in it had to be read as something else
+            request, repairs = self._repaired(whose, request, recalled)
+            base = request.body
+        recognised = recognise(request, recalled)
+        parent = parent_of(request, recognised, recalled)
+        origin = Origin(
+            context=request.context(),
+            model=request.model,
+            conversation=parent.conversation if parent is not None else b"",
+            parent=parent.id if parent is not None else b"",
+            stores=request.stores,
+        )
+        if request.is_stateful:
+            return Decided("stateful", origin, body)
+        asked = "planned" if found is not None else "store_failed"
+        decided = plan(request, recognised, self.policy) if found is not None else Plan()
+        outcomes = decided.outcomes
+        if self._is_shadow:
+            return Decided(asked, origin, body, repairs, outcomes)
+        # Upstream says that it keeps nothing (zero data retention), and a blob was missing already.
+        keeps_nothing = parent is not None and not parent.is_stored
+        lacks_blob = keeps_nothing and Outcome.GUARDED_FORM in outcomes
+        wants = is_created and self._wants_include(whose.scope, request, lacks_blob=lacks_blob)
+        include = include_edit(request) if wants else None
+        edits = [*decided.edits, include] if include is not None else decided.edits
+        return Decided(asked, origin, spans.apply(base, edits), repairs, outcomes)
+
+    def _repaired(
+        self, whose: Whose, request: Request, recalled: Recalled
+    ) -> tuple[Request, Mapping[Repair, int]]:
+        """Mend what is certain, and read what came of it."""
+        scope, learned = whose.scope, self._learned
+        if request.is_stateful:
+            return request, _NOTHING
+        if not (has_thoughts(request) or has_an_id_twice(request)):
+            return request, _NOTHING  # as most are
+        repairs = Repairs(
+            allowed=self._settings.repairs,
+            is_refused=lambda blob: (
+                learned.is_refused(scope, Fault.BLOB, blob)
+                or learned.is_anothers(whose.account, blob)
+            ),
+            takes_reasoning=not learned.is_refused(
+                scope, Fault.NO_REASONING_MODEL, family(request.model)
+            ),
+            profile=self._settings.profile,
+        )
+        mended = repair(request, recalled.turns, repairs)
+        if mended.body is request.body:
+            return request, mended.counts
+        again = read_request(mended.body, {})
+        again.hint = request.hint
+        return again, mended.counts
+
+    def _wants_include(self, scope: bytes, request: Request, *, lacks_blob: bool) -> bool:
+        """Ask for blobs where an item may have to go back to an upstream that knows no id of it."""
+        profile = self._settings.profile
+        if not profile.takes_include:
+            return False
+        if request.is_background or is_known_not_to_reason(request.model):
+            return False
+        match self._settings.include:
+            case "never":
+                return False
+            case "auto" if request.stores and profile.keeps_items and not lacks_blob:
+                return False
+        return not self._learned.is_refused(scope, Fault.INCLUDE, family(request.model))
