@@ -79,7 +79,7 @@ async def measured(rows: list[str], *, is_quick: bool, profile: Path | None = No
                 async with asyncio.timeout(ROW_S):
                     figures += await ROWS[row](this)
             except* (LoadError, OSError, TimeoutError) as failed:
-                reason = ", ".join(map(repr, failed.exceptions))
+                reason = repr(failed.exceptions[0])[:120]
                 figures.append(Figure(row, f"failed: {reason}", got=1, limit=0))
             print(f" {time.monotonic() - began:.0f} s", file=sys.stderr)  # noqa: T201
     return figures
