@@ -24,7 +24,7 @@ __all__ = ["PATIENT", "history", "long", "no_redis", "redis"]
 ITEMS_A_TURN = 3
 TURNS, OUTPUT_CHARS = 100, 2_150  # 275 KB
 LONG_TURNS, LONG_OUTPUT_CHARS = 1_000, 2_900  # 3.5 MB
-QUICK_TURNS = 300
+QUICK_TURNS = 200
 TRIPS_COUNTED = 10
 # A machine on which others work is no fault of the product's: nobody is to be fast by giving up.
 PATIENT = {"store_budget_ms": 5_000, "store_timeout_ms": 5_000}
