@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
 import time
@@ -38,10 +39,11 @@ ROWS: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
 
 
 ROW_S = 900.0
+STOPPED = 130  # what a shell says of what was interrupted
 
 
 def main() -> int:
-    """Return 1 when a figure is not what it should be."""
+    """Return 1 when a figure is not what it should be, 130 when told to stop."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
     parser.add_argument("--quick", action="store_true", help="rougher figures, in two minutes")
@@ -56,9 +58,11 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     os.sched_setaffinity(0, cores()[1:])
     gc.freeze()
-    figures = uvloop.run(
-        measured(options.rows or list(ROWS), is_quick=options.quick, profile=options.profile)
-    )
+    rows = options.rows or list(ROWS)
+    try:
+        figures = uvloop.run(measured(rows, is_quick=options.quick, profile=options.profile))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return STOPPED
     print(table(figures))  # noqa: T201
     if options.json:
         options.json.write_text(json.dumps(as_json(figures), indent=1) + "\n")
@@ -71,6 +75,8 @@ async def measured(rows: list[str], *, is_quick: bool, profile: Path | None = No
     assert this_task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this_task.cancel)
     figures: list[Figure] = []
+    if shutil.which("nginx") is None:
+        print("nginx is not installed, and left out", file=sys.stderr)  # noqa: T201
     async with running(is_quick=is_quick, profile=profile) as this:
         for row in rows:
             began = time.monotonic()
@@ -79,7 +85,7 @@ async def measured(rows: list[str], *, is_quick: bool, profile: Path | None = No
                 async with asyncio.timeout(ROW_S):
                     figures += await ROWS[row](this)
             except* (LoadError, OSError, TimeoutError) as failed:
-                reason = ", ".join(map(repr, failed.exceptions))
+                reason = repr(failed.exceptions[0])[:120]
                 figures.append(Figure(row, f"failed: {reason}", got=1, limit=0))
             print(f" {time.monotonic() - began:.0f} s", file=sys.stderr)  # noqa: T201
     return figures

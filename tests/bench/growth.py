@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from tests.bench.bench import Bench
 from tests.bench.contenders import Contender, bare, ours
 from tests.bench.exchanges import connected
-from tests.bench.histories import no_redis, redis, verify
+from tests.bench.histories import PATIENT, no_redis, redis, verify
 from tests.bench.runs import spent
 from tests.bench.shapes import History
 from tests.bench.table import Figure
@@ -16,7 +16,7 @@ __all__ = ["growth"]
 TURNS, QUICK_TURNS = 500, 120
 OUTPUT_CHARS = 2_150
 # What a process holds of conversations is bounded: so small a bound is reached by the first one.
-SETTINGS = {"recent_max_bytes": 1 << 19}
+SETTINGS = {**PATIENT, "recent_max_bytes": 1 << 19}
 # What is to be reached (issue 5), and what a machine's noise may add.
 FASTER_THAN_BODY, MEMORY = 1.2, 1.05
 

@@ -4,7 +4,7 @@ import contextlib
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import count
@@ -28,7 +28,10 @@ async def running(*, is_quick: bool = False, profile: Path | None = None) -> Asy
 
 
 async def everybody(
-    bench: Bench, stack: AsyncExitStack, store_url: str = "memory://"
+    bench: Bench,
+    stack: AsyncExitStack,
+    store_url: str = "memory://",
+    settings: Mapping[str, object] | None = None,
 ) -> list[Contender]:
     """Start all contenders that there are, until the stack is closed."""
     nginx = await stack.enter_async_context(contenders.nginx(bench))
@@ -36,7 +39,7 @@ async def everybody(
         contenders.direct(bench),
         *([nginx] if nginx is not None else []),
         await stack.enter_async_context(contenders.bare(bench)),
-        await stack.enter_async_context(contenders.ours(bench, store_url)),
+        await stack.enter_async_context(contenders.ours(bench, store_url, settings=settings)),
     ]
 
 

@@ -92,7 +92,7 @@ async def _held_open(bench: Bench, one: Contender) -> tuple[float, int]:
     before = most = one.rss_bytes()
     async with AsyncExitStack() as stack:
         opened = await connected(stack, one, OPEN_STREAMS)
-        deltas = bench.either(6, 12)
+        deltas = bench.either(4, 10)
         streaming = asyncio.create_task(
             _at_once(bench, opened, deltas, OPEN_EVERY_US, begins_s=4, apart_us=500)
         )
