@@ -26,6 +26,7 @@ class Answers:
         is_upgraded: Whether it has switched protocols, to one that was asked for.
         behind: What came behind that.
         came_bytes: Of the answer's head, so far.
+        error: What is wrong with what was read; "" if nothing is.
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,7 @@ class Answers:
         self.may_stay = True
         self.behind = b""
         self.came_bytes = 0
+        self.error = ""
 
     def expect(self, response: Response, *, has_no_body: bool) -> None:
         """
@@ -55,8 +57,8 @@ class Answers:
         self.is_done = self.until_eof = False
         self._is_in_head, self._head_bytes, self.came_bytes = True, 0, 0
 
-    def feed(self, data: bytes) -> str:
-        """Read; return what is wrong with it, "" if nothing is."""
+    def feed(self, data: bytes) -> bool:
+        """Read; tell whether the answer is whole."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -64,12 +66,12 @@ class Answers:
             self.behind = data[upgrade.args[0] :]
         except httptools.HttpParserError:
             self.may_stay = False
-            return "" if self.is_done else "what it sent is no HTTP, or its head is too long"
+            self.error = "what it sent is no HTTP, or its head is too long"
         if self._is_in_head:
             self.came_bytes += len(data)
-            if self.came_bytes > 2 * HEAD_MAX_BYTES:  # of one that does not end
-                return "its head is too long"
-        return ""
+            if self.came_bytes > 2 * HEAD_MAX_BYTES:
+                self.error = "its head does not end"
+        return self.is_done
 
     # What the parser calls...
 

@@ -231,16 +231,16 @@ class Wire(asyncio.Protocol):
         if response is None or self._answers.is_done:
             self._unasked(data)
             return
-        error = self._answers.feed(data)
+        is_done = self._answers.feed(data)
         if response.status:
             self._since_s = self._loop.time()
         if not response.offer() and not self._is_read_paused:
             self._is_read_paused = True
             self._transport.pause_reading()
-        if self._answers.is_done:
+        if is_done:
             self._finish(response)
-        elif error:
-            self._break("read", error)
+        elif self._answers.error:
+            self._break("read", self._answers.error)
 
     def eof_received(self) -> None:
         """Take nothing more; whether that is all, `connection_lost` finds."""

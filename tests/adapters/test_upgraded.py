@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from proxy.adapters.response import Response
 from proxy.adapters.upgraded import End
 
 
@@ -53,7 +54,17 @@ class Transport(asyncio.Transport):
 
 
 class Former:
-    """What aiohttp had there."""
+    """What was there before."""
+
+    def go_on(self) -> None:
+        """Be told."""
+
+    def leave(self, response: Response) -> None:
+        """Be told."""
+
+    def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:
+        """Be asked."""
+        return None, b""
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Be told."""

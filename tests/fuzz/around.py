@@ -84,8 +84,9 @@ def scope(data: bytes) -> None:
         assert claims is None or len(claims) == 3
     account_of(headers)
     hint_of(headers, lambda _: "")
-    going = for_upstream(pairs)
+    raw = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in pairs]
+    going = for_upstream(raw)
     assert for_upstream(going) == going
-    assert for_downstream(for_downstream(pairs)) == for_downstream(pairs)
+    assert for_downstream(for_downstream(raw)) == for_downstream(raw)
     asking = asking_for_identity(going)
     assert asking_for_identity(asking) == asking

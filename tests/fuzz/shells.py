@@ -89,7 +89,8 @@ async def _replay(data: bytes) -> None:
         if n % 2:
             if reader is not None:
                 for chunk in cut(dice, said):
-                    await reader.feed(chunk)
+                    if not reader.take(chunk):
+                        await reader.settle()
                 await reader.close()
             continue
         exchange = web.exchange("ours")
