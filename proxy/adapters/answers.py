@@ -91,9 +91,9 @@ class Answers:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; those behind the body end here, as all hop-by-hop ones do."""
-        self._head_bytes += len(name) + len(value)
+        self._head_bytes += len(name) + len(value) + 4
         if self._head_bytes > HEAD_MAX_BYTES:
-            raise ValueError
+            raise ValueError  # llhttp stops there
         if self._response is not None and self._is_in_head and not self.is_done:
             self._response.headers.append((name, value))
 

@@ -4,6 +4,7 @@ import gzip
 import zlib
 
 import brotli
+import msgspec
 import pytest
 import zstandard
 
@@ -112,7 +113,10 @@ def judge_turn(turn: Turn | None, said: list[bytes]) -> None:
     assert set(certain_keys_of_turn(turn)) <= set(keys_of_turn(turn))
     if any(map(is_deep, said)):
         return  # no model to judge it by
-    emitted = [item for document in said for item in _items(document)]
+    try:
+        emitted = [item for document in said for item in _items(document)]
+    except spans.Unspliceable:
+        return  # a key twice around the items: the last of them counts, which this model knows not
     for item in turn.items:
         for part in item.run:
             assert not item.withheld
@@ -137,6 +141,8 @@ def _items(document: bytes) -> list[bytes]:
     try:
         found = spans.members(document)
     except spans.Unspliceable:
+        if _is_json(document):
+            raise
         return []
     items = [document[at.start : at.end] for key, at in found.items() if key == "item"]
     for key, at in found.items():
@@ -146,6 +152,14 @@ def _items(document: bytes) -> list[bytes]:
         if key == "output" and value[:1] == b"[":
             items += [document[a:b] for a, b in spans.elements(document, at.start, at.end)]
     return items
+
+
+def _is_json(document: bytes) -> bool:
+    try:
+        msgspec.json.decode(document)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 def _messages(chunks: list[bytes], bound: int) -> tuple[list[Piece], Messages]:
