@@ -1,6 +1,5 @@
 """What operators count, in Prometheus' form. Labels are bounded: never an id, a model or a path."""
 
-import functools
 import os
 
 from prometheus_client import (
@@ -15,6 +14,7 @@ from prometheus_client import (
 )
 
 from proxy import __version__
+from proxy.adapters.tally import Tally
 from proxy.core.capture import CONTEXTS, REMOVALS
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
@@ -93,13 +93,13 @@ class Metrics:
     Every metric of one process, in a registry of its own; each outcome exists from the start.
 
     Attributes:
-        count_of: Returns the series of a counter with these labels.
-        times_of: Returns that of a histogram.
+        tally: Where exchanges are counted.
     """
 
     def __init__(self) -> None:
         """Register everything."""
         self.registry = CollectorRegistry()
+        self.tally = Tally(self.registry)
         prefix = "reasoning_replay_"
 
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -167,9 +167,6 @@ class Metrics:
             registry=self.registry,
         )
         _tell_build(self.registry)
-        # Looking a series up costs three times what counting in it does.
-        self.count_of = functools.cache(_count_of)
-        self.times_of = functools.cache(_times_of)
         self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
@@ -199,14 +196,6 @@ class Metrics:
     def exposition(self) -> bytes:
         """Return everything in the text format that Prometheus scrapes."""
         return generate_latest(self.registry)
-
-
-def _count_of(counter: Counter, *labels: str) -> Counter:
-    return counter.labels(*labels)
-
-
-def _times_of(histogram: Histogram, *labels: str) -> Histogram:
-    return histogram.labels(*labels)
 
 
 class WorkerMetrics:

@@ -65,6 +65,7 @@ class Response:
     """
 
     __slots__ = (
+        "_by_name",
         "_error",
         "_is_whole",
         "_pieces",
@@ -92,12 +93,15 @@ class Response:
         self.status = 0
         self.reason = b""
         self.headers: Headers = []
+        self._by_name: dict[bytes, list[bytes]] = {}
         self.length: int | None = None
 
     def value(self, name: bytes) -> str:
         """Return the values of a header as one, "" if there is none; `name` in lower case."""
-        values = [value for given, value in self.headers if given.lower() == name]
-        return b", ".join(values).decode("latin-1")
+        if not self._by_name:
+            for given, value in self.headers:
+                self._by_name.setdefault(given.lower(), []).append(value)
+        return b", ".join(self._by_name.get(name, ())).decode("latin-1")
 
     @property
     def content_type(self) -> str:

@@ -10,6 +10,7 @@ Headers are bytes here, as they came: what is no text in any coding that we know
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 __all__ = [
     "CONVERSATION_HEADER",
@@ -72,7 +73,7 @@ def asking_for_identity(headers: Headers) -> Headers:
     get an encoded answer, or when it refuses identity (RFC 9110, 12.5.3).
     """
     at = [at for at, (name, _) in enumerate(headers) if name.lower() == _ACCEPT_ENCODING]
-    if not at or _refuses_identity([headers[index][1] for index in at]):
+    if not at or _refuses_identity(b",".join([headers[index][1] for index in at])):
         return headers
     first = at[0]
     rest = headers[first + 1 :] if len(at) == 1 else without(headers[first:], _ACCEPT_ENCODING)
@@ -89,9 +90,10 @@ def ending_here(connection: Iterable[str]) -> set[str]:
     return {option.strip().lower() for value in connection for option in value.split(",")}
 
 
-def _refuses_identity(accepted: list[bytes]) -> bool:
+@lru_cache(maxsize=64)  # clients all say the same
+def _refuses_identity(accepted: bytes) -> bool:
     refused: dict[bytes, bool] = {}
-    for option in b",".join(accepted).lower().split(b","):
+    for option in accepted.lower().split(b","):
         coding, _, weight = option.partition(b";")
         refused[coding.strip()] = _WEIGHT_OF_ZERO.fullmatch(weight) is not None
     return refused.get(b"identity", refused.get(b"*", False))

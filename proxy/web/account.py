@@ -49,29 +49,28 @@ class Account:
 
     def count(self, exchange: Exchange, took_s: float = 0.0) -> None:
         """Count an exchange that is over."""
-        metrics = self.metrics
-        metrics.count_of(metrics.exchanges, exchange.route, exchange.outcome).inc()
-        metrics.times_of(metrics.exchange_seconds, exchange.route).observe(took_s)
+        metrics, tally = self.metrics, self.metrics.tally
+        tally.count(metrics.exchanges, exchange.route, exchange.outcome)
+        tally.time(metrics.exchange_seconds, took_s, exchange.route)
         if exchange.first_byte_ms:
-            metrics.first_byte_seconds.observe(exchange.first_byte_ms / 1000)
+            tally.time(metrics.first_byte_seconds, exchange.first_byte_ms / 1000)
         if exchange.route in Route.REPLAYED:
             if exchange.asked:
-                metrics.count_of(metrics.requests, exchange.asked).inc()
-            metrics.before_seconds.observe(exchange.before_ms / 1000)
+                tally.count(metrics.requests, exchange.asked)
+            tally.time(metrics.before_seconds, exchange.before_ms / 1000)
             for outcome, count in exchange.outcomes.items():
-                metrics.count_of(metrics.items, outcome.value).inc(count)
+                tally.count(metrics.items, outcome.value, by=count)
             for repair, count in exchange.repairs.items():
-                metrics.count_of(metrics.repairs, repair.value).inc(count)
+                tally.count(metrics.repairs, repair.value, by=count)
         if exchange.captured:
-            metrics.count_of(metrics.captures, exchange.captured).inc()
-            metrics.captured_items.inc(exchange.captured_items)
-        if exchange.capture is not None:
-            for reason, count in exchange.capture.removed.items():
-                metrics.count_of(metrics.removed_items, reason).inc(count)
-            if exchange.capture.reasoning_context:
-                metrics.count_of(
-                    metrics.reasoning_contexts, exchange.capture.reasoning_context
-                ).inc()
+            tally.count(metrics.captures, exchange.captured)
+            tally.count(metrics.captured_items, by=exchange.captured_items)
+        capture = exchange.capture
+        if capture is not None:
+            for reason, count in capture.removed.items():
+                tally.count(metrics.removed_items, reason, by=count)
+            if capture.reasoning_context:
+                tally.count(metrics.reasoning_contexts, capture.reasoning_context)
 
 
 def mark(exchange: Exchange, *, is_shadow: bool) -> str:

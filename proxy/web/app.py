@@ -27,6 +27,8 @@ __all__ = ["App", "access", "admin_runner", "announce", "running"]
 
 # How long aiohttp waits for handlers when a port is closed: they have had their time.
 CUT_OFF_S = 0.1
+# How late the metrics of a worker may be.
+FLUSH_S = 0.2
 # How often it is looked whether all clients have taken all.
 LOOK_S = 0.02
 
@@ -67,6 +69,7 @@ class App:
             Account(self.metrics, self.log, time.monotonic),
         )
         self._is_worker = worker > 0
+        self._flushing: asyncio.TimerHandle | None = None
         self.server = Server(self.forward, connection_limits(settings, self.log), self.log)
         self._clients = Port(web.ServerRunner(self.server, shutdown_timeout=CUT_OFF_S))
         self._operators: Port | None = None
@@ -86,6 +89,7 @@ class App:
         self.url = self._clients.url
         if self._is_worker:
             self._has_started = True
+            self._flush()
             return self
         conversations = Conversations(self.store, access(settings), _nobody_else)
         admin = admin_app(self.metrics.exposition, self.store, self._readiness, conversations)
@@ -95,6 +99,11 @@ class App:
         self._has_started = True
         announce(settings, self.log, self.store, self.url, self.admin_url)
         return self
+
+    def _flush(self) -> None:
+        """Let the parent see what was counted: a worker is not asked."""
+        self.metrics.tally.flush()
+        self._flushing = asyncio.get_running_loop().call_later(FLUSH_S, self._flush)
 
     def _readiness(self) -> Readiness:
         is_ready = not self.forward.is_leaving
@@ -129,6 +138,9 @@ class App:
         await self.store.close()
         if self._operators is not None:
             await self._operators.close()
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self.metrics.tally.flush()
         if self._has_started:
             (self.log.warning if cut_off else self.log.info)("stopped", cut_off=cut_off)
 

@@ -127,12 +127,14 @@ class Incoming:
         if (self._request.content_length or 0) > most:
             self.why = "too_large"
             return None
-        while chunk := await self._next():
+        content = self._request.content
+        while not content.at_eof():
+            chunk = await self._next()
             self._pieces.append(chunk)
             # Room is taken for what has come: announced is quickly, and by anybody.
             if not self._may_hold(len(chunk), most):
                 return None
-        body = b"".join(self._pieces)
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         return body
 

@@ -178,6 +178,11 @@ class Connection(RequestHandler):
             if self._head_bytes > self._limits.head_max_bytes:
                 self._put_error(_TOO_LARGE)
 
+    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 (aiohttp's)
+        """Read on, if that was held up: aiohttp parses nothing once more behind each read."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     # What the server calls, a few times in each client_timeout_s...
 
     def look(self, transport: asyncio.Transport, now_s: float) -> None:

@@ -48,10 +48,7 @@ class Passed(web.StreamResponse):
         elif has_body and response.length is None:
             self._is_chunked = version >= HttpVersion11
             self._may_stay = self._may_stay and self._is_chunked
-        lines = [
-            b"HTTP/%d.%d %d %b\r\n" % (version.major, version.minor, status, response.reason),
-            *(b"%b: %b\r\n" % field for field in headers),
-        ]
+        lines = [b"%b: %b\r\n" % field for field in headers]
         if self._is_chunked:
             lines.append(b"Transfer-Encoding: chunked\r\n")
         if not self._may_stay:
@@ -59,7 +56,8 @@ class Passed(web.StreamResponse):
         elif version == HttpVersion10:
             lines.append(b"Connection: keep-alive\r\n")
         lines.append(b"\r\n")
-        self._head = b"".join(lines)
+        line = b"HTTP/%d.%d %d %b\r\n" % (*version, status, response.reason)
+        self._head = line + b"".join(lines)
 
     @property
     def keep_alive(self) -> bool:

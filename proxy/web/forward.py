@@ -88,8 +88,11 @@ class Forward:
         route = Route.WEBSOCKET if is_websocket(request) else route_of(request.method, path)
         exchange = Exchange(route, self._account.clock())
         try:
-            with self.under_way.place(request):
+            tenant = self.under_way.enter(request)
+            try:
                 return await self._run_in_time(exchange, request, path)
+            finally:
+                self.under_way.leave(tenant)
         except ProxyError as error:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
             return self._refusal(error.fault)

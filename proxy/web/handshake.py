@@ -11,11 +11,12 @@ __all__ = ["SWITCHED", "Written", "for_handshake", "head_of", "is_websocket"]
 
 def is_websocket(request: web.BaseRequest) -> bool:
     """Tell whether a request asks for a WebSocket; other upgrades are left out, as HTTP allows."""
+    if request.method != hdrs.METH_GET or hdrs.UPGRADE not in request.headers:
+        return False
     options = ",".join(request.headers.getall(hdrs.CONNECTION, ())).lower().split(",")
     return (
-        request.method == hdrs.METH_GET
-        and request.version >= HttpVersion11
-        and request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
+        request.version >= HttpVersion11
+        and request.headers[hdrs.UPGRADE].lower() == "websocket"
         and "upgrade" in map(str.strip, options)
         and not request.body_exists
     )

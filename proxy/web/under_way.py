@@ -1,9 +1,7 @@
 """How many exchanges are under way: of all, and of each tenant."""
 
 import asyncio
-import contextlib
 from collections import Counter
-from collections.abc import Iterator
 
 from aiohttp import web
 
@@ -33,10 +31,12 @@ class UnderWay:
         self.idle = asyncio.Event()
         self.idle.set()
 
-    @contextlib.contextmanager
-    def place(self, request: web.BaseRequest) -> Iterator[None]:
+    def enter(self, request: web.BaseRequest) -> bytes | None:
         """
-        Count an exchange for as long as it is under way.
+        Count an exchange from now on.
+
+        Returns:
+            What `leave` wants to know when it is over.
 
         Raises:
             ProxyError: There is no room for it.
@@ -51,18 +51,23 @@ class UnderWay:
             self._tenants[tenant] += 1
         self.count += 1
         self.idle.clear()
-        self._account.metrics.in_flight.inc()
-        try:
-            yield
-        finally:
-            if tenant is not None:
-                self._tenants[tenant] -= 1
-                if not self._tenants[tenant]:
-                    del self._tenants[tenant]
-            self.count -= 1
-            if not self.count:
-                self.idle.set()
-            self._account.metrics.in_flight.dec()
+        self._tell()
+        return tenant
+
+    def leave(self, tenant: bytes | None) -> None:
+        """Count it no more."""
+        if tenant is not None:
+            self._tenants[tenant] -= 1
+            if not self._tenants[tenant]:
+                del self._tenants[tenant]
+        self.count -= 1
+        if not self.count:
+            self.idle.set()
+        self._tell()
+
+    def _tell(self) -> None:
+        metrics = self._account.metrics
+        metrics.tally.level(metrics.in_flight, self.count)
 
     def _tenant(self, request: web.BaseRequest) -> bytes | None:
         try:
