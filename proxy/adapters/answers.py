@@ -106,14 +106,11 @@ class Answers:
         if status in _INTERIM and status != SWITCHED:
             self._is_interim = True
             return
-        is_framed = status in _WITHOUT_BODY
-        for name, value in response.headers:
-            lower = name.lower()
-            if lower == b"content-length":
-                response.length, is_framed = int(value), True
-            elif lower == b"transfer-encoding":
-                is_framed = is_framed or value.lower().endswith(b"chunked")
-        self.until_eof = not is_framed
+        length = response.value(b"content-length")
+        if length:
+            response.length = int(length)
+        is_chunked = response.value(b"transfer-encoding").lower().endswith("chunked")
+        self.until_eof = not (length or is_chunked or status in _WITHOUT_BODY)
         self.may_stay = self._parser.should_keep_alive()
         self.is_done = self._has_no_body
         response.begin(status)

@@ -224,7 +224,9 @@ class Forward:
             reader = self._reader(self._replay, exchange, response)
             if exchange.route in Route.REPLAYED and self._replay.may_tell(response.status):
                 said = mark(exchange, is_shadow=self._replay.is_shadow)
-                headers = [*without(headers, _MARK), (_MARK, said.encode())]
+                if response.value(_MARK):
+                    headers = without(headers, _MARK)
+                headers.append((_MARK, said.encode()))
         # The next request of this client is for another replica, if this one is about to go.
         downstream = Passed(request, response, headers, is_last=self.is_leaving)
         exchange.status = response.status
