@@ -5,13 +5,11 @@ Flags win over environment variables, those over the file, that over the default
 A secret's variable may name a file instead, as Docker and Kubernetes hand secrets out.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import yaml
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -145,6 +143,8 @@ def _from_file(path: Path) -> Iterator[Written]:
     Raises:
         SettingsError: Not readable, or not flat YAML. YAML's own message is left out: it quotes.
     """
+    import yaml  # noqa: PLC0415 (a start without a file of settings does without it)
+
     try:
         root = yaml.compose(path.read_bytes(), Loader=yaml.SafeLoader)
     except OSError as error:
@@ -173,6 +173,8 @@ def _take(entries: Iterator[Written], written: dict[str, Written], faults: list[
         if entry.name in Settings.model_fields:
             written[entry.name] = entry
             continue
+        import difflib  # noqa: PLC0415 (for this one hint)
+
         near = difflib.get_close_matches(entry.name, Settings.model_fields, n=1)
         way_out = f"did you mean {entry.spell(near[0])}?" if near else "serve --help lists them"
         faults.append(f"{entry.place}: unknown setting; {way_out}")

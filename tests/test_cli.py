@@ -1,6 +1,7 @@
 """The command line starts one command, and says in one line for each fault why it does not."""
 
 import base64
+import gc
 import os
 import runpy
 import subprocess
@@ -242,14 +243,34 @@ def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_serve_starts_without_what_it_does_not_use() -> None:
-    """Half of the time to start would go into the demo's stand-in for the API."""
-    words = "import sys, proxy.cli, proxy.web.serve; print(*sys.modules)"
+    """Time and memory would go into the stand-in for the API, Redis, SQLite, ciphers and YAML."""
+    words = (
+        "import sys, proxy.cli, proxy.web.serve; from proxy.web.parts import bare_store; "
+        "bare_store(proxy.settings.Settings()); print(*sys.modules)"
+    )
     got = subprocess.run(  # noqa: S603
         [sys.executable, "-c", words], capture_output=True, check=True, cwd=ROOT, text=True
     )
     brought_in = set(got.stdout.split())
     assert {"proxy.cli", "proxy.web.app"} <= brought_in
     assert not brought_in & {"proxy.demo", "proxy.standin", "proxy.check", "multiprocessing.pool"}
+    assert not brought_in & {"redis", "sqlite3", "cryptography", "yaml", "pydantic_settings"}
+
+
+def test_the_collector_is_at_work_and_passes_over_what_was_brought_in(
+    served: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is off while all is brought in, of which nothing is garbage."""
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    calls: list[str] = []
+    gc.disable()
+    try:
+        assert cli.main(["serve"]) == 0
+        assert gc.isenabled()
+    finally:
+        gc.enable()
+    assert served
+    assert calls == ["freeze"]
 
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:

@@ -180,12 +180,12 @@ def test_a_password_for_a_path_is_not_quoted() -> None:
 def test_no_setting_shows_its_secret(name: str) -> None:
     """Neither printed, nor in a refusal of another setting beside it."""
     given = {name: HOLDING[name]}
-    settings = Settings(**given)  # type: ignore[arg-type]
+    settings = Settings(**given)
 
     assert value_of(settings, name) == HOLDING[name]
     assert HIDDEN[name] not in f"{settings!r} {settings!s} {settings}"
     with pytest.raises(ValidationError) as caught:
-        Settings(**given, mode="maybe")  # type: ignore[arg-type]
+        Settings(**given, mode="maybe")
     assert HIDDEN[name] not in "".join(traceback.format_exception(caught.value))
 
 
@@ -216,7 +216,7 @@ async def test_no_line_of_log_and_no_page_shows_a_secret(
         name: HOLDING[name],
     }
     pages: list[bytes] = []
-    async with running(Settings(**given)) as app:  # type: ignore[arg-type]
+    async with running(Settings(**given)) as app:
         body = b'{"model":"gpt-5.4","input":[{"type":"function_call","id":"fc_1","call_id":"c"}]}'
         key = f"Authorization: Bearer {SECRET}-of-a-client"
         for url, data in [

@@ -257,7 +257,7 @@ def test_a_limit_may_be_none(name: str) -> None:
     """0 says so; nothing below it does."""
     assert getattr(load({name: "0"}, {}, None), name) == 0
     with pytest.raises(ValidationError):
-        Settings(**{name: -1})  # type: ignore[arg-type]
+        Settings(**{name: -1})
 
 
 @pytest.mark.parametrize(

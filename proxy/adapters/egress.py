@@ -2,6 +2,7 @@
 
 import ssl
 from dataclasses import dataclass
+from typing import Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
@@ -19,12 +20,13 @@ class Egress:
     How the upstream is reached.
 
     Attributes:
-        tls: Says whose certificates are good.
+        tls: Says whose certificates are good, as aiohttp takes it; True: those of the system's
+            authorities, by the context that aiohttp has made already.
         proxy_url: Of a proxy, without user and password; "" for none.
         proxy_authorization: What that proxy is told of us; "" for nothing.
     """
 
-    tls: ssl.SSLContext
+    tls: ssl.SSLContext | Literal[True]
     proxy_url: str = ""
     proxy_authorization: str = ""
 
@@ -50,16 +52,7 @@ def egress(upstream_url: str, ca_file: str = "", proxy: str = "") -> Egress:
         OSError: The file cannot be read, or holds no certificate, or the environment names no
             HTTP proxy where it names one.
     """
-    tls = ssl.create_default_context()
-    tls.set_alpn_protocols(["http/1.1"])
-    if ca_file:
-        try:
-            tls.load_verify_locations(ca_file)
-        except OSError as error:  # ssl.SSLError is one
-            raise OSError(
-                f"upstream_ca_file {ca_file} holds no certificate that can be read "
-                f"({error.strerror or error}); name a PEM file"
-            ) from error
+    tls: ssl.SSLContext | Literal[True] = _trusting(ca_file) if ca_file else True
     if proxy == FROM_ENVIRONMENT:
         proxy = _of_environment(urlsplit(upstream_url))
     if not proxy:
@@ -70,6 +63,20 @@ def egress(upstream_url: str, ca_file: str = "", proxy: str = "") -> Egress:
         return Egress(tls, bare)
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     return Egress(tls, bare, aiohttp.encode_basic_auth(user, password, "utf-8"))
+
+
+def _trusting(ca_file: str) -> ssl.SSLContext:
+    """Return what trusts these authorities besides the system's."""
+    tls = ssl.create_default_context()
+    tls.set_alpn_protocols(["http/1.1"])
+    try:
+        tls.load_verify_locations(ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        raise OSError(
+            f"upstream_ca_file {ca_file} holds no certificate that can be read "
+            f"({error.strerror or error}); name a PEM file"
+        ) from error
+    return tls
 
 
 def _of_environment(upstream: SplitResult) -> str:

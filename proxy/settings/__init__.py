@@ -7,8 +7,7 @@ Read by `proxy.cli`, `proxy.check` and what puts the parts together (`proxy.web.
 
 from typing import Self
 
-from pydantic import model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import ConfigDict, model_validator
 
 from proxy import addresses
 from proxy.settings.access import AccessSettings
@@ -28,16 +27,17 @@ class Settings(  # the last base's fields come first
     ReplayingSettings,
     ClientSettings,
     UpstreamSettings,
-    BaseSettings,
 ):
     """
     What one process runs with; immutable once it is made.
 
-    A Settings made by hand reads its arguments and nothing else, so that tests and embedders
-    are not at the mercy of the environment; `load` is the one that looks around.
+    It reads its arguments and nothing else, so that tests and embedders are not at the mercy of
+    the environment; `load` is the one that looks around.
     """
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
+    )
 
     @model_validator(mode="after")
     def _two_ports(self) -> Self:
@@ -53,14 +53,3 @@ class Settings(  # the last base's fields come first
                 "own; use sqlite:///path on one machine, or redis://host:6379/0"
             )
         return self
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - the signature is pydantic's
-        init_settings: PydanticBaseSettingsSource,
-        *_: PydanticBaseSettingsSource,
-        **_others: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read arguments alone: `load` does the merging, as a fault must name its place."""
-        return (init_settings,)

@@ -3,18 +3,15 @@
 import ssl
 import time
 
-from proxy.adapters.codec import Plain, Sealed
+from proxy.adapters.codec import Codec, Plain
 from proxy.adapters.egress import egress
 from proxy.adapters.guarded_store import GuardedStore
 from proxy.adapters.logs import Log
 from proxy.adapters.memory_store import MemoryStore
 from proxy.adapters.metrics import Metrics
 from proxy.adapters.recent_store import RecentStore
-from proxy.adapters.redis_clients import Credentials, connect
-from proxy.adapters.redis_store import RedisStore
 from proxy.adapters.safe_store import SafeStore
 from proxy.adapters.sockets import raise_file_limit
-from proxy.adapters.sqlite_store import SqliteStore
 from proxy.adapters.store import Bounds, Store
 from proxy.adapters.upstream import Upstream
 from proxy.adapters.wire import Patience
@@ -149,22 +146,31 @@ def guarded_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:
 
 
 def bare_store(settings: Settings) -> Store:
-    """Return the store that the settings name; it may raise, and connects on first use."""
+    """
+    Return the store that the settings name; it may raise, and connects on first use.
+
+    What one kind of store alone needs is brought in for that one: the client of Redis, SQLite and
+    what encrypts would take a fifth of a process's memory at rest, and of the time of its start.
+    """
     bounds = Bounds(
         settings.ttl_s, settings.conversation_max_turns, settings.conversation_max_bytes
     )
-    keys = parse_keys(settings.encryption_keys.get_secret_value())
-    codec = Sealed(keys) if keys else Plain()
+    codec = _codec(settings)
     timeout_s = settings.store_timeout_ms / 1000
     url = read_store_url(settings.store_url)
     match url.kind:
         case "memory":
             return MemoryStore(bounds, settings.memory_max_bytes, time.monotonic, codec)
         case "sqlite":
+            from proxy.adapters.sqlite_store import SqliteStore  # noqa: PLC0415 (as above)
+
             return SqliteStore(
                 url.path, bounds, settings.sqlite_max_bytes, timeout_s, time.time, codec=codec
             )
         case _:
+            from proxy.adapters.redis_clients import Credentials, connect  # noqa: PLC0415 (as above)
+            from proxy.adapters.redis_store import RedisStore  # noqa: PLC0415 (as above)
+
             credentials = Credentials(
                 settings.store_username,
                 settings.store_password.get_secret_value(),
@@ -172,3 +178,12 @@ def bare_store(settings: Settings) -> Store:
             )
             link = connect(url, credentials, timeout_s, REDIS_MAX_CONNECTIONS)
             return RedisStore(link, bounds, settings.store_prefix, codec)
+
+
+def _codec(settings: Settings) -> Codec:
+    keys = parse_keys(settings.encryption_keys.get_secret_value())
+    if not keys:
+        return Plain()
+    from proxy.adapters.sealed import Sealed  # noqa: PLC0415 (as in `bare_store`)
+
+    return Sealed(keys)

@@ -1,6 +1,7 @@
 """The process, or processes: they serve until they are told to stop."""
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import shutil
@@ -232,6 +233,7 @@ def _readiness(workers: Workers) -> Readiness:
 
 def _work(settings: Settings, number: int, line: socket.socket, folder: str) -> None:
     """Serve as one of several; the main function of its process."""
+    gc.freeze()  # as `cli` does: what has been brought in stays
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the parent decides
     share_metrics(folder, number)
     sys.exit(_on_loop(_serve_as_worker(settings, number, line, folder)))

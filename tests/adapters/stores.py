@@ -9,11 +9,12 @@ from typing import Any
 
 from fakeredis import FakeAsyncRedis, FakeServer
 
-from proxy.adapters.codec import Codec, Plain, Sealed
+from proxy.adapters.codec import Codec, Plain
 from proxy.adapters.memory_store import MemoryStore
 from proxy.adapters.redis_clients import Credentials, connect
 from proxy.adapters.redis_link import Link, Single
 from proxy.adapters.redis_store import RedisStore
+from proxy.adapters.sealed import Sealed
 from proxy.adapters.sqlite_store import SqliteStore
 from proxy.adapters.store import Bounds, Store
 from proxy.key_ring import Key

@@ -2,7 +2,7 @@
 
 from multidict import CIMultiDict
 
-from proxy.adapters.codec import SEALED, Sealed
+from proxy.adapters.sealed import SEALED, Sealed
 from proxy.core.claims import claims_of
 from proxy.core.headers import asking_for_identity, for_downstream, for_upstream
 from proxy.core.heal.cure import cure

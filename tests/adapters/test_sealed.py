@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.adapters.codec import NONCE_BYTES, SEALED, Plain, Sealed
+from proxy.adapters.codec import Plain
+from proxy.adapters.sealed import NONCE_BYTES, SEALED, Sealed
 from proxy.core.turns import encode_turn
 from proxy.key_ring import Key
 from tests.adapters.turns import SCOPE, bytes_of, turn
