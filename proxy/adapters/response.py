@@ -119,7 +119,7 @@ class Response:
         while True:
             if self._pieces:
                 data = self._taken()
-                if self._source is not None:
+                if self._source is not None and not self.is_over:  # else it has others to carry
                     self._source.go_on()
                 if quick is None or not quick(data):
                     return data
@@ -182,6 +182,7 @@ class Response:
                 waiter.set_result(data)
         except Exception as error:  # noqa: BLE001 (it is for whoever waits)
             waiter.set_exception(error)
+            waiter.exception()  # who waits may be cancelled first, and nothing is to be said then
         return True
 
     def begin(self, status: int) -> None:
@@ -195,6 +196,7 @@ class Response:
         self._is_whole, self._error = error is None, error
         if error is not None and not self.head.done():
             self.head.set_exception(error)
+            self.head.exception()  # as in `offer`
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(b"")
 

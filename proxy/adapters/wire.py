@@ -139,15 +139,15 @@ class Wire(asyncio.Protocol):
             raise UpstreamError("read", _CLOSED)
         response = self._response = Response(self, self._loop.create_future())
         self._answers.expect(response, has_no_body=has_no_body)
-        if body is None or (isinstance(body, bytes) and len(body) <= ONE_PIECE_BYTES):
-            self._transport.write(head + body if body else head)
-            if self._is_write_paused:
-                self._writing = self._loop.create_task(self._drain())
-        else:
-            self._transport.write(head)
-            self._writing = self._loop.create_task(self._write(body))
         self._since_s = self._loop.time()
         try:
+            if body is None or (isinstance(body, bytes) and len(body) <= ONE_PIECE_BYTES):
+                self._transport.write(head + body if body else head)
+                if self._is_write_paused:
+                    self._writing = self._loop.create_task(self._drain())
+            else:
+                self._transport.write(head)
+                self._writing = self._loop.create_task(self._write(body))
             await response.head
         except BaseException:  # also when the client has left
             response.close()
@@ -157,6 +157,7 @@ class Wire(asyncio.Protocol):
     def close(self) -> None:
         """Close it, whatever it is at."""
         response, self._response = self._response, None
+        is_idle = response is None
         if response is not None and not response.is_over:
             response.end(UpstreamError("read", _CLOSED))
         self._timer.cancel()
@@ -164,10 +165,12 @@ class Wire(asyncio.Protocol):
             self._writing.cancel()
         if self._is_lost:
             return
-        if buffered_bytes(self._transport):
-            self._transport.abort()  # what upstream has not taken of a request is not kept for it
-        else:
+        if is_idle and not buffered_bytes(self._transport):
             self._transport.close()
+        else:
+            # What upstream has not taken of a request is not kept for it, and a farewell in TLS
+            # is not waited for while it goes on with an answer that nobody reads.
+            self._transport.abort()
 
     # What an answer calls...
 
@@ -188,6 +191,7 @@ class Wire(asyncio.Protocol):
         """Return what it stands on, for something else than HTTP, and what was read of that."""
         self._timer.cancel()
         self._response = None
+        self.go_on()
         return (None if self._is_lost else self._transport), self._answers.behind
 
     # --- writing ---
@@ -243,7 +247,8 @@ class Wire(asyncio.Protocol):
             self._break("read", self._answers.error)
 
     def eof_received(self) -> None:
-        """Take nothing more; whether that is all, `connection_lost` finds."""
+        """Take nothing more; the connection is not lost before it has taken what is written."""
+        self._end(is_clean=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell whoever reads or writes."""
@@ -254,14 +259,7 @@ class Wire(asyncio.Protocol):
             self._former.connection_lost(exc)
         self._dialled.close()
         self._on_end(self)
-        response = self._response
-        if response is None or response.is_over:
-            return
-        if self._answers.until_eof and exc is None:
-            response.end()
-        else:
-            is_untouched = self.is_used and not response.status and not self._answers.came_bytes
-            self._break("read", _CLOSED, is_untouched=is_untouched)
+        self._end(is_clean=exc is None)
 
     def pause_writing(self) -> None:
         """Let the writer of a request wait."""
@@ -277,7 +275,8 @@ class Wire(asyncio.Protocol):
 
     def _finish(self, response: Response) -> None:
         response.end()
-        if self._answers.is_upgraded or self._writing is not None:
+        is_sent = self._writing is None and not buffered_bytes(self._transport)
+        if self._answers.is_upgraded or not is_sent:
             return  # who has the answer closes it
         self._response = None
         if not self._answers.may_stay or self._transport.is_closing():
@@ -286,6 +285,17 @@ class Wire(asyncio.Protocol):
         self.go_on()
         self.is_used = True
         self._on_idle(self)
+
+    def _end(self, *, is_clean: bool) -> None:
+        """Take what has come of an answer for all of it."""
+        response = self._response
+        if response is None or response.is_over:
+            return
+        if self._answers.until_eof and is_clean:
+            response.end()
+        else:
+            is_untouched = self.is_used and not response.status and not self._answers.beside_bytes
+            self._break("read", _CLOSED, is_untouched=is_untouched)
 
     def _break(
         self, source: str, reason: str, setting: str = "", *, is_untouched: bool = False
