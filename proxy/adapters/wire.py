@@ -157,7 +157,8 @@ class Wire(asyncio.Protocol):
     def close(self) -> None:
         """Close it, whatever it is at."""
         response, self._response = self._response, None
-        is_idle = response is None
+        transport = self._transport
+        is_gentle = response is None and not (transport.is_closing() or buffered_bytes(transport))
         if response is not None and not response.is_over:
             response.end(UpstreamError("read", _CLOSED))
         self._timer.cancel()
@@ -165,12 +166,12 @@ class Wire(asyncio.Protocol):
             self._writing.cancel()
         if self._is_lost:
             return
-        if is_idle and not buffered_bytes(self._transport):
-            self._transport.close()
+        if is_gentle:
+            transport.close()
         else:
             # What upstream has not taken of a request is not kept for it, and a farewell in TLS
             # is not waited for while it goes on with an answer that nobody reads.
-            self._transport.abort()
+            transport.abort()
 
     # What an answer calls...
 
@@ -206,8 +207,10 @@ class Wire(asyncio.Protocol):
                 async with contextlib.aclosing(body) as pieces:
                     async for piece in pieces:
                         await self._write_piece(piece)
-        except Exception as error:  # noqa: BLE001 (whoever gives the body answers for it)
+        except BaseException as error:  # whoever gives the body answers for it
             self._break("read", f"the request broke off: {type(error).__name__}")
+            if not isinstance(error, Exception):
+                raise
         else:
             await self._drain()
 
