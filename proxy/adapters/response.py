@@ -182,7 +182,6 @@ class Response:
                 waiter.set_result(data)
         except Exception as error:  # noqa: BLE001 (it is for whoever waits)
             waiter.set_exception(error)
-            waiter.exception()  # who waits may be cancelled first, and nothing is to be said then
         return True
 
     def begin(self, status: int) -> None:
@@ -196,7 +195,7 @@ class Response:
         self._is_whole, self._error = error is None, error
         if error is not None and not self.head.done():
             self.head.set_exception(error)
-            self.head.exception()  # as in `offer`
+            self.head.exception()  # nobody may wait for it any more, and asyncio would say so
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(b"")
 
