@@ -7,31 +7,26 @@ names, TLS and proxies are its own. What is read here goes where it belongs with
 """
 
 import asyncio
-import contextlib
-import select
-import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiohttp.connector import Connection
 
 from proxy.adapters.answers import Answers
 from proxy.adapters.response import READ_BUFFER_BYTES, Response, UpstreamError
-from proxy.adapters.sockets import Stall, buffered_bytes
+from proxy.adapters.sending import Body, Sending
+from proxy.adapters.sockets import Stall, buffered_bytes, unread_poll
 
 __all__ = ["Body", "Patience", "Wire"]
 
 # A body of more than this is not written in one piece: others have their turn in between, and an
 # answer that comes ahead of its end is seen.
 ONE_PIECE_BYTES = 1024 * 1024
-PIECE_BYTES = 64 * 1024
 # How often it is looked, within the time that it may last, whether an upstream takes a request.
 LOOKS = 4
 # How long a connection is kept for a next request.
 IDLE_S = 15.0
 _CLOSED = "it closed the connection"
-
-Body = bytes | AsyncGenerator[bytes, None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +87,10 @@ class Wire(asyncio.Protocol):
         self._answers = Answers()
         self._response: Response | None = None  # what is read now
         self._is_lost = False
-        self._writing: asyncio.Task[None] | None = None
-        self._may_write: asyncio.Future[None] | None = None
-        self._is_write_paused = self._is_read_paused = False
+        self._sending = Sending(transport, self._sent, self._unsent)
+        self._is_read_paused = False
         self._stall = Stall(transport)
-        self._unread = _poll(transport)
+        self._unread = unread_poll(transport)
         self._since_s = self._loop.time()
         self._look_s = min(patience.first_byte_s, patience.read_s / LOOKS, IDLE_S)
         self._timer = self._loop.call_later(self._look_s, self._look)
@@ -143,11 +137,11 @@ class Wire(asyncio.Protocol):
         try:
             if body is None or (isinstance(body, bytes) and len(body) <= ONE_PIECE_BYTES):
                 self._transport.write(head + body if body else head)
-                if self._is_write_paused:
-                    self._writing = self._loop.create_task(self._drain())
+                if self._sending.is_held_up:
+                    self._sending.begin(None)
             else:
                 self._transport.write(head)
-                self._writing = self._loop.create_task(self._write(body))
+                self._sending.begin(body)
             await response.head
         except BaseException:  # also when the client has left
             response.close()
@@ -162,8 +156,7 @@ class Wire(asyncio.Protocol):
         if response is not None and not response.is_over:
             response.end(UpstreamError("read", _CLOSED))
         self._timer.cancel()
-        if self._writing is not None:
-            self._writing.cancel()
+        self._sending.cancel()
         if self._is_lost:
             return
         if is_gentle:
@@ -195,41 +188,6 @@ class Wire(asyncio.Protocol):
         self.go_on()
         return (None if self._is_lost else self._transport), self._answers.behind
 
-    # --- writing ---
-
-    async def _write(self, body: bytes | AsyncGenerator[bytes, None]) -> None:
-        try:
-            if isinstance(body, bytes):
-                for at in range(0, len(body), PIECE_BYTES):
-                    await self._write_piece(body[at : at + PIECE_BYTES])
-                    await asyncio.sleep(0)
-            else:
-                async with contextlib.aclosing(body) as pieces:
-                    async for piece in pieces:
-                        await self._write_piece(piece)
-        except BaseException as error:  # whoever gives the body answers for it
-            self._break("read", f"the request broke off: {type(error).__name__}")
-            if not isinstance(error, Exception):
-                raise
-        else:
-            await self._drain()
-
-    async def _write_piece(self, piece: bytes) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(piece)
-        await self._room()
-
-    async def _drain(self) -> None:
-        """Wait until it is the upstream's turn."""
-        await self._room()
-        self._since_s = self._loop.time()
-        self._writing = None
-
-    async def _room(self) -> None:
-        if self._is_write_paused and not self._is_lost:
-            self._may_write = self._loop.create_future()
-            await self._may_write
-
     # --- what asyncio calls ---
 
     def data_received(self, data: bytes) -> None:
@@ -257,7 +215,7 @@ class Wire(asyncio.Protocol):
         """Tell whoever reads or writes."""
         self._is_lost = True
         self._timer.cancel()
-        self.resume_writing()
+        self._sending.resume()
         if self._former is not None:
             self._former.connection_lost(exc)
         self._dialled.close()
@@ -266,19 +224,23 @@ class Wire(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Let the writer of a request wait."""
-        self._is_write_paused = True
+        self._sending.pause()
 
     def resume_writing(self) -> None:
         """Let it go on."""
-        self._is_write_paused = False
-        if self._may_write is not None and not self._may_write.done():
-            self._may_write.set_result(None)
+        self._sending.resume()
 
-    # --- the end of an exchange ---
+    # --- the end of a request, and of an exchange ---
+
+    def _sent(self) -> None:
+        self._since_s = self._loop.time()
+
+    def _unsent(self, error: BaseException) -> None:
+        self._break("read", f"the request broke off: {type(error).__name__}")
 
     def _finish(self, response: Response) -> None:
         response.end()
-        is_sent = self._writing is None and not buffered_bytes(self._transport)
+        is_sent = not (self._sending.is_on or buffered_bytes(self._transport))
         if self._answers.is_upgraded or not is_sent:
             return  # who has the answer closes it
         self._response = None
@@ -334,7 +296,7 @@ class Wire(asyncio.Protocol):
         elif response.status:
             most_s, setting = patience.read_s, "read_timeout_s"
             why = f"nothing came for {most_s:g} s"
-        elif self._writing is not None:
+        elif self._sending.is_on:
             quiet_s = self._stall.lasts_s(now_s)
             most_s, setting = patience.read_s, "read_timeout_s"
             why = f"it took nothing of the request for {most_s:g} s"
@@ -348,13 +310,3 @@ class Wire(asyncio.Protocol):
             self.close()
         else:
             self._break("timeout", why, setting)
-
-
-def _poll(transport: asyncio.Transport) -> "select.poll | None":
-    """Return what tells whether something has come; None where the system cannot."""
-    connection = transport.get_extra_info("socket")
-    if sys.platform == "win32" or connection is None:
-        return None
-    unread = select.poll()
-    unread.register(connection.fileno(), select.POLLIN)
-    return unread
