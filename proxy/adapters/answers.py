@@ -10,8 +10,15 @@ __all__ = ["SWITCHED", "Answers"]
 
 # Large enough for what real answers carry; a larger head is an error of the upstream's.
 HEAD_MAX_BYTES = 64 * 1024
+# The same for all that comes in between two pieces of a body, or in place of one: interim answers,
+# a head as it is spelled, chunks' extensions, trailers. A parser keeps what it has half of.
+BESIDE_MAX_BYTES = 2 * HEAD_MAX_BYTES
+# What a header takes up besides its bytes, as HTTP/2 reckons (RFC 9113, 6.5.2).
+HEADER_BYTES = 32
 SWITCHED = HTTPStatus.SWITCHING_PROTOCOLS
 _INTERIM = range(100, 200)
+_CHUNKED = "chunked"
+_CODINGS = frozenset({_CHUNKED, b"identity"})
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED, SWITCHED})
 
 
@@ -25,7 +32,7 @@ class Answers:
         may_stay: Whether another exchange may follow, by what was read.
         is_upgraded: Whether it has switched protocols, to one that was asked for.
         behind: What came behind that.
-        came_bytes: Of the answer's head, so far.
+        beside_bytes: Read since the answer was due, or since the last piece of its body.
         error: What is wrong with what was read; "" if nothing is.
     """
 
@@ -40,7 +47,7 @@ class Answers:
         self.is_done = self.until_eof = self.is_upgraded = False
         self.may_stay = True
         self.behind = b""
-        self.came_bytes = 0
+        self.beside_bytes = 0
         self.error = ""
 
     def expect(self, response: Response, *, has_no_body: bool) -> None:
@@ -55,10 +62,11 @@ class Answers:
             self._parser = self._new_parser()  # this one still waits for the last one's body
         self._response, self._has_no_body = response, has_no_body
         self.is_done = self.until_eof = False
-        self._is_in_head, self._head_bytes, self.came_bytes = True, 0, 0
+        self._is_in_head, self._head_bytes, self.beside_bytes = True, 0, 0
 
     def feed(self, data: bytes) -> bool:
         """Read; tell whether the answer is whole."""
+        self.beside_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -67,10 +75,8 @@ class Answers:
         except httptools.HttpParserError:
             self.may_stay = False
             self.error = "what it sent is no HTTP, or its head is too long"
-        if self._is_in_head:
-            self.came_bytes += len(data)
-            if self.came_bytes > 2 * HEAD_MAX_BYTES:
-                self.error = "its head does not end"
+        if self.beside_bytes > BESIDE_MAX_BYTES and not self.is_done:
+            self.error = self.error or "its head does not end, or its trailers do not"
         return self.is_done
 
     # What the parser calls...
@@ -91,7 +97,7 @@ class Answers:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; those behind the body end here, as all hop-by-hop ones do."""
-        self._head_bytes += len(name) + len(value) + 4
+        self._head_bytes += len(name) + len(value) + HEADER_BYTES
         if self._head_bytes > HEAD_MAX_BYTES:
             raise ValueError  # llhttp stops there
         if self._response is not None and self._is_in_head and not self.is_done:
@@ -106,17 +112,26 @@ class Answers:
         if status in _INTERIM and status != SWITCHED:
             self._is_interim = True
             return
-        length = response.value(b"content-length")
-        if length:
+        if status < _INTERIM.start:
+            raise ValueError
+        if length := response.value(b"content-length"):
             response.length = int(length)
-        is_chunked = response.value(b"transfer-encoding").lower().endswith("chunked")
-        self.until_eof = not (length or is_chunked or status in _WITHOUT_BODY)
+        coding = response.value(b"transfer-encoding").strip(" ").lower()
+        has_body = not self._has_no_body and status not in _WITHOUT_BODY
+        # Any other coding would reach the client as if it were none; and what the parser makes of
+        # "chunked, x" is not what others do.
+        if has_body and coding and coding not in _CODINGS:
+            raise ValueError
+        self.until_eof = has_body and response.length is None and coding != _CHUNKED
         self.may_stay = self._parser.should_keep_alive()
         self.is_done = self._has_no_body
         response.begin(status)
 
     def on_body(self, data: bytes) -> None:
         """Take a piece of the body."""
+        self.beside_bytes = 0
+        if self._is_interim:
+            raise ValueError  # it has none, so this is the answer itself, or one that is made up
         if self._response is None or self.is_done:
             self.may_stay = False
         else:

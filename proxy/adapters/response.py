@@ -123,7 +123,7 @@ class Response:
         while True:
             if self._pieces:
                 data = self._taken()
-                if self._source is not None:
+                if self._source is not None and not self.is_over:  # else it has others to carry
                     self._source.go_on()
                 if quick is None or not quick(data):
                     return data
@@ -199,6 +199,7 @@ class Response:
         self._is_whole, self._error = error is None, error
         if error is not None and not self.head.done():
             self.head.set_exception(error)
+            self.head.exception()  # nobody may wait for it any more, and asyncio would say so
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(b"")
 

@@ -1,13 +1,14 @@
-"""What asyncio does not tell of its sockets: how much the other side has taken."""
+"""What asyncio does not tell of its sockets: how much the other side has taken, and has sent."""
 
 import asyncio
 import contextlib
 import os
+import select
 import socket
 import struct
 import sys
 
-__all__ = ["Stall", "buffered_bytes", "raise_file_limit"]
+__all__ = ["Stall", "buffered_bytes", "raise_file_limit", "unread_poll"]
 
 # struct tcp_info of Linux: tcpi_bytes_acked, since 4.1. https://man7.org/linux/man-pages/man7/tcp.7.html
 _ACKED = struct.Struct("=Q")
@@ -34,6 +35,16 @@ def buffered_bytes(transport: asyncio.WriteTransport) -> int:
         return transport.get_write_buffer_size()
     except AttributeError:
         return 0  # asyncio's TLS, closed twice: it sees to its own end
+
+
+def unread_poll(transport: asyncio.Transport) -> "select.poll | None":
+    """Return what tells whether something has come; None where the system cannot."""
+    connection = transport.get_extra_info("socket")
+    if sys.platform == "win32" or connection is None:
+        return None
+    unread = select.poll()
+    unread.register(connection.fileno(), select.POLLIN)
+    return unread
 
 
 class Stall:

@@ -14,7 +14,8 @@ from yarl import URL
 from proxy.adapters.answers import SWITCHED
 from proxy.adapters.egress import Egress
 from proxy.adapters.response import Response, UpstreamError
-from proxy.adapters.wire import Body, Patience, Wire
+from proxy.adapters.sending import Body
+from proxy.adapters.wire import Patience, Wire
 from proxy.core.headers import Headers
 
 __all__ = ["Body", "Upstream"]

@@ -7,31 +7,26 @@ names, TLS and proxies are its own. What is read here goes where it belongs with
 """
 
 import asyncio
-import contextlib
-import select
-import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiohttp.connector import Connection
 
 from proxy.adapters.answers import Answers
 from proxy.adapters.response import READ_BUFFER_BYTES, Response, UpstreamError
-from proxy.adapters.sockets import Stall, buffered_bytes
+from proxy.adapters.sending import Body, Sending
+from proxy.adapters.sockets import Stall, buffered_bytes, unread_poll
 
 __all__ = ["Body", "Patience", "Wire"]
 
 # A body of more than this is not written in one piece: others have their turn in between, and an
 # answer that comes ahead of its end is seen.
 ONE_PIECE_BYTES = 1024 * 1024
-PIECE_BYTES = 64 * 1024
 # How often it is looked, within the time that it may last, whether an upstream takes a request.
 LOOKS = 4
 # How long a connection is kept for a next request.
 IDLE_S = 15.0
 _CLOSED = "it closed the connection"
-
-Body = bytes | AsyncGenerator[bytes, None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +87,10 @@ class Wire(asyncio.Protocol):
         self._answers = Answers()
         self._response: Response | None = None  # what is read now
         self._is_lost = False
-        self._writing: asyncio.Task[None] | None = None
-        self._may_write: asyncio.Future[None] | None = None
-        self._is_write_paused = self._is_read_paused = False
+        self._sending = Sending(transport, self._sent, self._unsent)
+        self._is_read_paused = False
         self._stall = Stall(transport)
-        self._unread = _poll(transport)
+        self._unread = unread_poll(transport)
         self._since_s = self._loop.time()
         self._look_s = min(patience.first_byte_s, patience.read_s / LOOKS, IDLE_S)
         self._timer = self._loop.call_later(self._look_s, self._look)
@@ -139,15 +133,15 @@ class Wire(asyncio.Protocol):
             raise UpstreamError("read", _CLOSED)
         response = self._response = Response(self, self._loop.create_future())
         self._answers.expect(response, has_no_body=has_no_body)
-        if body is None or (isinstance(body, bytes) and len(body) <= ONE_PIECE_BYTES):
-            self._transport.write(head + body if body else head)
-            if self._is_write_paused:
-                self._writing = self._loop.create_task(self._drain())
-        else:
-            self._transport.write(head)
-            self._writing = self._loop.create_task(self._write(body))
         self._since_s = self._loop.time()
         try:
+            if body is None or (isinstance(body, bytes) and len(body) <= ONE_PIECE_BYTES):
+                self._transport.write(head + body if body else head)
+                if self._sending.is_held_up:
+                    self._sending.begin(None)
+            else:
+                self._transport.write(head)
+                self._sending.begin(body)
             await response.head
         except BaseException:  # also when the client has left
             response.close()
@@ -157,17 +151,20 @@ class Wire(asyncio.Protocol):
     def close(self) -> None:
         """Close it, whatever it is at."""
         response, self._response = self._response, None
+        transport = self._transport
+        is_gentle = response is None and not (transport.is_closing() or buffered_bytes(transport))
         if response is not None and not response.is_over:
             response.end(UpstreamError("read", _CLOSED))
         self._timer.cancel()
-        if self._writing is not None:
-            self._writing.cancel()
+        self._sending.cancel()
         if self._is_lost:
             return
-        if buffered_bytes(self._transport):
-            self._transport.abort()  # what upstream has not taken of a request is not kept for it
+        if is_gentle:
+            transport.close()
         else:
-            self._transport.close()
+            # What upstream has not taken of a request is not kept for it, and a farewell in TLS
+            # is not waited for while it goes on with an answer that nobody reads.
+            transport.abort()
 
     # What an answer calls...
 
@@ -188,40 +185,8 @@ class Wire(asyncio.Protocol):
         """Return what it stands on, for something else than HTTP, and what was read of that."""
         self._timer.cancel()
         self._response = None
+        self.go_on()
         return (None if self._is_lost else self._transport), self._answers.behind
-
-    # --- writing ---
-
-    async def _write(self, body: bytes | AsyncGenerator[bytes, None]) -> None:
-        try:
-            if isinstance(body, bytes):
-                for at in range(0, len(body), PIECE_BYTES):
-                    await self._write_piece(body[at : at + PIECE_BYTES])
-                    await asyncio.sleep(0)
-            else:
-                async with contextlib.aclosing(body) as pieces:
-                    async for piece in pieces:
-                        await self._write_piece(piece)
-        except Exception as error:  # noqa: BLE001 (whoever gives the body answers for it)
-            self._break("read", f"the request broke off: {type(error).__name__}")
-        else:
-            await self._drain()
-
-    async def _write_piece(self, piece: bytes) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(piece)
-        await self._room()
-
-    async def _drain(self) -> None:
-        """Wait until it is the upstream's turn."""
-        await self._room()
-        self._since_s = self._loop.time()
-        self._writing = None
-
-    async def _room(self) -> None:
-        if self._is_write_paused and not self._is_lost:
-            self._may_write = self._loop.create_future()
-            await self._may_write
 
     # --- what asyncio calls ---
 
@@ -243,41 +208,40 @@ class Wire(asyncio.Protocol):
             self._break("read", self._answers.error)
 
     def eof_received(self) -> None:
-        """Take nothing more; whether that is all, `connection_lost` finds."""
+        """Take nothing more; the connection is not lost before it has taken what is written."""
+        self._end(is_clean=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell whoever reads or writes."""
         self._is_lost = True
         self._timer.cancel()
-        self.resume_writing()
+        self._sending.resume()
         if self._former is not None:
             self._former.connection_lost(exc)
         self._dialled.close()
         self._on_end(self)
-        response = self._response
-        if response is None or response.is_over:
-            return
-        if self._answers.until_eof and exc is None:
-            response.end()
-        else:
-            is_untouched = self.is_used and not response.status and not self._answers.came_bytes
-            self._break("read", _CLOSED, is_untouched=is_untouched)
+        self._end(is_clean=exc is None)
 
     def pause_writing(self) -> None:
         """Let the writer of a request wait."""
-        self._is_write_paused = True
+        self._sending.pause()
 
     def resume_writing(self) -> None:
         """Let it go on."""
-        self._is_write_paused = False
-        if self._may_write is not None and not self._may_write.done():
-            self._may_write.set_result(None)
+        self._sending.resume()
 
-    # --- the end of an exchange ---
+    # --- the end of a request, and of an exchange ---
+
+    def _sent(self) -> None:
+        self._since_s = self._loop.time()
+
+    def _unsent(self, error: BaseException) -> None:
+        self._break("read", f"the request broke off: {type(error).__name__}")
 
     def _finish(self, response: Response) -> None:
         response.end()
-        if self._answers.is_upgraded or self._writing is not None:
+        is_sent = not (self._sending.is_on or buffered_bytes(self._transport))
+        if self._answers.is_upgraded or not is_sent:
             return  # who has the answer closes it
         self._response = None
         if not self._answers.may_stay or self._transport.is_closing():
@@ -286,6 +250,17 @@ class Wire(asyncio.Protocol):
         self.go_on()
         self.is_used = True
         self._on_idle(self)
+
+    def _end(self, *, is_clean: bool) -> None:
+        """Take what has come of an answer for all of it."""
+        response = self._response
+        if response is None or response.is_over:
+            return
+        if self._answers.until_eof and is_clean:
+            response.end()
+        else:
+            is_untouched = self.is_used and not response.status and not self._answers.beside_bytes
+            self._break("read", _CLOSED, is_untouched=is_untouched)
 
     def _break(
         self, source: str, reason: str, setting: str = "", *, is_untouched: bool = False
@@ -321,7 +296,7 @@ class Wire(asyncio.Protocol):
         elif response.status:
             most_s, setting = patience.read_s, "read_timeout_s"
             why = f"nothing came for {most_s:g} s"
-        elif self._writing is not None:
+        elif self._sending.is_on:
             quiet_s = self._stall.lasts_s(now_s)
             most_s, setting = patience.read_s, "read_timeout_s"
             why = f"it took nothing of the request for {most_s:g} s"
@@ -335,13 +310,3 @@ class Wire(asyncio.Protocol):
             self.close()
         else:
             self._break("timeout", why, setting)
-
-
-def _poll(transport: asyncio.Transport) -> "select.poll | None":
-    """Return what tells whether something has come; None where the system cannot."""
-    connection = transport.get_extra_info("socket")
-    if sys.platform == "win32" or connection is None:
-        return None
-    unread = select.poll()
-    unread.register(connection.fileno(), select.POLLIN)
-    return unread

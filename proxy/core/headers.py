@@ -46,6 +46,7 @@ _REWRITTEN = frozenset({"host", "content-length", "expect", CONVERSATION_HEADER}
 _NOT_PASSED = frozenset(name.encode() for name in _HOP_BY_HOP)
 _NOT_SENT = frozenset(name.encode() for name in _HOP_BY_HOP | _REWRITTEN)
 _CONNECTION = b"connection"
+_LENGTH = b"content-length"
 _ACCEPT_ENCODING = b"accept-encoding"
 _WEIGHT_OF_ZERO = re.compile(rb"\s*q\s*=\s*0(\.0*)?\s*", re.IGNORECASE)
 
@@ -109,6 +110,7 @@ def _less(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> 
         elif name == _CONNECTION:
             named.append(field[1].decode("latin-1"))
     if named:
-        ends = {option.encode("latin-1") for option in ending_here(named)}
+        # The length is no option of one hop: without it nobody knows where an answer ends.
+        ends = {option.encode("latin-1") for option in ending_here(named)} - {_LENGTH}
         kept = [field for field in kept if field[0].lower() not in ends]
     return kept

@@ -84,6 +84,12 @@ def test_what_is_written_anew_is_taken_from_requests_alone(name: bytes) -> None:
     assert for_downstream(given) == given
 
 
+def test_the_length_of_an_answer_is_not_of_one_hop() -> None:
+    """Whatever upstream says: without it nobody would know where the answer ends."""
+    given = [(b"Connection", b"Content-Length, x-a"), (b"CONTENT-LENGTH", b"3"), (b"X-A", b"1")]
+    assert for_downstream(given) == [(b"CONTENT-LENGTH", b"3")]
+
+
 names = st.sampled_from([*HOP_BY_HOP, *REWRITTEN, b"Accept", b"x-a", b"X-A", b"X-B", b"close"])
 headers = st.lists(st.tuples(names, st.sampled_from([b"", b"1", b"x-a", b"close, X-B", b"accept"])))
 

@@ -1,0 +1,130 @@
+"""An answer is framed for its client, whatever framing it came in."""
+
+import asyncio
+from typing import NamedTuple
+
+import pytest
+
+from tests.web.line import SOON_S
+from tests.web.scripted import Script, close, send
+from tests.web.wire import END, chunk, head, whole
+from tests.web.world import world
+
+CHUNKED = "Transfer-Encoding: chunked"
+AFTER = b"HTTP/1.1 299 after\r\nContent-Length: 0\r\n\r\n"
+
+
+class Case(NamedTuple):
+    """
+    One exchange, and what its client reads to the byte.
+
+    Attributes:
+        asked: Method and version, and a header.
+        answer: Upstream's, which closes its connection behind it if `ends`.
+        read: The client's.
+        stays: Whether the client's connection carries another exchange.
+    """
+
+    asked: tuple[str, str, str]
+    answer: bytes
+    read: bytes
+    stays: bool
+    ends: bool = False
+
+
+GET, HEAD = ("GET", "1.1", "X: y"), ("HEAD", "1.1", "X: y")
+GET_10, HEAD_10 = ("GET", "1.0", "X: y"), ("HEAD", "1.0", "X: y")
+KEPT_10 = ("GET", "1.0", "Connection: keep-alive")
+LAST = ("GET", "1.1", "Connection: close")
+LENGTH = head("A: b", "Content-Length: 3") + b"abc"
+IN_CHUNKS = head("A: b", CHUNKED) + chunk(b"abc") + END
+TO_ITS_END = head("A: b") + b"abc"
+NAMES_LENGTH = head("Connection: close, Content-Length", "A: b", "Content-Length: 3") + b"abc"
+
+
+def as_10(answer: bytes, *more: str) -> bytes:
+    """Spell an answer in 1.0, with these headers at the end of its head."""
+    lines = "".join(f"\r\n{line}" for line in more).encode()
+    spelled = answer.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+    return spelled.replace(b"\r\n\r\n", lines + b"\r\n\r\n", 1)
+
+
+CASES = {
+    "length": Case(GET, LENGTH, LENGTH, True),
+    "length-last": Case(
+        LAST, LENGTH, head("A: b", "Content-Length: 3", "Connection: close") + b"abc", False
+    ),
+    "length-1.0": Case(GET_10, LENGTH, as_10(LENGTH, "Connection: close"), False),
+    "length-1.0-kept": Case(KEPT_10, LENGTH, as_10(LENGTH, "Connection: keep-alive"), True),
+    "length-of-one-hop": Case(GET, NAMES_LENGTH, LENGTH, True),
+    "length-0": Case(GET, head("Content-Length: 0"), head("Content-Length: 0"), True),
+    "chunks": Case(GET, IN_CHUNKS, IN_CHUNKS, True),
+    "chunks-none": Case(GET, head(CHUNKED) + END, head(CHUNKED) + END, True),
+    "chunks-extended": Case(
+        GET,
+        IN_CHUNKS.replace(b"3\r\n", b"03;x=y\r\n").replace(END, b"0\r\nT: r\r\n\r\n"),
+        IN_CHUNKS,
+        True,
+    ),
+    "chunks-1.0": Case(GET_10, IN_CHUNKS, as_10(TO_ITS_END, "Connection: close"), False),
+    "chunks-1.0-kept": Case(KEPT_10, IN_CHUNKS, as_10(TO_ITS_END, "Connection: close"), False),
+    "to-its-end": Case(GET, TO_ITS_END, IN_CHUNKS, True, ends=True),
+    "to-its-end-1.0": Case(
+        GET_10, TO_ITS_END, as_10(TO_ITS_END, "Connection: close"), False, ends=True
+    ),
+    "to-its-end-none": Case(GET, head("A: b"), head("A: b", CHUNKED) + END, True, ends=True),
+    "head": Case(HEAD, head("A: b", "Content-Length: 3"), LENGTH[:-3], True),
+    "head-1.0": Case(
+        HEAD_10, head("A: b", "Content-Length: 3"), as_10(LENGTH[:-3], "Connection: close"), False
+    ),
+    "head-chunks": Case(HEAD, head("A: b", CHUNKED), head("A: b"), True),
+    "head-none": Case(HEAD, head("A: b"), head("A: b"), True),
+    "204-length": Case(GET, head("Content-Length: 0", status="204 x"), head(status="204 x"), True),
+    "304-length": Case(
+        GET,
+        head("Content-Length: 9", status="304 x"),
+        head("Content-Length: 9", status="304 x"),
+        True,
+    ),
+    "304-chunks": Case(GET, head(CHUNKED, status="304 x"), head(status="304 x"), True),
+    "interim": Case(
+        GET, head(status="100 x") + head("B: c", status="103 x") + LENGTH, LENGTH, True
+    ),
+    "no-reason": Case(GET, LENGTH.replace(b" OK", b""), LENGTH.replace(b" OK", b" "), True),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_the_client_knows_where_it_ends(case: Case) -> None:
+    """To the byte: if the connection stays, the answer behind it is the next request's."""
+    method, version, header = case.asked
+    steps = [send(case.answer), *([close()] if case.ends else [])]
+    async with world() as w:
+        w.upstream.plays(Script(steps))
+        w.upstream.otherwise = AFTER
+        host, _, port = w.app.url.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        asked = f"{method} /v1/models HTTP/{version}\r\nHost: x\r\n{header}\r\n\r\n"
+        after = "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        writer.write((asked + (after if case.stays else "")).encode())
+        read = await asyncio.wait_for(reader.read(), SOON_S)
+        behind = AFTER.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+        assert read == case.read + (behind if case.stays else b"")
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        head("Content-Length: 3", status="150 x") + b"abc" + whole(b"z"),
+        head("Transfer-Encoding: gzip, chunked") + chunk(b"abc") + END,
+        head("Content-Length: 0", status="000 x"),
+    ],
+    ids=["interim-with-a-body", "unknown-coding", "no-status"],
+)
+async def test_what_is_no_answer_is_a_502(answer: bytes) -> None:
+    """Nothing of it reaches the client."""
+    async with world() as w:
+        w.upstream.answers(answer)
+        got = await w.get("/v1/models")
+        assert (got.status, b"abc" in got.body) == (502, False)
