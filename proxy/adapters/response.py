@@ -1,7 +1,6 @@
 """An answer of the upstream's, as it comes."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -84,7 +83,7 @@ class Response:
         """Begin before the head is there."""
         self._source: Source | None = source
         self.head = head
-        self._pieces: deque[bytes] = deque()
+        self._pieces: list[bytes] = []  # a deque would hold 700 bytes for nothing
         self._size = 0
         self._quick: Quick | None = None
         self._waiter: asyncio.Future[bytes] | None = None

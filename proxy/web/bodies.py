@@ -1,6 +1,5 @@
 """A request's body as it comes: bounded, and whole where it is to be read."""
 
-from collections import deque
 from collections.abc import AsyncGenerator, Callable
 
 from aiohttp import web
@@ -98,7 +97,7 @@ class Incoming:
         self._patience_s = patience_s
         self.share = Share(room)
         self._read = 0
-        self._pieces: deque[bytes] = deque()
+        self._pieces: list[bytes] = []  # a deque would hold 700 bytes for nothing
         self.fault: Fault | None = None
         self.on_fault: Callable[[], None] | None = None
         self.why = ""
@@ -148,7 +147,7 @@ class Incoming:
         """
         while self._pieces:
             size = len(self._pieces[0])
-            yield self._pieces.popleft()
+            yield self._pieces.pop(0)
             self.share.give(size)  # of the last one, nothing was held
         while chunk := await self._next():
             yield chunk

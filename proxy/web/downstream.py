@@ -163,6 +163,7 @@ async def pump(
 
     if read and not passes(read):
         await _write_in_time(exchange, downstream, reader, read)
+    del read
     try:
         while True:
             if not response.is_ready:

@@ -230,7 +230,7 @@ class Forward:
         # The next request of this client is for another replica, if this one is about to go.
         downstream = Passed(request, response, headers, is_last=self.is_leaving)
         exchange.status = response.status
-        is_whole = await pump(exchange, response, downstream, reader, answer.read)
+        is_whole = await pump(exchange, response, downstream, reader, answer.taken())
         if is_whole:
             if self._healer is not None:
                 await self._healer.learn(exchange, answer)

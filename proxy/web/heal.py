@@ -54,6 +54,11 @@ class Answer:
     has_failed: bool = False
     cured: tuple[Fault, Cure] | None = None
 
+    def taken(self) -> bytes:
+        """Return what was read already, and keep it no longer: a stream may last."""
+        read, self.read = self.read, b""
+        return read
+
 
 class Healer:
     """Looks into refusals, and has what can be cured sent once more: once, if at all."""

@@ -2,15 +2,18 @@
 
 import asyncio
 import contextlib
+import tracemalloc
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+import proxy
 from tests.web.line import line_to, request
-from tests.web.scripted import Script, scripted, swallow, wait
+from tests.web.scripted import Script, scripted, send, swallow, wait
 from tests.web.served import served
-from tests.web.wire import head
-from tests.web.world import world
+from tests.web.wire import chunk, head, stream_head
+from tests.web.world import post, world
 
 KEY = "Authorization: Bearer sk-a"
 PIECE = b"x" * (1 << 16)
@@ -19,6 +22,7 @@ SIZE = len(PIECE) * PIECES
 # Sockets of this machine hold up to 10 MiB a pair, and there are two pairs; ours is a fraction.
 BETWEEN_MAX_BYTES = 40 << 20
 STILL_S = 0.3
+OPEN, EVENT_BYTES = 20, 40_000
 
 
 class Fast:
@@ -115,3 +119,24 @@ async def test_a_slow_upstream_stops_the_client(
         script.go()
         await writing
         assert fast.written == SIZE
+
+
+async def test_a_stream_that_stays_open_holds_nothing_of_what_has_passed() -> None:
+    """Its request is with upstream, its first event, which was looked at, with the client."""
+    ask = post({"input": "x" * EVENT_BYTES, "stream": True}, KEY)
+    event = b'data: {"type":"response.created","pad":"%b"}\n\n' % (b"x" * EVENT_BYTES)
+    async with world() as w, contextlib.AsyncExitStack() as stack:
+        steps = [send(stream_head() + chunk(event)), wait()]
+        w.upstream.plays(*(Script(steps) for _ in range(OPEN)))
+        lines = [await stack.enter_async_context(line_to(w.app.url)) for _ in range(OPEN)]
+        tracemalloc.start()
+        try:
+            for line in lines:
+                await line.send(ask)
+                await line.head()
+                assert await line.exactly(len(event)) == event
+            traced = tracemalloc.take_snapshot()
+        finally:
+            tracemalloc.stop()
+    ours = traced.filter_traces([tracemalloc.Filter(True, f"{Path(proxy.__file__).parent}/*")])
+    assert sum(one.size for one in ours.statistics("filename")) < OPEN * EVENT_BYTES / 2
