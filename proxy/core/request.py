@@ -59,6 +59,8 @@ class Request:
         places: Every item of `input`, in order; [] where `input` is a string or missing.
         said: 16 bytes for everything that users and tools said, in order.
         run: The model's last run of items.
+        is_stateful: Whether upstream itself holds the history: nothing is ever added to such a
+            request.
     """
 
     body: bytes
@@ -69,6 +71,7 @@ class Request:
     said: list[bytes] = field(default_factory=list)
     frame: bytes = b""
     run: list[Item] = field(default_factory=list)
+    is_stateful: bool = False
     _chains: list[bytes] | None = None
 
     def raw(self, key: str) -> bytes:
@@ -78,13 +81,10 @@ class Request:
 
     def text(self, key: str) -> str:
         """Return a top-level string; "" when it is absent or of another type."""
-        return spans.text(self.raw(key)) or ""
-
-    @property
-    def is_stateful(self) -> bool:
-        """Whether upstream itself holds the history: nothing is ever added to such a request."""
-        members = self.members
-        return any(key in members and self.raw(key) != b"null" for key in _STATEFUL)
+        member = self.members.get(key)
+        if member is None:
+            return ""
+        return spans.text(self.body[member.start : member.end]) or ""
 
     @property
     def stores(self) -> bool:
@@ -153,7 +153,7 @@ class History(NamedTuple):
     is_over: bool
 
 
-_STATEFUL = ("previous_response_id", "conversation")
+_STATEFUL = frozenset({"previous_response_id", "conversation"})
 
 
 def read_request(
@@ -192,12 +192,15 @@ def read_request(
         members = spans.members(body)
     request = Request(body, members, "", b"")
     request.model = request.text("model")
+    if not _STATEFUL.isdisjoint(members):
+        given = (request.raw(key) for key in _STATEFUL if key in members)
+        request.is_stateful = any(value != b"null" for value in given)
     request.hint = hint_of(headers, request.text)
     if request.text("instructions"):
         request.frame = digest(request.raw("instructions"))
-    given = members.get("input")
-    if given is not None and body[given.start : given.start + 1] == b"[":
-        _read_items(request, given, lately, whose)
+    items = members.get("input")
+    if items is not None and body[items.start : items.start + 1] == b"[":
+        _read_items(request, items, lately, whose)
     elif words := request.text("input"):
         as_message = msgspec.json.encode({"role": "user", "content": words})
         request.said.append(read_item(as_message).said)
@@ -263,4 +266,4 @@ def _read_on(read: History, body: bytes, elements: list[tuple[int, int]]) -> His
 
 def _traces(run: list[Item]) -> bytes:
     """Return a run of the model's items, as far as it is kept."""
-    return b"".join([item.trace for item in run[-ANSWERED_ITEMS:]])
+    return b"".join([item.trace for item in run[-ANSWERED_ITEMS:]]) if run else b""

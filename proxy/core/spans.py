@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 # Between the last value and the next one: white space, at most one comma, and the opening bracket.
-_TO_KEY = re.compile(rb'[ \t\r\n{,]*("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_TO_KEY = re.compile(rb'[ \t\r\n{,]*("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _TO_ELEMENT = re.compile(rb"[ \t\r\n,]*")
 _COMMA_AFTER = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
 _CLOSE = re.compile(rb"[ \t\r\n{]*\}[ \t\r\n]*")
@@ -109,7 +109,7 @@ def members(body: bytes, start: int = 0, end: int | None = None) -> dict[str, Me
     regular-expression match each.
     """
     stop = len(body) if end is None else end
-    values = _decoded(memoryview(body)[start:stop])
+    values = _decoded(body if stop - start == len(body) else memoryview(body)[start:stop])
     if not _is_in_a_row(values, stop - start):
         return _walk(values, body, start, stop)
     found: dict[str, Member] = {}
@@ -153,14 +153,15 @@ def _walk(values: Mapping[str, Raw], body: bytes, start: int, stop: int) -> dict
     """Locate members wherever they stand."""
     found: dict[str, Member] = {}
     at = start
+    to_key, is_at = _TO_KEY.match, body.startswith
     for key, raw in values.items():
         value = bytes(raw)
-        match = _TO_KEY.match(body, at, stop)
+        match = to_key(body, at, stop)
         # A key that occurs twice breaks the walk here: the dict holds the last value only.
-        if match is None or not body.startswith(value, match.end()):
+        if match is None or not is_at(value, value_at := match.end()):
             raise Unspliceable("a key occurs twice")
-        at = match.end() + len(value)
-        found[key] = Member(match.start(1), match.end(), at)
+        at = value_at + len(value)
+        found[key] = Member(match.start(1), value_at, at)
     if _CLOSE.fullmatch(body, at, stop) is None:
         raise Unspliceable("a key occurs twice")
     return found
