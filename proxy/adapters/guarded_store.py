@@ -120,10 +120,9 @@ class GuardedStore:
     async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes], budget: Budget) -> Saved:
         """As `SafeStore.save`."""
         if self._is_embedded:
-            is_kept = await self._trials.run(
-                Trial("save"), lambda: self._save_in(scope, turn, keys), None
-            )
-            return Saved.DONE if is_kept else Saved.FAILED
+            trial = Trial("save")
+            await self._trials.run(trial, lambda: self.inner.save(scope, turn, keys), None)
+            return Saved.FAILED if trial.has_failed else Saved.DONE
         snapshot = self.begin_save(scope, turn, keys)
         if snapshot is None:
             return Saved.FAILED

@@ -3,7 +3,8 @@
 import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from proxy.adapters.codec import Codec, Plain
 from proxy.adapters.store import CONVERSATIONS_PER_KEY, Bounds, Kept, Page, StoreError
@@ -21,11 +22,12 @@ KEY_OVERHEAD_BYTES = 300
 _Name = tuple[bytes, bytes]  # (scope, conversation) or (scope, key)
 
 
-@dataclass(slots=True)
-class _Conversation:
+class _Conversation(msgspec.Struct, gc=False):
+    """What is kept of one; there are many, and none is part of what the collector is for."""
+
     expires_at: float
-    turns: dict[bytes, bytes] = field(default_factory=dict)  # by age, oldest first
-    keys: dict[bytes, None] = field(default_factory=dict)
+    turns: dict[bytes, bytes] = msgspec.field(default_factory=dict)  # by age, oldest first
+    keys: dict[bytes, None] = msgspec.field(default_factory=dict)
     turn_bytes: int = 0
 
     @property
@@ -74,11 +76,11 @@ class MemoryStore:
 
     async def recall(self, scope: bytes, asked: Sequence[Asked]) -> Recalled:
         """As `Store.recall`."""
-        self._expire()
+        now = self._expire()
         choice = choose(asked, lambda key: self._index.get((scope, key), ()))
         turns: list[Turn] = []
         for conversation in choice.conversations:
-            kept = self._use((scope, conversation))
+            kept = self._use((scope, conversation), now)
             values = kept.turns.items() if kept else ()
             decoded = (self._codec.decode(scope, conversation, *value) for value in values)
             turns += [turn for turn in decoded if turn is not None]
@@ -86,28 +88,35 @@ class MemoryStore:
 
     async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
         """As `Store.save`."""
-        self._expire()
-        name = (scope, turn.conversation)
-        kept = self._use(name)
+        now = self._expire()
+        conversation, bounds = turn.conversation, self._bounds
+        name = (scope, conversation)
+        kept = self._use(name, now)
         before = kept.size_bytes if kept is not None else 0
         if kept is None:
-            kept = self._conversations[name] = _Conversation(self._clock() + self._bounds.ttl_s)
+            kept = self._conversations[name] = _Conversation(now + bounds.ttl_s)
         value = self._codec.encode(scope, turn)
-        kept.turn_bytes += len(value) - len(kept.turns.get(turn.id, b""))
-        kept.turns[turn.id] = value
+        turns = kept.turns
+        kept.turn_bytes += len(value) - len(turns.get(turn.id, b""))
+        turns[turn.id] = value
+        index, alone = self._index, (conversation,)
         for key in keys:
-            leads_to = self._index.get((scope, key), ())
-            if turn.conversation in leads_to:
+            place = (scope, key)
+            leads_to = index.get(place)
+            if leads_to is None:
+                index[place] = alone  # as most
+            elif conversation in leads_to:
                 continue
+            else:
+                if len(leads_to) == CONVERSATIONS_PER_KEY:
+                    self._forget_key(scope, key, leads_to[0])
+                    leads_to = leads_to[1:]
+                index[place] = leads_to + alone
             kept.keys[key] = None
-            if len(leads_to) == CONVERSATIONS_PER_KEY:
-                self._forget_key(scope, key, leads_to[0])
-                leads_to = leads_to[1:]
-            self._index[scope, key] = (*leads_to, turn.conversation)
-        while len(kept.turns) > 1 and (
-            len(kept.turns) > self._bounds.max_turns or kept.turn_bytes > self._bounds.max_bytes
+        while len(turns) > 1 and (
+            len(turns) > bounds.max_turns or kept.turn_bytes > bounds.max_bytes
         ):
-            kept.turn_bytes -= len(kept.turns.pop(next(iter(kept.turns))))
+            kept.turn_bytes -= len(turns.pop(next(iter(turns))))
         self.size_bytes += kept.size_bytes - before
         while self.size_bytes > self._max_bytes and self._conversations:
             self._drop(next(iter(self._conversations)))
@@ -164,20 +173,26 @@ class MemoryStore:
         self._drop((scope, conversation))
         return True
 
-    def _expire(self) -> None:
-        """Drop what has expired; the least recently used conversation is the first to do so."""
+    def _expire(self) -> float:
+        """
+        Drop what has expired; the least recently used conversation is the first to do so.
+
+        Returns:
+            What time it is, by the clock.
+        """
         now = self._clock()
         while self._conversations:
             first = next(iter(self._conversations))
             if self._conversations[first].expires_at > now:
-                return
+                return now
             self._drop(first)
+        return now
 
-    def _use(self, name: _Name) -> _Conversation | None:
+    def _use(self, name: _Name, now: float) -> _Conversation | None:
         """Return a conversation as the most recently used one."""
         kept = self._conversations.get(name)
         if kept is not None:
-            kept.expires_at = self._clock() + self._bounds.ttl_s
+            kept.expires_at = now + self._bounds.ttl_s
             self._conversations.move_to_end(name)
         return kept
 

@@ -1,7 +1,6 @@
 """What exchanges and operators use: a store that never raises for the former, nor keeps them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -9,10 +8,9 @@ from proxy.adapters.store import Page, Store
 from proxy.core.keys import Asked, Recalled
 from proxy.core.turns import Turn
 
-__all__ = ["Budget", "SafeStore", "Saved"]
+__all__ = ["NO_TIME", "Budget", "SafeStore", "Saved"]
 
 
-@dataclass(slots=True)
 class Budget:
     """
     How long one exchange may still wait for the store.
@@ -22,11 +20,15 @@ class Budget:
         whole_s: What it was to begin with.
     """
 
-    left_s: float
-    whole_s: float = field(init=False)
+    __slots__ = ("left_s", "whole_s")
 
-    def __post_init__(self) -> None:
-        self.whole_s = self.left_s
+    def __init__(self, left_s: float) -> None:
+        """Start with all of it."""
+        self.left_s = self.whole_s = left_s
+
+
+# For an exchange that is nobody's yet: a budget that is used up, which nothing can change.
+NO_TIME = Budget(0.0)
 
 
 class Saved(Enum):

@@ -27,6 +27,7 @@ class Trial:
         allowed_s: What takes longer is too late for anybody; None: nothing is.
         is_settled: Whether the breaker has been told of it.
         is_late: Whether nobody waits for it any more.
+        has_failed: Whether it raised something, or its time was up.
     """
 
     operation: str
@@ -35,6 +36,7 @@ class Trial:
     allowed_s: float | None = None
     is_settled: bool = False
     is_late: bool = False
+    has_failed: bool = False
 
 
 class Trials:
@@ -116,6 +118,7 @@ class Trials:
 
     def _failed(self, trial: Trial, began: float, error: BaseException) -> None:
         now = self._clock()
+        trial.has_failed = True
         self._observe(trial.operation, now - began)
         self.count(trial.operation, "timeout" if isinstance(error, TimeoutError) else "error")
         if trial.operation != "check":

@@ -5,12 +5,12 @@ One `Capture` follows one answer, plain or streamed. It is fed what the client i
 holds the client up: whatever it cannot follow it gives up on, and says why.
 """
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from proxy.core import spans
 from proxy.core.items import Item, Role, read_item
@@ -30,6 +30,7 @@ from proxy.core.turns import (
 __all__ = ["CONTEXTS", "REMOVALS", "Capture", "Origin", "Snapshot"]
 
 _NONE = Raw(b"")
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 _DONE = "response.output_item.done"
 _ADDED = "response.output_item.added"
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -48,8 +49,7 @@ REMOVALS = (
 CONTEXTS = ("auto", "current_turn", "all_turns", "other")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True, gc=False):
     """
     What the request was, as far as its answer's turn remembers it.
 
@@ -67,8 +67,7 @@ class Origin:
     stores: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, gc=False):
     """
     The answer as far as it is known.
 
@@ -81,7 +80,7 @@ class Snapshot:
     turn: Turn | None
 
 
-class _Part(NamedTuple):
+class _Part(msgspec.Struct, frozen=True, gc=False):
     """
     What is kept of one output item; its bytes are let go at once, as they may be an image's.
 
@@ -106,7 +105,19 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Response(msgspec.Struct, gc=False):
-    """What matters of a response, in the same way."""
+    """What matters of a response; `output` may be absent, and that is not null."""
+
+    id: str | None = None
+    model: str | None = None
+    status: str | None = None
+    store: bool | None = None
+    output: list[Raw] | UnsetType | None = UNSET
+    input_transformations: Raw = _NONE
+    reasoning: Raw = _NONE
+
+
+class _LooseResponse(msgspec.Struct, gc=False):
+    """The same where something is not of the type that it should be: each stays raw."""
 
     id: Raw = _NONE
     model: Raw = _NONE
@@ -117,9 +128,18 @@ class _Response(msgspec.Struct, gc=False):
     reasoning: Raw = _NONE
 
 
+class _Effort(msgspec.Struct, gc=False):
+    """What matters of a response's `reasoning`."""
+
+    context: object = None
+
+
 _EVENT = msgspec.json.Decoder(_Event)
 _RESPONSE = msgspec.json.Decoder(_Response)
+_LOOSE_RESPONSE = msgspec.json.Decoder(_LooseResponse)
 _OUTPUT = msgspec.json.Decoder(list[Raw])
+_EFFORT = msgspec.json.Decoder(_Effort)
+_STORED = {b"true": True, b"false": False}
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
@@ -141,12 +161,13 @@ class Capture:
         self.dirty = False
         self.gave_up = ""  # why, when it no longer follows
         self.reasoning_items = 0
-        self.removed: Counter[str] = Counter()
+        self.removed = _NOTHING
         self.reasoning_context = ""
         self._origin = origin
-        self._events = Events(frame_max_bytes)
+        self._frame_max_bytes = frame_max_bytes
+        self._events: Events | None = None  # of a stream
         self._parts: dict[int, _Part] = {}
-        self._blobs: dict[int, set[bytes]] = defaultdict(set)
+        self._blobs: dict[int, set[bytes]] = {}
         self._response_id = ""
         self._model = ""
         self._status = ""
@@ -156,15 +177,19 @@ class Capture:
         """Take the next bytes of a stream; never raises."""
         if self.gave_up:
             return
-        for data in self._events.feed(chunk):
+        events = self._events
+        if events is None:
+            events = self._events = Events(self._frame_max_bytes)
+        for data in events.feed(chunk):
             self.hear(data)
-        if self._events.is_overrun:
+        if events.is_overrun:
             self.gave_up = "frame_too_long"
 
     def close(self) -> None:
         """Take the end of the stream."""
-        for data in [] if self.gave_up else self._events.close():
-            self.hear(data)
+        if self._events is not None and not self.gave_up:
+            for data in self._events.close():
+                self.hear(data)
 
     def read(self, answer: bytes) -> None:
         """Take a whole JSON answer; never raises."""
@@ -197,12 +222,11 @@ class Capture:
         origin = self._origin
         this = turn_id(self._response_id)
         stored = origin.stores if self._is_stored is None else self._is_stored
-        models = {family(name) for name in (origin.model, self._model) if name}
         turn = Turn(
             id=this,
             conversation=origin.conversation or this,
             parent=origin.parent,
-            models=tuple(sorted(models)),
+            models=_families(origin.model, self._model),
             is_stored=stored,
             created_ms=created_ms,
             context=origin.context,
@@ -225,7 +249,7 @@ class Capture:
             item = read_item(bytes(event.item))
             if kind == _ADDED:
                 # Its blob is unfit to go back, but some clients replay it: it names the item.
-                self._blobs[index].add(blob_digest(item))
+                self._note_blob(index, item)
                 return
             before = self._parts.get(index)
             if before is not None and before.id != item.id:
@@ -239,40 +263,50 @@ class Capture:
         try:
             found = _RESPONSE.decode(response)
         except _ERRORS:
-            return
-        self._response_id = spans.text(found.id) or self._response_id
-        self._model = spans.text(found.model) or self._model
-        self._status = spans.text(found.status) or kind.rpartition(".")[2]
-        stored = bytes(found.store)
-        self._is_stored = stored == b"true" if stored in (b"true", b"false") else self._is_stored
+            maybe_found = _loosely(response)
+            if maybe_found is None:
+                return
+            found = maybe_found
+        self._response_id = found.id or self._response_id
+        self._model = found.model or self._model
+        self._status = found.status or kind.rpartition(".")[2]
+        if found.store is not None:
+            self._is_stored = found.store
         self.dirty = self.dirty or self._status == "queued"
         self._note(found)
-        if kind not in _ENDS or not bytes(found.output):
+        output = found.output
+        if kind not in _ENDS or output is UNSET:
             return
         self.dirty = True
-        try:
-            output = _OUTPUT.decode(found.output)
-        except _ERRORS:
-            return
-        ids = {part.id for part in self._parts.values()} - {""}
-        for index, raw in enumerate(output):
+        parts = self._parts
+        ids = {part.id for part in parts.values()} - {""} if parts else ()
+        for index, raw in enumerate(output or ()):
             item = read_item(bytes(raw))
-            if index in self._parts:
+            if index in parts:
                 # The item of its own event is the authoritative one; this one's blob differs.
-                self._blobs[index].add(blob_digest(item))
+                self._note_blob(index, item)
             elif item.id not in ids:
-                self._parts[index] = _part(item)
+                parts[index] = _part(item)
 
     def _note(self, response: _Response) -> None:
         """Note what upstream says it did to the reasoning that it was given."""
-        transformations = _decoded(response.input_transformations)
-        if isinstance(transformations, list):
-            reasons = (one.get("reason") for one in transformations if isinstance(one, dict))
-            self.removed = Counter(r if r in REMOVALS else "other" for r in reasons)
-        reasoning = _decoded(response.reasoning)
-        context = reasoning.get("context") if isinstance(reasoning, dict) else None
+        if response.input_transformations is not _NONE:
+            transformations = _decoded(response.input_transformations)
+            if isinstance(transformations, list):
+                reasons = (one.get("reason") for one in transformations if isinstance(one, dict))
+                self.removed = Counter(r if r in REMOVALS else "other" for r in reasons)
+        if response.reasoning is _NONE:
+            return
+        try:
+            context = _EFFORT.decode(response.reasoning).context
+        except _ERRORS:
+            return
         if isinstance(context, str):
             self.reasoning_context = context if context in CONTEXTS else "other"
+
+    def _note_blob(self, index: int, item: Item) -> None:
+        """Note one more blob that an item was seen with."""
+        self._blobs.setdefault(index, set()).add(blob_digest(item))
 
     def _emitted(self) -> list[Emitted]:
         """Tie each run of reasoning to the item directly behind it; a run with none is left out."""
@@ -299,11 +333,42 @@ def _part(item: Item) -> _Part:
     return _Part(item.id, emitted=emitted_of(item), is_finished=item.is_finished)
 
 
-def _decoded(raw: Raw) -> object:
-    value = bytes(raw)
-    if not value:
-        return None
+def _loosely(response: bytes | Raw) -> _Response | None:
+    """Read a response of which something is not of the type that it should be."""
     try:
-        return msgspec.json.decode(value)
+        found = _LOOSE_RESPONSE.decode(response)
+    except _ERRORS:
+        return None
+    output: list[Raw] | UnsetType | None = UNSET
+    if found.output is not _NONE:
+        try:
+            output = _OUTPUT.decode(found.output)
+        except _ERRORS:
+            output = None
+    return _Response(
+        id=spans.text(found.id),
+        model=spans.text(found.model),
+        status=spans.text(found.status),
+        store=_STORED.get(bytes(found.store)),
+        output=output,
+        input_transformations=found.input_transformations,
+        reasoning=found.reasoning,
+    )
+
+
+def _families(asked: str, answered: str) -> tuple[str, ...]:
+    """Return the families of those that are named, in order, each once."""
+    if not answered:
+        return (family(asked),) if asked else ()
+    theirs = family(answered)
+    ours = family(asked) if asked else theirs
+    if ours == theirs:
+        return (theirs,)
+    return (ours, theirs) if ours < theirs else (theirs, ours)
+
+
+def _decoded(raw: Raw) -> object:
+    try:
+        return msgspec.json.decode(raw)
     except _ERRORS:
         return None

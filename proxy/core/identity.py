@@ -63,7 +63,8 @@ def recognise(request: Request, recalled: Recalled) -> Recognised:
         Each captured item at most once, and nothing where evidence contradicts itself.
     """
     if not recalled.turns:
-        return Recognised(ambiguous=set(recalled.crowded - {RESPONSE}))
+        crowded = recalled.crowded
+        return Recognised(ambiguous=set(crowded - {RESPONSE})) if crowded else Recognised()
     recognised = _Recognition(request, Known(recalled.turns), recalled.crowded).run()
     recognised.ambiguous |= recalled.crowded - recognised.matches.keys() - {RESPONSE}
     return recognised

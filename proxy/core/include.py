@@ -8,6 +8,7 @@ __all__ = ["INCLUDE", "exclude_edit", "include_edit"]
 
 INCLUDE = "reasoning.encrypted_content"
 _VALUE = b'"' + INCLUDE.encode() + b'"'
+_VALUE_ALONE = b"[" + _VALUE + b"]"
 
 
 def include_edit(request: Request) -> Edit | None:
@@ -17,13 +18,15 @@ def include_edit(request: Request) -> Edit | None:
     None where it is there already, and where the value is of a type that the API does not take:
     that is for upstream to refuse.
     """
-    member = request.members.get("include")
-    if member is None:
-        at = request.body.index(b"{") + 1
-        return Edit(at, at, b'"include":[' + _VALUE + b"]" + (b"," if request.members else b""))
     raw = request.raw("include")
+    if not raw:
+        at = request.body.index(b"{") + 1
+        return Edit(at, at, b'"include":[' + _VALUE + b"]" + (b"," if request.values else b""))
+    if raw == _VALUE_ALONE:
+        return None  # as most clients ask that do
+    member = spans.place_of(request.values, request.body, "include")
     if raw == b"null":
-        return Edit(member.start, member.end, b"[" + _VALUE + b"]")
+        return Edit(member.start, member.end, _VALUE_ALONE)
     try:
         given = [spans.text(request.body[start:end]) for start, end in _elements(request, member)]
     except Unspliceable:
@@ -36,9 +39,9 @@ def include_edit(request: Request) -> Edit | None:
 
 def exclude_edit(request: Request) -> Edit | None:
     """Return the edit that takes it out of a request's `include`; None where it is not in it."""
-    member = request.members.get("include")
-    if member is None:
+    if "include" not in request.values:
         return None
+    member = spans.place_of(request.values, request.body, "include")
     try:
         elements = _elements(request, member)
     except Unspliceable:
@@ -48,7 +51,7 @@ def exclude_edit(request: Request) -> Edit | None:
     if len(others) == len(elements):
         return None
     if not others:
-        return spans.remove(request.body, request.members, "include")
+        return spans.remove(request.body, {"include": member}, "include")
     return Edit(member.start, member.end, b"[" + b",".join(others) + b"]")
 
 

@@ -75,6 +75,7 @@ class Plan:
         return spans.apply(body, self.edits)
 
 
+_NO_PLAN = Plan()
 _MODEL, _REASONING = Role.MODEL, Role.REASONING
 _REPLAYED = (Role.REASONING, Role.REFERENCE)
 
@@ -110,6 +111,8 @@ def plan(request: Request, recognised: Recognised, policy: Policy) -> Plan:
         A Plan; its edits do not overlap, and only insert whole reasoning items, insert ids that
         upstream emitted, or take ids away.
     """
+    if not (request.run or recognised.matches or recognised.ambiguous):
+        return _NO_PLAN  # nothing of a model's is in it
     return _Planner(request, recognised, policy).run()
 
 

@@ -231,7 +231,7 @@ class Item(msgspec.Struct, gc=False, eq=False):
             return digest(b"m", self.text.encode("utf-8", "surrogatepass")) if self.text else b""
         head = self._head
         does = (head.arguments, head.input, head.action, head.operation, head.code, head.queries)
-        raw = b"\0".join([_canonical(bytes(part)) for part in does])
+        raw = b"\0".join([b"" if part is _NONE else _canonical(bytes(part)) for part in does])
         if not self.name and not raw.strip(b"\0"):
             return b""
         return digest(b"c", self.type.encode(), self.name.encode("utf-8", "surrogatepass"), raw)
@@ -389,8 +389,6 @@ def _said(content: Raw) -> tuple[str, list[bytes]]:
 
 def _canonical(raw: bytes) -> bytes:
     """Return JSON spelled one way, also where it is wrapped in a string (once or twice)."""
-    if not raw:
-        return raw
     value = raw
     for _ in range(3):
         inner = spans.text(value)

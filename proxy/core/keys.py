@@ -35,7 +35,7 @@ NEWEST_LOOKED_UP = 16
 SPREAD_LOOKED_UP = 8
 CONVERSATIONS_LOADED = 6
 
-_MODEL, _CLIENT, _REFERENCE = Role.MODEL, Role.CLIENT, Role.REFERENCE
+_MODEL, _CLIENT, _FRAME, _REFERENCE = Role.MODEL, Role.CLIENT, Role.FRAME, Role.REFERENCE
 
 Key = bytes
 RESPONSE = -1  # in Asked.place: not an item, but the response that the request continues
@@ -100,11 +100,12 @@ def keys_of_name(name: str) -> list[Key]:
 def keys_of_turn(turn: Turn) -> list[Key]:
     """Return every key that shall lead to a turn's conversation."""
     keys = [key_of_turn(turn.id)]
+    context = turn.context
     for item in turn.items:
-        for part in item.run:
-            keys += _certain(part.id, "", "")
+        keys += [_key_of(part.id) for part in item.run if is_distinctive(part.id, "")]
         keys += _certain(item.id, item.call_id, item.name)
-        keys += _doubtful(item.content, turn.context)
+        if item.content and context.is_known:
+            keys += _doubtful(item.content, context)
     return list(dict.fromkeys(keys))
 
 
@@ -112,8 +113,7 @@ def certain_keys_of_turn(turn: Turn) -> list[Key]:
     """Return those of a turn's keys that one item alone has, or the turn itself."""
     keys = [key_of_turn(turn.id)]
     for item in turn.items:
-        for part in item.run:
-            keys += _certain(part.id, "", "")
+        keys += [_key_of(part.id) for part in item.run if is_distinctive(part.id, "")]
         keys += _certain(item.id, item.call_id, item.name)
     return list(dict.fromkeys(keys))
 
@@ -122,6 +122,8 @@ def keys_of_request(request: Request) -> list[Asked]:
     """Return what to look a request up by, newest item first."""
     places = request.places
     anchors = [n for n, place in enumerate(places) if _is_anchor(place.item)]
+    if not (anchors or request.is_stateful):
+        return []  # as the first request of a conversation
     newest, older = anchors[-NEWEST_LOOKED_UP:], anchors[:-NEWEST_LOOKED_UP]
     step = max(1, -(-len(older) // SPREAD_LOOKED_UP))
     asked = [_asked(request, n) for n in reversed(older[::step] + newest)]
@@ -193,10 +195,14 @@ class _Sayings(Sequence[Key]):
 
 def _certain(item_id: str, call_id: str, name: str) -> list[Key]:
     """Return the keys of an item's names; ids and call ids share one space: clients mix them."""
-    named = [item_id] if item_id and is_distinctive(item_id, "") else []
+    keys = [_key_of(item_id)] if item_id and is_distinctive(item_id, "") else []
     if call_id and is_distinctive(call_id, name):
-        named.append(call_id)
-    return [digest(b"i", value.encode("utf-8", "surrogatepass")) for value in named]
+        keys.append(_key_of(call_id))
+    return keys
+
+
+def _key_of(name: str) -> Key:
+    return digest(b"i", name.encode("utf-8", "surrogatepass"))
 
 
 def _doubtful(content: bytes, context: Context) -> list[Key]:
@@ -227,6 +233,6 @@ def response_named_by(item: Item) -> str:
 
 def _is_anchor(item: Item) -> bool:
     role = item.role
-    if role is _CLIENT:  # most of a history, with what comes first here
+    if role is _CLIENT or role is _FRAME:  # most of a history, with what comes first here
         return item.type == "compaction"
     return role is _MODEL or role is _REFERENCE or item.type == "compaction" or item.is_hollow

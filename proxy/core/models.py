@@ -45,7 +45,14 @@ _family = lru_cache(maxsize=1024)(_spelled_out)
 
 def is_known_not_to_reason(model: str) -> bool:
     """Tell whether a model is one of those that refuse `reasoning.encrypted_content`."""
+    return _is_without(model) if len(model) <= NAME_CHARS else _refuses(model)
+
+
+def _refuses(model: str) -> bool:
     return _WITHOUT_REASONING.match(family(model)) is not None
+
+
+_is_without = lru_cache(maxsize=1024)(_refuses)
 
 
 def are_known_to_differ(model: str, families: Iterable[str]) -> bool:

@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Raw
 
 from proxy.core import spans
 from proxy.core.items import DIGEST_BYTES, Item, Role, digest, read_item
@@ -55,36 +56,33 @@ class Request:
 
     Attributes:
         body: The bytes that came; lone surrogates in them may read U+FFFD.
-        members: Where each top-level value stands.
+        values: The JSON of each top-level value.
         places: Every item of `input`, in order; [] where `input` is a string or missing.
         said: 16 bytes for everything that users and tools said, in order.
         run: The model's last run of items.
+        is_stateful: Whether upstream itself holds the history: nothing is ever added to such a
+            request.
     """
 
     body: bytes
-    members: Mapping[str, Member]
+    values: Mapping[str, Raw]
     model: str
     hint: bytes
     places: list[Place] = field(default_factory=list)
     said: list[bytes] = field(default_factory=list)
     frame: bytes = b""
     run: list[Item] = field(default_factory=list)
+    is_stateful: bool = False
     _chains: list[bytes] | None = None
 
     def raw(self, key: str) -> bytes:
         """Return the JSON of a top-level value; b"" when it is absent."""
-        member = self.members.get(key)
-        return self.body[member.start : member.end] if member is not None else b""
+        return bytes(self.values.get(key, b""))
 
     def text(self, key: str) -> str:
         """Return a top-level string; "" when it is absent or of another type."""
-        return spans.text(self.raw(key)) or ""
-
-    @property
-    def is_stateful(self) -> bool:
-        """Whether upstream itself holds the history: nothing is ever added to such a request."""
-        members = self.members
-        return any(key in members and self.raw(key) != b"null" for key in _STATEFUL)
+        raw = self.values.get(key)
+        return (spans.text(raw) or "") if raw is not None else ""
 
     @property
     def stores(self) -> bool:
@@ -153,7 +151,7 @@ class History(NamedTuple):
     is_over: bool
 
 
-_STATEFUL = ("previous_response_id", "conversation")
+_STATEFUL = frozenset({"previous_response_id", "conversation"})
 
 
 def read_request(
@@ -185,19 +183,21 @@ def read_request(
         except UnicodeDecodeError as error:
             raise Unspliceable(str(error)) from error
     try:
-        members = spans.members(body)
+        values = spans.unambiguous(body)
     except Unspliceable:
         # All that is read and cut below is the same at the same place in what came.
         body = spans.readable(body)
-        members = spans.members(body)
-    request = Request(body, members, "", b"")
+        values = spans.unambiguous(body)
+    request = Request(body, values, "", b"")
     request.model = request.text("model")
+    if not _STATEFUL.isdisjoint(values):
+        given = (request.raw(key) for key in _STATEFUL if key in values)
+        request.is_stateful = any(value != b"null" for value in given)
     request.hint = hint_of(headers, request.text)
     if request.text("instructions"):
         request.frame = digest(request.raw("instructions"))
-    given = members.get("input")
-    if given is not None and body[given.start : given.start + 1] == b"[":
-        _read_items(request, given, lately, whose)
+    if request.raw("input").startswith(b"["):
+        _read_items(request, spans.place_of(values, body, "input"), lately, whose)
     elif words := request.text("input"):
         as_message = msgspec.json.encode({"role": "user", "content": words})
         request.said.append(read_item(as_message).said)
@@ -263,4 +263,4 @@ def _read_on(read: History, body: bytes, elements: list[tuple[int, int]]) -> His
 
 def _traces(run: list[Item]) -> bytes:
     """Return a run of the model's items, as far as it is kept."""
-    return b"".join([item.trace for item in run[-ANSWERED_ITEMS:]])
+    return b"".join([item.trace for item in run[-ANSWERED_ITEMS:]]) if run else b""

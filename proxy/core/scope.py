@@ -31,6 +31,7 @@ _PART_OF_SCOPE = ("openai-organization", "openai-project", "chatgpt-account-id")
 # Who the blobs are issued for. A key may change within an account, and its blobs stay good.
 _ACCOUNTS = ("openai-organization", "chatgpt-account-id")
 Account = tuple[bytes, ...]
+_NO_ACCOUNT: Account = (b"", b"")
 # What clients of today send; two conversations may share one, so it only ever breaks a tie.
 _HINTS = (
     CONVERSATION_HEADER,
@@ -166,23 +167,27 @@ class Scoping:
         Cost: about 10 us; 60 with claims.
         """
         found = self._found(headers)
-        if any(len(found.get(name, ())) != 1 or not found[name][0] for name in self._parts.headers):
-            return None
-        if self._credentials and not any(any(found.get(name, ())) for name in self._credentials):
-            return None
+        parts = self._parts
+        for name in parts.headers:
+            if len(found.get(name, ())) != 1 or not found[name][0]:
+                return None
         said: list[bytes] = []
+        is_known = not self._credentials
         for name in self._counting:
             values = found.get(name)
             if not values or not any(values):
                 continue
+            is_known = is_known or name in self._credentials
             claims = None
-            if name == _AUTHORIZATION and self._parts.claims and len(values) == 1:
-                claims = claims_of(values[0], self._parts.claims)
+            if name == _AUTHORIZATION and parts.claims and len(values) == 1:
+                claims = claims_of(values[0], parts.claims)
             if claims is None:
                 claims = [value.encode("utf-8", "surrogateescape") for value in values]
                 said += [name.encode(), b"%d" % len(claims), *claims]
             else:
                 said += [self._claims, *claims]
+        if not is_known:
+            return None
         state = self._blank.copy()
         state.update(_sized(said))
         return state.digest()
@@ -194,8 +199,9 @@ class Scoping:
         for given, value in headers.items():
             if (name := given.lower()) in looked_at:
                 found.setdefault(name, []).append(value)
-        for name in ending_here(found.pop("connection", ())):
-            found.pop(name, None)
+        if "connection" in found:
+            for name in ending_here(found.pop("connection")):
+                found.pop(name, None)
         return found
 
     def tells(self, status: int) -> bool:
@@ -211,8 +217,16 @@ def _sized(said: list[bytes]) -> bytes:
 
 def account_of(headers: Mapping[str, str]) -> Account:
     """Return a digest of each name of its account that a request gives; b"" for one it does not."""
-    named = [headers.get(name, "").encode("utf-8", "surrogateescape") for name in _ACCOUNTS]
-    return tuple(digest(b"account", name) if name else b"" for name in named)
+    organization, account = _ACCOUNTS
+    named = headers.get(organization, ""), headers.get(account, "")
+    if not any(named):
+        return _NO_ACCOUNT  # as most
+    return tuple(
+        [
+            digest(b"account", name.encode("utf-8", "surrogateescape")) if name else b""
+            for name in named
+        ]
+    )
 
 
 def hint_of(headers: Mapping[str, str], body_field: Callable[[str], str]) -> bytes:

@@ -22,13 +22,15 @@ __all__ = [
     "bound",
     "elements",
     "members",
+    "place_of",
     "remove",
     "text",
+    "unambiguous",
     "without",
 ]
 
 # Between the last value and the next one: white space, at most one comma, and the opening bracket.
-_TO_KEY = re.compile(rb'[ \t\r\n{,]*("(?:[^"\\]|\\.)*")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_TO_KEY = re.compile(rb'[ \t\r\n{,]*("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _TO_ELEMENT = re.compile(rb"[ \t\r\n,]*")
 _COMMA_AFTER = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
 _CLOSE = re.compile(rb"[ \t\r\n{]*\}[ \t\r\n]*")
@@ -37,6 +39,7 @@ _SPACE = b" \t\r\n"
 _MEMBERS = json.Decoder(dict[str, Raw])
 _ELEMENTS = json.Decoder(list[Raw])
 _STRING = json.Decoder(str)
+_ENCODE = json.Encoder().encode
 
 # One that is not ended goes to the end: to look for others in it again and again is not linear.
 _QUOTED = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z|\\\Z)', re.DOTALL)
@@ -109,7 +112,7 @@ def members(body: bytes, start: int = 0, end: int | None = None) -> dict[str, Me
     regular-expression match each.
     """
     stop = len(body) if end is None else end
-    values = _decoded(memoryview(body)[start:stop])
+    values = _decoded(body if stop - start == len(body) else memoryview(body)[start:stop])
     if not _is_in_a_row(values, stop - start):
         return _walk(values, body, start, stop)
     found: dict[str, Member] = {}
@@ -120,6 +123,42 @@ def members(body: bytes, start: int = 0, end: int | None = None) -> dict[str, Me
         found[key] = Member(at, value_at, end)
         at = end + 1
     return found
+
+
+def unambiguous(document: bytes) -> dict[str, Raw]:
+    """
+    Return the members of a JSON object, decoding none of the values; in wire order.
+
+    Raises:
+        Unspliceable: As `members`.
+
+    Cost: three C passes.
+    """
+    values = _decoded(document)
+    # Written anew, it has each key once and none escaped. White space apart, the other is longer if
+    # it has more than that, and nothing makes it shorter.
+    again = _ENCODE(values)
+    if len(again) != len(document) and len(_packed(again)) != len(_packed(document)):
+        _walk(values, document, 0, len(document))  # escapes, or a key that occurs twice
+    return values
+
+
+def place_of(values: Mapping[str, Raw], document: bytes, key: str) -> Member:
+    """
+    Locate one member of an object.
+
+    Args:
+        values: As `unambiguous` gives them for the document.
+        document: Whole.
+        key: One of theirs.
+    """
+    at = 0
+    for name, raw in values.items():
+        match = _TO_KEY.match(document, at)
+        at = (match.end() if match else at) + len(memoryview(raw))
+        if match and name == key:
+            return Member(match.start(1), match.end(), at)
+    raise KeyError(key)
 
 
 def _decoded(document: bytes | memoryview) -> dict[str, Raw]:
@@ -153,14 +192,15 @@ def _walk(values: Mapping[str, Raw], body: bytes, start: int, stop: int) -> dict
     """Locate members wherever they stand."""
     found: dict[str, Member] = {}
     at = start
+    to_key, is_at = _TO_KEY.match, body.startswith
     for key, raw in values.items():
         value = bytes(raw)
-        match = _TO_KEY.match(body, at, stop)
+        match = to_key(body, at, stop)
         # A key that occurs twice breaks the walk here: the dict holds the last value only.
-        if match is None or not body.startswith(value, match.end()):
+        if match is None or not is_at(value, value_at := match.end()):
             raise Unspliceable("a key occurs twice")
-        at = match.end() + len(value)
-        found[key] = Member(match.start(1), match.end(), at)
+        at = value_at + len(value)
+        found[key] = Member(match.start(1), value_at, at)
     if _CLOSE.fullmatch(body, at, stop) is None:
         raise Unspliceable("a key occurs twice")
     return found
@@ -242,23 +282,14 @@ def without(value: bytes, keys: Iterable[str]) -> bytes:
     Raises:
         Unspliceable: As `members`.
     """
-    values = _decoded(value)
+    values = unambiguous(value)
     present = [key for key in keys if key in values]
     if not present:
-        _require_unambiguous(values, value)
         return value
     if len(present) > 1:  # one comma may go with either of two neighbours
         return without(without(value, present[:1]), present[1:])
-    found = members(value)
-    return apply(value, [remove(value, found, key) for key in present])
-
-
-def _require_unambiguous(values: Mapping[str, Raw], document: bytes) -> None:
-    """Raise Unspliceable if a key occurs twice; what is all there is to know of most items."""
-    if not _is_in_a_row(values, len(document)):
-        packed = _packed(document)
-        if not _is_in_a_row(_decoded(packed), len(packed)):
-            _walk(values, document, 0, len(document))
+    key = present[0]
+    return apply(value, [remove(value, {key: place_of(values, value, key)}, key)])
 
 
 def apply(body: bytes, edits: Iterable[Edit]) -> bytes:

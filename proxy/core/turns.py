@@ -181,7 +181,8 @@ def _cut(raw: bytes, keys: Iterable[str]) -> bytes:
 
 def blob_digest(item: Item) -> bytes:
     """Return the digest by which an `encrypted_content` is remembered; b"" when there is none."""
-    return digest(b"blob", item.blob.encode("utf-8", "surrogatepass")) if item.blob else b""
+    blob = item.blob
+    return digest(b"blob", blob.encode("utf-8", "surrogatepass")) if blob else b""
 
 
 def encode_turn(turn: Turn) -> bytes:

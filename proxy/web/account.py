@@ -38,7 +38,7 @@ class Account:
             scope=exchange.scope.hex() if exchange.scope else None,
             conversation=exchange.conversation.hex() or None,
             healed=exchange.healed or None,
-            repaired=exchange.repairs.total() or None,
+            repaired=sum(exchange.repairs.values()) or None,
             **_counts(exchange),
             captured_items=exchange.captured_items,
             before_ms=round(exchange.before_ms, 2),
@@ -79,7 +79,7 @@ def mark(exchange: Exchange, *, is_shadow: bool) -> str:
     if is_shadow:
         members.append("shadow")
     if exchange.repairs:
-        members.append(f"repaired={exchange.repairs.total()}")
+        members.append(f"repaired={sum(exchange.repairs.values())}")
     if exchange.healed:
         members.append(f"healed={exchange.healed}")
     if exchange.asked not in ("", "planned"):

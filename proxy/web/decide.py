@@ -32,6 +32,7 @@ from proxy.web.learned import Learned
 __all__ = ["Decided", "Decider", "ReplaySettings", "Whose"]
 
 _NOTHING: Mapping[Any, int] = MappingProxyType({})
+_NOTHING_HELD = Recalled()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,9 @@ class Decider:
         is_created: bool,
     ) -> Decided:
         """Decide what a request lacks by what is held for it (None: nobody said), and splice it."""
-        recalled = self._learned.less_refused(whose.scope, found or Recalled())
+        recalled = found or _NOTHING_HELD
+        if recalled.turns:
+            recalled = self._learned.less_refused(whose.scope, recalled)
         base, repairs = body, _NOTHING
         if request.body is body:  # nothing in it had to be read as something else
             request, repairs = self._repaired(whose, request, recalled)
@@ -113,7 +116,8 @@ class Decider:
         wants = is_created and self._wants_include(whose.scope, request, lacks_blob=lacks_blob)
         include = include_edit(request) if wants else None
         edits = [*decided.edits, include] if include is not None else decided.edits
-        return Decided(asked, origin, spans.apply(base, edits), repairs, outcomes)
+        edited = spans.apply(base, edits) if edits else base
+        return Decided(asked, origin, edited, repairs, outcomes)
 
     def _repaired(
         self, whose: Whose, request: Request, recalled: Recalled

@@ -1,10 +1,9 @@
 """One request with its response: everything that is known of it while it is under way."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from proxy.adapters.safe_store import Budget
+from proxy.adapters.safe_store import NO_TIME, Budget
 from proxy.core.capture import Capture
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
@@ -68,16 +67,16 @@ class Exchange:
     started_s: float
     scope: bytes | None = None
     conversation: bytes = b""
-    store_budget: Budget = field(default_factory=lambda: Budget(0.0))
+    store_budget: Budget = NO_TIME
     account: Account = ()
     asked: str = ""
     captured: str = ""
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
-    repairs: Counter[Repair] = field(default_factory=Counter)
+    outcomes: dict[Outcome, int] = field(default_factory=dict)
+    repairs: dict[Repair, int] = field(default_factory=dict)
     edited: bool = False
     healed: str = ""
     capture: Capture | None = None
-    saved_keys: set[bytes] = field(default_factory=set)
+    saved_keys: frozenset[bytes] = frozenset()
     captured_items: int = 0
     status: int = 0
     outcome: str = "client_gone"
@@ -101,10 +100,12 @@ class Exchange:
             takes_back: It was the client's own, to the byte.
         """
         self.healed = fault
-        before = self.outcomes.pop(Outcome.INJECTED, 0)
-        self.outcomes += Counter(
-            {Outcome.INJECTED: injected, Outcome.REFUSED: max(0, before - injected)}
-        )
+        outcomes = self.outcomes
+        refused = outcomes.pop(Outcome.INJECTED, 0) - injected
+        if injected:
+            outcomes[Outcome.INJECTED] = injected
+        if refused > 0:
+            outcomes[Outcome.REFUSED] = outcomes.get(Outcome.REFUSED, 0) + refused
         if takes_back:
             self.outcomes.pop(Outcome.DEGRADED, None)
             self.repairs.clear()

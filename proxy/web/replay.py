@@ -38,6 +38,7 @@ __all__ = ["Prepared", "Replay", "ReplaySettings"]
 
 # Of inputs that were read lately: some twenty long conversations under way at once.
 LATELY_MAX_BYTES = 24 << 20
+_NOTHING_HELD = Recalled()
 # Faults that are the model's own, and so are expected of it from then on.
 _OF_MODEL = frozenset({Fault.INCLUDE, Fault.NO_REASONING_MODEL})
 
@@ -111,27 +112,32 @@ class Replay:
             return Prepared(body, body)
         is_slow = is_long(body)
         try:
-            read = partial(self._read, body, headers, exchange.scope)
-            request, asked = await self._aside.run(read, is_long=is_slow)
+            if is_slow:
+                read = partial(self._read, body, headers, exchange.scope)
+                request, asked = await self._aside.run(read, is_long=True)
+            else:
+                request, asked = self._read(body, headers, exchange.scope)
         except Unspliceable as error:
             exchange.asked = "too_large" if isinstance(error, TooMany) else "unreadable"
             return Prepared(body, body)
-        found: Recalled | None = Recalled()
+        found: Recalled | None = _NOTHING_HELD
         if asked:
             found = await self._store.recall(exchange.scope, asked, exchange.store_budget)
         is_created = exchange.route in Route.CAPTURED
         whose = Whose(exchange.scope, exchange.account)
-        decide = partial(self._decider.decide, whose, body, request, found, is_created=is_created)
-        decided = await self._aside.run(decide, is_long=is_slow)
+        decide = self._decider.decide
+        if is_slow:
+            work = partial(decide, whose, body, request, found, is_created=is_created)
+            decided = await self._aside.run(work, is_long=True)
+        else:
+            decided = decide(whose, body, request, found, is_created=is_created)
         origin = decided.origin
         exchange.conversation = origin.conversation
         if is_created:
             exchange.capture = Capture(origin, self._settings.frame_max_bytes)
         exchange.asked = decided.asked
-        if decided.repairs:
-            exchange.repairs.update(decided.repairs)
-        if decided.outcomes:
-            exchange.outcomes.update(decided.outcomes)
+        exchange.repairs.update(decided.repairs)
+        exchange.outcomes.update(decided.outcomes)
         exchange.edited = decided.body is not body
         return Prepared(body, decided.body)
 
@@ -215,28 +221,35 @@ class Replay:
 
     async def read(self, exchange: Exchange, answer: bytes) -> None:
         """Learn from a whole JSON answer."""
-        if exchange.capture is not None:
-            work = partial(exchange.capture.read, answer)
-            await self._aside.run(work, is_long=is_long(answer))
+        if exchange.capture is None:
+            return
+        if is_long(answer):
+            await self._aside.run(partial(exchange.capture.read, answer), is_long=True)
+        else:
+            exchange.capture.read(answer)
 
     async def save(self, exchange: Exchange) -> None:
         """Save what the answer has brought so far, if there is anything new."""
         capture = exchange.capture
         if capture is None or exchange.scope is None or not capture.dirty:
             return
-        snapshot = capture.snapshot(self._epoch_ms())
-        if snapshot.turn is None:
+        turn = capture.snapshot(self._epoch_ms()).turn
+        if turn is None:
             exchange.captured = exchange.captured or "nothing"
             return
-        exchange.conversation = snapshot.turn.conversation
-        keys = keys_of_turn(snapshot.turn)
-        new = [key for key in keys if key not in exchange.saved_keys]
-        saved = await self._store.save(exchange.scope, snapshot.turn, new, exchange.store_budget)
+        exchange.conversation = turn.conversation
+        new = keys_of_turn(turn)
+        before = exchange.saved_keys
+        if before:
+            new = [key for key in new if key not in before]
+        saved = await self._store.save(exchange.scope, turn, new, exchange.store_budget)
         if saved is Saved.FAILED:
             exchange.captured = "store_failed"
             return
-        self._learned.issue(exchange.account, snapshot.turn)
-        exchange.saved_keys.update(new)  # of what is late and fails, the store sees to the keys
+        self._learned.issue(exchange.account, turn)
+        exchange.saved_keys = before.union(
+            new
+        )  # of what is late and fails, the store sees to the keys
         exchange.captured = "late"
         if saved is Saved.DONE:
             exchange.captured = "saved"

@@ -47,3 +47,44 @@ def test_what_cannot_be_decoded_is_not_noted() -> None:
 
     assert capture.reasoning_context == ""
     assert capture.snapshot(1).turn is not None
+
+
+def test_removals_that_cannot_be_decoded_are_none() -> None:
+    """What is no text costs the note, and the rest of the answer is read all the same."""
+    marked = [{"reason": "mark"}]
+    whole = answer(ITEMS, "resp_1", input_transformations=marked).replace(b"mark", b"\xff")
+    capture = Capture(Origin(Context(), "gpt-5.6"), 1 << 20)
+    capture.read(whole)
+
+    assert capture.removed == {}
+    assert capture.snapshot(1).turn is not None
+
+
+@pytest.mark.parametrize("more", [{"model": 5}, {"status": ["completed"]}, {"store": "no"}])
+def test_a_member_of_another_type_counts_as_absent(more: Item) -> None:
+    """Nothing else of the answer is lost by it."""
+    plain, odd = (Capture(Origin(Context(), "gpt-5.6"), 1 << 20) for _ in range(2))
+    plain.read(answer(ITEMS, "resp_1", **dict.fromkeys(more)))
+    odd.read(answer(ITEMS, "resp_1", **more))
+
+    assert odd.snapshot(1) == plain.snapshot(1)
+
+
+@pytest.mark.parametrize("model", ["gpt-5.6", 5])
+@pytest.mark.parametrize("output", [None, "x", {}])
+def test_an_output_that_is_no_list_holds_nothing(output: object, model: object) -> None:
+    """Whatever it is: there is no turn to keep."""
+    capture = Capture(Origin(Context(), "gpt-5.6"), 1 << 20)
+    capture.read(answer([], "resp_1", output=output, model=model))
+
+    assert capture.dirty
+    assert capture.snapshot(1).turn is None
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_an_answer_that_is_none_says_so(status: str) -> None:
+    """Whoever asks for it is told."""
+    capture = Capture(Origin(Context(), "gpt-5.6"), 1 << 20)
+    capture.read(answer([], "resp_1", status=status))
+
+    assert capture.has_failed

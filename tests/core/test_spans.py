@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,9 +19,11 @@ from proxy.core.spans import (
     bound,
     elements,
     members,
+    place_of,
     readable,
     remove,
     text,
+    unambiguous,
     without,
 )
 from tests.core.documents import Written, arrays, objects, spaces, values
@@ -406,3 +409,36 @@ def test_what_cannot_be_packed_is_not_cut() -> None:
     """Too deep is too deep for every reader."""
     with pytest.raises(Unspliceable):
         _packed(b"[" * DEEP + b"]" * DEEP)
+
+
+@given(objects(values))
+@settings(max_examples=100, deadline=None)
+def test_one_member_is_found_where_all_are(written: Written) -> None:
+    """However the document is written; and its values are what stands there."""
+    for body in (written.text, dense(written)):
+        found = unambiguous(body)
+        assert {key: place_of(found, body, key) for key in found} == members(body)
+        assert list(found) == list(members(body))
+        with pytest.raises(KeyError):
+            place_of(found, body, "nowhere")
+
+
+@given(objects(values), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_key_that_occurs_twice_is_told(written: Written, data: st.DataObject) -> None:
+    """Wherever it stands, however it is spelled, whatever white space there is to make up for."""
+    twice = data.draw(st.sampled_from([b'"a"', b'"\\u0061"', b' "a"\n']))
+    value = data.draw(st.sampled_from([b"1", b'""', b'"a, b"', b"[1, 2]"]))
+    inner = written.text.strip()[1:-1].strip()
+    body = b'{"a": ' + value + b"," + inner + (b"," if inner else b"") + twice + b":" + value + b"}"
+    with pytest.raises(Unspliceable):
+        unambiguous(body)
+    with pytest.raises(Unspliceable):
+        members(body)
+
+
+def test_no_key_is_written_anew_with_more_bytes_than_it_can_be_written_with() -> None:
+    """What would be longer could make up for a key that occurs twice."""
+    for key in map(chr, [*range(0x300), 0x2028, 0x2029, 0xFEFF, 0x1F600]):
+        spelled = [json.dumps(key, ensure_ascii=escapes).encode() for escapes in (True, False)]
+        assert len(msgspec.json.encode({key: 0})) == min(map(len, spelled)) + len(b"{:0}")

@@ -103,7 +103,7 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
 
 def has_thoughts(request: Request) -> bool:
     """Tell whether a request holds reasoning, or what may stand for it."""
-    return any(place.item.role in _THOUGHTS for place in request.places)
+    return any([place.item.role in _THOUGHTS for place in request.places])  # noqa: C419
 
 
 def has_an_id_twice(request: Request) -> bool:
