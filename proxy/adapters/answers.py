@@ -18,7 +18,7 @@ HEADER_BYTES = 32
 SWITCHED = HTTPStatus.SWITCHING_PROTOCOLS
 _INTERIM = range(100, 200)
 _CHUNKED = "chunked"
-_CODINGS = frozenset({_CHUNKED, b"identity"})
+_CODINGS = frozenset({_CHUNKED, "identity"})
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED, SWITCHED})
 
 

@@ -161,6 +161,12 @@ class MemoryStore:
         kept = self._conversations.get((scope, conversation))
         return kept.turns if kept is not None else {}
 
+    def use(self, scope: bytes, conversation: bytes) -> Mapping[bytes, bytes]:
+        """As `peek`, and counted as a use of it."""
+        self._expire()
+        kept = self._use((scope, conversation))
+        return kept.turns if kept is not None else {}
+
     def turn_bytes(self, scope: bytes, conversation: bytes) -> int:
         """Return the size of a conversation's turns as they are kept."""
         kept = self._conversations.get((scope, conversation))

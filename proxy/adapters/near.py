@@ -1,14 +1,23 @@
 """The conversations that a process has near, how long they are good, and what the store lacks."""
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from proxy.adapters.memory_store import MemoryStore
 from proxy.adapters.store import Bounds
 from proxy.core.keys import RESPONSE, Asked, Recalled, certain_keys_of_turn, key_of_turn
+from proxy.core.known import Indexed
 from proxy.core.turns import Turn, decode_turn, encode_turn
 
 __all__ = ["Name", "Near"]
+
+# Of what is near, so much may be held decoded besides: a fourth.
+READ_SHARE = 4
+# What a decoded turn takes beside the bytes it was decoded from, with the names of its items:
+# tracemalloc over 300 turns of two items gave 2,270.
+READ_TURN_BYTES = 2500
 
 Name = tuple[bytes, bytes]  # (scope, conversation)
 
@@ -31,6 +40,65 @@ class _Held:
     changed: int = 0
 
 
+class _Decoded(NamedTuple):
+    """
+    A conversation's turns, decoded.
+
+    Attributes:
+        kept: What they were decoded from, in their order.
+        older: All but the newest of them: mostly, what comes next takes its place or follows it.
+    """
+
+    kept: list[bytes]
+    turns: Indexed
+    older: Indexed
+    size_bytes: int
+
+
+class _Read:
+    """The conversations that were read last, decoded; bounded in bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._size_bytes = 0
+        self._decoded: OrderedDict[Name, _Decoded] = OrderedDict()  # by last use
+
+    def of(self, name: Name, kept: Mapping[bytes, bytes]) -> Indexed:
+        """Return the turns that are kept as these values, less those that cannot be read."""
+        values = [*kept.values()]
+        before = self._decoded.get(name)
+        if before is not None and before.kept == values:  # mostly the very objects
+            self._decoded.move_to_end(name)
+            return before.turns
+        older = self._older(before, values)
+        newest = decode_turn(values[-1]) if values else None
+        turns = older if newest is None else Indexed([*older, newest], older)
+        self.drop(name)
+        size = sum(map(len, values)) + READ_TURN_BYTES * len(values)
+        if size <= self._max_bytes:
+            self._decoded[name] = _Decoded(values, turns, older, size)
+            self._size_bytes += size
+        while self._size_bytes > self._max_bytes:
+            self.drop(next(iter(self._decoded)))
+        return turns
+
+    def drop(self, name: Name) -> None:
+        """Keep a conversation decoded no more."""
+        decoded = self._decoded.pop(name, None)
+        if decoded is not None:
+            self._size_bytes -= decoded.size_bytes
+
+    @staticmethod
+    def _older(before: _Decoded | None, values: list[bytes]) -> Indexed:
+        """Return all turns but the newest, as they were read before, if they were."""
+        if before is not None and before.kept[:-1] == values[:-1]:
+            return before.older
+        if before is not None and before.kept == values[:-1]:
+            return before.turns
+        turns = map(decode_turn, values[:-1])
+        return Indexed([turn for turn in turns if turn is not None])
+
+
 class Near:
     """
     Conversations found by certain keys alone, bounded in bytes; see `recent_store` for the rules.
@@ -46,26 +114,32 @@ class Near:
         self._bounds = bounds
         self._clock = clock
         self._held: dict[Name, _Held] = {}  # of exactly the conversations that are kept
-        self._kept = MemoryStore(bounds, max_bytes, clock)
+        read_bytes = max_bytes // READ_SHARE
+        self._kept = MemoryStore(bounds, max_bytes - read_bytes, clock)
+        self._read = _Read(read_bytes)
         self._kept.dropped = self._dropped
 
     def holds(self, name: Name) -> bool:
         """Tell whether a conversation is near, and good."""
         return self._fresh(name) is not None
 
-    def is_certain(self, scope: bytes, asked: Sequence[Asked]) -> bool:
-        """Tell whether all that is asked leads, for certain, to one conversation that is whole."""
+    def certain(self, scope: bytes, asked: Sequence[Asked]) -> bytes | None:
+        """Return the one conversation, whole, that all that is asked leads to for certain."""
         one: bytes | None = None
         for item in asked:
             if not item.certain:
-                return False
+                return None
             for key in item.certain:
                 leads_to = self._kept.leads_to(scope, key)
                 if len(leads_to) != 1 or (one is not None and leads_to[0] != one):
-                    return False
+                    return None
                 one = leads_to[0]
         held = None if one is None else self._fresh((scope, one))
-        return held is not None and held.is_whole
+        return one if held is not None and held.is_whole else None
+
+    def turns(self, name: Name) -> Indexed:
+        """Return the turns of a conversation; they are decoded once, as long as there is room."""
+        return self._read.of(name, self._kept.use(*name))
 
     def led_to(self, scope: bytes, asked: Sequence[Asked]) -> set[bytes]:
         """Return the conversations near, and good, that certain keys lead to."""
@@ -93,7 +167,7 @@ class Near:
             for item in certain
             if any(self._kept.leads_to(scope, key) for key in item.certain)
         }
-        unknown = {item.place for item in asked if item.doubtful} - known
+        unknown = {item.place for item in asked if item.place not in known and item.doubtful}
         return Recalled(turns, crowded | unknown)
 
     def doubt(self, scope: bytes, turns: Sequence[Turn]) -> None:
@@ -202,6 +276,7 @@ class Near:
 
     def _dropped(self, scope: bytes, conversation: bytes) -> None:
         self._held.pop((scope, conversation), None)
+        self._read.drop((scope, conversation))
 
     def _count(self) -> int:
         self.changes += 1

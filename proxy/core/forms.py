@@ -17,7 +17,7 @@ from proxy.core.request import Request
 from proxy.core.spans import Edit, Member, Unspliceable
 from proxy.core.turns import Emitted, Reasoning
 
-__all__ = ["Form", "Led", "choose_form", "id_removals", "in_form"]
+__all__ = ["Form", "Led", "choose_form", "id_removals", "in_form", "takes_plainly"]
 
 _NOTHING = b'[]" \t\r\n'  # what is left of a value that holds nothing, less `null`
 
@@ -58,8 +58,6 @@ def choose_form(
         led: What it led to.
         missing: In its order; not empty.
     """
-    if _is_plain(profile, led) and _are_whole(missing):
-        return Form(tuple([part.raw for part in missing]))  # the form that most go back in
     run = [_less(part, profile.omits) for part in missing] if profile.omits else missing
     if profile.needs and not all(_holds(part, profile.needs) for part in run):
         return None
@@ -70,15 +68,13 @@ def choose_form(
     return _FORMS[profile.ids](_Case(request.body, led, run, is_stored))
 
 
-def _is_plain(profile: Profile, led: Led) -> bool:
-    """Tell whether there is nothing to choose: the item is there with its id, and all is taken."""
-    if profile.omits or profile.needs or profile.ids is Ids.DROPPED or not led.has_head:
-        return False
-    return led.items[0].id == led.emitted[0].id != ""
+def takes_plainly(profile: Profile) -> bool:
+    """
+    Tell whether an upstream takes any run as it came, whole, ahead of the item that it led to.
 
-
-def _are_whole(run: Sequence[Reasoning]) -> bool:
-    return "" not in [part.id for part in run] and False not in [part.has_blob for part in run]
+    Whole, all of it has ids and blobs; and the item has the id that upstream gave it.
+    """
+    return not (profile.omits or profile.needs or profile.ids is Ids.DROPPED)
 
 
 def in_form(part: Reasoning, profile: Profile) -> bytes:

@@ -27,8 +27,6 @@ from proxy.core.turns import LINK_BYTES, TAIL_LINKS, Context, Turn, turn_id
 
 __all__ = ["Recognised", "parent_of", "recognise"]
 
-_REFERENCE = Role.REFERENCE
-
 # A saying that fits more turns than this is no evidence, and comparing them all is not linear.
 CANDIDATES_WEIGHED = 32
 
@@ -108,17 +106,7 @@ class _Recognition:
 
     def _settle_what_is_certain(self) -> bool:
         """Match by names; tell whether nothing else can be an item of what was recalled."""
-        types, certain = self._known.types, self._known.certain
-        is_all = True
-        for index, place in enumerate(self._request.places):
-            item = place.item
-            if item.type not in types and item.role is not _REFERENCE:
-                continue
-            match = certain(item)
-            if match is not None:
-                self._claim(index, match)
-            else:
-                is_all = False
+        self._result.matches, is_all = self._known.settle(self._request.places)
         return is_all
 
     def _claim(self, index: int, match: Match) -> None:

@@ -20,7 +20,7 @@ from enum import StrEnum
 import msgspec
 
 from proxy.core import spans
-from proxy.core.forms import Led, choose_form, id_removals
+from proxy.core.forms import Led, choose_form, id_removals, takes_plainly
 from proxy.core.identity import Recognised
 from proxy.core.items import Role
 from proxy.core.known import Match
@@ -76,7 +76,7 @@ class Plan:
 
 
 _NO_PLAN = Plan()
-_MODEL, _REASONING = Role.MODEL, Role.REASONING
+_MODEL, _REASONING, _REFERENCE = Role.MODEL, Role.REASONING, Role.REFERENCE
 _REPLAYED = (Role.REASONING, Role.REFERENCE)
 
 _Slot = tuple[bytes, int, int]  # turn, where its run stands in it, position in the run
@@ -128,8 +128,15 @@ class _Planner:
     def run(self) -> Plan:
         groups = self._groups()
         replayed = self._replayed(groups)
+        # Most runs go back as they came, ahead of the very item that they led to.
+        may_be_plain = (
+            not replayed
+            and self._policy.anchors is Anchors.ALL
+            and takes_plainly(self._policy.profile)
+        )
         for group in groups:
-            self._restore(group, replayed)
+            if not (may_be_plain and self._restore_plainly(group)):
+                self._restore(group, replayed)
         self._count_unknown()
         return Plan(tuple(self._edits), {what: n for what, n in self._count.items() if n})
 
@@ -138,19 +145,19 @@ class _Planner:
         matches = self._recognised.matches
         for index in sorted(matches):
             match = matches[index]
-            head = head_of_group(match)
+            turn, head = match.turn, head_of_group(match)
             if head is None:
                 continue
-            key = (match.turn.id, head)
-            if key in groups:
-                groups[key].places.append(index)
+            group = groups.get((turn.id, head))
+            if group is None:
+                groups[turn.id, head] = _Group(turn, head, [index])
             else:
-                groups[key] = _Group(match.turn, head, [index])
+                group.places.append(index)
         return list(groups.values())
 
     def _replayed(self, groups: Iterable[_Group]) -> dict[_Slot, int]:
         """Find the reasoning that the client sends itself: which slot -> index of its place."""
-        if not any(place.item.role in _REPLAYED for place in self._request.places):
+        if not self._may_replay():
             return {}
         by_blob: dict[bytes, list[_Slot]] = defaultdict(list)
         by_id: dict[str, list[_Slot]] = defaultdict(list)
@@ -178,6 +185,13 @@ class _Planner:
             _take_first(by_anchor.get(anchors[index], []), found, index)
         return found
 
+    def _may_replay(self) -> bool:
+        for place in self._request.places:
+            role = place.item.role
+            if role is _REASONING or role is _REFERENCE:
+                return True
+        return False
+
     def _anchors_after(self, indices: list[int]) -> dict[int, int]:
         """Return for each reasoning item the first place behind it that is not reasoning."""
         places = self._request.places
@@ -188,6 +202,22 @@ class _Planner:
                 anchor = index
             after[index] = anchor
         return after
+
+    def _restore_plainly(self, group: _Group) -> bool:
+        """Do what `_restore` does where there is nothing to weigh; False where there is."""
+        turn, index = group.turn, group.places[0]
+        own, item = turn.items[group.head], self._request.places[index].item
+        if not own.id or item.id != own.id or self._recognised.matches[index].k != group.head:
+            return False
+        if own.withheld or self._family not in turn.models:
+            return False
+        for part in own.run:
+            if not part.id or not part.has_blob:
+                return False
+        at = item.start
+        self._edits += [Edit(at, at, part.raw + b",") for part in own.run]
+        self._count[Outcome.INJECTED] += len(own.run)
+        return True
 
     def _restore(self, group: _Group, replayed: Mapping[_Slot, int]) -> None:
         turn = group.turn
@@ -301,15 +331,14 @@ def head_of_group(match: Match) -> int | None:
 
     What stood ahead of a compaction is in it, and never goes back.
     """
-    items = match.turn.items
-    own = items[match.k]
-    if own.run and own.type != "compaction":
-        return match.k  # as most: it is the item that the run led to
-    for k in range(match.k, -1, -1):
-        if items[k].type == "compaction":
+    items, k = match.turn.items, match.k
+    while k >= 0:
+        item = items[k]
+        if item.type == "compaction":
             return None
-        if items[k].run or items[k].withheld:
+        if item.run or item.withheld:
             return k
+        k -= 1
     return None
 
 

@@ -9,6 +9,7 @@ and duplicate keys would not survive it (README, Decisions D2).
 import re
 from collections.abc import Iterable, Mapping
 from itertools import accumulate, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 from msgspec import MsgspecError, Raw, json
@@ -35,6 +36,7 @@ _TO_ELEMENT = re.compile(rb"[ \t\r\n,]*")
 _COMMA_AFTER = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
 _CLOSE = re.compile(rb"[ \t\r\n{]*\}[ \t\r\n]*")
 _SPACE = b" \t\r\n"
+_PLACE = itemgetter(0, 1)  # of an edit
 
 _MEMBERS = json.Decoder(dict[str, Raw])
 _ELEMENTS = json.Decoder(list[Raw])
@@ -301,10 +303,9 @@ def apply(body: bytes, edits: Iterable[Edit]) -> bytes:
     pieces: list[bytes | memoryview] = []
     view = memoryview(body)
     at = 0
-    for edit in sorted(edits, key=lambda edit: edit[:2]):
-        pieces.append(view[at : edit.start])
-        pieces.append(edit.new)
-        at = edit.end
+    for start, end, new in sorted(edits, key=_PLACE):
+        pieces += (view[at:start], new)
+        at = end
     if not pieces:
         return body
     pieces.append(view[at:])

@@ -1,17 +1,22 @@
 """Recalled turns, found by the names and sayings of their items, each item once."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.core.items import Item as Read
 from proxy.core.items import read_item
 from proxy.core.known import (
     MINTED_CHARS,
+    Indexed,
     Known,
     Match,
+    Names,
     _hand_of,
     may_be_called,
     says_the_same,
 )
+from proxy.core.request import read_request
 from proxy.core.turns import Context, Emitted, Turn, turn_id
 from tests.core.world import Item, body, call, message, search
 
@@ -216,3 +221,69 @@ def test_one_item_of_two_captured_ones_is_certain_by_neither_name_alone() -> Non
     assert known.certain(read_of(C1)) is None
     assert known.certain(read_of({**C2, "name": "another"})) is None
     assert known.certain(read_of(C2)) == Match(match.turn, 1)
+
+
+# Few names, so that they meet: ids given twice, ids as call ids, calls that are numbered.
+NAMES = ("", "fc_a8K2mPq", "fc_b7Lx93Q", "call_m4Nz81c", "call_0", "resp_00000001:call_0")
+SPOKEN = st.one_of(
+    st.builds(
+        lambda one, other, tool: {**call("1"), "id": one, "call_id": other, "name": tool},
+        st.sampled_from(NAMES),
+        st.sampled_from(NAMES),
+        st.sampled_from(("read", "write")),
+    ),
+    st.builds(lambda one: {**message("1", "Done."), "id": one}, st.sampled_from(NAMES)),
+)
+TURNS = st.lists(st.lists(SPOKEN, max_size=3), min_size=1, max_size=4)
+
+
+def told(turns: list[list[Item]]) -> list[Turn]:
+    """Return turns that emitted these items."""
+    return [turn(f"resp_{n:08}", *items) for n, items in enumerate(turns)]
+
+
+@given(TURNS, st.lists(SPOKEN, max_size=6))
+def test_items_are_settled_all_at_once_as_one_by_one(
+    turns: list[list[Item]], sent: list[Item]
+) -> None:
+    """What is found quickly is what would be found item by item, each captured item once."""
+    places = read_request(body(sent), {}).places
+    slow = Known(told(turns))
+    want: dict[int, Match] = {}
+    for index, place in enumerate(places):
+        match = slow.certain(place.item)
+        if match is not None:
+            want[index] = match
+            slow.use(match)
+
+    known = Known(told(turns))
+    matches, is_all = known.settle(places)
+
+    assert matches == want
+    unmatched = [place.item for n, place in enumerate(places) if n not in want]
+    assert is_all == (not [item for item in unmatched if item.type in known.types])
+    assert [known.free([match], places[n].item) for n, match in want.items()] == [[]] * len(want)
+
+
+@given(TURNS)
+def test_names_grow_turn_by_turn(turns: list[list[Item]]) -> None:
+    """Names that were extended are those that were looked through from the beginning."""
+    all_of_them = told(turns)
+    grown = Indexed(all_of_them[:1])
+    for end in range(2, len(all_of_them) + 1):
+        before, kept = grown, attributes(grown.names)
+        grown = Indexed(all_of_them[:end], before)
+        assert attributes(before.names) == kept  # others may be looking at it
+
+    assert attributes(grown.names) == attributes(Names(all_of_them))
+
+
+def attributes(names: Names) -> dict[str, object]:
+    """Return all that it holds, as it is now."""
+    return {
+        "turns": dict(names.turns),
+        "types": set(names.types),
+        "by_id": {name: [*found] for name, found in names.by_id.items()},
+        "by_call": {name: [*found] for name, found in names.by_call.items()},
+        "sole": dict(names.sole),
+    }
