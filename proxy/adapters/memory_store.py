@@ -163,8 +163,7 @@ class MemoryStore:
 
     def use(self, scope: bytes, conversation: bytes) -> Mapping[bytes, bytes]:
         """As `peek`, and counted as a use of it."""
-        self._expire()
-        kept = self._use((scope, conversation))
+        kept = self._use((scope, conversation), self._expire())
         return kept.turns if kept is not None else {}
 
     def turn_bytes(self, scope: bytes, conversation: bytes) -> int:
