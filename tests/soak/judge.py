@@ -101,7 +101,7 @@ class Judge:
         case = self._cases.get(claim.number)
         here = said(body)
         if rest(body) != claim.rest or not _follows(here, claim.said, is_first=case is None):
-            self._blame("altered", claim.number, "something else than reasoning and ids differs")
+            self._blame("altered", claim.number, _altered(here, claim, items))
         elif case is None:
             case = self._open(claim, given)
         else:
@@ -186,6 +186,21 @@ class Judge:
         self.counts[f"wrong: {fault}"] += 1
         if len(self.wrong) < WRONG_SHOWN:
             self.wrong.append(f"request {number}: {fault}: {what}")
+
+
+def _altered(here: Sequence[str], claim: Claim, items: Sequence[Item]) -> str:
+    """Say what was altered, but not what it says."""
+    missing = [at for at, one in enumerate(claim.said) if one not in here]
+    others = [item for item in items if not is_reasoning(item)]
+    new = [
+        (at, item.get("type"), sorted(item))
+        for at, (one, item) in enumerate(zip(here, others, strict=False))
+        if one not in claim.said
+    ]
+    return (
+        f"something else than reasoning and ids differs: {len(claim.said)} items said, "
+        f"{len(here)} here; missing {missing}, new {new}"
+    )
 
 
 def _follows(here: Sequence[str], said: Sequence[str], *, is_first: bool) -> bool:
