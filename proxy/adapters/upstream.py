@@ -20,9 +20,6 @@ from proxy.core.headers import Headers
 
 __all__ = ["Body", "Upstream"]
 
-# So many connections in a row that are not silent: the upstream speaks no HTTP.
-UNASKED_MAX = 1000
-
 _PARTS = re.compile(r"(https?)://([^/?#]*)(.*)", re.DOTALL)
 # A request of these may be sent again, when the connection that was kept for it had closed.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
@@ -165,15 +162,14 @@ class Upstream:
             origin.idle.pop(wire, None)
 
         with self._named_errors():
-            for _ in range(UNASKED_MAX):
-                dialled = await self._connector.connect(request, [], self._timeout)
-                protocol = dialled.protocol
-                if protocol is None or not (protocol.is_connected() and protocol.should_close):
-                    wire = Wire(dialled, self._patience, on_idle, on_end)
-                    self._wires.add(wire)
-                    return wire
-                dialled.close()
-        source = "read"
+            dialled = await self._connector.connect(request, [], self._timeout)
+            protocol = dialled.protocol
+            if protocol is None or not (protocol.is_connected() and protocol.should_close):
+                wire = Wire(dialled, self._patience, on_idle, on_end)
+                self._wires.add(wire)
+                return wire
+            dialled.close()
+        source = "read"  # that is no HTTP
         raise UpstreamError(source, "it talks without being asked")
 
     @contextlib.contextmanager

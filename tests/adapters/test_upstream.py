@@ -148,6 +148,24 @@ async def test_a_failure_has_a_source(script: Script, source: str, connections: 
         assert await source_of(connections, far.url + "/") == source
 
 
+async def test_an_upstream_that_speaks_first_is_asked_once(connections: Upstream) -> None:
+    """It speaks no HTTP, and would do so on any connection."""
+    opened: list[asyncio.StreamWriter] = []
+
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(writer)
+        writer.write(b"220 smtp ready\r\n")
+
+    server = await asyncio.start_server(greet, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    for _ in range(5):
+        assert await source_of(connections, url) == "read"
+    assert len(opened) == 5
+    server.close()
+    for writer in opened:
+        writer.close()
+
+
 @pytest.mark.parametrize("value", [b"a\nb", b"a\rb", b"a\0b"])
 async def test_what_cannot_be_sent_is_an_upstream_error(
     value: bytes, connections: Upstream
