@@ -36,7 +36,12 @@ class Settings(  # the last base's fields come first
     """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        validate_default=True,
+        # Its bases are never made by themselves: to have validators built for them takes time.
+        defer_build=False,
     )
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ from proxy.settings.kinds import Listen, ScopeFrom, Secret
 __all__ = ["AccessSettings"]
 
 
-class AccessSettings(BaseModel):
+class AccessSettings(BaseModel, defer_build=True):
     """Tenants, and the operators' port."""
 
     scope_secret: Secret = Field(

@@ -9,7 +9,7 @@ from proxy.settings.kinds import MIB, Count, File, Limit, Listen, Seconds
 __all__ = ["ClientSettings"]
 
 
-class ClientSettings(BaseModel):
+class ClientSettings(BaseModel, defer_build=True):
     """What clients may do, and how much memory they may hold."""
 
     listen: Listen = Field(

@@ -7,7 +7,7 @@ from proxy.settings.kinds import MIB, Count, EncryptionKeys, File, Limit, Prefix
 __all__ = ["KeepingSettings"]
 
 
-class KeepingSettings(BaseModel):
+class KeepingSettings(BaseModel, defer_build=True):
     """The store, and its bounds in bytes and time."""
 
     store_url: StoreUrl = Field(

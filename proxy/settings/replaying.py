@@ -9,7 +9,7 @@ from proxy.settings.kinds import RepairNames
 __all__ = ["ReplayingSettings"]
 
 
-class ReplayingSettings(BaseModel):
+class ReplayingSettings(BaseModel, defer_build=True):
     """What is given back, asked for and mended."""
 
     mode: Literal["on", "shadow", "off"] = Field(

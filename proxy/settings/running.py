@@ -9,7 +9,7 @@ from proxy.settings.kinds import Count
 __all__ = ["RunningSettings"]
 
 
-class RunningSettings(BaseModel):
+class RunningSettings(BaseModel, defer_build=True):
     """How many processes, how they end, and what they write."""
 
     workers: Count = Field(

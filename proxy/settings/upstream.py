@@ -9,7 +9,7 @@ from proxy.settings.kinds import File, Seconds, UpstreamProxy, UpstreamUrl
 __all__ = ["UpstreamSettings"]
 
 
-class UpstreamSettings(BaseModel):
+class UpstreamSettings(BaseModel, defer_build=True):
     """Where requests go, and how long is waited there."""
 
     upstream_url: UpstreamUrl = Field(

@@ -131,7 +131,6 @@ async def ours(
     store_url: str = "memory://",
     *,
     name: str = "ours",
-    core: Sequence[int] | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> AsyncIterator[Contender]:
     """
@@ -141,7 +140,6 @@ async def ours(
         bench: Says where files go, and whether it is profiled.
         store_url: As the setting.
         name: As in the table.
-        core: The processors it may use; the first one, unless told otherwise.
         settings: What else is not at its default.
     """
     port, admin_port = free_port(), free_port()
@@ -159,9 +157,8 @@ async def ours(
         f"REPLAY_{key.upper()}": str(value) for key, value in (given | dict(settings or {})).items()
     }
     words = (sys.executable, "-m", "proxy", "serve")
-    where = cores()[:1] if core is None else core
     with (bench.folder / f"log-{port}").open("wb") as log:
-        async with started(*words, core=where, env=environ, stdout=log) as process:
+        async with started(*words, core=cores()[:1], env=environ, stdout=log) as process:
             starts_s = await _ready(process, admin_port)
             async with _profiled(bench.profile, process.pid):
                 yield Contender(name, port, process.pid, starts_s)
