@@ -138,7 +138,8 @@ async def _on_memory(codec: Codec) -> AsyncIterator[Kept]:
         return stores.setdefault(bounds, MemoryStore(bounds, 64 * MIB, lambda: now, codec))
 
     async def names() -> Sequence[object]:
-        return [name for one in stores.values() for name in (*one._conversations, *one._index)]
+        keys = (name for one in stores.values() for keys in one._index.values() for name in keys)
+        return [*(name for one in stores.values() for name in one._conversations), *keys]
 
     async def damages(name: str, value: bytes) -> None:
         for one in stores.values():
@@ -147,7 +148,7 @@ async def _on_memory(codec: Codec) -> AsyncIterator[Kept]:
             turns[bytes_of(name)] = value
 
     async def counts(key: bytes) -> int:
-        return sum(len(one._index.get((SCOPE, key), ())) for one in stores.values())
+        return sum(len(one.leads_to(SCOPE, key)) for one in stores.values())
 
     yield Kept(opens, passes, names, damages, counts)
 

@@ -41,13 +41,16 @@ def assert_exact(store: MemoryStore, max_bytes: int = MAX_BYTES) -> None:
         assert kept.turn_bytes == sum(map(len, kept.turns.values()))
         assert len(kept.turns) <= BOUNDS.max_turns
         assert kept.turn_bytes <= BOUNDS.max_bytes or len(kept.turns) == 1
-    for (scope, name), leads_to in store._index.items():
+    index = store._index
+    assert all(index.values())
+    for scope, name in ((scope, name) for scope, names in index.items() for name in names):
+        leads_to = index[scope][name]
         assert 0 < len(leads_to) <= CONVERSATIONS_PER_KEY
         for conversation in leads_to:
             assert name in conversations[scope, conversation].keys
     for (scope, conversation), kept in conversations.items():
         for name in kept.keys:
-            assert conversation in store._index[scope, name]
+            assert conversation in index[scope][name]
 
 
 SMALL = st.integers(0, 3)
