@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from operator import is_ as is_same
 from typing import Generic, TypeVar
 
 from proxy.core.heal.diagnosis import Fault
@@ -48,13 +49,15 @@ class Learned:
 
     def less_refused(self, scope: bytes, recalled: Recalled) -> Recalled:
         """Withhold what upstream has refused within the last hour."""
-        if not self._until:
+        if scope not in self._until:
             return recalled
 
         def is_refused(blob: bytes) -> bool:
             return self.is_refused(scope, Fault.BLOB, blob)
 
         turns = [turn.without_reasoning(is_refused) for turn in recalled.turns]
+        if all(map(is_same, turns, recalled.turns)):
+            return recalled  # whose names may be looked through already
         return Recalled(turns, recalled.crowded)
 
     def issue(self, account: Account, turn: Turn) -> None:
@@ -99,6 +102,10 @@ class _Shares(Generic[_O, _K, _V]):
     def __len__(self) -> int:
         """Count what is known of all."""
         return self._count
+
+    def __contains__(self, owner: _O) -> bool:
+        """Tell whether anything is known of an owner."""
+        return owner in self._owners
 
     def get(self, owner: _O, key: _K) -> _V | None:
         """Return what is known; None is nothing."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
+from proxy.adapters.allocator import keep_freed
 from proxy.adapters.logs import Log
 from proxy.adapters.metrics import Metrics, WorkerMetrics, share_metrics
 from proxy.settings import Settings
@@ -46,6 +47,7 @@ def run(settings: Settings) -> int:
 
 
 def _on_loop(main: Coroutine[Any, Any, int]) -> int:
+    keep_freed()
     try:
         import uvloop  # noqa: PLC0415 (not on Windows)
     except ImportError:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from proxy.adapters import near
 from proxy.adapters.safe_store import Budget, Saved
 from proxy.adapters.store import Bounds, StoreError
 from proxy.core.keys import Asked, Recalled, certain_keys_of_turn, keys_of_turn
@@ -88,6 +89,65 @@ ASK_THE_STORE = {
     "two conversations": [*asked_for(T1), *asked_for(said("elsewhere"))],
     "nothing at all": [],
 }
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[Turn | None]:
+    """Return what near decodes, as it goes on."""
+    done: list[Turn | None] = []
+
+    def decode(kept: bytes) -> Turn | None:
+        done.append(decode_turn(kept))
+        return done[-1]
+
+    monkeypatch.setattr(near, "decode_turn", decode)
+    return done
+
+
+async def test_what_is_near_is_decoded_once(decoded: list[Turn | None]) -> None:
+    """What is said next is decoded alone, and the newest alone where it is said anew."""
+    shared = Shared()
+    here = await begun(shared, T1, T2)
+    for changed, count in (
+        (T3, 3),  # with the first recall, what is there
+        (structs.replace(T3, created_ms=5), 1),
+        (structs.replace(T3, created_ms=6), 1),
+        (said("four", T3, created_ms=7), 1),
+        (structs.replace(T1, created_ms=8), 4),
+    ):
+        await here.save(changed)
+        decoded.clear()
+        for _ in range(2):
+            assert await here.recall(T1, T2, T3) == await shared.kept.recall(
+                SCOPE, asked_for(T1, T2, T3)
+            )
+        assert len(decoded) == count
+    assert shared.recalls == 0
+
+
+async def test_what_is_near_is_decoded_anew_where_there_is_no_room(
+    decoded: list[Turn | None],
+) -> None:
+    """Of a few conversations, the one that was used last; and none of a large one."""
+    shared = Shared()
+    here = Replica(shared, max_bytes=4 * 3 * (near.READ_TURN_BYTES + 500))
+    other, four = said("other"), said("four", T3, created_ms=9)
+    for one in (T1, T2, other):
+        await here.save(one)
+    for asked, count in (((T1,), 2), ((T1,), 0), ((other,), 1), ((T1,), 0)):
+        decoded.clear()
+        await here.recall(*asked)
+        assert len(decoded) == count
+    await here.save(T3)  # then there is room for one of them
+    for asked, count in (((T1,), 1), ((other,), 1), ((T1,), 3)):
+        decoded.clear()
+        await here.recall(*asked)
+        assert len(decoded) == count
+    await here.save(four)  # and now, for none
+    for count in (1, 4):
+        decoded.clear()
+        assert await here.ids(T1) == {*ALL, four.id}
+        assert len(decoded) == count
 
 
 @pytest.mark.parametrize("asked", ASK_THE_STORE.values(), ids=ASK_THE_STORE)

@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from proxy.core.heal.diagnosis import Fault
+from proxy.core.keys import Recalled
 from proxy.core.turns import Reasoning, Turn
 from proxy.web import learned
 from proxy.web.learned import Learned
@@ -106,3 +107,23 @@ def test_without_an_account_nothing_is_known() -> None:
     one = Learned(lambda: 0.0)
     one.issue((b"",), issued(0))
     assert not one.is_anothers((MINE,), blob_of(0))
+
+
+def test_what_nothing_is_withheld_from_is_the_same_object() -> None:
+    """Whoever has looked through it need not do so again, whatever others were refused."""
+    one = Learned(lambda: 0.0)
+    blob = b"0" * 16
+    run = (Reasoning("rs_1", b"{}", (blob,), True),)
+    this = turn("one")
+    this = structs.replace(
+        this, items=tuple(item.after(run, withheld=False) for item in this.items)
+    )
+    recalled = Recalled([this])
+    one.refuse(THEIRS, Fault.BLOB, blob)
+    assert one.less_refused(MINE, recalled) is recalled
+    one.refuse(MINE, Fault.BLOB, b"another")
+    assert one.less_refused(MINE, recalled) is recalled
+    one.refuse(MINE, Fault.BLOB, blob)
+    (less,) = one.less_refused(MINE, recalled).turns
+    assert [(item.run, item.withheld) for item in less.items] == [((), True)] * len(this.items)
+    assert this.items
