@@ -21,7 +21,7 @@ from tests.web.scripted import Upstream as Far
 from tests.web.wire import chunk, head, stream_head, whole
 
 SOON_S = 3.0
-LARGE = b"x" * (32 << 20)  # more than systems take for who reads nothing
+LARGE = bytes(64 << 20)  # more than systems take for who reads nothing
 FLOOD = 5000
 Case = Callable[[Upstream, Far], Awaitable[None]]
 CASES: dict[str, Case] = {}
