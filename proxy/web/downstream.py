@@ -15,6 +15,8 @@ __all__ = ["Passed", "pump"]
 
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LENGTH = b"content-length"
+# How long the head of an answer is held for a body that is held itself.
+HEAD_HELD_S = 0.01
 
 
 class Passed(web.StreamResponse):
@@ -185,8 +187,8 @@ async def _write_in_time(
 ) -> None:
     """Write what has to wait, once it need not."""
     if reader is not None:
-        # The head need not wait for a store that takes its time; most take none.
-        soon = asyncio.get_running_loop().call_soon(_begin, downstream)
+        # The head need not wait for a store that takes its time; as a rule they share a write.
+        soon = asyncio.get_running_loop().call_later(HEAD_HELD_S, _begin, downstream)
         await reader.settle()
         soon.cancel()
     await downstream.write(chunk)
