@@ -167,5 +167,6 @@ async def test_values_of_a_header_are_one() -> None:
     response, _ = begun()
     response.headers = [(b"X-A", b"1"), (b"x-b", b"-"), (b"x-a", b"\xff")]
     assert (response.value(b"x-a"), response.value(b"x-c")) == ("1, \xff", "")
+    response, _ = begun()
     response.headers = [(b"CONTENT-TYPE", b"Text/Event-Stream ;charset=utf-8")]
     assert response.content_type == "text/event-stream"

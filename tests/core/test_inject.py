@@ -399,6 +399,21 @@ def test_a_client_that_replays_an_unfinished_turn_is_left_alone() -> None:
     assert decided.apply(sent) is sent
 
 
+@pytest.mark.parametrize(
+    "theirs",
+    [{"type": "item_reference", "id": R2["id"]}, nameless(R2)],
+    ids=["by-reference", "by-value"],
+)
+def test_reasoning_that_the_client_sends_itself_gets_no_twins_beside_it(theirs: Item) -> None:
+    """What stands ahead of an item is what led to it, also where nothing is known of that."""
+    sent = body([ASK, theirs, nameless(C1), user("go on")])
+
+    _, _, decided = world_of(R1, C1).ask(sent)
+
+    assert decided.apply(sent) is sent
+    assert decided.outcomes == {Outcome.PRESENT: 1}
+
+
 def test_a_crowd_of_nameless_reasoning_costs_linear_time() -> None:
     """Twenty thousand items are looked through once, not once for each."""
     sent = body([{"type": "reasoning"}] * 20_000)

@@ -169,7 +169,7 @@ async def test_one_is_killed_and_only_what_it_did_is_lost(shared_redis: RedisSer
             await client.send(GET)
             await client.head()
             assert await client.some() == b"1"
-        assert await metric(parent, "reasoning_replay_in_flight") == 16
+        assert await becomes(parent, "reasoning_replay_in_flight", 16)
         os.kill(workers_of(parent.pid)[0], signal.SIGKILL)
         ended = await parent.until("worker_ended")
         assert ended["exit_code"] == -signal.SIGKILL

@@ -55,6 +55,7 @@ def with_reasoning(case: Case) -> bytes | None:
 def with_follower(case: Case) -> bytes | None:
     """Put what reasoning led to back behind it; or let reasoning go without id, or go."""
     ordered = in_order(_answering(case, case.pieces), case.spot, joins=False)
+    called = {piece.item.call_id for piece in ordered if piece.item.is_tool}
     returned: dict[Piece, Piece] = {}
     alone: set[Piece] = set()
     lost: set[Piece] = set()
@@ -67,7 +68,7 @@ def with_follower(case: Case) -> bytes | None:
             behind = run.group[0] if run.group and part is last else None
             if behind is not None and _is(case, behind, follower):
                 lost.update(_joined(case, Run(part, run.group), follower))
-            elif follower is not None and _may_return(case, follower):
+            elif follower is not None and _may_return(case, follower, called):
                 returned[part[-1]] = put_in(follower.raw, _spot_behind(case, part[-1]))
             else:
                 (lost if part is last else alone).update(part)
@@ -274,19 +275,21 @@ def _is(case: Case, piece: Piece, follower: Emitted | None) -> bool:
         return True
     emitted = case.emitted(piece)
     if emitted is not None:
-        return emitted == follower
+        # An item without an id may have been taken for a twin's, which says the same.
+        is_twin = not piece.item.id and bool(emitted.content)
+        return emitted == follower or (is_twin and emitted.content == follower.content)
     return piece.item.id in ("", follower.id) and piece.item.type == follower.type
 
 
-def _may_return(case: Case, follower: Emitted) -> bool:
+def _may_return(case: Case, follower: Emitted, called: Collection[str]) -> bool:
     """
     Tell whether what a client left out may be put in again.
 
     What the model said may have been taken back on purpose; what it did has happened. A call
-    returns only to its output.
+    returns only to its output, and to none that has a call (`called`: the names of all of them).
     """
     if not follower.raw or follower.type == "message" or case.sent.is_stateful:
         return False
     if not is_answered(follower.type, follower.call_id):
         return follower.id not in case.names
-    return follower.call_id in case.answered
+    return follower.call_id in case.answered and follower.call_id not in called

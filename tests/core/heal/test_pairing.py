@@ -14,7 +14,7 @@ from tests.core.heal.played import (
     reference,
     world_of,
 )
-from tests.core.world import Item, World, call, message, output, reasoning, search, user
+from tests.core.world import Item, World, body, call, message, output, reasoning, search, user
 
 R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, C2, C3 = call("1"), call("2"), call("3")
@@ -208,6 +208,28 @@ def test_without_store_an_item_keeps_its_missing_id() -> None:
     want = [ASK, nameless(R1), nameless(C1), O1]
 
     assert cured(world_of([R1, C1]), sent, alone(), store=False) == want
+
+
+def test_a_call_that_was_taken_for_a_twin_does_not_return_beside_itself() -> None:
+    """Two say the same, under a name that every call has; the client sends one, without its id."""
+    one = call("1", call_id="call_0")
+    twin = one | {"id": "fc_000000000009"}
+    world = world_of([R1, one])
+    world.learn(body([ASK, R1, one, output(one, "one")]), [R2, twin])
+    sent = [ASK, reference(R2), nameless(one), output(one, "one")]
+
+    assert cured(world, sent, alone(R2)) == [ASK, reference(R2), twin, output(one, "one")]
+
+
+def test_a_call_whose_output_has_another_does_not_return() -> None:
+    """Every call is `call_0` to some: an output that has one lacks none."""
+    one = call("1", call_id="call_0")
+    other = call("2", tool="get_time", call_id="call_0")
+    sent = [ASK, reference(R2), one, output(one, "one")]
+
+    got = cured(world_of([R1, one], [R2, other]), sent, alone(R2))
+
+    assert got == [ASK, nameless(one), output(one, "one")]
 
 
 def test_what_is_there_already_does_not_return_twice() -> None:
