@@ -8,9 +8,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve check demo test bench format clean
-.PHONY: help serve check demo test fuzz format clean
-.PHONY: help serve check demo test soak format clean
+.PHONY: help serve check demo test bench fuzz soak format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -34,8 +32,10 @@ test: $(VENV)/dev ## all that CI asks: format, lint, types, import floors, tests
 
 bench: $(VENV)/dev ## measure speed against nginx and a bare proxy; ARGS="--quick small stream" for less
 	@$(BIN)/python -m tests.bench $(ARGS)
+
 fuzz: $(VENV)/fuzz ## look for inputs that break a promise, ten minutes; ARGS="--seconds 600 sse rows"
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+
 soak: $(VENV)/dev ## half an hour of mixed load while Redis and upstream fail; ARGS="--minutes 2"
 	@$(BIN)/python -m tests.soak $(ARGS)
 
