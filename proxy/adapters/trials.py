@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from prometheus_client import Counter, Histogram
-
 from proxy.adapters.breaker import PAUSE_S, Breaker, Pass
 from proxy.adapters.logs import Log
 from proxy.adapters.metrics import Metrics
@@ -60,8 +58,6 @@ class Trials:
         self.breakers = {"recall": Breaker(clock), "save": Breaker(clock)}
         self.is_degraded = False
         self._metrics = metrics
-        self._counters: dict[tuple[str, str], Counter] = {}
-        self._timers: dict[str, Histogram] = {}
         self._log = log
         self._clock = clock
         self._failed_at = self._missed_at = -PAUSE_S
@@ -161,14 +157,7 @@ class Trials:
 
     def count(self, operation: str, outcome: str) -> None:
         """Count one operation that ended, or was not tried."""
-        counter = self._counters.get((operation, outcome))
-        if counter is None:  # to look one up by its labels takes longer than to count
-            counter = self._metrics.store_operations.labels(operation, outcome)
-            self._counters[operation, outcome] = counter
-        counter.inc()
+        self._metrics.tally.count(self._metrics.store_operations, operation, outcome)
 
     def _observe(self, operation: str, took_s: float) -> None:
-        timer = self._timers.get(operation)
-        if timer is None:
-            timer = self._timers[operation] = self._metrics.store_seconds.labels(operation)
-        timer.observe(took_s)
+        self._metrics.tally.time(self._metrics.store_seconds, took_s, operation)

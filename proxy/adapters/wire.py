@@ -17,7 +17,7 @@ from proxy.adapters.response import READ_BUFFER_BYTES, Response, UpstreamError
 from proxy.adapters.sending import Body, Sending
 from proxy.adapters.sockets import Stall, buffered_bytes, unread_poll
 
-__all__ = ["Body", "Patience", "Wire"]
+__all__ = ["Patience", "Wire"]
 
 # A body of more than this is not written in one piece: others have their turn in between, and an
 # answer that comes ahead of its end is seen.

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from proxy.core import spans
 from proxy.core.items import Item, Role, read_item
+from proxy.core.loose import NONE, Loose
 from proxy.core.models import family
 from proxy.core.sse import Events
 from proxy.core.turns import (
@@ -29,7 +30,6 @@ from proxy.core.turns import (
 
 __all__ = ["CONTEXTS", "REMOVALS", "Capture", "Origin", "Snapshot"]
 
-_NONE = Raw(b"")
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 _DONE = "response.output_item.done"
 _ADDED = "response.output_item.added"
@@ -98,10 +98,10 @@ class _Part(msgspec.Struct, frozen=True, gc=False):
 class _Event(msgspec.Struct, gc=False):
     """What matters of an event, each as raw JSON; of a key that occurs twice, the last."""
 
-    type: Raw = _NONE
-    output_index: Raw = _NONE
-    item: Raw = _NONE
-    response: Raw = _NONE
+    type: Raw = NONE
+    output_index: Raw = NONE
+    item: Raw = NONE
+    response: Raw = NONE
 
 
 class _Response(msgspec.Struct, gc=False):
@@ -112,20 +112,8 @@ class _Response(msgspec.Struct, gc=False):
     status: str | None = None
     store: bool | None = None
     output: list[Raw] | UnsetType | None = UNSET
-    input_transformations: Raw = _NONE
-    reasoning: Raw = _NONE
-
-
-class _LooseResponse(msgspec.Struct, gc=False):
-    """The same where something is not of the type that it should be: each stays raw."""
-
-    id: Raw = _NONE
-    model: Raw = _NONE
-    status: Raw = _NONE
-    store: Raw = _NONE
-    output: Raw = _NONE
-    input_transformations: Raw = _NONE
-    reasoning: Raw = _NONE
+    input_transformations: Raw = NONE
+    reasoning: Raw = NONE
 
 
 class _Effort(msgspec.Struct, gc=False):
@@ -136,7 +124,7 @@ class _Effort(msgspec.Struct, gc=False):
 
 _EVENT = msgspec.json.Decoder(_Event)
 _RESPONSE = msgspec.json.Decoder(_Response)
-_LOOSE_RESPONSE = msgspec.json.Decoder(_LooseResponse)
+_LOOSE_RESPONSE = Loose(_Response)
 _OUTPUT = msgspec.json.Decoder(list[Raw])
 _EFFORT = msgspec.json.Decoder(_Effort)
 _STORED = {b"true": True, b"false": False}
@@ -290,12 +278,12 @@ class Capture:
 
     def _note(self, response: _Response) -> None:
         """Note what upstream says it did to the reasoning that it was given."""
-        if response.input_transformations is not _NONE:
+        if response.input_transformations is not NONE:
             transformations = _decoded(response.input_transformations)
             if isinstance(transformations, list):
                 reasons = (one.get("reason") for one in transformations if isinstance(one, dict))
                 self.removed = Counter(r if r in REMOVALS else "other" for r in reasons)
-        if response.reasoning is _NONE:
+        if response.reasoning is NONE:
             return
         try:
             context = _EFFORT.decode(response.reasoning).context
@@ -336,23 +324,23 @@ def _part(item: Item) -> _Part:
 def _loosely(response: bytes | Raw) -> _Response | None:
     """Read a response of which something is not of the type that it should be."""
     try:
-        found = _LOOSE_RESPONSE.decode(response)
+        members = _LOOSE_RESPONSE.decode(response)
     except _ERRORS:
         return None
     output: list[Raw] | UnsetType | None = UNSET
-    if found.output is not _NONE:
+    if members["output"] is not NONE:
         try:
-            output = _OUTPUT.decode(found.output)
+            output = _OUTPUT.decode(members["output"])
         except _ERRORS:
             output = None
     return _Response(
-        id=spans.text(found.id),
-        model=spans.text(found.model),
-        status=spans.text(found.status),
-        store=_STORED.get(bytes(found.store)),
+        id=spans.text(members["id"]),
+        model=spans.text(members["model"]),
+        status=spans.text(members["status"]),
+        store=_STORED.get(bytes(members["store"])),
         output=output,
-        input_transformations=found.input_transformations,
-        reasoning=found.reasoning,
+        input_transformations=members["input_transformations"],
+        reasoning=members["reasoning"],
     )
 
 

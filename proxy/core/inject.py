@@ -22,7 +22,7 @@ import msgspec
 from proxy.core import spans
 from proxy.core.forms import Led, choose_form, id_removals, takes_plainly
 from proxy.core.identity import Recognised
-from proxy.core.items import Item, Role
+from proxy.core.items import Role
 from proxy.core.known import Match
 from proxy.core.models import family, is_known_not_to_reason
 from proxy.core.profiles import GENERIC, Profile
@@ -178,7 +178,7 @@ class _Planner:
             named = by_blob.get(blob_digest(item)) or by_id.get(item.id or "?", [])
             if named:
                 _take_first(named, found, index)
-            elif _is_thought(item):
+            elif item.is_reasoning:
                 nameless.append(index)
         anchors = self._anchors_after(nameless)
         for index in nameless:
@@ -198,7 +198,7 @@ class _Planner:
         after: dict[int, int] = {}
         anchor = len(places)
         for index in range(len(places) - 1, -1, -1) if indices else ():
-            if not _is_thought(places[index].item):
+            if not places[index].item.is_reasoning:
                 anchor = index
             after[index] = anchor
         return after
@@ -340,12 +340,6 @@ def head_of_group(match: Match) -> int | None:
             return k
         k -= 1
     return None
-
-
-def _is_thought(item: Item) -> bool:
-    """Tell whether an item is reasoning, or stands for it."""
-    role = item.role
-    return role is _REASONING or (role is _REFERENCE and item.id.startswith("rs_"))
 
 
 def _take_first(slots: Iterable[_Slot], found: dict[_Slot, int], index: int) -> None:

@@ -10,20 +10,19 @@ import re
 from enum import Enum
 from functools import lru_cache
 from hashlib import sha256
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw
 
 from proxy.core import spans
+from proxy.core.loose import NONE, Loose
 
 __all__ = ["Item", "Role", "digest", "is_distinctive", "read_item"]
 
 DIGEST_BYTES = 16
 TRACE_BYTES = 8
 ID_CHARS = 256  # the API's own bound is 64; longer ones are nobody's
-
-_NONE = Raw(b"")
 
 
 class _Head(msgspec.Struct, gc=False):
@@ -35,35 +34,15 @@ class _Head(msgspec.Struct, gc=False):
     role: str | None = None
     name: str | None = None
     status: str | None = None
-    content: Raw = _NONE
-    arguments: Raw = _NONE
-    input: Raw = _NONE
-    action: Raw = _NONE
-    operation: Raw = _NONE
-    code: Raw = _NONE
-    queries: Raw = _NONE
-    output: Raw = _NONE
-    encrypted_content: Raw = _NONE
-
-
-class _LooseHead(msgspec.Struct, gc=False):
-    """The same where some field is not of the type that it should be: each stays raw."""
-
-    type: Raw = _NONE
-    id: Raw = _NONE
-    call_id: Raw = _NONE
-    role: Raw = _NONE
-    name: Raw = _NONE
-    status: Raw = _NONE
-    content: Raw = _NONE
-    arguments: Raw = _NONE
-    input: Raw = _NONE
-    action: Raw = _NONE
-    operation: Raw = _NONE
-    code: Raw = _NONE
-    queries: Raw = _NONE
-    output: Raw = _NONE
-    encrypted_content: Raw = _NONE
+    content: Raw = NONE
+    arguments: Raw = NONE
+    input: Raw = NONE
+    action: Raw = NONE
+    operation: Raw = NONE
+    code: Raw = NONE
+    queries: Raw = NONE
+    output: Raw = NONE
+    encrypted_content: Raw = NONE
 
 
 class _Words(msgspec.Struct, gc=False):
@@ -74,13 +53,14 @@ class _Words(msgspec.Struct, gc=False):
 
 
 class _Part(msgspec.Struct, gc=False):
-    type: Raw = _NONE
-    text: Raw = _NONE
-    refusal: Raw = _NONE
+    type: Raw = NONE
+    text: Raw = NONE
+    refusal: Raw = NONE
 
 
 _HEAD = msgspec.json.Decoder(_Head)
-_LOOSE_HEAD = msgspec.json.Decoder(_LooseHead)
+_LOOSE_HEAD = Loose(_Head)
+_TEXTS = ("type", "id", "call_id", "role", "name", "status")
 _WORDS = msgspec.json.Decoder(list[_Words])
 _PARTS = msgspec.json.Decoder(list[Raw])
 _PART = msgspec.json.Decoder(_Part)
@@ -190,6 +170,12 @@ class Item(msgspec.Struct, gc=False, eq=False):
         return bytes(self._head.content) in (b"", b"null", b"[]")
 
     @property
+    def is_reasoning(self) -> bool:
+        """Whether it is reasoning, or a reference that names some."""
+        role = self.role
+        return role is Role.REASONING or (role is Role.REFERENCE and self.id.startswith("rs_"))
+
+    @property
     def is_id_alone(self) -> bool:
         """Whether it means nothing but to an upstream that keeps the item of its id."""
         return self.is_hollow or self.role is Role.REFERENCE
@@ -231,7 +217,7 @@ class Item(msgspec.Struct, gc=False, eq=False):
             return digest(b"m", self.text.encode("utf-8", "surrogatepass")) if self.text else b""
         head = self._head
         does = (head.arguments, head.input, head.action, head.operation, head.code, head.queries)
-        raw = b"\0".join([b"" if part is _NONE else _canonical(bytes(part)) for part in does])
+        raw = b"\0".join([b"" if part is NONE else _canonical(bytes(part)) for part in does])
         if not self.name and not raw.strip(b"\0"):
             return b""
         return digest(b"c", self.type.encode(), self.name.encode("utf-8", "surrogatepass"), raw)
@@ -304,26 +290,11 @@ def _is_random(call_id: str, name: str) -> bool:
 def _loosely(raw: bytes) -> _Head:
     """Read a head of which some field is not of the type that it should be, or nothing at all."""
     try:
-        head = _LOOSE_HEAD.decode(raw)
+        members = _LOOSE_HEAD.decode(raw)
     except _ERRORS:
         return _Head()
-    return _Head(
-        type=spans.text(head.type),
-        id=spans.text(head.id),
-        call_id=spans.text(head.call_id),
-        role=spans.text(head.role),
-        name=spans.text(head.name),
-        status=spans.text(head.status),
-        content=head.content,
-        arguments=head.arguments,
-        input=head.input,
-        action=head.action,
-        operation=head.operation,
-        code=head.code,
-        queries=head.queries,
-        output=head.output,
-        encrypted_content=head.encrypted_content,
-    )
+    texts: dict[str, Any] = {name: spans.text(members.pop(name)) for name in _TEXTS}
+    return _Head(**texts | members)
 
 
 def _role(kind: str, said_by: str) -> Role:

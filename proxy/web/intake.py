@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from aiohttp import HttpVersion11, hdrs, web
 
 from proxy.adapters.logs import Log
-from proxy.adapters.wire import Body
+from proxy.adapters.sending import Body
 from proxy.core.coding import TooLarge, Undecodable, decode, is_encoded
 from proxy.core.headers import Headers, asking_for_identity, for_upstream, without
 from proxy.web.bodies import Incoming, Room

@@ -48,10 +48,6 @@ class Reader:
             return True
         try:
             return self._take(chunk)
-        except TooLarge:
-            self._give_up("too_large")
-        except Undecodable:
-            self._give_up("unreadable")
         except Exception as error:  # noqa: BLE001 (fail open: the client's stream goes on)
             self._failed(error)
         return True
@@ -62,10 +58,6 @@ class Reader:
             return
         try:
             await self._settle()
-        except TooLarge:
-            self._give_up("too_large")
-        except Undecodable:
-            self._give_up("unreadable")
         except Exception as error:  # noqa: BLE001 (as above)
             self._failed(error)
 
@@ -127,6 +119,12 @@ class Reader:
         self.exchange.captured = self.exchange.captured or "nothing"
 
     def _failed(self, error: Exception) -> None:
+        if isinstance(error, TooLarge):
+            self._give_up("too_large")
+            return
+        if isinstance(error, Undecodable):
+            self._give_up("unreadable")
+            return
         self.log.warning("capture_failed", reason=type(error).__name__)
         self._give_up("failed")
 

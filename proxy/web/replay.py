@@ -247,9 +247,7 @@ class Replay:
             exchange.captured = "store_failed"
             return
         self._learned.issue(exchange.account, turn)
-        exchange.saved_keys = before.union(
-            new
-        )  # of what is late and fails, the store sees to the keys
+        exchange.saved_keys = before.union(new)  # the store sees to those of what is late and fails
         exchange.captured = "late"
         if saved is Saved.DONE:
             exchange.captured = "saved"

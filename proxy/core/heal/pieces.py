@@ -67,8 +67,7 @@ class Piece:
     @property
     def is_reasoning(self) -> bool:
         """Whether it is reasoning, or a reference that names some."""
-        role = self.item.role
-        return role is Role.REASONING or (role is Role.REFERENCE and self.item.id.startswith("rs_"))
+        return self.item.is_reasoning
 
     @property
     def is_output(self) -> bool:
