@@ -5,9 +5,7 @@ Several of them together are in `redis_groups`, certificates in `certificates`.
 """
 
 import contextlib
-import os
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,13 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
 from tests.certificates import Certificates
+from tests.programs import require
 
-__all__ = ["PASSWORD", "RedisServer", "program_of", "redis_server", "wait_until"]
+__all__ = ["PASSWORD", "RedisServer", "redis_server", "wait_until"]
 
 STARTS_S = 20.0
 # Below those that systems give to outgoing connections, which would take the port of a server
@@ -180,20 +178,6 @@ def _free_port() -> int:
             return port
 
 
-def program_of(name: str) -> str:
-    """
-    Find `redis` or `valkey`.
-
-    Where it is not installed the test is skipped, or fails if CI promised that it is.
-    """
-    program = shutil.which(f"{name}-server")
-    if program is None:
-        if name in os.environ.get("REPLAY_TEST_REQUIRE", "").split(","):
-            pytest.fail(f"{name}-server is not installed, and REPLAY_TEST_REQUIRE names {name}")
-        pytest.skip(f"{name}-server is not installed")
-    return program
-
-
 @contextlib.contextmanager
 def redis_server(
     *directives: str,
@@ -212,7 +196,7 @@ def redis_server(
         keeps: Whether it has its data again when it is started after a kill.
         words: As for `RedisServer`.
     """
-    program = program_of(kind)
+    program = require(kind, f"{kind}-server")
     lines = [*(KEEPING if keeps else ()), *directives]
     with tempfile.TemporaryDirectory(prefix="rr-") as folder:
         server = RedisServer(program, Path(folder), lines, tls, words)

@@ -1,0 +1,27 @@
+"""Programs that tests run when they are installed, and that CI promises to have installed."""
+
+import os
+import shutil
+
+import pytest
+
+__all__ = ["require"]
+
+
+def require(what: str, *names: str) -> str:
+    """
+    Return the path of a program.
+
+    Where it is not installed the test is skipped, or fails if CI promised that it is.
+
+    Args:
+        what: The word that REPLAY_TEST_REQUIRE has for it, such as `redis`.
+        names: Of the program, the first that is found; `what` itself when there are none.
+    """
+    names = names or (what,)
+    for name in names:
+        if path := shutil.which(name):
+            return path
+    if what in os.environ.get("REPLAY_TEST_REQUIRE", "").split(","):
+        pytest.fail(f"{names[0]} is not installed, and REPLAY_TEST_REQUIRE names {what}")
+    pytest.skip(f"{names[0]} is not installed")
