@@ -1,0 +1,112 @@
+"""A real Prometheus that scrapes proxies twice a second, with our rules."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.monitoring.files import RULES_PATH
+from tests.programs import require
+
+__all__ = ["Prometheus", "prometheus"]
+
+SOON_S = 30.0  # a busy machine takes its time
+
+Json = Any
+
+
+class Prometheus:
+    """
+    One that runs.
+
+    Attributes:
+        url: Where it answers.
+    """
+
+    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+        self.url = url
+        self._session = session
+
+    async def ask(self, path: str, **words: str) -> Json:
+        """Ask its API; it has to say `success`."""
+        async with self._session.get(f"{self.url}/api/v1/{path}", params=words) as response:
+            told = await response.json()
+        assert told["status"] == "success", told
+        return told["data"]
+
+    async def query(self, expr: str) -> list[float]:
+        """Return the value of each series that an expression gives now."""
+        found = (await self.ask("query", query=expr))["result"]
+        return [float(one["value"][1]) for one in found]
+
+    async def until(self, path: str, holds: Callable[[Json], bool], **words: str) -> Json:
+        """Ask until the answer is as it should be, and return it."""
+        async with asyncio.timeout(SOON_S):
+            while True:
+                with contextlib.suppress(aiohttp.ClientError, ValueError):
+                    if holds(told := await self.ask(path, **words)):
+                        return told
+                await asyncio.sleep(0.1)
+
+    async def until_it_is(self, expr: str, value: float) -> None:
+        """Wait until an expression gives one series, of this value."""
+
+        def holds(data: Json) -> bool:
+            return [float(one["value"][1]) for one in data["result"]] == [value]
+
+        await self.until("query", holds, query=expr)
+
+
+@contextlib.asynccontextmanager
+async def prometheus(
+    folder: Path, targets: Mapping[str, tuple[str, Mapping[str, str]]]
+) -> AsyncIterator[Prometheus]:
+    """
+    Run one.
+
+    Args:
+        folder: An empty one, for what it keeps.
+        targets: For each job, the URL of an admin port and labels to give to it.
+    """
+    settings = {
+        "global": {"scrape_interval": "500ms", "evaluation_interval": "1s"},
+        "rule_files": [str(RULES_PATH)],
+        "scrape_configs": [
+            {
+                "job_name": job,
+                "scrape_timeout": "500ms",
+                "static_configs": [
+                    {"targets": [url.removeprefix("http://")], "labels": dict(labels)}
+                ],
+            }
+            for job, (url, labels) in targets.items()
+        ],
+    }
+    (folder / "prometheus.yml").write_text(json.dumps(settings))
+    port = free_port()
+    process = await asyncio.create_subprocess_exec(
+        require("prometheus"),
+        f"--config.file={folder}/prometheus.yml",
+        f"--storage.tsdb.path={folder}/data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=error",
+    )
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield Prometheus(f"http://127.0.0.1:{port}", session)
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def free_port() -> int:
+    """Return one that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port

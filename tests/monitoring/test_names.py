@@ -1,0 +1,151 @@
+"""Dashboard and alerts ask for nothing that is not there, and leave nothing out."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from proxy.web.under_way import UnderWay
+from tests.monitoring.files import ALERTS, RECORDED, RULES, queries
+from tests.monitoring.promql import Selector, labels_of, selectors_of
+from tests.web.line import line_to, request
+from tests.web.scripted import Script, close, wait
+from tests.web.served import served
+from tests.web.wire import ASK
+from tests.web.world import World, world
+
+# What Prometheus itself gives to each series, or what it makes of alerts.
+TARGET = {"job", "instance", "namespace", "pod"}
+OF_PROMETHEUS = {"up", "ALERTS"}
+# Series of ours that neither shows, each for a reason.
+UNUSED: dict[str, str] = {}
+GET = request("GET", "/v1/files", "Authorization: Bearer sk-a")
+
+ASKED = queries() | {rule.get("alert") or rule["record"]: rule["expr"] for rule in RULES}
+
+
+@dataclass
+class Scraped:
+    """
+    What `/metrics` of several proxies had in it.
+
+    Attributes:
+        labels: Of each name of a sample, every label with the values that it had.
+        families: Names as they are declared.
+    """
+
+    labels: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+    families: set[str] = field(default_factory=set)
+
+    def take(self, text: str) -> Self:
+        """Add one scrape."""
+        for family in text_string_to_metric_families(text):
+            self.families.add(family.name)
+            for sample in family.samples:
+                labels = self.labels.setdefault(sample.name, {})
+                for label, value in sample.labels.items():
+                    labels.setdefault(label, set()).add(value)
+        return self
+
+
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory: pytest.TempPathFactory) -> Scraped:
+    """Scrape proxies that had one of each of their own errors, and one of several processes."""
+    return asyncio.run(scrape(tmp_path_factory.mktemp("store")))
+
+
+async def scrape(folder: Path) -> Scraped:
+    """Do so."""
+    several: dict[str, Any] = {"store_url": f"sqlite://{folder}/kept.db", "scope_secret": "one"}
+    found = Scraped()
+    async with served(upstream_url="http://127.0.0.1:9/v1", workers=2, **several) as parent:
+        await unlucky(found)
+        await parent.started()
+        async with line_to(parent.admin_url) as line:
+            found.take((await line.ask(request("GET", "/metrics"))).body.decode())
+    return found
+
+
+async def unlucky(found: Scraped) -> None:
+    """Let a proxy answer with an error of its own, one of each kind that is looked for."""
+    async with world(upstream_url="http://127.0.0.1:9/v1") as w:
+        await ended(w, "upstream_unreachable", found)
+    async with world(first_byte_timeout_s=0.05) as w:
+        w.upstream.plays(Script([wait()]))
+        await ended(w, "upstream_timeout", found)
+    async with world() as w:
+        w.upstream.plays(Script([close()]))
+        await ended(w, "upstream_failed", found)
+    async with world(max_exchanges=1) as w, line_to(w.app.url) as other:
+        script = Script([wait()])
+        w.upstream.plays(script)
+        await other.send(GET)
+        await script.arrived.wait()
+        await ended(w, "too_many_exchanges", found)
+    async with world(max_connections=1) as w, line_to(w.app.url):
+        await ended(w, "too_many_connections", found)
+    with buggy():
+        async with world() as w:
+            await ended(w, "proxy_failed", found)
+
+
+async def ended(w: World, outcome: str, found: Scraped) -> None:
+    """Send a request that ends so, and scrape."""
+    answer = await w.turn(ASK)
+    assert answer.mark == f"error={outcome}"
+    found.take((await w.ask_admin("/metrics")).body.decode())
+
+
+@contextlib.contextmanager
+def buggy() -> Iterator[None]:
+    """Let every exchange run into a bug."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(UnderWay, "enter", fail)
+        yield
+
+
+def ours(expr: str) -> list[Selector]:
+    """Return what an expression asks of the proxy itself."""
+    return [one for one in selectors_of(expr) if one.name not in OF_PROMETHEUS | RECORDED]
+
+
+@pytest.mark.parametrize("expr", ASKED.values(), ids=ASKED)
+def test_every_name_label_and_value_is_in_a_scrape(expr: str, scraped: Scraped) -> None:
+    """A panel that asks for a word that nobody says stays empty, and an alert silent."""
+    selectors = ours(expr)
+    for selector in selectors:
+        assert selector.name in scraped.labels
+        labels = scraped.labels[selector.name]
+        for matcher in selector.matchers:
+            if matcher.label not in TARGET:
+                assert set(matcher.alternatives) <= labels[matcher.label], matcher
+    known = {label for one in selectors for label in scraped.labels[one.name]}
+    if selectors:
+        assert labels_of(expr) <= known | TARGET
+
+
+def test_alerts_that_were_recorded_are_recorded() -> None:
+    """A sum that an alert goes by is among the rules, and every one is gone by."""
+    named = {one.name for rule in ALERTS.values() for one in selectors_of(rule["expr"])}
+    assert {name for name in named if ":" in name} == RECORDED
+
+
+def test_every_metric_of_ours_is_shown_or_stands_on_the_list(scraped: Scraped) -> None:
+    """What is worth counting is worth looking at."""
+    named = {one.name for expr in ASKED.values() for one in ours(expr)}
+    unshown = {
+        family
+        for family in scraped.families
+        if not family.endswith("_created")  # when a series began, beside each counter
+        and not any(name.startswith(family) for name in named)
+    }
+    assert unshown == set(UNUSED)

@@ -1,0 +1,77 @@
+"""A real Prometheus takes rules and dashboard, over proxies that work."""
+
+import asyncio
+from pathlib import Path
+
+from proxy.standin import StandIn
+from tests.e2e.agent import Agent
+from tests.monitoring.files import RULES, queries
+from tests.monitoring.prometheus import prometheus
+from tests.web.line import line_to, request
+from tests.web.served import served
+
+KEY = "Authorization: Bearer sk-a"
+# Expressions that are more than nought after `talk`, and so is every bucket behind them.
+MOVED = (
+    "Reasoning given back: ",
+    "Share given back: ",
+    "Refusals cured: ",
+    "Exchanges succeeded: ",
+    "Reasoning in requests: given back",
+    "Reasoning in requests: lacking",
+    "Tokens as upstream counts them: {{kind}}",
+    "Reasoning put into requests: given back",
+    "Exchanges by status: {{status}}",
+    "Time to first byte: 99 % within",
+    "Before upstream: 99 % within",
+    "Within answers: 99 % within",
+    "After upstream: 99 % within",
+    "Share of the duration: overhead",
+    "Reasoning kept: items",
+    "Bytes kept: reasoning",
+    "Second tries by result: {{result}}",
+    "Workers serving: {{instance}}",
+)
+
+
+async def talk(url: str) -> None:
+    """Ask as an agent that drops its reasoning, as one whose reasoning is unknown, and wrongly."""
+    async with Agent(f"{url}/v1", keeps="ids") as agent:
+        await agent.converse()
+        async with Agent(f"{url}/v1", keeps="ids") as stranger:  # of another tenant
+            stranger.history = list(agent.history)
+            stranger.whole = list(agent.whole)
+            await stranger.converse(["And on Sunday?"])
+    async with line_to(url) as line:
+        assert (await line.ask(request("POST", "/v1/responses", KEY, body=b"{}"))).status == 400
+
+
+async def test_rules_and_dashboard_over_real_traffic(tmp_path: Path) -> None:
+    """All rules are healthy; each panel's expressions are answered, and have data."""
+    store = {"store_url": f"sqlite://{tmp_path}/kept.db", "store_budget_ms": 5000}
+    async with (
+        StandIn("chain", "strict") as standin,
+        served(upstream_url=standin.base_url, **store) as single,
+        served(
+            upstream_url=standin.base_url, workers=2, scope_secret="one for all", **store
+        ) as several,
+    ):
+        await asyncio.gather(single.started(), several.started())
+        targets = {
+            "kubernetes": (single.admin_url, {"namespace": "apps", "pod": "replay-0"}),
+            "plain": (several.admin_url, {}),
+        }
+        async with prometheus(tmp_path, targets) as watcher:
+            await watcher.until_it_is("count(reasoning_replay_build_info)", len(targets))
+            await asyncio.gather(talk(single.url), talk(several.url))
+
+            moved = 'increase(reasoning_replay_items_total{outcome="injected"}[10s]) > 0'
+            await watcher.until_it_is(f"count({moved})", len(targets))
+            found = {name: await watcher.query(expr) for name, expr in queries().items()}
+            told = await watcher.until("rules", lambda data: "unknown" not in str(data))
+
+    rules = [rule for group in told["groups"] for rule in group["rules"]]
+    assert len(rules) == len(RULES)
+    assert [rule for rule in rules if rule["health"] != "ok"] == []
+    assert {name for name, values in found.items() if not values} == set()
+    assert {name for name in MOVED if not max(found[name]) > 0} == set()
