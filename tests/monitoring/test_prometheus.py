@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from proxy.standin import StandIn
+from proxy.standin.refusals import missing_reasoning
 from tests.e2e.agent import Agent
 from tests.monitoring.files import RULES, queries
 from tests.monitoring.prometheus import prometheus
@@ -34,14 +35,17 @@ MOVED = (
 )
 
 
-async def talk(url: str) -> None:
-    """Ask as an agent that drops its reasoning, as one whose reasoning is unknown, and wrongly."""
-    async with Agent(f"{url}/v1", keeps="ids") as agent:
+async def talk(standin: StandIn, url: str) -> None:
+    """Drop reasoning; send what nobody knows, refused and mended; be refused."""
+    async with (
+        Agent(f"{url}/v1", keeps="ids") as agent,
+        Agent(f"{url}/v1", keeps="ids") as stranger,  # of another tenant
+    ):
         await agent.converse()
-        async with Agent(f"{url}/v1", keeps="ids") as stranger:  # of another tenant
-            stranger.history = list(agent.history)
-            stranger.whole = list(agent.whole)
-            await stranger.converse(["And on Sunday?"])
+        stranger.history, stranger.whole = list(agent.history), list(agent.whole)
+        call = next(item for item in agent.whole if item.get("type") == "function_call")
+        standin.refuse_next(missing_reasoning(call["id"], call["type"], "rs_unknown"))
+        await stranger.converse(["And on Sunday?"])
     async with line_to(url) as line:
         assert (await line.ask(request("POST", "/v1/responses", KEY, body=b"{}"))).status == 400
 
@@ -63,9 +67,11 @@ async def test_rules_and_dashboard_over_real_traffic(tmp_path: Path) -> None:
         }
         async with prometheus(tmp_path, targets) as watcher:
             await watcher.until_it_is("count(reasoning_replay_build_info)", len(targets))
-            await asyncio.gather(talk(single.url), talk(several.url))
+            for proxy in (single, several):
+                await talk(standin, proxy.url)
 
-            moved = 'increase(reasoning_replay_items_total{outcome="injected"}[10s]) > 0'
+            # What `talk` does last.
+            moved = 'increase(reasoning_replay_exchanges_total{outcome="refused"}[10s]) > 0'
             await watcher.until_it_is(f"count({moved})", len(targets))
             found = {name: await watcher.query(expr) for name, expr in queries().items()}
             told = await watcher.until("rules", lambda data: "unknown" not in str(data))
