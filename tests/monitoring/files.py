@@ -22,10 +22,10 @@ RULES: list[Json] = [rule for group in _GROUPS for rule in group["rules"]]
 ALERTS: dict[str, Json] = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 RECORDED: set[str] = {rule["record"] for rule in RULES if "record" in rule}
 
-# What Grafana puts in place of its variables; the intervals are a few scrapes of the tests'.
+# What Grafana puts in place of its variables; a minute is all that a test lasts.
 _FILLED = {
-    "$__rate_interval": "10s",
-    "$__range": "10s",
+    "$__rate_interval": "1m",
+    "$__range": "1m",
     "$namespace": ".*",
     "$job": ".*",
     "$pod": ".*",

@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes proxies twice a second, with our rules."""
+"""A real Prometheus that scrapes proxies once a second, with our rules."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ import aiohttp
 from tests.monitoring.files import RULES_PATH
 from tests.programs import require
 
-__all__ = ["Prometheus", "prometheus"]
+__all__ = ["Prometheus", "free_port", "prometheus"]
 
 SOON_S = 30.0  # a busy machine takes its time
 
@@ -71,20 +71,18 @@ async def prometheus(
 
     Args:
         folder: An empty one, for what it keeps.
-        targets: For each job, the URL of an admin port and labels to give to it.
+        targets: For each job, an admin port's host and port, and labels to give to it.
     """
     settings = {
-        "global": {"scrape_interval": "500ms", "evaluation_interval": "1s"},
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(RULES_PATH)],
         "scrape_configs": [
             {
                 "job_name": job,
-                "scrape_timeout": "500ms",
-                "static_configs": [
-                    {"targets": [url.removeprefix("http://")], "labels": dict(labels)}
-                ],
+                "scrape_timeout": "1s",
+                "static_configs": [{"targets": [address], "labels": dict(labels)}],
             }
-            for job, (url, labels) in targets.items()
+            for job, (address, labels) in targets.items()
         ],
     }
     (folder / "prometheus.yml").write_text(json.dumps(settings))

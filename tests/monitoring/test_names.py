@@ -105,7 +105,9 @@ def buggy() -> Iterator[None]:
 
 def ours(expr: str) -> list[Selector]:
     """Return what an expression asks of the proxy itself."""
-    return [one for one in selectors_of(expr) if one.name not in OF_PROMETHEUS | OF_WORKERS | RECORDED]
+    return [
+        one for one in selectors_of(expr) if one.name not in OF_PROMETHEUS | OF_WORKERS | RECORDED
+    ]
 
 
 @pytest.mark.parametrize("expr", ASKED.values(), ids=ASKED)
