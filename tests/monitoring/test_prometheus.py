@@ -58,7 +58,10 @@ def are_judged(data: Any) -> bool:
 
 async def test_rules_and_dashboard_over_real_traffic(tmp_path: Path) -> None:
     """All rules are healthy; each panel's expressions are answered, and have data."""
-    store = {"store_url": f"sqlite://{tmp_path}/kept.db", "store_budget_ms": 5000}
+    store: dict[str, Any] = {
+        "store_url": f"sqlite://{tmp_path}/kept.db",
+        "store_budget_ms": 5000,
+    }
     # Known beforehand, as Prometheus takes five seconds to look for its targets.
     admin, other_admin = (f"127.0.0.1:{free_port()}" for _ in range(2))
     targets = {
@@ -66,7 +69,7 @@ async def test_rules_and_dashboard_over_real_traffic(tmp_path: Path) -> None:
         "plain": (other_admin, {}),
     }
     async with prometheus(tmp_path, targets) as watcher, StandIn("chain", "strict") as standin:
-        given = {"upstream_url": standin.base_url, "scope_secret": "one for all", **store}
+        given: dict[str, Any] = {"upstream_url": standin.base_url, "scope_secret": "one for all", **store}
         async with (
             served(admin_listen=admin, **given) as single,
             served(admin_listen=other_admin, workers=2, **given) as several,
