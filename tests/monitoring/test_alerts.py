@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.monitoring.files import ALERTS, ROOT, RULES_PATH
+from proxy.settings import Settings
+from tests.monitoring.files import ALERTS, PANELS, ROOT, RULES_PATH
 from tests.programs import require
 
+SOURCE = "".join(path.read_text() for path in (ROOT / "proxy").rglob("*.py"))
 README = (ROOT / "README.md").read_text()
 TESTS = Path(__file__).with_name("alerts_test.yaml")
 SILENT = 'ALERTS{alertstate=~"pending|firing"}'
@@ -75,6 +77,17 @@ def test_each_alert_says_what_is_wrong_and_where_and_the_way_out(alert: str) -> 
     page, _, anchor = said["runbook"].partition("#")
     assert (ROOT / page).is_file()
     assert anchor in {slug(line) for line in README.splitlines() if line.startswith("#")}
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_each_alert_names_what_there_is(alert: str) -> None:
+    """Settings, words of the metrics, lines of the log and panels that it points at exist."""
+    told = ALERTS[alert]["annotations"]["description"]
+
+    words = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", told)) - set(Settings.model_fields)
+    assert {word for word in words if f'"{word}"' not in SOURCE} == set()
+    titles = {panel["title"] for panel in PANELS}
+    assert {title for title in re.findall(r'panel "([^"]+)"', told) if title not in titles} == set()
 
 
 def slug(heading: str) -> str:

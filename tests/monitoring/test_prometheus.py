@@ -69,7 +69,11 @@ async def test_rules_and_dashboard_over_real_traffic(tmp_path: Path) -> None:
         "plain": (other_admin, {}),
     }
     async with prometheus(tmp_path, targets) as watcher, StandIn("chain", "strict") as standin:
-        given: dict[str, Any] = {"upstream_url": standin.base_url, "scope_secret": "one for all", **store}
+        given: dict[str, Any] = {
+            "upstream_url": standin.base_url,
+            "scope_secret": "one for all",
+            **store,
+        }
         async with (
             served(admin_listen=admin, **given) as single,
             served(admin_listen=other_admin, workers=2, **given) as several,
