@@ -33,7 +33,7 @@ def test_the_rules_are_well_formed() -> None:
 
 
 def test_they_fire_and_are_silent_as_their_tests_say() -> None:
-    """Over years of made-up samples, a minute apart."""
+    """Over hours of made-up samples, a minute apart."""
     promtool("test", "rules", str(TESTS))
 
 
