@@ -2,7 +2,7 @@
 
 {{/* Settings of either way to run it: (dict "root" $ "config" mapping). */}}
 {{- define "reasoning-replay.checkSettings" -}}
-{{- $secrets := .root.Values.secrets -}}
+{{- $keys := .root.Values.secrets.keys | default dict -}}
 {{- $config := .config -}}
 {{- range $name := list "scope_secret" "admin_token" "store_password" "encryption_keys" -}}
 {{- if hasKey $config $name -}}
@@ -14,12 +14,12 @@
 {{- fail (printf "config.%s: holds a user or a password, which have no place in values; put it into a Secret, and name that in secrets.existingSecret and its key in secrets.keys.%s" $name $name) -}}
 {{- end -}}
 {{- end -}}
-{{- range $name, $key := $secrets.keys -}}
+{{- range $name, $key := $keys -}}
 {{- if hasKey $config $name -}}
 {{- fail (printf "config.%s, secrets.keys.%s: both are set; keep one" $name $name) -}}
 {{- end -}}
 {{- end -}}
-{{- if and $secrets.keys (not $secrets.existingSecret) -}}
+{{- if and $keys (not .root.Values.secrets.existingSecret) -}}
 {{- fail "secrets.keys: no Secret is named that has them; set secrets.existingSecret" -}}
 {{- end -}}
 {{- if and (gt (int (get $config "workers" | default 1)) 1) (eq (include "reasoning-replay.storeKind" .) "memory") -}}
@@ -30,7 +30,7 @@
 {{/* memory, sqlite or redis; redis, too, where the address is in a Secret. */}}
 {{- define "reasoning-replay.storeKind" -}}
 {{- $url := get .config "store_url" | default "memory://" -}}
-{{- if hasKey .root.Values.secrets.keys "store_url" -}}
+{{- if hasKey (.root.Values.secrets.keys | default dict) "store_url" -}}
 redis
 {{- else if hasPrefix "memory:" $url -}}
 memory
@@ -76,6 +76,20 @@ MiB that processes need at least: 64 each, and what they keep by their settings:
 {{- end -}}
 {{- end -}}
 
+{{/* (dict "config" mapping "storeKind" as above "mounts" of the container "wayOut" what to do) */}}
+{{- define "reasoning-replay.checkVolume" -}}
+{{- if eq .storeKind "sqlite" -}}
+{{- $path := regexReplaceAll "^sqlite://|[?].*$" .config.store_url "" -}}
+{{- $mounted := false -}}
+{{- range .mounts -}}
+{{- $mounted = or $mounted (hasPrefix (printf "%s/" (trimSuffix "/" .mountPath)) $path) -}}
+{{- end -}}
+{{- if not $mounted -}}
+{{- fail (printf "config.store_url: %s is on no volume, and the root file system is read-only; %s" $path .wayOut) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "reasoning-replay.checkGateway" -}}
 {{- $config := include "reasoning-replay.gatewayConfig" . | fromYaml -}}
 {{- $kind := include "reasoning-replay.storeKind" (dict "root" . "config" $config) -}}
@@ -94,20 +108,12 @@ MiB that processes need at least: 64 each, and what they keep by their settings:
 {{- if and .Values.autoscaling.enabled (not (or .Values.autoscaling.targetCPUUtilizationPercentage .Values.autoscaling.targetInFlight)) -}}
 {{- fail "autoscaling: nothing to go by; set targetCPUUtilizationPercentage or targetInFlight" -}}
 {{- end -}}
-{{- if eq $kind "sqlite" -}}
-{{- $path := regexReplaceAll "^sqlite://|[?].*$" $config.store_url "" -}}
-{{- $mounts := ternary (list .Values.persistence.mountPath) list .Values.persistence.enabled -}}
-{{- range .Values.extraVolumeMounts -}}
-{{- $mounts = append $mounts .mountPath -}}
+{{- $mounts := .Values.extraVolumeMounts -}}
+{{- if .Values.persistence.enabled -}}
+{{- $mounts = append $mounts (dict "mountPath" .Values.persistence.mountPath) -}}
 {{- end -}}
-{{- $mounted := false -}}
-{{- range $mounts -}}
-{{- $mounted = or $mounted (hasPrefix (printf "%s/" (trimSuffix "/" .)) $path) -}}
-{{- end -}}
-{{- if not $mounted -}}
-{{- fail (printf "config.store_url: %s is on no volume, and the root file system is read-only; set persistence.enabled, and a path under persistence.mountPath %s" $path .Values.persistence.mountPath) -}}
-{{- end -}}
-{{- end -}}
+{{- $wayOut := printf "set persistence.enabled, and a path under persistence.mountPath %s" .Values.persistence.mountPath -}}
+{{- include "reasoning-replay.checkVolume" (dict "config" $config "storeKind" $kind "mounts" $mounts "wayOut" $wayOut) -}}
 {{- $drain := ternary (get $config "drain_s") 600 (hasKey $config "drain_s") -}}
 {{- $needed := addf (float64 $drain) (float64 .Values.preStopSeconds) -}}
 {{- if le (float64 .Values.terminationGracePeriodSeconds) $needed -}}

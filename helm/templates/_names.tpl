@@ -48,6 +48,7 @@ helm.sh/chart: {{ printf "reasoning-replay-%s" .Chart.Version | replace "+" "_" 
 
 {{/* The line that apps set. */}}
 {{- define "reasoning-replay.clientsUrl" -}}
-{{- $scheme := ternary "https" "http" (not (empty (get .Values.config "tls_cert_file"))) -}}
+{{- $config := include "reasoning-replay.gatewayConfig" . | fromYaml -}}
+{{- $scheme := ternary "http" "https" (empty (get $config "tls_cert_file")) -}}
 {{- printf "%s://%s.%s:%v/v1" $scheme (include "reasoning-replay.fullname" .) .Release.Namespace (include "reasoning-replay.text" .Values.service.port) -}}
 {{- end -}}

@@ -48,6 +48,7 @@ depends on it as `replay` has as .Subcharts.replay:
 {{- $_ := include "reasoning-replay.checkSettings" (dict "root" . "config" $config) -}}
 {{- $kind := include "reasoning-replay.storeKind" (dict "root" . "config" $config) -}}
 {{- $_ = include "reasoning-replay.checkMemory" (dict "config" $config "storeKind" $kind "resources" .Values.sidecar.resources "where" "sidecar.resources") -}}
+{{- $_ = include "reasoning-replay.checkVolume" (dict "config" $config "storeKind" $kind "mounts" .Values.sidecar.volumeMounts "wayOut" "mount one of the pod's with sidecar.volumeMounts") -}}
 image: {{ include "reasoning-replay.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 args: [serve]

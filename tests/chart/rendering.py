@@ -94,6 +94,7 @@ class Helm:
         if key not in self._rendered:
             done = self.template(values, kube_version)
             assert done.returncode == 0, done.stderr
+            assert "<no value>" not in done.stdout
             self._rendered[key] = [each for each in yaml.safe_load_all(done.stdout) if each]
         return self._rendered[key]
 

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from proxy.settings import Settings
 from proxy.sources import SECRET_NAMES, env_of, load
-from tests.chart.rendering import CI, Helm, env_of_container
+from tests.chart.rendering import CHART, CI, Helm, env_of_container
 
 REDIS = {"config": {"store_url": "redis://redis:6379/0"}}
 # What a key of the Secret may hold.
@@ -194,3 +195,17 @@ def test_the_library_alone_makes_nothing_that_runs(helm: Helm) -> None:
     kinds = [each["kind"] for each in helm.manifests(CI["sidecar-library"])]
 
     assert sorted(kinds) == ["ConfigMap", "PodMonitor", "PrometheusRule"]
+
+
+def test_the_readmes_example_installs(helm: Helm) -> None:
+    """Replicas that share a Redis, by the Secret that its first command makes."""
+    section = (CHART.parent / "README.md").read_text().partition("\n### A gateway\n")[2]
+    command, example = (
+        part.partition("```")[0] for part in re.split("```(?:console|yaml)\n", section)[1:3]
+    )
+    values = yaml.safe_load(example)
+
+    assert helm.one(values, "HorizontalPodAutoscaler")
+    assert f"secret generic {values['secrets']['existingSecret']} " in command
+    for key in values["secrets"]["keys"].values():
+        assert f"--from-literal={key}=" in command

@@ -177,6 +177,7 @@ def test_a_secret_has_no_place_in_values(helm: Helm, name: str) -> None:
             id="volume-of-ones-own",
         ),
         pytest.param({"global": {"region": "eu"}}, id="globals-of-others"),
+        pytest.param({"config": None, "secrets": {"keys": None}}, id="keys-without-values"),
     ],
 )
 def test_what_can_work_is_not_refused(helm: Helm, values: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """The chart says of settings what the settings say of themselves."""
 
 import json
+import re
 
 import pytest
 import yaml
@@ -9,6 +10,8 @@ from proxy.settings import Settings
 from proxy.sources import SECRET_NAMES
 from tests.chart.rendering import CHART
 from tests.chart.schema import SCHEMA, definitions
+
+README = CHART.parent / "README.md"
 
 
 def test_the_schema_knows_every_setting_and_no_other() -> None:
@@ -52,3 +55,16 @@ def test_the_sidecar_is_set_to_what_settings_take() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
     assert Settings.model_validate(values["sidecar"]["config"]).listen == "127.0.0.1:8080"
+
+
+def test_the_readme_names_values_that_there_are() -> None:
+    """Each value in its table can be set."""
+    section = README.read_text().partition("\n## Kubernetes\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    for name in [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]:
+        found = yaml.safe_load((CHART / "values.yaml").read_text())
+        for step in name.split("."):
+            assert step in found, name
+            found = found[step]
+
+    assert len(rows) > 10

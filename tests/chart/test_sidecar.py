@@ -135,6 +135,12 @@ REFUSED = [
         id="limit",
     ),
     pytest.param(
+        {"config": {"store_url": "sqlite:///data/x.db"}},
+        SIDECARS,
+        ["/data/x.db is on no volume", "sidecar.volumeMounts"],
+        id="sqlite-on-read-only-root",
+    ),
+    pytest.param(
         {"config": {"admin_token": "hunter2"}}, SIDECARS, ["no place in values"], id="secret"
     ),
     pytest.param(
