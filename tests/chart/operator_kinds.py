@@ -64,7 +64,11 @@ RULE: Final = _object(
 SPECS: Final = {
     "ServiceMonitor": _object("selector", "endpoints", selector=SELECTOR, endpoints=ENDPOINTS),
     "PodMonitor": _object(
-        "selector", "podMetricsEndpoints", selector=SELECTOR, podMetricsEndpoints=ENDPOINTS
+        "selector",
+        "podMetricsEndpoints",
+        selector=SELECTOR,
+        namespaceSelector=_object(any={"type": "boolean"}, matchNames=_array({"type": "string"})),
+        podMetricsEndpoints=ENDPOINTS,
     ),
     "PrometheusRule": _object(
         "groups",

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -21,13 +22,15 @@ ANY_PORT = "127.0.0.1:0"
 
 
 @contextlib.asynccontextmanager
-async def contained(container: Mapping[str, Any], upstream_url: str) -> AsyncIterator[Served]:
+async def contained(
+    container: Mapping[str, Any], upstream_url: str, under: Sequence[str] = ()
+) -> AsyncIterator[Served]:
     """Run a container's process, with its variables but for ports and upstream."""
     env = env_of_container(dict(container))
     given = {name.removeprefix(ENV_PREFIX).lower(): value for name, value in env.items()}
     given |= {"listen": ANY_PORT, "admin_listen": ANY_PORT, "upstream_url": upstream_url}
     assert container["args"] == ["serve"]  # as `served` does
-    async with served(**given) as proxy:
+    async with served(under=under, **given) as proxy:
         await proxy.started()
         yield proxy
 
@@ -79,6 +82,26 @@ async def test_the_sidecar_serves_and_ends(container: dict[str, Any]) -> None:
 
         proxy.signal(signal.SIGTERM)
         assert await proxy.exit_code() == 0
+
+
+def restricted() -> list[str]:
+    """Return the command that runs another with a root that nobody can write to; or skip."""
+    script = 'mount -o remount,ro,bind / && exec setpriv --bounding-set=-all --no-new-privs "$@"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh"]
+    try:
+        subprocess.run([*command, "true"], check=True, capture_output=True, timeout=20)  # noqa: S603 (our own words)
+    except (OSError, subprocess.SubprocessError):
+        pytest.skip("no namespaces are to be had here")
+    return command
+
+
+async def test_the_sidecar_needs_no_rights(consumer: Helm) -> None:
+    """With a read-only root, and without a capability, it serves: it has no volume at all."""
+    (pod,) = pod_specs(consumer.manifests({}))
+    (container,) = pod["initContainers"]
+    assert "volumeMounts" not in container
+    async with scripted() as upstream, contained(container, upstream.url, restricted()) as proxy:
+        assert await probe(proxy, container, "startupProbe") == 200
 
 
 async def test_the_classic_ones_hooks_work(consumer: Helm) -> None:
