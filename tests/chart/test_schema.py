@@ -1,4 +1,4 @@
-"""The chart says of settings what the settings say of themselves."""
+"""What the chart says of its values and of settings is what they are."""
 
 import json
 import re
@@ -10,6 +10,7 @@ from proxy.settings import Settings
 from proxy.sources import SECRET_NAMES
 from tests.chart.rendering import CHART
 from tests.chart.schema import SCHEMA, definitions
+from tests.chart.values_table import table, written
 
 README = CHART.parent / "README.md"
 
@@ -68,3 +69,16 @@ def test_the_readme_names_values_that_there_are() -> None:
             found = found[step]
 
     assert len(rows) > 10
+
+
+def test_the_charts_readme_has_every_value() -> None:
+    """When this fails, `python -m tests.chart.values_table` writes the table anew."""
+    assert written() == table()
+
+
+@pytest.mark.parametrize("name", yaml.safe_load((CHART / "values.yaml").read_text()))
+def test_every_value_is_used(name: str) -> None:
+    """A value that no template reads promises what nobody does."""
+    templates = "".join(path.read_text() for path in CHART.glob("templates/**/*.*"))
+
+    assert f".Values.{name}" in templates
