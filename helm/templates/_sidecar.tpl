@@ -1,0 +1,74 @@
+{{/*
+The sidecar, for the pods of other charts. Each takes the values of this chart, which a chart that
+depends on it as `replay` has as .Subcharts.replay:
+
+    initContainers:
+      {{- include "reasoning-replay.sidecar" .Subcharts.replay | nindent 8 }}
+*/}}
+
+{{/* A native sidecar: starts before the app, ends after it, holds no Job up. Kubernetes 1.29. */}}
+{{- define "reasoning-replay.sidecar" -}}
+{{- if semverCompare "<1.29.0-0" .Capabilities.KubeVersion.Version -}}
+{{- fail (printf "reasoning-replay.sidecar: Kubernetes %s has no sidecars among initContainers, 1.29 has; include reasoning-replay.sidecarClassic under containers" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
+- name: {{ .Values.sidecar.name }}
+  restartPolicy: Always
+{{- include "reasoning-replay.sidecarBody" . | nindent 2 }}
+{{- end -}}
+
+{{/* A plain container, to stand first among `containers`, for Kubernetes before 1.29. */}}
+{{- define "reasoning-replay.sidecarClassic" -}}
+{{- $admin := include "reasoning-replay.port" (include "reasoning-replay.sidecarConfig" . | fromYaml).admin_listen -}}
+- name: {{ .Values.sidecar.name }}
+{{- include "reasoning-replay.sidecarBody" . | nindent 2 }}
+  lifecycle:
+    # The containers behind this one are started when this is done.
+    postStart:
+      exec:
+        command:
+          - python
+          - -c
+          - |
+            import time, urllib.request as r
+            get = r.build_opener(r.ProxyHandler({})).open
+            for _ in range(600):
+                try:
+                    get("http://127.0.0.1:{{ $admin }}/readyz", timeout=1)
+                    break
+                except OSError:
+                    time.sleep(0.1)
+    # All containers are told to end at once: the app still needs it for a while.
+    preStop:
+      exec:
+        command: [python, -c, import time; time.sleep({{ .Values.sidecar.preStopSeconds }})]
+{{- end -}}
+
+{{- define "reasoning-replay.sidecarBody" -}}
+{{- $config := include "reasoning-replay.sidecarConfig" . | fromYaml -}}
+{{- $_ := include "reasoning-replay.checkSettings" (dict "root" . "config" $config) -}}
+{{- $kind := include "reasoning-replay.storeKind" (dict "root" . "config" $config) -}}
+{{- $_ = include "reasoning-replay.checkMemory" (dict "config" $config "storeKind" $kind "resources" .Values.sidecar.resources "where" "sidecar.resources") -}}
+{{- $_ = include "reasoning-replay.checkVolume" (dict "config" $config "storeKind" $kind "mounts" .Values.sidecar.volumeMounts "wayOut" "mount one of the pod's with sidecar.volumeMounts") -}}
+image: {{ include "reasoning-replay.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+args: [serve]
+env:
+  {{- include "reasoning-replay.env" (dict "root" . "config" $config "extraEnv" .Values.sidecar.extraEnv) | trim | nindent 2 }}
+ports:
+  - name: admin
+    containerPort: {{ include "reasoning-replay.port" $config.admin_listen }}
+startupProbe:
+  httpGet: {path: /readyz, port: admin}
+  {{- toYaml .Values.startupProbe | nindent 2 }}
+livenessProbe:
+  httpGet: {path: /livez, port: admin}
+  {{- toYaml .Values.livenessProbe | nindent 2 }}
+resources:
+  {{- toYaml .Values.sidecar.resources | nindent 2 }}
+securityContext:
+  {{- toYaml .Values.securityContext | nindent 2 }}
+{{- with .Values.sidecar.volumeMounts }}
+volumeMounts:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,146 @@
+"""What Helm makes of a chart and values, and how to find one thing in it."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from proxy.sources import ENV_PREFIX
+
+__all__ = ["CHART", "CI", "NEWEST", "OLDEST", "SIDECARS", "Helm", "env_of_container", "pod_specs"]
+
+CHART: Final = Path(__file__).parents[2] / "helm"
+CI: Final = {path.name.removesuffix("-values.yaml"): path for path in CHART.glob("ci/*.yaml")}
+# Of Kubernetes: what Chart.yaml allows, what knows sidecars, and the newest that there is a schema of.  # noqa: E501
+OLDEST, SIDECARS, NEWEST = "1.25", "1.29", "1.37"
+
+Values = Path | Mapping[str, Any]
+Manifest = dict[str, Any]
+
+
+class Helm:
+    """One chart, and the values that were tried with it."""
+
+    def __init__(self, program: str, chart: Path, folder: Path) -> None:
+        """
+        Take a chart.
+
+        Args:
+            program: Path of helm.
+            chart: Folder of the chart.
+            folder: Where values can be written.
+        """
+        self.program = program
+        self._chart = chart
+        self._folder = folder
+        self._rendered: dict[str, list[Manifest]] = {}
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run helm, with nothing of the person whose machine this is."""
+        home = {f"HELM_{kind}_HOME": str(self._folder) for kind in ("CACHE", "CONFIG", "DATA")}
+        return subprocess.run(  # noqa: S603 (our own words)
+            [self.program, *arguments],
+            env={"PATH": os.defpath} | home,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    def template(
+        self, values: Values, kube_version: str = NEWEST
+    ) -> subprocess.CompletedProcess[str]:
+        """Render as the release `r` in the namespace `ns`, or fail to."""
+        path = self._written(values)
+        return self.run(
+            "template",
+            "r",
+            str(self._chart),
+            "--namespace=ns",
+            "--values",
+            str(path),
+            f"--kube-version={kube_version}",
+        )
+
+    def lint(self, values: Values) -> subprocess.CompletedProcess[str]:
+        """Ask Helm's own linter, for which a warning is a fault."""
+        version = f"--kube-version={NEWEST}"
+        return self.run(
+            "lint", "--strict", str(self._chart), "--values", str(self._written(values)), version
+        )
+
+    def notes(self, values: Values) -> str:
+        """Return what is told after an installation, which `template` leaves out otherwise."""
+        chart = shutil.copytree(self._chart, self._folder / "noted", dirs_exist_ok=True)
+        notes = (chart / "templates" / "NOTES.txt").read_text()
+        told = (
+            f'{{{{ define "told" }}}}{notes}{{{{ end }}}}\ntold: {{{{ include "told" . | quote }}}}'
+        )
+        (chart / "templates" / "told.yaml").write_text(told)
+        (noted,) = (
+            each
+            for each in Helm(self.program, chart, self._folder).manifests(values)
+            if "told" in each
+        )
+        return str(noted["told"])
+
+    def manifests(self, values: Values, kube_version: str = NEWEST) -> list[Manifest]:
+        """Render values that are good."""
+        key = f"{values} {kube_version}"
+        if key not in self._rendered:
+            done = self.template(values, kube_version)
+            assert done.returncode == 0, done.stderr
+            assert "<no value>" not in done.stdout
+            self._rendered[key] = [each for each in yaml.safe_load_all(done.stdout) if each]
+        return self._rendered[key]
+
+    def one(self, values: Values, kind: str, name: str = "r-reasoning-replay") -> Manifest:
+        """Return the one manifest of a kind and name."""
+        (found,) = [
+            each
+            for each in self.manifests(values)
+            if (each["kind"], each["metadata"]["name"]) == (kind, name)
+        ]
+        return found
+
+    def pod(self, values: Values) -> Manifest:
+        """Return the spec of the gateway's pod."""
+        spec: Manifest = self.one(values, "Deployment")["spec"]["template"]["spec"]
+        return spec
+
+    def _written(self, values: Values) -> Path:
+        if isinstance(values, Path):
+            return values
+        path = self._folder / "values.yaml"
+        path.write_text(yaml.safe_dump(dict(values)))
+        return path
+
+
+def pod_specs(manifests: Iterable[Manifest]) -> list[Manifest]:
+    """Return each spec of a pod that is in there."""
+    specs = []
+    for manifest in manifests:
+        if manifest["kind"] == "Pod":
+            specs.append(manifest["spec"])
+        elif manifest["kind"] == "Deployment":
+            specs.append(manifest["spec"]["template"]["spec"])
+    return specs
+
+
+def env_of_container(container: Manifest, secret: str = "") -> dict[str, str]:
+    """
+    Return the variables of a container as its process has them, ours alone.
+
+    Args:
+        container: Of a pod.
+        secret: What each key of a Secret stands for.
+    """
+    return {
+        each["name"]: each.get("value", secret)
+        for each in container["env"]
+        if each["name"].startswith(ENV_PREFIX)
+    }

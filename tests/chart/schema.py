@@ -1,0 +1,61 @@
+"""
+What the chart's schema says of settings, made from them: `python -m tests.chart.schema`.
+
+The rest of helm/values.schema.json is written by hand, and left as it is.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import SecretStr
+
+from proxy.settings import Settings
+from proxy.sources import SECRET_NAMES
+
+__all__ = ["SCHEMA", "definitions"]
+
+SCHEMA: Final = Path(__file__).parents[2] / "helm" / "values.schema.json"
+KEPT: Final = ("type", "enum", "minimum", "exclusiveMinimum", "pattern", "description")
+YAML_BOOLEANS: Final = {"on": True, "off": False}  # what a bare word is read as
+SECRET_KEY: Final = {"type": "string", "minLength": 1}
+
+
+def definitions() -> dict[str, Any]:
+    """Return the definitions of the schema that depend on what settings there are."""
+    told = Settings.model_json_schema()["properties"]
+    return {
+        "settings": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {name: _of_setting(name, about) for name, about in told.items()},
+        },
+        "secretKeys": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {name: SECRET_KEY for name in told if name in SECRET_NAMES},
+        },
+    }
+
+
+def _of_setting(name: str, about: dict[str, Any]) -> dict[str, Any]:
+    """Say what `config` may have under a name."""
+    if isinstance(Settings.model_fields[name].default, SecretStr):
+        # A template refuses it, and says where it belongs; a schema could only say no.
+        return {"description": f"A secret: secrets.keys.{name} says where it is."}
+    said: dict[str, Any] = {key: about[key] for key in KEPT if key in about}
+    words = about.get("enum", ())
+    if booleans := [value for word, value in YAML_BOOLEANS.items() if word in words]:
+        del said["type"]
+        said["enum"] = [*words, *booleans]
+    return said
+
+
+def _write() -> None:
+    schema = json.loads(SCHEMA.read_text())
+    schema["definitions"] = definitions()
+    SCHEMA.write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    _write()

@@ -1,0 +1,211 @@
+"""What the gateway's manifests say, and that the proxy takes what they tell it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.settings import Settings
+from proxy.sources import SECRET_NAMES, env_of, load
+from tests.chart.rendering import CHART, CI, Helm, env_of_container
+
+REDIS = {"config": {"store_url": "redis://redis:6379/0"}}
+# What a key of the Secret may hold.
+HELD = {
+    "REPLAY_STORE_URL": "redis://:secret@redis:6379/0",
+    "REPLAY_ENCRYPTION_KEYS": "a:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+}
+
+
+@pytest.fixture
+def a_file(tmp_path: Path) -> Path:
+    """A file that can be read, for settings that name one."""
+    path = tmp_path / "file"
+    path.write_text("x")
+    return path
+
+
+@pytest.mark.parametrize("name", sorted(set(CI) - {"sidecar-library"}))
+def test_the_proxy_takes_what_the_chart_sets(helm: Helm, name: str, a_file: Path) -> None:
+    """Every variable is one of a setting, with a value that it takes."""
+    env = env_of_container(helm.pod(CI[name])["containers"][0], secret="secret")
+    env |= {key: HELD[key] for key in env if env[key] == "secret" and key in HELD}
+    env = {key: re.sub(r"/etc/[\w/.]+", str(a_file), value) for key, value in env.items()}
+    settings = load({}, env, None)
+
+    ports = {
+        each["name"]: each["containerPort"] for each in helm.pod(CI[name])["containers"][0]["ports"]
+    }
+    assert settings.listen == f"0.0.0.0:{ports['http']}"
+    assert settings.admin_listen == f"0.0.0.0:{ports['admin']}"
+
+
+def test_every_setting_reaches_the_proxy(helm: Helm) -> None:
+    """Each that may stand in `config` comes out as it went in: words, whole numbers, parts."""
+    config = {
+        name: field.default
+        for name, field in Settings.model_fields.items()
+        if name not in SECRET_NAMES
+    } | {"store_url": "memory://", "read_timeout_s": 0.25, "heal": False, "mode": True}
+    env = env_of_container(helm.pod({"config": config})["containers"][0])
+
+    assert set(env) == {env_of(name) for name in config}
+    assert load({}, env, None) == Settings(read_timeout_s=0.25, heal="off")
+
+
+def test_every_secret_comes_from_the_secret(helm: Helm) -> None:
+    """By its key, in the variable of its setting; never as a value."""
+    keys = {name: name.replace("_", "-") for name in SECRET_NAMES}
+    (container,) = helm.pod({"secrets": {"existingSecret": "made", "keys": keys}})["containers"]
+    got = {each["name"]: each["valueFrom"] for each in container["env"] if "valueFrom" in each}
+
+    assert got == {
+        env_of(name): {"secretKeyRef": {"name": "made", "key": key}} for name, key in keys.items()
+    }
+
+
+# (values, kind, where in it, what stands there)
+SAID: list[Any] = [
+    pytest.param({}, "Deployment", "spec.replicas", 1, id="one-replica"),
+    pytest.param({**REDIS, "autoscaling": {"enabled": True}}, "Deployment", "spec.replicas", None, id="replicas-are-the-autoscalers"),  # noqa: E501
+    pytest.param({}, "Deployment", "spec.strategy.rollingUpdate", {"maxSurge": 1, "maxUnavailable": 0}, id="one-more-first"),  # noqa: E501
+    pytest.param(CI["sqlite"], "Deployment", "spec.strategy", {"type": "Recreate"}, id="sqlite-old-first"),  # noqa: E501
+    pytest.param({"strategy": {"type": "Recreate"}}, "Deployment", "spec.strategy", {"type": "Recreate"}, id="own-strategy"),  # noqa: E501
+    pytest.param({}, "Deployment", "spec.template.spec.terminationGracePeriodSeconds", 660, id="grace"),  # noqa: E501
+    pytest.param({}, "Deployment", "spec.template.spec.containers.0.lifecycle", None, id="no-pre-stop"),  # noqa: E501
+    pytest.param(CI["sqlite"], "Deployment", "spec.template.spec.containers.0.lifecycle.preStop.exec.command", ["python", "-c", "import time; time.sleep(10)"], id="pre-stop"),  # noqa: E501
+    pytest.param({}, "Deployment", "spec.template.spec.containers.0.startupProbe.httpGet", {"path": "/readyz", "port": "admin"}, id="startup"),  # noqa: E501
+    pytest.param({}, "Deployment", "spec.template.spec.containers.0.readinessProbe.httpGet", {"path": "/readyz", "port": "admin"}, id="readiness"),  # noqa: E501
+    pytest.param({}, "Deployment", "spec.template.spec.containers.0.livenessProbe.httpGet", {"path": "/livez", "port": "admin"}, id="liveness"),  # noqa: E501
+    pytest.param({}, "Deployment", "spec.template.spec.containers.0.image", "reasoning-replay:0.1.0", id="image"),  # noqa: E501
+    pytest.param({"image": {"repository": "r", "tag": "2"}}, "Deployment", "spec.template.spec.containers.0.image", "r:2", id="tag"),  # noqa: E501
+    pytest.param({"image": {"repository": "r", "tag": "2", "digest": "sha256:" + "0" * 64}}, "Deployment", "spec.template.spec.containers.0.image", "r@sha256:" + "0" * 64, id="digest"),  # noqa: E501
+    pytest.param({}, "Deployment", "spec.template.spec.containers.0.resources.limits", {"memory": "1Gi"}, id="no-limit-of-cpu"),  # noqa: E501
+    pytest.param({"serviceAccount": {"create": False}}, "Deployment", "spec.template.spec.serviceAccountName", "default", id="no-account"),  # noqa: E501
+    pytest.param(CI["sqlite"], "Deployment", "spec.template.spec.volumes.1", {"name": "store", "persistentVolumeClaim": {"claimName": "r-reasoning-replay"}}, id="volume"),  # noqa: E501
+    pytest.param(CI["sqlite"], "PersistentVolumeClaim", "spec.resources.requests.storage", "5Gi", id="claim"),  # noqa: E501
+    pytest.param({}, "Service", "spec.ports", [{"name": "http", "port": 8080, "targetPort": "http"}], id="clients-port-alone"),  # noqa: E501
+    pytest.param({**REDIS, "autoscaling": {"enabled": True}}, "HorizontalPodAutoscaler", "spec.metrics.0.resource.target.averageUtilization", 70, id="by-cpu"),  # noqa: E501
+    pytest.param(CI["gateway-redis"], "HorizontalPodAutoscaler", "spec.metrics.1.pods", {"metric": {"name": "reasoning_replay_in_flight"}, "target": {"type": "AverageValue", "averageValue": "200"}}, id="by-exchanges"),  # noqa: E501
+    pytest.param(CI["gateway-redis"], "HorizontalPodAutoscaler", "spec.behavior.scaleDown.stabilizationWindowSeconds", 600, id="slow-to-shrink"),  # noqa: E501
+    pytest.param(CI["gateway-redis"], "PodDisruptionBudget", "spec.maxUnavailable", "25%", id="budget"),  # noqa: E501
+    pytest.param(CI["gateway-redis"], "NetworkPolicy", "spec.ingress.0.from", [{"namespaceSelector": {"matchLabels": {"uses": "reasoning-replay"}}}], id="clients"),  # noqa: E501
+    pytest.param({"networkPolicy": {"enabled": True, "clients": []}}, "NetworkPolicy", "spec.ingress.0.from", None, id="any-client"),  # noqa: E501
+    pytest.param(CI["sentinel-tls"], "NetworkPolicy", "spec.egress.2.ports", [{"port": 6379, "protocol": "TCP"}, {"port": 26379, "protocol": "TCP"}], id="way-to-the-store"),  # noqa: E501
+    pytest.param({"networkPolicy": {"enabled": True}}, "NetworkPolicy", "spec.egress.2", None, id="no-store-no-way"),  # noqa: E501
+    pytest.param(CI["gateway-redis"], "Ingress", "spec.rules.0.http.paths.0.backend.service", {"name": "r-reasoning-replay", "port": {"name": "http"}}, id="ingress"),  # noqa: E501
+    pytest.param(CI["gateway-redis"], "ServiceMonitor", "metadata.labels.release", "prometheus", id="label-of-the-operator"),  # noqa: E501
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "kind", "where", "what"), SAID)
+def test_a_manifest_says(helm: Helm, values: Any, kind: str, where: str, what: object) -> None:
+    """One line of the table, one thing that somebody counts on. None: it is not there."""
+    found: Any = helm.one(values, kind)
+    for step in where.split("."):
+        if isinstance(found, list):
+            found = dict(enumerate(found)).get(int(step))
+        else:
+            found = (found or {}).get(step)
+
+    assert found == what
+
+
+@pytest.mark.parametrize("name", sorted(set(CI) - {"sidecar-library"}))
+def test_what_selects_pods_selects_those_that_serve(helm: Helm, name: str) -> None:
+    """Services, budget, policy and monitor find the gateway's pods; none finds the test's."""
+    pods = helm.one(CI[name], "Deployment")["spec"]["template"]["metadata"]["labels"]
+    test = helm.one(CI[name], "Pod", "r-reasoning-replay-test")["metadata"]["labels"]
+    services = [each for each in helm.manifests(CI[name]) if each["kind"] == "Service"]
+    selectors = [each["spec"]["selector"] for each in services]
+    for manifest in helm.manifests(CI[name]):
+        spec = manifest.get("spec", {})
+        if manifest["kind"] in ("Deployment", "PodDisruptionBudget", "PodMonitor"):
+            selectors.append(spec["selector"]["matchLabels"])
+        elif manifest["kind"] == "NetworkPolicy":
+            selectors.append(spec["podSelector"]["matchLabels"])
+
+    for selector in selectors:
+        assert selector.items() <= pods.items()
+        assert not selector.items() <= test.items()
+
+
+def test_the_monitor_finds_the_admin_service_alone(helm: Helm) -> None:
+    """Its port is there, and no pod is scraped twice."""
+    selector = helm.one(CI["gateway-redis"], "ServiceMonitor")["spec"]["selector"]["matchLabels"]
+    services = [each for each in helm.manifests(CI["gateway-redis"]) if each["kind"] == "Service"]
+    (found,) = [each for each in services if selector.items() <= each["metadata"]["labels"].items()]
+
+    assert [port["name"] for port in found["spec"]["ports"]] == ["admin"]
+
+
+def test_no_type_of_service_opens_the_admin_port(helm: Helm) -> None:
+    """Health and metrics have no password."""
+    clients = helm.one(CI["sentinel-tls"], "Service")["spec"]
+    admin = helm.one(CI["sentinel-tls"], "Service", "r-reasoning-replay-admin")["spec"]
+
+    assert clients["type"] == "LoadBalancer"
+    assert [port["name"] for port in clients["ports"]] == ["http"]
+    assert admin["clusterIP"] == "None"
+    assert "type" not in admin
+
+
+def test_the_test_may_pass_the_policy(helm: Helm) -> None:
+    """`helm test` reaches both ports, whoever else may."""
+    labels = helm.one(CI["gateway-redis"], "Pod", "r-reasoning-replay-test")["metadata"]["labels"]
+    rules = helm.one(CI["gateway-redis"], "NetworkPolicy")["spec"]["ingress"]
+    let_in = {
+        rule["ports"][0]["port"]
+        for rule in rules
+        for peer in rule["from"]
+        if "podSelector" in peer and peer["podSelector"]["matchLabels"].items() <= labels.items()
+    }
+
+    assert let_in == {"http", "admin"}
+
+
+def test_a_changed_setting_rolls_the_pods(helm: Helm) -> None:
+    """Settings are part of the pod, so no checksum has to say that they changed."""
+    assert helm.pod({"config": {"ttl_s": 1}}) != helm.pod({"config": {"ttl_s": 2}})
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        pytest.param({}, ["OPENAI_BASE_URL=http://r-reasoning-replay.ns:8080/v1", "memory://"], id="memory"),  # noqa: E501
+        pytest.param({"fullnameOverride": "replay", "service": {"port": 80}}, ["=http://replay.ns:80/v1"], id="names"),  # noqa: E501
+        pytest.param(CI["sentinel-tls"], ["=https://r-reasoning-replay.ns:443/v1"], id="tls"),
+        pytest.param(REDIS, ["No scope_secret is set"], id="no-scope-secret"),
+        pytest.param(CI["shadow"], ["mode is shadow"], id="shadow"),
+        pytest.param({"resources": {"limits": {"memory": "512Mi"}}}, ["512Mi is less than 832 MiB"], id="burst"),  # noqa: E501
+        pytest.param(CI["sidecar-library"], ["No gateway was installed"], id="library"),
+    ],
+)  # fmt: skip
+def test_the_notes_say_what_to_do(helm: Helm, values: Any, words: list[str]) -> None:
+    """The one line that apps set, and what the values leave to be desired."""
+    notes = helm.notes(values)
+
+    assert [word for word in words if word not in notes] == []
+
+
+def test_the_library_alone_makes_nothing_that_runs(helm: Helm) -> None:
+    """What watches over sidecars may be had without a gateway."""
+    kinds = [each["kind"] for each in helm.manifests(CI["sidecar-library"])]
+
+    assert sorted(kinds) == ["ConfigMap", "PodMonitor", "PrometheusRule"]
+
+
+def test_the_readmes_example_installs(helm: Helm) -> None:
+    """Replicas that share a Redis, by the Secret that its first command makes."""
+    section = (CHART.parent / "README.md").read_text().partition("\n### A gateway\n")[2]
+    command, example = (
+        part.partition("```")[0] for part in re.split("```(?:console|yaml)\n", section)[1:3]
+    )
+    values = yaml.safe_load(example)
+
+    assert helm.one(values, "HorizontalPodAutoscaler")
+    assert f"secret generic {values['secrets']['existingSecret']} " in command
+    for key in values["secrets"]["keys"].values():
+        assert f"--from-literal={key}=" in command

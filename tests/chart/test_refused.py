@@ -1,0 +1,185 @@
+"""Values that do not go together are refused before anything is installed, with a way out."""
+
+from typing import Any
+
+import pytest
+
+from proxy.sources import SECRET_NAMES
+from tests.chart.rendering import Helm
+
+REDIS = "redis://redis:6379/0"
+SQLITE = "sqlite:///var/lib/replay/replay.db"
+SECRET = {"existingSecret": "made", "keys": {"store_url": "url"}}
+
+# (what somebody wrote, words of the message)
+REFUSED = [
+    pytest.param(
+        {"replicaCount": 2}, ["2 replicas cannot share memory://", "use Redis"], id="memory"
+    ),
+    pytest.param(
+        {"autoscaling": {"enabled": True}}, ["10 replicas cannot share memory://"], id="memory-hpa"
+    ),
+    pytest.param(
+        {"replicaCount": 3, "config": {"store_url": SQLITE}, "persistence": {"enabled": True}},
+        ["3 replicas cannot share sqlite://", "use Redis"],
+        id="sqlite-replicas",
+    ),
+    pytest.param(
+        {"config": {"store_url": SQLITE}},
+        ["/var/lib/replay/replay.db is on no volume", "set persistence.enabled"],
+        id="sqlite-on-read-only-root",
+    ),
+    pytest.param(
+        {"config": {"store_url": "sqlite:///data/x.db"}, "persistence": {"enabled": True}},
+        ["/data/x.db is on no volume", "persistence.mountPath /var/lib/replay"],
+        id="sqlite-beside-the-volume",
+    ),
+    pytest.param({"config": {"workers": 4}}, ["4 processes cannot share memory://"], id="workers"),
+    pytest.param(
+        {"config": {"drain_s": 900}},
+        ["terminationGracePeriodSeconds: 660", "preStopSeconds 0 and drain_s 900", "at least 901"],
+        id="drain-longer-than-grace",
+    ),
+    pytest.param({"preStopSeconds": 60}, ["660", "60", "600", "at least 661"], id="grace-not-more"),
+    pytest.param(
+        {"terminationGracePeriodSeconds": 30}, ["30 is not more"], id="kubernetes-default"
+    ),
+    pytest.param(
+        {"resources": {"limits": {"memory": "256Mi"}}},
+        ["resources.limits.memory: 256Mi is less than 320 MiB", "memory_max_bytes"],
+        id="limit-below-memory-store",
+    ),
+    pytest.param(
+        {"resources": {"limits": {"memory": "1Gi"}}, "config": {"memory_max_bytes": 2**30}},
+        ["1Gi is less than 1088 MiB"],
+        id="memory-store-above-limit",
+    ),
+    pytest.param(
+        {"resources": {"limits": {"memory": "90M"}}, "secrets": SECRET},
+        ["90M is less than 96 MiB", "recent_max_bytes"],
+        id="limit-below-recent",
+    ),
+    pytest.param(
+        {
+            "resources": {"limits": {"memory": "256Mi"}},
+            "secrets": SECRET,
+            "config": {"workers": 4},
+        },
+        ["256Mi is less than 384 MiB"],
+        id="limit-for-each-process",
+    ),
+    pytest.param(
+        {"resources": {"limits": {"memory": "1 GB"}}}, ['"1 GB"', "512Mi"], id="no-amount"
+    ),
+    pytest.param(
+        {"config": {"store_url": "redis://me:secret@redis"}},
+        ["config.store_url: holds a user or a password", "secrets.keys.store_url"],
+        id="password-in-address",
+    ),
+    pytest.param(
+        {"config": {"store_url": "redis+sentinel://a/m?sentinel_password=secret"}},
+        ["config.store_url: holds a user or a password"],
+        id="password-in-query",
+    ),
+    pytest.param(
+        {"config": {"upstream_proxy": "http://me:secret@proxy:3128"}},
+        ["config.upstream_proxy: holds a user or a password"],
+        id="password-of-the-way-out",
+    ),
+    pytest.param(
+        {"config": {"store_url": REDIS}, "secrets": SECRET},
+        ["config.store_url, secrets.keys.store_url: both are set"],
+        id="set-twice",
+    ),
+    pytest.param(
+        {"secrets": {"keys": {"scope_secret": "x"}}}, ["set secrets.existingSecret"], id="no-secret"
+    ),
+    pytest.param(
+        {"config": {"listen": "0.0.0.0:9090"}},
+        ["config.admin_listen: the same port"],
+        id="one-port",
+    ),
+    pytest.param(
+        {"autoscaling": {"enabled": True, "minReplicas": 20}, "config": {"store_url": REDIS}},
+        ["autoscaling.minReplicas: 20 is more than maxReplicas 10"],
+        id="fewest-above-most",
+    ),
+    pytest.param(
+        {
+            "autoscaling": {"enabled": True, "targetCPUUtilizationPercentage": 0},
+            "config": {"store_url": REDIS},
+        },
+        ["autoscaling: nothing to go by"],
+        id="no-measure",
+    ),
+    pytest.param({"ingress": {"enabled": True}}, ["ingress.hosts: empty"], id="no-host"),
+    pytest.param(
+        {"gateway": {"enabled": False}, "metrics": {"podMonitor": {"enabled": True}}},
+        ["metrics.podMonitor.selector: empty"],
+        id="monitor-of-nothing",
+    ),
+    # What the schema refuses:
+    pytest.param({"config": {"ttl": 5}}, ["'/config'", "'ttl' not allowed"], id="unknown-setting"),
+    pytest.param({"config": {"ttl_s": 0}}, ["'/config/ttl_s'", "want 1"], id="out-of-range"),
+    pytest.param({"config": {"ttl_s": "1h"}}, ["'/config/ttl_s'", "integer"], id="wrong-type"),
+    pytest.param({"config": {"mode": "maybe"}}, ["'/config/mode'", "'shadow'"], id="unknown-word"),
+    pytest.param({"secrets": {"keys": {"listen": "x"}}}, ["'/secrets/keys'"], id="no-such-secret"),
+    pytest.param({"replicas": 2}, ["'replicas' not allowed"], id="unknown-value"),
+    pytest.param({"image": {"digest": "latest"}}, ["'/image/digest'"], id="no-digest"),
+]
+
+
+@pytest.mark.parametrize(("values", "words"), REFUSED)
+def test_what_cannot_work_is_refused(helm: Helm, values: dict[str, Any], words: list[str]) -> None:
+    """The message names the value, the numbers, and what to do; and never quotes a password."""
+    done = helm.template(values)
+
+    assert done.returncode != 0
+    assert [word for word in words if word not in done.stderr] == []
+    assert "secret@" not in done.stderr
+    assert "=secret" not in done.stderr
+
+
+@pytest.mark.parametrize("name", sorted(SECRET_NAMES - {"store_url", "upstream_proxy"}))
+def test_a_secret_has_no_place_in_values(helm: Helm, name: str) -> None:
+    """Values end in a repository, and in a Secret of Helm's own."""
+    done = helm.template({"config": {name: "hunter2"}})
+
+    assert done.returncode != 0
+    assert f"config.{name}: a secret has no place in values" in done.stderr
+    assert f"secrets.keys.{name}" in done.stderr
+    assert "hunter2" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"config": {"drain_s": 659}}, id="grace-by-a-second"),
+        pytest.param({"config": {"drain_s": 0}, "terminationGracePeriodSeconds": 1}, id="no-drain"),
+        pytest.param({"resources": {"limits": {"memory": "320Mi"}}}, id="limit-exactly"),
+        pytest.param({"resources": {"limits": {"memory": "0.5Gi"}}}, id="limit-in-parts"),
+        pytest.param({"resources": {"limits": {"memory": 2**30}}}, id="limit-as-a-number"),
+        pytest.param(
+            {
+                "resources": {"limits": {"memory": "64Mi"}},
+                "config": {"store_url": REDIS, "recent_max_bytes": 0},
+            },
+            id="nothing-kept-near",
+        ),
+        pytest.param({"replicaCount": 2, "config": {"store_url": REDIS}}, id="redis-by-address"),
+        pytest.param({"replicaCount": 2, "secrets": SECRET}, id="redis-by-secret"),
+        pytest.param({"config": {"upstream_proxy": "env"}}, id="proxy-of-environment"),
+        pytest.param(
+            {
+                "config": {"store_url": "sqlite:////mnt/x.db"},
+                "extraVolumeMounts": [{"name": "x", "mountPath": "/"}],
+            },
+            id="volume-of-ones-own",
+        ),
+        pytest.param({"global": {"region": "eu"}}, id="globals-of-others"),
+        pytest.param({"config": None, "secrets": {"keys": None}}, id="keys-without-values"),
+    ],
+)
+def test_what_can_work_is_not_refused(helm: Helm, values: dict[str, Any]) -> None:
+    """The bounds are where the messages say."""
+    assert helm.template(values).returncode == 0, helm.template(values).stderr

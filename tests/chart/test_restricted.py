@@ -1,0 +1,69 @@
+"""Every container asks for as little as the pod security standard "restricted" allows."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart.rendering import CHART, CI, Helm, pod_specs
+
+VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
+SNIPPETS = CHART.parent / "config" / "kubernetes"
+
+
+def faults(pod: dict[str, Any], container: dict[str, Any]) -> list[str]:
+    """Go through the standard's rules, each with what a pod says and what its container does."""
+    said = pod.get("securityContext", {})
+    own = container.get("securityContext", {})
+    both = said | own
+    capabilities = own.get("capabilities", {})
+    rules = {
+        "host namespaces": not any(pod.get(k) for k in ("hostNetwork", "hostPID", "hostIPC")),
+        "privileged": own.get("privileged", False) is False,
+        "capabilities": capabilities.get("drop") == ["ALL"] and not capabilities.get("add"),
+        "volumes": all(VOLUMES & set(each) for each in pod.get("volumes", [])),
+        "host ports": all(not each.get("hostPort") for each in container.get("ports", [])),
+        "privilege escalation": own.get("allowPrivilegeEscalation") is False,
+        "running as non-root": both.get("runAsNonRoot") is True,
+        "running as root by number": both.get("runAsUser", 1) != 0,
+        "seccomp": both.get("seccompProfile", {}).get("type") in ("RuntimeDefault", "Localhost"),
+        "/proc mount": own.get("procMount", "Default") == "Default",
+        "SELinux": not both.get("seLinuxOptions"),
+        "sysctls": not said.get("sysctls"),
+        # More than the standard wants:
+        "read-only root": own.get("readOnlyRootFilesystem") is True,
+        "the image's user": both.get("runAsUser") == 65532,
+        "bounded requests": bool(container["resources"].get("requests"))
+        or not container["resources"],
+    }
+    return [rule for rule, is_kept in rules.items() if not is_kept]
+
+
+@pytest.mark.parametrize("name", CI)
+def test_our_pods_are_restricted(helm: Helm, name: str) -> None:
+    """The gateway's and the test's, whatever the values; and none of them has a token."""
+    for pod in pod_specs(helm.manifests(CI[name])):
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["enableServiceLinks"] is False
+        assert [faults(pod, each) for each in pod["containers"]] == [[]]
+
+
+@pytest.mark.parametrize("classic", [False, True])
+def test_the_sidecar_is_restricted_by_itself(consumer: Helm, classic: bool) -> None:
+    """In whatever pod it stands, one that says nothing among them."""
+    (pod,) = pod_specs(consumer.manifests({"classic": classic}))
+
+    assert faults({}, (pod["containers"] if classic else pod["initContainers"])[0]) == []
+
+
+@pytest.mark.parametrize("path", sorted(SNIPPETS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_snippet_is_restricted_by_itself(path: Any) -> None:
+    """As it is, with nothing to be added."""
+    (pod,) = pod_specs([yaml.safe_load(path.read_text())])
+    (ours,) = [
+        each
+        for each in [*pod.get("initContainers", []), *pod["containers"]]
+        if each["name"] == "reasoning-replay"
+    ]
+
+    assert faults({}, ours) == []

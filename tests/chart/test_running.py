@@ -1,0 +1,158 @@
+"""What the chart runs, run here: the sidecar's container, its hooks, and the test of a release."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from proxy.sources import ENV_PREFIX
+from tests.chart.rendering import Helm, env_of_container, pod_specs
+from tests.web.line import line_to, request
+from tests.web.scripted import Script, Upstream, scripted, send
+from tests.web.served import Served, served
+from tests.web.wire import whole
+
+ANY_PORT = "127.0.0.1:0"
+
+
+@contextlib.asynccontextmanager
+async def contained(
+    container: Mapping[str, Any], upstream_url: str, under: Sequence[str] = ()
+) -> AsyncIterator[Served]:
+    """Run a container's process, with its variables but for ports and upstream."""
+    env = env_of_container(dict(container))
+    given = {name.removeprefix(ENV_PREFIX).lower(): value for name, value in env.items()}
+    given |= {"listen": ANY_PORT, "admin_listen": ANY_PORT, "upstream_url": upstream_url}
+    assert container["args"] == ["serve"]  # as `served` does
+    async with served(under=under, **given) as proxy:
+        await proxy.started()
+        yield proxy
+
+
+async def run(command: list[str], **env: str) -> tuple[int, str]:
+    """Run what a container of our image would; return its exit code and what it wrote."""
+    assert command[0] == "python"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *command[1:],
+        env={"PATH": os.defpath} | env,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await asyncio.wait_for(process.communicate(), 60)
+    return process.returncode or 0, said.decode()
+
+
+async def probe(proxy: Served, container: Mapping[str, Any], kind: str) -> int:
+    """Ask as the kubelet does; return the status."""
+    asked = container[kind]["httpGet"]
+    assert asked["port"] == "admin"
+    async with line_to(proxy.admin_url) as line:
+        return (await line.ask(request("GET", asked["path"]))).status
+
+
+def answers(upstream: Upstream, status: int) -> None:
+    """Let upstream answer once."""
+    upstream.plays(Script([send(whole(b"{}", status=f"{status} As Told"))]))
+
+
+@pytest.fixture(params=[False, True], ids=["native", "classic"])
+def container(consumer: Helm, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The proxy's container beside an app."""
+    (pod,) = pod_specs(consumer.manifests({"classic": request.param}))
+    found: dict[str, Any] = (pod["containers"] if request.param else pod["initContainers"])[0]
+    return found
+
+
+async def test_the_sidecar_serves_and_ends(container: dict[str, Any]) -> None:
+    """It answers its probes, passes requests on, and ends with 0 when it is told to."""
+    async with scripted() as upstream, contained(container, f"{upstream.url}/v1") as proxy:
+        assert await probe(proxy, container, "startupProbe") == 200
+        assert await probe(proxy, container, "livenessProbe") == 200
+        answers(upstream, 200)
+        async with line_to(proxy.url) as line:
+            assert (await line.ask(request("GET", "/v1/models"))).status == 200
+        assert upstream.received[-1].target == "/v1/models"
+
+        proxy.signal(signal.SIGTERM)
+        assert await proxy.exit_code() == 0
+
+
+def restricted() -> list[str]:
+    """Return the command that runs another with a root that nobody can write to; or skip."""
+    script = 'mount -o remount,ro,bind / && exec setpriv --bounding-set=-all --no-new-privs "$@"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh"]
+    try:
+        subprocess.run([*command, "true"], check=True, capture_output=True, timeout=20)  # noqa: S603 (our own words)
+    except (OSError, subprocess.SubprocessError):
+        pytest.skip("no namespaces are to be had here")
+    return command
+
+
+async def test_the_sidecar_needs_no_rights(consumer: Helm) -> None:
+    """With a read-only root, and without a capability, it serves: it has no volume at all."""
+    (pod,) = pod_specs(consumer.manifests({}))
+    (container,) = pod["initContainers"]
+    assert "volumeMounts" not in container
+    async with scripted() as upstream, contained(container, upstream.url, restricted()) as proxy:
+        assert await probe(proxy, container, "startupProbe") == 200
+
+
+async def test_the_classic_ones_hooks_work(consumer: Helm) -> None:
+    """The one ends when the proxy answers, the other when it has slept."""
+    (pod,) = pod_specs(
+        consumer.manifests({"classic": True, "replay": {"sidecar": {"preStopSeconds": 0}}})
+    )
+    first = pod["containers"][0]
+    hooks = {name: hook["exec"]["command"] for name, hook in first["lifecycle"].items()}
+    async with contained(first, "http://127.0.0.1:9/v1") as proxy:
+        waits = [
+            word.replace("http://127.0.0.1:9090", proxy.admin_url) for word in hooks["postStart"]
+        ]
+
+        assert proxy.admin_url in waits[-1]
+        assert await run(waits) == (0, "")
+        assert await run(hooks["preStop"]) == (0, "")
+
+
+@pytest.mark.parametrize("status", [200, 401])
+async def test_the_test_passes_when_upstream_was_asked(helm: Helm, status: int) -> None:
+    """Whatever it says to somebody without a key."""
+    (test,) = helm.one({}, "Pod", "r-reasoning-replay-test")["spec"]["containers"]
+    async with scripted() as upstream, served(upstream_url=f"{upstream.url}/v1") as proxy:
+        await proxy.started()
+        answers(upstream, status)
+        code, said = await run(test["command"], ADMIN=proxy.admin_url, CLIENTS=f"{proxy.url}/v1")
+
+    assert (code, f"models: {status}" in said) == (0, True), said
+
+
+async def test_the_test_fails_when_upstream_cannot_be_reached(helm: Helm) -> None:
+    """The proxy's own error is told from upstream's by its header."""
+    (test,) = helm.one({}, "Pod", "r-reasoning-replay-test")["spec"]["containers"]
+    async with served(upstream_url="http://127.0.0.1:9/v1") as proxy:
+        await proxy.started()
+        code, said = await run(test["command"], ADMIN=proxy.admin_url, CLIENTS=f"{proxy.url}/v1")
+
+    assert (code, "models: 502 error=" in said) == (1, True), said
+
+
+def test_the_test_asks_the_services_that_there_are(helm: Helm) -> None:
+    """By their names and ports, with TLS where clients have it."""
+    values = {
+        "config": {"admin_listen": "0.0.0.0:9191", "tls_cert_file": "/a", "tls_key_file": "/b"}
+    }
+    (test,) = helm.one(values, "Pod", "r-reasoning-replay-test")["spec"]["containers"]
+
+    assert {each["name"]: each["value"] for each in test["env"]} == {
+        "ADMIN": "http://r-reasoning-replay-admin:9191",
+        "CLIENTS": "https://r-reasoning-replay.ns:8080/v1",
+    }
+    admin = helm.one(values, "Service", "r-reasoning-replay-admin")["spec"]["ports"]
+    assert admin == [{"name": "admin", "port": 9191, "targetPort": "admin"}]

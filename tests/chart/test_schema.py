@@ -1,0 +1,84 @@
+"""What the chart says of its values and of settings is what they are."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from proxy.settings import Settings
+from proxy.sources import SECRET_NAMES
+from tests.chart.rendering import CHART
+from tests.chart.schema import SCHEMA, definitions
+from tests.chart.values_table import table, written
+
+README = CHART.parent / "README.md"
+
+
+def test_the_schema_knows_every_setting_and_no_other() -> None:
+    """When this fails, `python -m tests.chart.schema` writes it anew."""
+    assert json.loads(SCHEMA.read_text())["definitions"] == definitions()
+
+
+def test_every_secret_may_come_from_a_secret() -> None:
+    """And nothing else is looked for in one."""
+    assert set(definitions()["secretKeys"]["properties"]) == SECRET_NAMES
+
+
+def test_a_setting_that_yaml_reads_as_a_boolean_may_be_one() -> None:
+    """`mode: on` without quotes is what everybody writes."""
+    said = definitions()["settings"]["properties"]
+
+    assert said["mode"]["enum"] == ["on", "shadow", "off", True, False]
+    assert said["heal"]["enum"] == ["on", "off", True, False]
+
+
+def test_the_values_are_short_enough_to_be_read() -> None:
+    """One file to read for whoever installs it."""
+    assert len((CHART / "values.yaml").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), yaml.safe_load((CHART / "values.yaml").read_text()).items()
+)
+def test_every_value_has_its_place_in_the_schema(name: str, value: object) -> None:
+    """What values.yaml has, the schema describes; and the reverse, but for Helm's own."""
+    schema = json.loads(SCHEMA.read_text())["properties"]
+
+    assert set(schema) - {"global"} == set(yaml.safe_load((CHART / "values.yaml").read_text()))
+    if "properties" in schema[name]:
+        assert isinstance(value, dict)
+        assert set(value) <= set(schema[name]["properties"])
+
+
+def test_the_sidecar_is_set_to_what_settings_take() -> None:
+    """Its defaults are settings, within what the proxy takes by itself."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    assert Settings.model_validate(values["sidecar"]["config"]).listen == "127.0.0.1:8080"
+
+
+def test_the_readme_names_values_that_there_are() -> None:
+    """Each value in its table can be set."""
+    section = README.read_text().partition("\n## Kubernetes\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    for name in [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]:
+        found = yaml.safe_load((CHART / "values.yaml").read_text())
+        for step in name.split("."):
+            assert step in found, name
+            found = found[step]
+
+    assert len(rows) > 10
+
+
+def test_the_charts_readme_has_every_value() -> None:
+    """When this fails, `python -m tests.chart.values_table` writes the table anew."""
+    assert written() == table()
+
+
+@pytest.mark.parametrize("name", yaml.safe_load((CHART / "values.yaml").read_text()))
+def test_every_value_is_used(name: str) -> None:
+    """A value that no template reads promises what nobody does."""
+    templates = "".join(path.read_text() for path in CHART.glob("templates/**/*.*"))
+
+    assert f".Values.{name}" in templates

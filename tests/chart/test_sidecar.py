@@ -1,0 +1,165 @@
+"""The sidecar: the same container from the chart and from the snippets, in the right place."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.sources import load
+from tests.chart.rendering import CHART, OLDEST, SIDECARS, Helm, env_of_container, pod_specs
+
+SNIPPETS = CHART.parent / "config" / "kubernetes"
+
+
+def pod_of(path: Path) -> dict[str, Any]:
+    """Return the spec of the pod in a snippet."""
+    (pod,) = pod_specs([yaml.safe_load(path.read_text())])
+    return pod
+
+
+@pytest.fixture
+def native(consumer: Helm) -> dict[str, Any]:
+    """The spec of a pod with a native sidecar."""
+    (pod,) = pod_specs(consumer.manifests({}))
+    return pod
+
+
+@pytest.fixture
+def classic(consumer: Helm) -> dict[str, Any]:
+    """The spec of a pod with a plain container instead."""
+    (pod,) = pod_specs(consumer.manifests({"classic": True}))
+    return pod
+
+
+def by_name(container: dict[str, Any]) -> dict[str, Any]:
+    """Order what has names, as a person may have written it in any order."""
+    return container | {"env": sorted(container["env"], key=lambda each: str(each["name"]))}
+
+
+def test_the_snippet_is_what_the_chart_makes(native: dict[str, Any]) -> None:
+    """Whoever goes without Helm gets the very same pod."""
+    snippet = pod_of(SNIPPETS / "sidecar.yaml")
+    (container,) = snippet["initContainers"]
+
+    assert by_name(container) == by_name(native["initContainers"][0])
+    assert snippet | {"initContainers": 0} == native | {"initContainers": 0}
+
+
+def test_the_classic_snippet_is_what_the_chart_makes(classic: dict[str, Any]) -> None:
+    """The same for clusters without native sidecars."""
+    snippet = pod_of(SNIPPETS / "sidecar-classic.yaml")
+
+    assert [by_name(each) for each in snippet["containers"]] == [
+        by_name(each) for each in classic["containers"]
+    ]
+    assert snippet | {"containers": 0} == classic | {"containers": 0}
+
+
+def test_the_native_one_starts_first_and_ends_last(native: dict[str, Any]) -> None:
+    """The app waits for its startup probe, and no Job waits for it."""
+    (container,) = native["initContainers"]
+
+    assert container["restartPolicy"] == "Always"
+    assert container["startupProbe"]["httpGet"] == {"path": "/readyz", "port": "admin"}
+    assert container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "admin"}
+    assert "lifecycle" not in container
+
+
+def test_the_classic_one_holds_the_app_until_it_answers(classic: dict[str, Any]) -> None:
+    """It stands first, as those behind it are started when its postStart is done."""
+    first = classic["containers"][0]
+
+    assert first["name"] == "reasoning-replay"
+    assert "restartPolicy" not in first
+    assert "/readyz" in first["lifecycle"]["postStart"]["exec"]["command"][-1]
+
+
+def test_the_classic_ones_pod_has_time_for_both(classic: dict[str, Any]) -> None:
+    """Its grace is more than the sleep ahead of the drain, and the drain."""
+    first = classic["containers"][0]
+    slept = int(first["lifecycle"]["preStop"]["exec"]["command"][-1].partition("sleep(")[2][:-1])
+    settings = load({}, env_of_container(first), None)
+
+    assert classic["terminationGracePeriodSeconds"] > slept + settings.drain_s
+    assert settings.drain_grace_s == 0
+
+
+def test_nobody_but_the_pod_may_call_it(native: dict[str, Any]) -> None:
+    """Clients by loopback alone; health and metrics from outside, as the kubelet asks there."""
+    settings = load({}, env_of_container(native["initContainers"][0]), None)
+
+    assert settings.listen == "127.0.0.1:8080"
+    assert settings.admin_listen == "0.0.0.0:9090"
+    assert {"name": "OPENAI_BASE_URL", "value": f"http://{settings.listen}/v1"} in native[
+        "containers"
+    ][0]["env"]
+
+
+def test_what_it_may_hold_is_within_its_limit(native: dict[str, Any]) -> None:
+    """Requests and reasoning, with a process that holds neither, at their most."""
+    (container,) = native["initContainers"]
+    settings = load({}, env_of_container(container), None)
+    most_mib = 64 + (settings.memory_max_bytes + settings.inspect_total_max_bytes) / 2**20
+
+    assert most_mib <= int(container["resources"]["limits"]["memory"].removesuffix("Mi"))
+
+
+def test_a_chart_sets_it_as_its_own(consumer: Helm) -> None:
+    """Settings for both ways, those for the sidecar, a zero among them, and secrets."""
+    values = {
+        "config": {"upstream_url": "https://example.com/v1", "drain_grace_s": 9, "mode": "shadow"},
+        "sidecar": {"config": {"mode": False, "memory_max_bytes": 2**20}, "name": "replay"},
+        "secrets": {"existingSecret": "made", "keys": {"scope_secret": "key"}},
+        "extraEnv": [{"name": "OTEL_SERVICE_NAME", "value": "replay"}],
+    }
+    (pod,) = pod_specs(consumer.manifests({"replay": {"gateway": {"enabled": False}} | values}))
+    (container,) = pod["initContainers"]
+    settings = load({}, env_of_container(container, secret="secret"), None)
+
+    assert container["name"] == "replay"
+    assert container["env"][-1]["name"] == "OTEL_SERVICE_NAME"
+    assert settings.upstream_url == "https://example.com/v1"
+    assert (settings.mode, settings.drain_grace_s) == ("off", 0)
+    assert settings.memory_max_bytes == 2**20
+    assert settings.scope_secret.get_secret_value() == "secret"
+
+
+# (values of the chart that it comes from, Kubernetes, words of the message)
+REFUSED = [
+    pytest.param({}, "1.28", ["1.28 has no sidecars", "reasoning-replay.sidecarClassic"], id="old"),
+    pytest.param(
+        {"sidecar": {"config": {"memory_max_bytes": 2**30}}},
+        SIDECARS,
+        ["sidecar.resources.limits.memory: 384Mi is less than 1088 MiB"],
+        id="limit",
+    ),
+    pytest.param(
+        {"config": {"store_url": "sqlite:///data/x.db"}},
+        SIDECARS,
+        ["/data/x.db is on no volume", "sidecar.volumeMounts"],
+        id="sqlite-on-read-only-root",
+    ),
+    pytest.param(
+        {"config": {"admin_token": "hunter2"}}, SIDECARS, ["no place in values"], id="secret"
+    ),
+    pytest.param(
+        {"sidecar": {"config": {"drain": 1}}}, SIDECARS, ["'drain' not allowed"], id="unknown"
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "version", "words"), REFUSED)
+def test_what_cannot_work_is_refused(
+    consumer: Helm, values: dict[str, Any], version: str, words: list[str]
+) -> None:
+    """The sidecar's values are looked at as the gateway's are."""
+    done = consumer.template({"replay": {"gateway": {"enabled": False}} | values}, version)
+
+    assert done.returncode != 0
+    assert [word for word in words if word not in done.stderr] == []
+
+
+def test_the_gateway_needs_no_sidecars(helm: Helm) -> None:
+    """Where Kubernetes is too old for the one, the other can still be installed."""
+    assert helm.template({}, OLDEST).returncode == 0

@@ -1,0 +1,118 @@
+"""Whatever the chart makes, Kubernetes and the Prometheus operator take."""
+
+import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import kubernetes_validate.utils
+import pytest
+import yaml
+
+import proxy
+from tests.chart import operator_kinds
+from tests.chart.rendering import CHART, CI, NEWEST, OLDEST, SIDECARS, Helm
+
+SNIPPETS = CHART.parent / "config" / "kubernetes"
+OPERATORS = "monitoring.coreos.com/v1"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _schemas_are_read_once() -> Iterator[None]:
+    """The library reads a megabyte of JSON for each manifest."""
+    with pytest.MonkeyPatch.context() as patch:
+        read = functools.cache(kubernetes_validate.utils.schema_contents)
+        patch.setattr(kubernetes_validate.utils, "schema_contents", read)
+        yield
+
+
+def assert_valid(manifest: dict[str, Any], version: str) -> None:
+    """Refuse what that version of Kubernetes would, and members that it does not know."""
+    assert kubernetes_validate.validate(manifest, version, strict=True) == version
+
+
+@pytest.mark.parametrize("name", CI)
+def test_helm_finds_no_fault(helm: Helm, name: str) -> None:
+    """Not even one to warn of."""
+    done = helm.lint(CI[name])
+
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("version", [OLDEST, SIDECARS, NEWEST])
+@pytest.mark.parametrize("name", CI)
+def test_every_manifest_is_of_its_schema(helm: Helm, name: str, version: str) -> None:
+    """In every version that the chart allows, without a member that it would drop unseen."""
+    for manifest in helm.manifests(CI[name]):
+        if manifest["apiVersion"] != OPERATORS:
+            assert_valid(manifest, version)
+
+
+@pytest.mark.parametrize("name", CI)
+def test_names_and_labels_are_complete(helm: Helm, name: str) -> None:
+    """Each object has the labels that tools go by, and a name of its own."""
+    made = [each for each in helm.manifests(CI[name]) if each["metadata"]["name"] != "beside"]
+
+    assert len({(each["kind"], each["metadata"]["name"]) for each in made}) == len(made)
+    for manifest in made:
+        assert {
+            "app.kubernetes.io/name": "reasoning-replay",
+            "app.kubernetes.io/instance": "r",
+            "app.kubernetes.io/version": proxy.__version__,
+            "app.kubernetes.io/managed-by": "Helm",
+        }.items() <= manifest["metadata"]["labels"].items()
+
+
+def test_the_operators_own_kinds_are_of_their_schema(helm: Helm) -> None:
+    """All three of them, as far as the chart uses them."""
+    made = [each for path in CI.values() for each in helm.manifests(path)]
+    theirs = [each for each in made if each["apiVersion"] == OPERATORS]
+    for manifest in theirs:
+        operator_kinds.assert_valid(manifest)
+
+    assert {each["kind"] for each in theirs} == set(operator_kinds.SPECS)
+
+
+@pytest.mark.parametrize("classic", [False, True])
+def test_a_chart_that_depends_on_it_is_valid(consumer: Helm, classic: bool) -> None:
+    """The sidecar from 1.29 on, the plain container before it; and nothing of the gateway."""
+    oldest = OLDEST if classic else SIDECARS
+    (deployment,) = consumer.manifests({"classic": classic}, oldest)
+
+    assert_valid(deployment, oldest)
+    assert_valid(deployment, NEWEST)
+
+
+@pytest.mark.parametrize(
+    ("path", "oldest"),
+    [(SNIPPETS / "sidecar.yaml", SIDECARS), (SNIPPETS / "sidecar-classic.yaml", OLDEST)],
+    ids=lambda each: each.stem if isinstance(each, Path) else "",
+)
+def test_the_snippets_are_valid(path: Path, oldest: str) -> None:
+    """Whoever has no Helm takes them as they are."""
+    snippet = yaml.safe_load(path.read_text())
+
+    assert_valid(snippet, oldest)
+    assert_valid(snippet, NEWEST)
+
+
+def test_the_chart_is_of_this_version() -> None:
+    """Whoever installs the chart gets the proxy that it was made with."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+
+    assert chart["appVersion"] == proxy.__version__
+    assert chart["kubeVersion"] == f">={OLDEST}.0-0"
+
+
+def test_alerts_and_dashboard_are_passed_on_as_they_are(helm: Helm) -> None:
+    """Their own braces are theirs: no template reads them."""
+    values = CI["gateway-redis"]
+    rule = helm.one(values, "PrometheusRule")
+    dashboard = helm.one(values, "ConfigMap", "r-reasoning-replay-dashboard")
+
+    assert rule["spec"] == yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
+    (shown,) = dashboard["data"].values()
+    assert json.loads(shown) == json.loads((CHART / "files" / "dashboard.json").read_text())
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
