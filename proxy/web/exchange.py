@@ -61,6 +61,8 @@ class Exchange:
         edited: Whether the request goes out otherwise than it came.
         capture: Follows the answer; None when it is not captured.
         saved_keys: Keys of the turn that the store has been given already, or will have been.
+        model: As the client asked for it; "" when that is not known.
+        trace_id: Of the trace that it is part of, once it is over; "" when there is none.
     """
 
     route: str
@@ -83,6 +85,8 @@ class Exchange:
     before_ms: float = 0.0
     first_byte_ms: float = 0.0
     sent_bytes: int = 0
+    model: str = ""
+    trace_id: str = ""
 
     def forget(self) -> None:
         """Note that preparing the request failed: it goes out as it came."""

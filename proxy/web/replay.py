@@ -133,6 +133,7 @@ class Replay:
             decided = decide(whose, body, request, found, is_created=is_created)
         origin = decided.origin
         exchange.conversation = origin.conversation
+        exchange.model = origin.model
         if is_created:
             exchange.capture = Capture(origin, self._settings.frame_max_bytes)
         exchange.asked = decided.asked
