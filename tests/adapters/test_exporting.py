@@ -72,7 +72,7 @@ async def test_a_change_is_a_line(heard: Heard) -> None:
         RuntimeError("hunter2"),
     ):
         heard.inner.says = says
-        await asyncio.to_thread(heard.watched.export, [None, None])
+        await asyncio.to_thread(heard.watched.export, [ReadableSpan("a")] * 2)
     assert await heard.lines() == [
         ("tracing_failed", "401"),
         ("tracing_recovered", 4),

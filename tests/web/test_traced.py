@@ -211,7 +211,7 @@ async def test_a_store_that_fails_is_an_event(spans: Collector) -> None:
         raise OSError
 
     async with traced() as w:
-        w.app.store.inner = Hooked(w.app.store.inner, fails)  # type: ignore[misc]
+        w.app.store.inner = Hooked(w.app.store.inner, fails)
         w.upstream.answers(ANSWER)
         await w.turn(*LOST)
         ours, _ = await spans.came(2)
@@ -506,7 +506,7 @@ async def test_workers_each_have_their_own(
     """They begin after the spawn; what the environment says of a name counts."""
     otel.setenv("OTEL_SERVICE_NAME", "mine")
     async with world() as w:
-        settings = {
+        settings: dict[str, Any] = {
             "upstream_url": w.upstream.url + "/v1",
             "workers": 2,
             "store_url": f"sqlite:///{tmp_path}/a.db",
