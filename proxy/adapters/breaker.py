@@ -1,9 +1,9 @@
 """When to leave something alone that fails, and when to try it again."""
 
 from collections.abc import Callable
-from enum import Enum
+from enum import Enum, StrEnum
 
-__all__ = ["FAILURES_TOLERATED", "PAUSE_MAX_S", "PAUSE_S", "Breaker", "Pass"]
+__all__ = ["FAILURES_TOLERATED", "PAUSE_MAX_S", "PAUSE_S", "Breaker", "Pass", "State"]
 
 # After this many failures in a row it is left alone for PAUSE_S, then tried once; each time that
 # fails the next pause is twice as long.
@@ -20,6 +20,18 @@ class Pass(Enum):
     SKIP = "skip"
 
 
+class State(StrEnum):
+    """How a breaker stands; also the label that it is shown under."""
+
+    CLOSED = "closed"
+    HALF_OPEN = "half_open"  # one tries, for all
+    OPEN = "open"
+
+
+def _nobody(state: State) -> None:
+    """Listen to nothing."""
+
+
 class Breaker:
     """
     A circuit breaker: closed, open, and half-open while one tries for all.
@@ -27,9 +39,16 @@ class Breaker:
     Whoever was let through with GO or PROBE says with `settle` what came of it, once.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Start closed; the clock gives seconds, never going backwards."""
+    def __init__(self, clock: Callable[[], float], tell: Callable[[State], None] = _nobody) -> None:
+        """
+        Start closed.
+
+        Args:
+            clock: Seconds, never going backwards.
+            tell: Told of each state that is another than the one before.
+        """
         self._clock = clock
+        self._tell = tell
         self._failures = 0
         self._pause_s = PAUSE_S
         self._open_until = 0.0
@@ -52,6 +71,7 @@ class Breaker:
         if not self.is_due:
             return Pass.SKIP
         self._is_probing = True
+        self._tell(State.HALF_OPEN)
         return Pass.PROBE
 
     def settle(self, how: Pass, *, has_failed: bool) -> bool:
@@ -73,15 +93,20 @@ class Breaker:
             return False
         if not has_failed:
             self._failures, self._pause_s = 0, PAUSE_S
+            if is_probe:
+                self._tell(State.CLOSED)
             return False
         if is_probe:
             self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
         else:
             self._failures += 1
         self._open_until = self._clock() + self._pause_s
+        if not self.is_closed:
+            self._tell(State.OPEN)
         return not is_probe and not self.is_closed
 
     def drop(self, how: Pass) -> None:
         """Take it that a try was given up before it could tell anything."""
         if how is Pass.PROBE:
             self._is_probing = False
+            self._tell(State.OPEN)

@@ -110,7 +110,7 @@ class Told(logging.Handler):
             self._said.clear()
             return
         self._lost += count
-        reason = self.reason or "no answer in time"
+        reason = self.reason or "unreachable, too slow or overloaded"
         if not self._is_failing:
             self._later(lambda: self._log.warning("tracing_failed", reason=reason))
         self._is_failing = True

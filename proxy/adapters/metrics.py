@@ -14,64 +14,28 @@ from prometheus_client import (
 )
 
 from proxy import __version__
+from proxy.adapters.breaker import State
+from proxy.adapters.labels import (
+    ASKED,
+    BREAKERS,
+    CAPTURED,
+    ENDED,
+    NEAR,
+    PHASES,
+    ROUTES,
+    TOKENS,
+    usual_status,
+)
 from proxy.adapters.tally import Tally
 from proxy.core.capture import CONTEXTS, REMOVALS
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
 
-__all__ = [
-    "ASKED",
-    "CAPTURED",
-    "ENDED",
-    "NEAR",
-    "ROUTES",
-    "Metrics",
-    "WorkerMetrics",
-    "share_metrics",
-]
+__all__ = ["Metrics", "WorkerMetrics", "share_metrics"]
 
-ROUTES = (
-    "responses",  # POST …/responses
-    "compact",  # POST …/responses/compact
-    "input_tokens",  # POST …/responses/input_tokens
-    "retrieve",  # GET …/responses/{id}
-    "websocket",  # a whole WebSocket, from its handshake to its end
-    "create",  # one response.create on a WebSocket, and its answer
-    "other",
-)
-# How an exchange ended; errors of ours have their own code instead.
-ENDED = ("ok", "refused", "upstream_error", "cut_off", "client_gone", "client_stalled")
-# What became of a request on a replayed route, before it was sent.
-ASKED = (
-    "planned",  # read, looked up and decided; what came of it is in items_total
-    "stateful",  # upstream holds the history itself
-    "no_scope",  # no credential, so nobody to keep things for
-    "unreadable",  # not JSON, or JSON that readers could disagree on
-    "encoded",  # a Content-Encoding that cannot be undone: not known here, or damaged
-    "too_large",  # over inspect_max_bytes, decoded_max_bytes, or what is followed of a WebSocket
-    "busy",  # inspect_total_max_bytes was used up: sent on unread
-    "store_failed",  # the store did not answer: sent as it came
-    "failed",  # a fault of ours: sent as it came
-    "off",
-)
-# What became of an answer on a captured route.
-CAPTURED = (
-    "saved",
-    "late",  # the store had not said yet that it has it: it was still trying
-    "nothing",  # no item to recognise a turn by
-    "store_failed",
-    "too_large",
-    "unreadable",
-    "failed",
-    "refused",  # not a 2xx answer
-)
-# Why a recall was answered from what this process has just served.
-NEAR = (
-    "certain",  # the store would have said the same
-    "store_failed",
-)
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
+_OVERHEAD_SECONDS = (0.0001, 0.00025, *_SECONDS, 2.5)
 _LONG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 900, 1800)
 
 
@@ -106,7 +70,11 @@ class Metrics:
             return Counter(prefix + name, text, labels, registry=self.registry)
 
         self.exchanges = counter(
-            "exchanges", "Exchanges by route and by how they ended.", "route", "outcome"
+            "exchanges",
+            "Exchanges by route, status and how they ended.",
+            "route",
+            "status",
+            "outcome",
         )
         self.requests = counter(
             "requests", "Requests on replayed routes, by what we did.", "result"
@@ -114,6 +82,11 @@ class Metrics:
         self.items = counter("items", "Reasoning items by what became of them.", "outcome")
         self.captures = counter("captures", "Answers on captured routes, by result.", "result")
         self.captured_items = counter("captured_items", "Reasoning items kept.")
+        self.captured_bytes = counter("captured_bytes", "Bytes of reasoning items kept.")
+        self.injected_bytes = counter(
+            "injected_bytes", "Bytes of reasoning items put into requests."
+        )
+        self.tokens = counter("tokens", "Tokens as upstream reports them.", "kind")
         self.heals = counter("heals", "Refused requests sent once more.", "diagnosis", "result")
         self.repairs = counter("repairs", "Items mended before the first try.", "repair")
         self.removed_items = counter(
@@ -147,10 +120,18 @@ class Metrics:
             registry=self.registry,
             multiprocess_mode="livesum",
         )
-        self.before_seconds = Histogram(
-            prefix + "before_upstream_seconds",
-            "Time that we took between a request's last byte and sending it on.",
-            buckets=_SECONDS,
+        self.store_breakers = Gauge(
+            prefix + "store_breakers",
+            "Processes whose breaker of an operation is in a state.",
+            ["operation", "state"],
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
+        self.overhead_seconds = Histogram(
+            prefix + "overhead_seconds",
+            "Time that we added to exchanges on replayed routes.",
+            ["phase"],
+            buckets=_OVERHEAD_SECONDS,
             registry=self.registry,
         )
         self.first_byte_seconds = Histogram(
@@ -173,15 +154,16 @@ class Metrics:
         """Let every series exist: a rate over one that appears with its first event misses it."""
         for route in ROUTES:
             for outcome in ENDED:
-                self.exchanges.labels(route, outcome)
-        for operation in ("recall", "save", "check"):
-            for outcome in ("ok", "error", "timeout", "skipped", "late"):
-                self.store_operations.labels(operation, outcome)
+                self.exchanges.labels(route, usual_status(route, outcome), outcome)
+            self.exchange_seconds.labels(route)
+        for phase in PHASES:
+            self.overhead_seconds.labels(phase)
         for counter, words in (
             (self.near_recalls, NEAR),
             (self.items, [fate.value for fate in Outcome]),
             (self.requests, ASKED),
             (self.captures, CAPTURED),
+            (self.tokens, TOKENS),
             (self.repairs, [repair.value for repair in Repair]),
             (self.removed_items, REMOVALS),
             (self.reasoning_contexts, CONTEXTS),
@@ -191,7 +173,18 @@ class Metrics:
         for fault in set(Fault) - {Fault.OTHER}:
             for result in ("cured", "refused"):
                 self.heals.labels(fault.value, result)
+        self._begin_with_a_store()
+
+    def _begin_with_a_store(self) -> None:
+        """Let it be well until it is known better."""
         self.store_up.set(1)
+        for operation in BREAKERS:
+            for state in State:
+                self.store_breakers.labels(operation, state.value).set(state is State.CLOSED)
+        for operation in (*BREAKERS, "check"):
+            for outcome in ("ok", "error", "timeout", "skipped", "late"):
+                self.store_operations.labels(operation, outcome)
+            self.store_seconds.labels(operation)
 
     def exposition(self) -> bytes:
         """Return everything in the text format that Prometheus scrapes."""

@@ -89,7 +89,7 @@ class RecentStore:
         near = self._near
         one = near.certain(scope, asked)
         if one is not None:
-            self._metrics.near_recalls.labels("certain").inc()
+            self._count("certain")
             return Recalled(near.turns((scope, one)))
         began = near.changes
         asked_besides = [*asked, *near.beside(scope, asked)]
@@ -145,6 +145,9 @@ class RecentStore:
         """As `SafeStore.close`."""
         await self._guarded.close()
 
+    def _count(self, reason: str) -> None:
+        self._metrics.tally.count(self._metrics.near_recalls, reason)
+
     def _owed(self, scope: bytes, conversations: Iterable[bytes]) -> dict[bytes, Turn]:
         turns = (turn for one in conversations for turn in self._near.owed((scope, one)))
         return {turn.id: turn for turn in turns}
@@ -156,7 +159,7 @@ class RecentStore:
             return None
         # It could not be answered near alone, so it may hold what others have added.
         self._near.doubt(scope, found.turns)
-        self._metrics.near_recalls.labels("store_failed").inc()
+        self._count("store_failed")
         return found
 
     def _wanted(

@@ -26,6 +26,11 @@ class Budget:
         """Start with all of it."""
         self.left_s = self.whole_s = left_s
 
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing more is waited for: what was not there by then counts as not there."""
+        return self.left_s <= 0
+
 
 # For an exchange that is nobody's yet: a budget that is used up, which nothing can change.
 NO_TIME = Budget(0.0)
@@ -55,7 +60,7 @@ class SafeStore(Protocol):
         ...
 
     async def recall(self, scope: bytes, asked: Sequence[Asked], budget: Budget) -> Recalled | None:
-        """Return what is held; None when nobody answered in time."""
+        """Return what is held; None when nobody answered, or not within the budget."""
         ...
 
     async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes], budget: Budget) -> Saved:

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
-from proxy.adapters.breaker import PAUSE_S, Breaker, Pass
+from proxy.adapters.breaker import PAUSE_S, Breaker, Pass, State
+from proxy.adapters.labels import BREAKERS
 from proxy.adapters.logs import Log
 from proxy.adapters.metrics import Metrics
 from proxy.adapters.store import StoreError
@@ -55,7 +57,9 @@ class Trials:
             log: Told once when the store fails, and once when it is back.
             clock: Seconds, never going backwards.
         """
-        self.breakers = {"recall": Breaker(clock), "save": Breaker(clock)}
+        self.breakers = {
+            operation: Breaker(clock, partial(self._show, operation)) for operation in BREAKERS
+        }
         self.is_degraded = False
         self._metrics = metrics
         self._log = log
@@ -158,6 +162,11 @@ class Trials:
     def count(self, operation: str, outcome: str) -> None:
         """Count one operation that ended, or was not tried."""
         self._metrics.tally.count(self._metrics.store_operations, operation, outcome)
+
+    def _show(self, operation: str, state: State) -> None:
+        """Let operators see how a breaker stands; it changes seldom."""
+        for one in State:
+            self._metrics.store_breakers.labels(operation, one.value).set(one is state)
 
     def _observe(self, operation: str, took_s: float) -> None:
         self._metrics.tally.time(self._metrics.store_seconds, took_s, operation)

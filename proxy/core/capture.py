@@ -27,6 +27,7 @@ from proxy.core.turns import (
     reasoning_of,
     turn_id,
 )
+from proxy.core.usage import Usage, read_usage
 
 __all__ = ["CONTEXTS", "REMOVALS", "Capture", "Origin", "Snapshot"]
 
@@ -114,6 +115,7 @@ class _Response(msgspec.Struct, gc=False):
     output: list[Raw] | UnsetType | None = UNSET
     input_transformations: Raw = NONE
     reasoning: Raw = NONE
+    usage: Raw = NONE
 
 
 class _Effort(msgspec.Struct, gc=False):
@@ -142,6 +144,8 @@ class Capture:
     Attributes:
         removed: How many reasoning items upstream says it left out, by one of REMOVALS.
         reasoning_context: How much reasoning it went by, one of CONTEXTS; "" if it did not say.
+        reasoning_items, reasoning_bytes: Of the turn that the last snapshot has.
+        usage: As upstream reports it at the end; None if it does not.
     """
 
     def __init__(self, origin: Origin, frame_max_bytes: int) -> None:
@@ -149,8 +153,10 @@ class Capture:
         self.dirty = False
         self.gave_up = ""  # why, when it no longer follows
         self.reasoning_items = 0
+        self.reasoning_bytes = 0
         self.removed = _NOTHING
         self.reasoning_context = ""
+        self.usage: Usage | None = None
         self._origin = origin
         self._frame_max_bytes = frame_max_bytes
         self._events: Events | None = None  # of a stream
@@ -272,6 +278,8 @@ class Capture:
             self._is_stored = found.store
         self.dirty = self.dirty or self._status == "queued"
         self._note(found)
+        if found.usage is not NONE and kind in _ENDS:
+            self.usage = read_usage(found.usage)
         output = found.output
         if kind not in _ENDS or output is UNSET:
             return
@@ -321,7 +329,9 @@ class Capture:
             withheld = bool(run) and (len(usable) < len(run) or not part.is_finished)
             emitted.append(part.emitted.after(() if withheld else usable, withheld=withheld))
             run = []
-        self.reasoning_items = sum(len(item.run) for item in emitted)
+        runs = [reasoning.raw for item in emitted for reasoning in item.run]
+        self.reasoning_items = len(runs)
+        self.reasoning_bytes = sum(map(len, runs))
         return emitted
 
 
@@ -351,6 +361,7 @@ def _loosely(response: bytes | Raw) -> _Response | None:
         output=output,
         input_transformations=members["input_transformations"],
         reasoning=members["reasoning"],
+        usage=members["usage"],
     )
 
 

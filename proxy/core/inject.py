@@ -65,10 +65,16 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The decided edits of a request, and what each reasoning item's fate was."""
+    """
+    The decided edits of a request, and what each reasoning item's fate was.
+
+    Attributes:
+        injected_bytes: Of the reasoning items that the edits put in.
+    """
 
     edits: tuple[Edit, ...] = ()
     outcomes: Mapping[Outcome, int] = field(default_factory=dict)
+    injected_bytes: int = 0
 
     def apply(self, body: bytes) -> bytes:
         """Carry the edits out; a plan without edits returns the same object."""
@@ -124,6 +130,7 @@ class _Planner:
         self._family = family(request.model)
         self._edits: list[Edit] = []
         self._count: Counter[Outcome] = Counter()
+        self._injected_bytes = 0
 
     def run(self) -> Plan:
         groups = self._groups()
@@ -138,7 +145,8 @@ class _Planner:
             if not (may_be_plain and self._restore_plainly(group)):
                 self._restore(group, replayed)
         self._count_unknown()
-        return Plan(tuple(self._edits), {what: n for what, n in self._count.items() if n})
+        outcomes = {what: n for what, n in self._count.items() if n}
+        return Plan(tuple(self._edits), outcomes, self._injected_bytes)
 
     def _groups(self) -> list[_Group]:
         groups: dict[tuple[bytes, int], _Group] = {}
@@ -215,7 +223,9 @@ class _Planner:
             if not part.id or not part.has_blob:
                 return False
         at = item.start
-        self._edits += [Edit(at, at, part.raw + b",") for part in own.run]
+        for part in own.run:
+            self._edits.append(Edit(at, at, part.raw + b","))
+            self._injected_bytes += len(part.raw)
         self._count[Outcome.INJECTED] += len(own.run)
         return True
 
@@ -250,6 +260,7 @@ class _Planner:
         for n, raw in zip(missing, form.parts, strict=True):
             at = self._place_of(group, n, replayed)
             self._edits.append(Edit(at, at, raw + b","))
+            self._injected_bytes += len(raw)
         self._edits += form.edits
         self._count[Outcome.INJECTED] += len(missing)
 

@@ -3,8 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec.structs import astuple
+
+from proxy.adapters.labels import TOKENS, status_label
 from proxy.adapters.logs import Log
 from proxy.adapters.metrics import Metrics
+from proxy.core.capture import Capture
 from proxy.web.exchange import Exchange
 from proxy.web.routes import Route
 
@@ -47,30 +51,61 @@ class Account:
             sent_bytes=exchange.sent_bytes,
         )
 
+    def warn(self, event: str, exchange: Exchange, error: Exception) -> None:
+        """Log a fault of ours that the client did not see."""
+        self.log.warning(event, request_id=exchange.id, reason=type(error).__name__)
+
     def count(self, exchange: Exchange, took_s: float = 0.0) -> None:
         """Count an exchange that is over."""
         metrics, tally = self.metrics, self.metrics.tally
-        tally.count(metrics.exchanges, exchange.route, exchange.outcome)
+        status = status_label(exchange.status)
+        tally.count(metrics.exchanges, exchange.route, status, exchange.outcome)
         tally.time(metrics.exchange_seconds, took_s, exchange.route)
         if exchange.first_byte_ms:
             tally.time(metrics.first_byte_seconds, exchange.first_byte_ms / 1000)
         if exchange.route in Route.REPLAYED:
-            if exchange.asked:
-                tally.count(metrics.requests, exchange.asked)
-            tally.time(metrics.before_seconds, exchange.before_ms / 1000)
-            for outcome, count in exchange.outcomes.items():
-                tally.count(metrics.items, outcome.value, by=count)
-            for repair, count in exchange.repairs.items():
-                tally.count(metrics.repairs, repair.value, by=count)
+            self._count_request(exchange)
+            self._time_overhead(exchange)
         if exchange.captured:
             tally.count(metrics.captures, exchange.captured)
             tally.count(metrics.captured_items, by=exchange.captured_items)
-        capture = exchange.capture
-        if capture is not None:
-            for reason, count in capture.removed.items():
-                tally.count(metrics.removed_items, reason, by=count)
-            if capture.reasoning_context:
-                tally.count(metrics.reasoning_contexts, capture.reasoning_context)
+            tally.count(metrics.captured_bytes, by=exchange.captured_bytes)
+        if exchange.capture is not None:
+            self._count_answer(exchange.route, exchange.capture)
+
+    def _count_request(self, exchange: Exchange) -> None:
+        metrics, tally = self.metrics, self.metrics.tally
+        if exchange.asked:
+            tally.count(metrics.requests, exchange.asked)
+        for outcome, count in exchange.outcomes.items():
+            tally.count(metrics.items, outcome.value, by=count)
+        for repair, count in exchange.repairs.items():
+            tally.count(metrics.repairs, repair.value, by=count)
+        if exchange.injected_bytes:
+            tally.count(metrics.injected_bytes, by=exchange.injected_bytes)
+
+    def _time_overhead(self, exchange: Exchange) -> None:
+        """Show each phase that the exchange has come to."""
+        tally, overhead = self.metrics.tally, self.metrics.overhead_seconds
+        if exchange.before_ms:
+            tally.time(overhead, exchange.before_ms / 1000, "before")
+        if exchange.between_ms:
+            tally.time(overhead, exchange.between_ms / 1000, "between")
+        if exchange.after_ms:
+            tally.time(overhead, exchange.after_ms / 1000, "after")
+
+    def _count_answer(self, route: str, capture: Capture) -> None:
+        """Count what upstream says of it."""
+        metrics, tally = self.metrics, self.metrics.tally
+        for reason, count in capture.removed.items():
+            tally.count(metrics.removed_items, reason, by=count)
+        if capture.reasoning_context:
+            tally.count(metrics.reasoning_contexts, capture.reasoning_context)
+        # An answer that is fetched may be fetched again: it took its tokens once.
+        if capture.usage is not None and route in Route.CAPTURED:
+            for kind, tokens in zip(TOKENS, astuple(capture.usage), strict=True):
+                if tokens:
+                    tally.count(metrics.tokens, kind, by=tokens)
 
 
 def mark(exchange: Exchange, *, is_shadow: bool) -> str:

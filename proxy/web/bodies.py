@@ -79,7 +79,8 @@ class Incoming:
         fault: What was wrong with it, once that is known.
         on_fault: Called then; whoever reads a streamed body is not who answers for it.
         share: What is held of it; who is done with it gives it back.
-        why: Why it is not held whole, one of `metrics.ASKED`; "" if nothing is known against it.
+        size: Bytes that were read of it so far.
+        why: Why it is not held whole, one of `labels.ASKED`; "" if nothing is known against it.
     """
 
     def __init__(self, request: web.BaseRequest, most: int, patience_s: float, room: Room) -> None:
@@ -96,7 +97,7 @@ class Incoming:
         self._most = most
         self._patience_s = patience_s
         self.share = Share(room)
-        self._read = 0
+        self.size = 0
         self._pieces: list[bytes] = []  # a deque would hold 700 bytes for nothing
         self.fault: Fault | None = None
         self.on_fault: Callable[[], None] | None = None
@@ -153,7 +154,7 @@ class Incoming:
             yield chunk
 
     def _may_hold(self, more: int, most: int) -> bool:
-        if self._read > most:
+        if self.size > most:
             self.why = "too_large"
         elif not self.share.take(more):
             self.why = "busy"
@@ -166,9 +167,9 @@ class Incoming:
             raise self._failing(body_stalled(self._patience_s)) from None
         except Unreadable as error:
             raise self._failing(error.fault) from None
-        self._read += len(chunk)
-        if self._most and self._read > self._most:
-            raise self._failing(body_too_large(self._read, self._most))
+        self.size += len(chunk)
+        if self._most and self.size > self._most:
+            raise self._failing(body_too_large(self.size, self._most))
         return chunk
 
     def _failing(self, fault: Fault) -> ProxyError:

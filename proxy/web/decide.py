@@ -65,6 +65,7 @@ class Decided(NamedTuple):
     body: bytes
     repairs: Mapping[Repair, int] = _NOTHING
     outcomes: Mapping[Outcome, int] = _NOTHING
+    injected_bytes: int = 0
 
 
 class Decider:
@@ -117,7 +118,7 @@ class Decider:
         include = include_edit(request) if wants else None
         edits = [*decided.edits, include] if include is not None else decided.edits
         edited = spans.apply(base, edits) if edits else base
-        return Decided(asked, origin, edited, repairs, outcomes)
+        return Decided(asked, origin, edited, repairs, outcomes, decided.injected_bytes)
 
     def _repaired(
         self, whose: Whose, request: Request, recalled: Recalled

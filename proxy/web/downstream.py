@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from http import HTTPStatus
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
@@ -95,20 +96,19 @@ class Passed(web.StreamResponse):
         """
         self._write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
 
-    async def write(self, data: bytes | bytearray | memoryview) -> None:
+    async def drain(self) -> None:
         """
-        Write a piece of the body, and wait while the client is slower than we are.
+        Wait while the client is slower than we are.
 
         Raises:
             ConnectionResetError: The client has left.
         """
-        self.put(bytes(data))
         if self._request.protocol.writing_paused:
             await self._request.writer.drain()
 
-    async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 (aiohttp's)
+    def end(self) -> None:
         """
-        Write the end, once.
+        Write the end, once, without waiting.
 
         Raises:
             ConnectionResetError: The client has left.
@@ -118,8 +118,16 @@ class Passed(web.StreamResponse):
         self._has_ended = True
         if self._head or self._is_chunked:
             self._write(b"0\r\n\r\n" if self._is_chunked else b"")
-        if self._request.protocol.writing_paused:
-            await self._request.writer.drain()
+
+    async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 (aiohttp's)
+        """
+        Write the end, once, and wait while the client is slower than we are.
+
+        Raises:
+            ConnectionResetError: The client has left.
+        """
+        self.end()
+        await self.drain()
 
     def _write(self, data: bytes) -> None:
         transport = self._request.transport
@@ -132,12 +140,13 @@ class Passed(web.StreamResponse):
         transport.write(data)
 
 
-async def pump(
+async def pump(  # noqa: PLR0913, PLR0917 (all that takes part in it)
     exchange: Exchange,
     response: Response,
     downstream: Passed,
     reader: Reader | None,
     read: bytes,
+    clock: Callable[[], float],
 ) -> bool:
     """
     Pass an answer on, its head first.
@@ -146,25 +155,38 @@ async def pump(
     its turn to be saved or for a slow client, comes back to this task.
 
     Args:
-        exchange: Counts the bytes.
+        exchange: Counts the bytes, and how long they are held.
         response: Upstream's.
         downstream: The client's.
         reader: Learns from it; None when there is nothing to learn.
         read: What was read of the body already.
+        clock: Seconds, never going backwards.
 
     Returns:
         False when upstream broke it off.
     """
+    came_s = 0.0
 
     def passes(chunk: bytes) -> bool:
+        nonlocal came_s
+        came_s = clock()
         if (reader is not None and not reader.take(chunk)) or downstream.is_held_up:
             return False
         downstream.put(chunk)
         exchange.sent_bytes += len(chunk)
+        exchange.between_ms += (clock() - came_s) * 1000
         return True
 
+    async def write_in_time(chunk: bytes) -> None:
+        """Write what has to wait, once it need not; a slow client is waited for behind that."""
+        await _settle(reader, downstream)
+        downstream.put(chunk)
+        exchange.sent_bytes += len(chunk)
+        exchange.between_ms += (clock() - came_s) * 1000
+        await downstream.drain()
+
     if read and not passes(read):
-        await _write_in_time(exchange, downstream, reader, read)
+        await write_in_time(read)
     del read
     try:
         while True:
@@ -173,26 +195,24 @@ async def pump(
             chunk = await response.read(passes)
             if not chunk:
                 break
-            await _write_in_time(exchange, downstream, reader, chunk)
+            await write_in_time(chunk)
     except UpstreamError:
         downstream.begin()
         return False
+    exchange.answered_s = clock()
     if reader is not None:
         await reader.close()
     return True
 
 
-async def _write_in_time(
-    exchange: Exchange, downstream: Passed, reader: Reader | None, chunk: bytes
-) -> None:
-    """Write what has to wait, once it need not."""
-    if reader is not None:
-        # The head need not wait for a store that takes its time; as a rule they share a write.
-        soon = asyncio.get_running_loop().call_later(HEAD_HELD_S, _begin, downstream)
-        await reader.settle()
-        soon.cancel()
-    await downstream.write(chunk)
-    exchange.sent_bytes += len(chunk)
+async def _settle(reader: Reader | None, downstream: Passed) -> None:
+    """Wait for what is to be saved first, with the head if that is quick."""
+    if reader is None:
+        return
+    # The head need not wait for a store that takes its time; as a rule they share a write.
+    soon = asyncio.get_running_loop().call_later(HEAD_HELD_S, _begin, downstream)
+    await reader.settle()
+    soon.cancel()
 
 
 def _begin(downstream: Passed) -> None:

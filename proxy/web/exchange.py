@@ -1,5 +1,6 @@
 """One request with its response: everything that is known of it while it is under way."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,8 @@ __all__ = ["Exchange", "Limits", "TenantOf"]
 
 # Tells whose a request is by its headers; None when they do not say.
 TenantOf = Callable[[Mapping[str, str]], bytes | None]
+
+_ID_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Exchange:
     Attributes:
         scope: Whose; None when nothing may be kept or injected.
         conversation: Which, as far as it is known: the request's, then its answer's; b"" if not.
-        asked: One of `metrics.ASKED`, or "" on other routes.
+        asked: One of `labels.ASKED`, or "" on other routes.
         store_budget: How long it may still wait for the store; none until it is known whose it is.
         account: Whom blobs are issued to, as far as the request says.
         outcomes: What became of the reasoning of the request.
@@ -61,8 +64,16 @@ class Exchange:
         edited: Whether the request goes out otherwise than it came.
         capture: Follows the answer; None when it is not captured.
         saved_keys: Keys of the turn that the store has been given already, or will have been.
-        model: As the client asked for it; "" when that is not known.
-        trace_id: Of the trace that it is part of, once it is over; "" when there is none.
+        model: As the client asked for it; "" if that is unknown.
+        injected_bytes: Of the reasoning items that were put into the request that was taken.
+        captured_items, captured_bytes: Of the reasoning that the store has of the answer.
+        before_ms: From the last byte of the request, as far as it is read, to sending it on.
+        between_ms: While pieces of the answer were held, two at the same time counted once.
+        answered_s: When upstream's last byte had been read; 0.0: it has not.
+        after_ms: From then until the client had been given the end of it.
+        received_bytes, sent_bytes: Of bodies, from the client and to it.
+        upstream_request_id: What upstream calls it, in its own words; "" if it does not.
+        trace_id: Of the trace that it is part of; "" if nobody traces.
     """
 
     route: str
@@ -80,30 +91,49 @@ class Exchange:
     capture: Capture | None = None
     saved_keys: frozenset[bytes] = frozenset()
     captured_items: int = 0
+    captured_bytes: int = 0
     status: int = 0
     outcome: str = "client_gone"
-    before_ms: float = 0.0
-    first_byte_ms: float = 0.0
-    sent_bytes: int = 0
+    method: str = ""
     model: str = ""
+    injected_bytes: int = 0
+    before_ms: float = 0.0
+    between_ms: float = 0.0
+    answered_s: float = 0.0
+    after_ms: float = 0.0
+    first_byte_ms: float = 0.0
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    upstream_request_id: str = ""
     trace_id: str = ""
+    _id: str = ""
+
+    @property
+    def id(self) -> str:
+        """Names it in every line of the log about it: random, 16 hexadecimal digits."""
+        if not self._id:
+            self._id = os.urandom(_ID_BYTES).hex()
+        return self._id
 
     def forget(self) -> None:
         """Note that preparing the request failed: it goes out as it came."""
         self.asked, self.capture, self.edited = "failed", None, False
+        self.injected_bytes = 0
         self.outcomes.clear()
         self.repairs.clear()
 
-    def heal(self, fault: str, injected: int, *, takes_back: bool) -> None:
+    def heal(self, fault: str, injected: int, injected_bytes: int, *, takes_back: bool) -> None:
         """
         Note that another request was taken in place of the first.
 
         Args:
             fault: What the first was refused for.
             injected: How many reasoning items of ours are in the one that was taken.
+            injected_bytes: How long they are.
             takes_back: It was the client's own, to the byte.
         """
         self.healed = fault
+        self.injected_bytes = injected_bytes
         outcomes = self.outcomes
         refused = outcomes.pop(Outcome.INJECTED, 0) - injected
         if injected:

@@ -32,6 +32,7 @@ from proxy.web.under_way import UnderWay
 __all__ = ["Forward"]
 
 _MARK = MARK.encode()
+_REQUEST_ID = b"x-request-id"
 _OUTCOMES = {4: "refused", 5: "upstream_error"}
 
 
@@ -86,7 +87,7 @@ class Forward:
         """Carry one exchange through all its phases."""
         path = request.raw_path.partition("?")[0]
         route = Route.WEBSOCKET if is_websocket(request) else route_of(request.method, path)
-        exchange = Exchange(route, self._account.clock())
+        exchange = Exchange(route, self._account.clock(), method=request.method)
         try:
             tenant = self.under_way.enter(request)
             try:
@@ -100,7 +101,9 @@ class Forward:
             raise  # the client has left, or is cut off
         except Exception as error:
             reason = type(error).__name__
-            self._account.log.error("bug", route=exchange.route, reason=reason)  # noqa: TRY400
+            self._account.log.error(  # noqa: TRY400 (our own Log)
+                "bug", request_id=exchange.id, route=exchange.route, reason=reason
+            )
             exchange.outcome = BUG.code
             if exchange.status:
                 raise  # the answer has begun: all that is left is to cut it off
@@ -154,8 +157,10 @@ class Forward:
         incoming = self._intake.incoming(request)
         try:
             answer = await self._ask(exchange, request, path, incoming)
+            exchange.upstream_request_id = answer.response.value(_REQUEST_ID)
         finally:
             incoming.share.hold(0)  # an answer may take long
+            exchange.received_bytes = incoming.size
         try:
             incoming.on_fault = answer.response.close
             if incoming.fault is not None:
@@ -175,6 +180,7 @@ class Forward:
             return await self._tee(exchange, request, answer)
         finally:
             incoming.on_fault = None
+            exchange.received_bytes = incoming.size  # its end may come behind the answer
             answer.response.close()  # one that was read to its end is back in the pool already
 
     async def _ask(
@@ -230,11 +236,14 @@ class Forward:
         # The next request of this client is for another replica, if this one is about to go.
         downstream = Passed(request, response, headers, is_last=self.is_leaving)
         exchange.status = response.status
-        is_whole = await pump(exchange, response, downstream, reader, answer.taken())
+        clock = self._account.clock
+        is_whole = await pump(exchange, response, downstream, reader, answer.taken(), clock)
         if is_whole:
             if self._healer is not None:
                 await self._healer.learn(exchange, answer)
-            await downstream.write_eof()
+            downstream.end()
+            exchange.after_ms = (clock() - exchange.answered_s) * 1000
+            await downstream.drain()
             exchange.outcome = _OUTCOMES.get(response.status // 100, "ok")
         else:
             self._cut_off(exchange, request)
@@ -256,6 +265,6 @@ class Forward:
         try:
             return reader_for(response, replay, exchange, self._limits.capture_max_bytes, log)
         except Exception as error:  # noqa: BLE001 (fail open: the answer goes to the client)
-            log.warning("capture_failed", reason=type(error).__name__)
+            self._account.warn("capture_failed", exchange, error)
             exchange.captured = "failed"
             return None

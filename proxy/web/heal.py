@@ -90,7 +90,7 @@ class Healer:
             prepared: What was sent.
             send: Sends a body as the first was sent; raises ProxyError.
         """
-        first = await self._look(response)
+        first = await self._look(exchange, response)
         if first.diagnosis is None:
             return first
         # What was mended before the first try was so on our own judgement: whatever the refusal
@@ -101,7 +101,7 @@ class Healer:
         if cure is None:
             return first
         fault = first.diagnosis.fault
-        again = await self._again(send, cure)
+        again = await self._again(exchange, send, cure)
         if again is None:
             self.note_refused(fault)
             return first
@@ -121,37 +121,44 @@ class Healer:
         try:
             await self._replay.learn(exchange, fault, cure)
         except Exception as error:  # noqa: BLE001 (as below)
-            self._account.log.warning("heal_failed", reason=type(error).__name__)
+            self._account.warn("heal_failed", exchange, error)
 
     async def cure(
         self, exchange: Exchange, prepared: Prepared, diagnosis: Diagnosis
     ) -> Cure | None:
         """Return what to send instead; None when there is no cure. Never raises."""
+        began_s = self._account.clock()
         try:
             return await self._replay.cure(exchange, prepared, diagnosis)
         except Unspliceable:
             return None  # it went out unread, and stays so
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
-            self._account.log.warning("heal_failed", reason=type(error).__name__)
+            self._account.warn("heal_failed", exchange, error)
             return None
+        finally:
+            exchange.before_ms += (self._account.clock() - began_s) * 1000
 
     def note_cured(self, exchange: Exchange, fault: Fault, cure: Cure) -> None:
         """Count a cure that was taken."""
-        self._account.metrics.heals.labels(fault.value, "cured").inc()
-        exchange.heal(fault.value, cure.injected, takes_back=cure.takes_back)
+        self._count(fault, "cured")
+        exchange.heal(fault.value, cure.injected, cure.injected_bytes, takes_back=cure.takes_back)
 
     def note_refused(self, fault: Fault) -> None:
         """Count a cure that was not."""
-        self._account.metrics.heals.labels(fault.value, "refused").inc()
+        self._count(fault, "refused")
 
-    async def _again(self, send: Send, cure: Cure) -> Answer | None:
+    def _count(self, fault: Fault, result: str) -> None:
+        metrics = self._account.metrics
+        metrics.tally.count(metrics.heals, fault.value, result)
+
+    async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> Answer | None:
         """Send the cured request; None when its answer is no better."""
         try:
             response = await send(cure.body)
         except ProxyError:
             return None
         try:
-            again = await self._look(response)
+            again = await self._look(exchange, response)
         except BaseException:  # the client has left
             response.close()
             raise
@@ -160,12 +167,12 @@ class Healer:
         again.response.close()
         return None
 
-    async def _look(self, response: Response) -> Answer:
+    async def _look(self, exchange: Exchange, response: Response) -> Answer:
         """Read as much of an answer as tells whether it is a refusal."""
         encoding = response.value(b"content-encoding")
         if is_refusal(response.status):
             read = await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
-            refused = self._diagnose(response.status, encoding, read)
+            refused = self._diagnose(exchange, response.status, encoding, read)
             return Answer(response, read, refused, has_failed=True)
         is_stream = response.content_type == "text/event-stream" and not is_encoded(encoding)
         if response.status not in _OK or not is_stream:
@@ -177,16 +184,16 @@ class Healer:
         event = first_event(read) or b""
         if not is_failing_event(event):
             return Answer(response, read)
-        diagnosis = self._diagnose(400, "", event) if is_refusing_event(event) else None
+        diagnosis = self._diagnose(exchange, 400, "", event) if is_refusing_event(event) else None
         return Answer(response, read, diagnosis, has_failed=True)
 
-    def _diagnose(self, status: int, encoding: str, read: bytes) -> Diagnosis:
+    def _diagnose(self, exchange: Exchange, status: int, encoding: str, read: bytes) -> Diagnosis:
         try:
             return diagnose(status, decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read))
         except Undecodable:
             return Diagnosis(Fault.OTHER)
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
-            self._account.log.warning("heal_failed", reason=type(error).__name__)
+            self._account.warn("heal_failed", exchange, error)
             return Diagnosis(Fault.OTHER)
 
 

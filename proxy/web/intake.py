@@ -105,6 +105,7 @@ class Intake:
         Raises:
             ProxyError: It cannot be forwarded at all.
         """
+        began = self._clock()
         require_well_formed(request)
         url = self._url(request.raw_path)
         incoming.check()
@@ -119,6 +120,7 @@ class Intake:
             await self._prepare_retrieval(self._replay, exchange, path, request)
         elif exchange.route in Route.REPLAYED:
             whole = await incoming.whole(self._limits.inspect_max_bytes)
+            began = self._clock()  # the time before is the client's
             if whole is None:
                 exchange.asked, body = incoming.why, incoming.rest()
             else:
@@ -128,6 +130,7 @@ class Intake:
         outgoing = Outgoing(request.method, url, headers, body, incoming)
         if prepared is not None and exchange.edited:
             outgoing = outgoing.with_body(prepared.body)
+        exchange.before_ms = (self._clock() - began) * 1000
         return outgoing, prepared
 
     def reads(self, path: str) -> bool:
@@ -165,7 +168,6 @@ class Intake:
         request: web.BaseRequest,
         incoming: Incoming,
     ) -> Prepared:
-        started = self._clock()
         try:
             replay.identify(exchange, request.headers)
             plain = await self._decode(exchange, body, request, incoming)
@@ -173,11 +175,8 @@ class Intake:
                 return Prepared(body, body)
             return await replay.prepare(exchange, plain, request.headers)
         except Exception as error:  # noqa: BLE001 (fail open: a bug of ours is not the client's)
-            self._log.warning("replay_failed", reason=type(error).__name__)
-            exchange.forget()
+            self._failed(exchange, error)
             return Prepared(body, body)
-        finally:
-            exchange.before_ms = (self._clock() - started) * 1000
 
     async def _decode(
         self, exchange: Exchange, body: bytes, request: web.BaseRequest, incoming: Incoming
@@ -233,5 +232,9 @@ class Intake:
             replay.identify(exchange, request.headers)
             await replay.prepare_retrieval(exchange, path)
         except Exception as error:  # noqa: BLE001 (as above)
-            self._log.warning("replay_failed", reason=type(error).__name__)
-            exchange.forget()
+            self._failed(exchange, error)
+
+    def _failed(self, exchange: Exchange, error: Exception) -> None:
+        reason = type(error).__name__
+        self._log.warning("replay_failed", request_id=exchange.id, reason=reason)
+        exchange.forget()

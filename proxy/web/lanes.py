@@ -84,6 +84,7 @@ class Lanes:
             self.overlook(piece)
             return piece.raw
         create = Create(self._exchange(), previous=message.previous)
+        create.exchange.received_bytes = len(text)
         self._preparing += 1
         self.idle.clear()
         try:
@@ -117,7 +118,7 @@ class Lanes:
         try:
             return await self._replay.prepare(exchange, text, self._headers)
         except Exception as error:  # noqa: BLE001 (fail open: a bug of ours is not the client's)
-            self._account.log.warning("replay_failed", reason=type(error).__name__)
+            self._account.warn("replay_failed", exchange, error)
             exchange.forget()
             return Prepared(text, text)
         finally:
@@ -146,8 +147,10 @@ class Lanes:
             self.idle.clear()
         exchange = lane.running.exchange
         if exchange.capture is not None:
+            came_s = self._account.clock()
             exchange.capture.hear(text)
             await self._replay.save(exchange)
+            exchange.between_ms += (self._account.clock() - came_s) * 1000
         if message.kind in _ENDS:
             self._end(lane, "ok")
             lane.is_cut_short = message.kind == _INCOMPLETE

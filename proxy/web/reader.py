@@ -125,7 +125,8 @@ class Reader:
         if isinstance(error, Undecodable):
             self._give_up("unreadable")
             return
-        self.log.warning("capture_failed", reason=type(error).__name__)
+        reason = type(error).__name__
+        self.log.warning("capture_failed", request_id=self.exchange.id, reason=reason)
         self._give_up("failed")
 
     def _give_up(self, why: str) -> None:

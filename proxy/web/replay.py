@@ -133,10 +133,13 @@ class Replay:
             decided = decide(whose, body, request, found, is_created=is_created)
         origin = decided.origin
         exchange.conversation = origin.conversation
-        exchange.model = origin.model
         if is_created:
             exchange.capture = Capture(origin, self._settings.frame_max_bytes)
+        exchange.model = origin.model
         exchange.asked = decided.asked
+        if decided.asked == "store_failed" and exchange.store_budget.is_used_up:
+            exchange.asked = "budget_exceeded"
+        exchange.injected_bytes = decided.injected_bytes
         exchange.repairs.update(decided.repairs)
         exchange.outcomes.update(decided.outcomes)
         exchange.edited = decided.body is not body
@@ -253,6 +256,7 @@ class Replay:
         if saved is Saved.DONE:
             exchange.captured = "saved"
             exchange.captured_items = capture.reasoning_items
+            exchange.captured_bytes = capture.reasoning_bytes
 
 
 def _read_both(prepared: Prepared, *, is_edited: bool) -> tuple[Request, Request]:

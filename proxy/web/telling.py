@@ -2,12 +2,14 @@
 
 import time
 
+from msgspec.structs import astuple
+
 from proxy.adapters.tracing import Live
 from proxy.core.traces import fit_id, fit_model
 from proxy.web.exchange import Exchange
 from proxy.web.routes import Route
 
-__all__ = ["OPERATIONS", "OURS", "REFUSED", "Known", "ago_ns", "error_of", "tell"]
+__all__ = ["MS", "OPERATIONS", "OURS", "REFUSED", "Known", "ago_ns", "error_of", "tell"]
 
 # Ahead of every name that no convention has.
 OURS = "reasoning_replay."
@@ -17,17 +19,18 @@ OPERATIONS = {
     Route.CREATE: "chat",
     Route.RETRIEVE: "fetch_response",
 }
+# What each number of `Usage` is called by the same conventions.
+_TOKENS = ("input_tokens", "cache_read.input_tokens", "output_tokens", "reasoning.output_tokens")
 REFUSED = 400
 _FAILED = 500
-_NS = 1_000_000_000  # in a second
-_MS = 1_000_000  # of those in a millisecond
+MS = 1_000_000  # nanoseconds in a millisecond
 
 Known = dict[str, str | int | float | bool]
 
 
 def ago_ns(seconds: float) -> int:
     """Return when so many seconds ago was, in nanoseconds since the epoch."""
-    return time.time_ns() - int(seconds * _NS)
+    return time.time_ns() - int(seconds * 1000 * MS)
 
 
 def error_of(exchange: Exchange, *, is_client: bool) -> str:
@@ -48,8 +51,16 @@ def error_of(exchange: Exchange, *, is_client: bool) -> str:
     return outcome if is_ours else ""
 
 
-def tell(live: Live, exchange: Exchange, start_ns: int) -> None:
-    """Note all that is known of an exchange; `start_ns` is when it began, since the epoch."""
+def tell(live: Live, exchange: Exchange, sent_ns: int, answered_ns: int) -> None:
+    """
+    Note all that is known of an exchange.
+
+    Args:
+        live: Its span.
+        exchange: It is over.
+        sent_ns: When the request went on, in nanoseconds since the epoch.
+        answered_ns: When its answer began, or that to the second try.
+    """
     counts = exchange.route in Route.REPLAYED
     known: dict[str, str | int | float | None] = {
         "outcome": exchange.outcome,
@@ -57,11 +68,17 @@ def tell(live: Live, exchange: Exchange, start_ns: int) -> None:
         "captured": exchange.captured,
         "healed": exchange.healed,
         "repaired": sum(exchange.repairs.values()) if counts else None,
+        "injected_bytes": exchange.injected_bytes if counts else None,
         "captured_items": exchange.captured_items if counts else None,
+        "captured_bytes": exchange.captured_bytes if counts else None,
         "scope": exchange.scope.hex() if exchange.scope else None,
         "conversation": exchange.conversation.hex(),
+        "request_id": exchange.id,
         "before_ms": round(exchange.before_ms, 3),
+        "between_ms": round(exchange.between_ms, 3),
+        "after_ms": round(exchange.after_ms, 3),
         "first_byte_ms": round(exchange.first_byte_ms, 3) or None,
+        "received_bytes": exchange.received_bytes,
         "sent_bytes": exchange.sent_bytes,
     }
     known |= {outcome.value: count for outcome, count in exchange.outcomes.items()}
@@ -69,16 +86,10 @@ def tell(live: Live, exchange: Exchange, start_ns: int) -> None:
     if exchange.status:
         facts["http.response.status_code"] = exchange.status
     live.note(facts | _of_model(live, exchange))
-    _tell_events(live, exchange, start_ns)
-
-
-def _tell_events(live: Live, exchange: Exchange, start_ns: int) -> None:
-    prepared_ns = start_ns + int(exchange.before_ms * _MS)
     if exchange.healed:
-        at_ns = prepared_ns + int(exchange.first_byte_ms * _MS)
-        live.event(OURS + "heal", {OURS + "diagnosis": exchange.healed}, at_ns)
-    if exchange.asked == "store_failed":
-        live.event(OURS + "store_failure", {OURS + "operation": "recall"}, prepared_ns)
+        live.event(OURS + "heal", {OURS + "diagnosis": exchange.healed}, answered_ns)
+    if exchange.asked in {"store_failed", "budget_exceeded"}:
+        live.event(OURS + "store_failure", {OURS + "operation": "recall"}, sent_ns)
     if exchange.captured == "store_failed":
         live.event(OURS + "store_failure", {OURS + "operation": "save"}, time.time_ns())
 
@@ -99,4 +110,7 @@ def _of_model(live: Live, exchange: Exchange) -> Known:
         facts["gen_ai.response.id"] = response_id
     if answered := fit_model(capture.model):
         facts["gen_ai.response.model"] = answered
+    if capture.usage is not None and exchange.route in Route.CAPTURED:  # else it was told before
+        used = zip(_TOKENS, astuple(capture.usage), strict=True)
+        facts |= {"gen_ai.usage." + name: count for name, count in used if count is not None}
     return facts

@@ -8,6 +8,7 @@ They stand in for the parts of the same names: where tracing is off, none of thi
 exchange is found by the task that it runs in, so that no other part needs to know of it.
 """
 
+import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -30,7 +31,7 @@ from proxy.web.forward import Forward
 from proxy.web.handshake import SWITCHED, is_websocket
 from proxy.web.replay import Replay
 from proxy.web.routes import Route, route_of
-from proxy.web.telling import OPERATIONS, OURS, REFUSED, Known, ago_ns, error_of, tell
+from proxy.web.telling import MS, OPERATIONS, OURS, REFUSED, Known, ago_ns, error_of, tell
 
 __all__ = ["Traced"]
 
@@ -54,6 +55,7 @@ class _Trace:
         tries: How many requests went upstream.
         last: The last of them.
         is_stream: Whether its answer is an event stream.
+        sent_ns, answered_ns: When the first went out, and when the last answer began.
     """
 
     live: Live
@@ -61,6 +63,8 @@ class _Trace:
     tries: int = 0
     last: Live | None = None
     is_stream: bool = False
+    sent_ns: int = 0
+    answered_ns: int = 0
 
 
 _current: ContextVar[_Trace | None] = ContextVar("trace", default=None)
@@ -188,7 +192,9 @@ class _Upstream(Upstream):
             trace.last.end()
         named = fit_method(method)
         facts: Known = {"http.request.method": named, **self._traced.place}
-        if trace.tries:
+        if not trace.tries:
+            trace.sent_ns = time.time_ns()
+        else:
             facts["http.request.resend_count"] = trace.tries
         trace.tries += 1
         trace.last = trace.live.child(named, facts)
@@ -201,6 +207,7 @@ def _named(headers: Headers, trace: _Trace, live: Live) -> Headers:
 
 
 def _answered(trace: _Trace, live: Live, response: Response) -> None:
+    trace.answered_ns = time.time_ns()
     live.note({"http.response.status_code": response.status})
     if response.status >= REFUSED:
         live.fail(str(response.status))
@@ -237,7 +244,12 @@ def _end(live: Live, exchange: Exchange, trace: _Trace | None, took_s: float) ->
             trace.last.fail(exchange.outcome)
         trace.last.end()
     if live.is_recording:
-        tell(live, exchange, ago_ns(took_s))
+        now_ns = time.time_ns()
+        if trace is not None:
+            tell(live, exchange, trace.sent_ns or now_ns, trace.answered_ns or now_ns)
+        else:
+            sent_ns = ago_ns(took_s - exchange.before_ms / 1000)
+            tell(live, exchange, sent_ns, sent_ns + int(exchange.first_byte_ms * MS))
         if trace is not None and trace.is_stream and exchange.route == Route.RESPONSES:
             live.note({"gen_ai.request.stream": True})
         error = error_of(exchange, is_client=trace is None)

@@ -7,7 +7,8 @@ import pytest
 from prometheus_client import values
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.adapters.metrics import ASKED, CAPTURED, Metrics, WorkerMetrics, share_metrics
+from proxy.adapters.labels import ASKED, CAPTURED
+from proxy.adapters.metrics import Metrics, WorkerMetrics, share_metrics
 from proxy.core.capture import CONTEXTS, REMOVALS
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
@@ -64,12 +65,18 @@ def test_store_operations_exist_from_the_start() -> None:
 
 
 def test_exchanges_exist_from_the_start() -> None:
-    """By route and by how they ended."""
+    """By route and by how they ended, each with the status that it has as a rule."""
     found = samples(Metrics()).get("reasoning_replay_exchanges_total", {})
     assert found.items() >= {
-        (frozenset({("route", route), ("outcome", outcome)}), 0.0)
-        for route in ("responses", "retrieve", "websocket", "create", "other")
-        for outcome in ("ok", "refused", "upstream_error", "cut_off", "client_gone")
+        (frozenset({("route", route), ("status", status), ("outcome", outcome)}), 0.0)
+        for route in ("responses", "compact", "input_tokens", "retrieve", "create", "other")
+        for outcome, status in (
+            ("ok", "200"),
+            ("refused", "400"),
+            ("upstream_error", "500"),
+            ("cut_off", "200"),
+            ("client_gone", "none"),
+        )
     }
 
 
@@ -116,14 +123,15 @@ def test_several_processes_have_one_exposition(folder: str) -> None:
     together.serving.set(2)
     for number, count in ((1, 2), (2, 5)):
         one = shared_by(folder, number)
-        one.exchanges.labels("responses", "ok").inc(count)
-        one.before_seconds.observe(0.002)
+        one.exchanges.labels("responses", "200", "ok").inc(count)
+        one.overhead_seconds.labels("before").observe(0.002)
         one.in_flight.set(count)
         one.store_up.set(number - 1)
     found = samples(together)
-    ok = frozenset({("route", "responses"), ("outcome", "ok")})
+    ok = frozenset({("route", "responses"), ("status", "200"), ("outcome", "ok")})
+    before = frozenset({("phase", "before")})
     assert found["reasoning_replay_exchanges_total"][ok] == 7
-    assert found["reasoning_replay_before_upstream_seconds_count"] == {frozenset(): 2}
+    assert found["reasoning_replay_overhead_seconds_count"][before] == 2
     assert found["reasoning_replay_in_flight"] == {frozenset(): 7}
     assert found["reasoning_replay_store_up"] == {frozenset(): 0}
     assert found["reasoning_replay_workers_serving"] == {frozenset(): 2}
@@ -146,16 +154,16 @@ def test_every_series_of_one_process_is_one_of_several(folder: str) -> None:
 
 def test_no_counter_goes_back_when_a_process_is_replaced(folder: str) -> None:
     """Its successor counts on; what it said of its present state is gone with it."""
-    label = frozenset({("route", "responses"), ("outcome", "ok")})
+    label = frozenset({("route", "responses"), ("status", "200"), ("outcome", "ok")})
     first = shared_by(folder, 1)
-    first.exchanges.labels("responses", "ok").inc(3)
+    first.exchanges.labels("responses", "200", "ok").inc(3)
     first.in_flight.set(3)
     together = WorkerMetrics(folder)
     together.forget_gauges(1)
     assert samples(together)["reasoning_replay_exchanges_total"][label] == 3
     assert samples(together).get("reasoning_replay_in_flight", {}) == {}
     second = shared_by(folder, 1)
-    second.exchanges.labels("responses", "ok").inc()
+    second.exchanges.labels("responses", "200", "ok").inc()
     found = samples(together)
     assert found["reasoning_replay_exchanges_total"][label] == 4
     assert found["reasoning_replay_in_flight"] == {frozenset(): 0}

@@ -138,7 +138,7 @@ async def test_one_port_one_conversation_and_one_set_of_metrics(
         for _ in range(20):  # each on a connection of its own
             async with line_to(parent.url) as line:
                 await line.ask(GET)
-        asked = 'reasoning_replay_exchanges_total{outcome="refused",route="other"}'
+        asked = 'reasoning_replay_exchanges_total{outcome="refused",route="other",status="401"}'
         assert await becomes(parent, asked, 20)
         made = 'reasoning_replay_captures_total{result="saved"}'
         assert await becomes(parent, made, len(agent.steps))
@@ -184,7 +184,7 @@ async def test_one_is_killed_and_only_what_it_did_is_lost(shared_redis: RedisSer
 
         await until(parent, 200, "ready", "2 of 2")
         assert await metric(parent, "reasoning_replay_worker_restarts_total") == 1
-        sample = 'reasoning_replay_exchanges_total{outcome="ok",route="other"}'
+        sample = 'reasoning_replay_exchanges_total{outcome="ok",route="other",status="200"}'
         assert await becomes(parent, sample, whole_ones)
         upstream.answers(*[whole(b"{}")] * 20)
         for _ in range(20):

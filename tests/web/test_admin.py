@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from proxy.adapters.metrics import ASKED, CAPTURED
+from proxy.adapters.labels import ASKED, CAPTURED
 from proxy.core.inject import Outcome
 from tests.redis_server import RedisServer
 from tests.web.wire import whole
@@ -95,8 +95,8 @@ async def test_what_happened_is_counted() -> None:
         for _ in range(3):
             await w.get("/v1/secret-path/sk-secret")
         text = (await w.ask_admin("/metrics")).body.decode()
-        for outcome in ("ok", "refused", "upstream_error"):
-            sample = f'exchanges_total{{outcome="{outcome}",route="other"}} 1.0'
+        for outcome, status in (("ok", 200), ("refused", 429), ("upstream_error", 503)):
+            sample = f'exchanges_total{{outcome="{outcome}",route="other",status="{status}"}} 1.0'
             assert f"reasoning_replay_{sample}" in text
         assert "secret" not in text
 

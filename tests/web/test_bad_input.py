@@ -89,7 +89,8 @@ async def test_it_goes_out_as_it_came_and_is_counted(body: bytes, counted_as: st
         suffix = "" if counted_as == "planned" else f", asked={counted_as}"
         assert (got.mark or "").replace(", missed=1", "") == "injected=0" + suffix
         assert await metric(w, f'requests_total{{result="{counted_as}"}} 1.0')
-        assert await metric(w, 'exchanges_total{outcome="refused",route="responses"} 1.0')
+        labels = 'outcome="refused",route="responses",status="400"'
+        assert await metric(w, f"exchanges_total{{{labels}}} 1.0")
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,14 @@ class World:
         return body
 
     def counted(self, name: str, **labels: str) -> float:
-        """Return a metric, 0 when there is no such sample."""
-        return self.app.metrics.registry.get_sample_value("reasoning_replay_" + name, labels) or 0.0
+        """Return the sum of a metric's samples with these labels, 0 when there is none."""
+        samples = (
+            sample
+            for family in self.app.metrics.registry.collect()
+            for sample in family.samples
+            if sample.name == "reasoning_replay_" + name
+        )
+        return sum(s.value for s in samples if labels.items() <= s.labels.items())
 
 
 def post(body: bytes | Mapping[str, object], *headers: str) -> bytes:

@@ -65,6 +65,7 @@ class Cure:
     Attributes:
         body: The request, never the one that was refused.
         injected: How many more reasoning items it has than what the client sent.
+        injected_bytes: How many more bytes of them.
         takes_back: Nothing of ours is left in it: it is what the client sent.
         lost: Digests of the blobs that it goes without: once it is taken, they were the fault.
         evicted: Turns as they shall be kept from then on, less what upstream named.
@@ -72,6 +73,7 @@ class Cure:
 
     body: bytes
     injected: int = 0
+    injected_bytes: int = 0
     takes_back: bool = False
     lost: frozenset[bytes] = frozenset()
     evicted: tuple[Turn, ...] = ()
@@ -119,9 +121,11 @@ def cure(
     is_about_blobs = diagnosis.fault is Fault.BLOB
     named = named_blobs(case) if is_about_blobs else set()
     left = ((turn, turn.without_reasoning(named.__contains__)) for turn in recalled.turns)
+    again = read_request(body, {})
     return Cure(
         body,
-        injected=max(0, _thoughts(read_request(body, {})) - _thoughts(given)),
+        injected=max(0, _thoughts(again) - _thoughts(given)),
+        injected_bytes=max(0, _thought_bytes(again) - _thought_bytes(given)),
         takes_back=body == given.body,
         lost=frozenset(lost_blobs(case, body)) if is_about_blobs else frozenset(),
         evicted=tuple(after for before, after in left if after is not before),
@@ -135,3 +139,8 @@ def _is_less(sent: Request, given: Request) -> bool:
 
 def _thoughts(request: Request) -> int:
     return sum(place.item.role is Role.REASONING for place in request.places)
+
+
+def _thought_bytes(request: Request) -> int:
+    items = (place.item for place in request.places)
+    return sum(item.end - item.start for item in items if item.role is Role.REASONING)
