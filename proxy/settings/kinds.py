@@ -1,6 +1,5 @@
 """The kinds of value that settings have, each refused with a reason and a way out."""
 
-import importlib.util
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
@@ -77,6 +76,8 @@ def _tracing(way: str) -> str:
 
 
 def _has_otel() -> bool:
+    import importlib.util  # noqa: PLC0415 (for those who trace)
+
     try:
         found = [
             importlib.util.find_spec(name)

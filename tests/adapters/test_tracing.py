@@ -41,7 +41,7 @@ async def test_a_span_is_part_of_what_it_is_told(tracing: Tracing) -> None:
     await tracing.close(0)
 
 
-@pytest.mark.parametrize("state", ["a=1,a=2", "=", "\udcff", "x" * 9999, "a=1," * 99])
+@pytest.mark.parametrize("state", ["a=1,a=2", "=", "\xff", "x" * 9999, "a=1," * 99])
 async def test_a_state_that_is_none_is_no_reason_to_fail(tracing: Tracing, state: str) -> None:
     """It goes on as it came, whatever it is to us."""
     root = tracing.root("a", PARENT._replace(state=state), {})

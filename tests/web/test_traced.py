@@ -33,7 +33,7 @@ from tests.web.wire import (
     whole,
 )
 from tests.web.wire import as_json as spelled
-from tests.web.world import MODEL, Hooked, World, world
+from tests.web.world import MODEL, Hooked, World, eventually, world
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
@@ -539,6 +539,25 @@ async def test_workers_each_have_their_own(
     ours: list[Seen] = await spans.came(2)
     assert ours[0].resource["service.name"] == "mine"
     assert ours[0].resource["service.instance.id"][-9:-1] == "/worker-"
+
+
+async def test_a_process_ends_whatever_its_collector_does(
+    otel: pytest.MonkeyPatch, spans: Collector
+) -> None:
+    """A thread that waits for it is waited for by nobody."""
+    otel.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")
+    spans.hangs = True
+    async with world() as w:
+        settings: dict[str, Any] = {"upstream_url": w.upstream.url + "/v1", "drain_s": 0.5}
+        async with served(tracing="otlp", **settings) as process:
+            await process.started()
+            w.app.url = process.url
+            await answers(w)
+            await eventually(lambda: spans.asked == 1)
+            process.signal(signal.SIGTERM)
+            assert await process.exit_code() == 0
+            await process.rest()
+            assert process.log[-1]["event"] == "stopped"
 
 
 async def test_off_brings_nothing_in() -> None:
