@@ -1,16 +1,28 @@
 """The README names what there is."""
 
+import io
+import json
+import re
 from pathlib import Path
 
 import pytest
+from prometheus_client import values
+from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
+from proxy.adapters.logs import Log
+from proxy.adapters.metrics import Metrics, WorkerMetrics, share_metrics
+from proxy.core.capture import Capture, Origin
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
 from proxy.core.profiles import PROFILES, Profile
+from proxy.core.turns import Context
+from proxy.core.usage import Usage
 from proxy.settings import Settings
 from proxy.sources import env_of
+from proxy.web.account import Account
+from proxy.web.exchange import Exchange
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
@@ -25,6 +37,61 @@ def test_every_setting_is_in_the_table(name: str) -> None:
     assert f"`{env_of(name)}`" in row
     is_empty = default == "" or isinstance(default, SecretStr)
     assert ("| empty |" if is_empty else shown) in row
+
+
+def table(heading: str) -> dict[str, str]:
+    """Return a section's table: each name in the first column -> what its row says."""
+    section = README.split(f"\n### {heading}\n")[1].split("\n### ")[0]
+    rows = [line.split("|", 2) for line in section.splitlines() if line.startswith("| `")]
+    return {name: row for _, names, row in rows for name in re.findall(r"`(\w+)`", names)}
+
+
+def test_every_metric_is_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its labels and their words; and the table has none that is not there."""
+    monkeypatch.setattr(values, "ValueClass", values.ValueClass)
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "")
+    share_metrics(str(tmp_path), 1)
+    Metrics()
+    text = WorkerMetrics(str(tmp_path)).exposition().decode()
+    values.close_all_multiprocess_files()  # type: ignore[no-untyped-call]
+    told: dict[str, set[str]] = {}
+    words: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(text):
+        ends = {"counter": "_total", "info": "_info"}
+        name = family.name.removeprefix("reasoning_replay_") + ends.get(family.type, "")
+        labels = [sample.labels for sample in family.samples if "_created" not in sample.name]
+        told[name] = {label for one in labels for label in one} - {"le"}
+        few = {"status", "le", "version", "reason", "context", "diagnosis"}
+        words[name] = {value for one in labels for key, value in one.items() if key not in few}
+    rows = table("Metrics")
+
+    assert rows.keys() == told.keys()
+    for name, row in rows.items():
+        labels_told, _, meaning = row.partition("|")
+        assert set(re.findall(r"`(\w+)`", labels_told)) == told[name], name
+        if name not in ("exchange_seconds", "store_seconds"):  # as others above them
+            assert words[name] <= set(re.findall(r"`(\w+)`", meaning)), name
+
+
+def test_every_field_of_an_exchange_is_in_the_table() -> None:
+    """Each that can be there, and no other."""
+    stream = io.StringIO()
+    exchange = Exchange("responses", 0.0, scope=b"s" * 16, conversation=b"c" * 16, method="POST")
+    exchange.capture = Capture(Origin(Context(), "gpt-5.4"), 1 << 20)
+    exchange.capture.usage = Usage(1, 1, 1, 1)
+    exchange.outcomes = dict.fromkeys(Outcome, 1)
+    exchange.repairs = dict.fromkeys(Repair, 1)
+    for name in ("asked", "captured", "healed", "model", "upstream_request_id", "trace_id"):
+        setattr(exchange, name, "x")
+    for name in ("status", "injected_bytes", "captured_bytes"):
+        setattr(exchange, name, 1)
+    account = Account(Metrics(), Log("info", "json", stream, worker=1), lambda: 1.0)
+    for route in ("responses", "other"):
+        exchange.route = route
+        account.settle(exchange)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+
+    assert table("The log").keys() == lines[0].keys() | lines[1].keys()
 
 
 @pytest.mark.parametrize("outcome", Outcome)

@@ -1,18 +1,32 @@
 """Logs: one line for each event, JSON or text, on standard output. Never a body, key or blob."""
 
 import json
+import re
 import sys
 import time
+from collections.abc import Mapping
 from typing import IO
 
 import msgspec
 
 from proxy.adapters.output import Output
+from proxy.adapters.text_line import Value, is_coloured, text_line
 
-__all__ = ["Log"]
+__all__ = ["Log", "Value", "called"]
 
-Value = str | int | float | bool | None
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+# What somebody else has named: so much of it, and nothing but what can be printed everywhere.
+NAME_MAX = 96
+_NAME = re.compile(rf"[ -~]{{0,{NAME_MAX}}}")
+_ODD = re.compile(r"[^ -~]")
+
+
+def called(name: str) -> str | None:
+    """Return what somebody else has named, fit for a log: bounded and of ASCII; None if empty."""
+    if not _NAME.fullmatch(name):
+        name = _ODD.sub("?", name[: NAME_MAX + 1])
+        name = name if len(name) <= NAME_MAX else name[: NAME_MAX - 2] + ".."
+    return name or None
 
 
 class Log:
@@ -20,7 +34,7 @@ class Log:
     Writes events.
 
     error: a request failed through us or upstream. warning: something failed and we carried on.
-    info: start, drain, stop, and one line for each exchange.
+    info: start, drain, stop, and one line for each exchange that went well.
     """
 
     def __init__(
@@ -41,22 +55,29 @@ class Log:
         self._lost = 0
         self._level = _LEVELS[level]
         self._as_text = form == "text" or (form == "auto" and stream.isatty())
+        self._coloured = self._as_text and is_coloured(stream)
+
+    def takes(self, level: str) -> bool:
+        """Tell whether anything of this level is written."""
+        return _LEVELS[level] >= self._level
 
     def info(self, event: str, **fields: Value) -> None:
         """Write what happens in normal operation."""
-        self._write("info", event, fields)
+        if self.takes("info"):
+            self.write("info", event, fields)
 
     def warning(self, event: str, **fields: Value) -> None:
         """Write what failed while the exchange went on."""
-        self._write("warning", event, fields)
+        if self.takes("warning"):
+            self.write("warning", event, fields)
 
     def error(self, event: str, **fields: Value) -> None:
         """Write what a client saw fail."""
-        self._write("error", event, fields)
+        if self.takes("error"):
+            self.write("error", event, fields)
 
-    def _write(self, level: str, event: str, fields: dict[str, Value]) -> None:
-        if _LEVELS[level] < self._level:
-            return
+    def write(self, level: str, event: str, fields: Mapping[str, Value]) -> None:
+        """Write what happened, whatever its level; a field that is None is left out."""
         try:
             self._output.write(self._spelled(level, event, fields))
             if self._output.lost != self._lost and not self._output.is_full:
@@ -65,15 +86,14 @@ class Log:
         except (OSError, ValueError):
             pass  # a full disk or a closed pipe must not fail a request
 
-    def _spelled(self, level: str, event: str, fields: dict[str, Value]) -> str:
+    def _spelled(self, level: str, event: str, fields: Mapping[str, Value]) -> str:
         now = time.time()
-        fields = self._fixed | fields
         if self._as_text:
-            clock = time.strftime("%H:%M:%S", time.localtime(now))
-            words = " ".join(f"{key}={value}" for key, value in fields.items() if value is not None)
-            return f"{clock} {level:7} {event} {words}".rstrip()
+            fields = {**self._fixed, **fields}
+            return text_line(now, level, event, fields, coloured=self._coloured)
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z"
-        line = {"time": at, "level": level, "event": event, **fields}
+        line: dict[str, Value] = {"time": at, "level": level, "event": event, **self._fixed}
+        line |= {key: value for key, value in fields.items() if value is not None}
         try:
             return msgspec.json.encode(line).decode()
         except UnicodeEncodeError:  # half a surrogate, in what somebody else has named

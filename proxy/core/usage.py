@@ -62,6 +62,6 @@ def _part(details: object, name: str, whole: int | None) -> int | None:
 
 
 def _tokens(value: object) -> int | None:
-    # JSON's `true` is an int to Python.
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and 0 <= value <= TOKENS_MAX else None
+    if not isinstance(value, int) or isinstance(value, bool):  # JSON's `true` is an int to Python
+        return None
+    return value if 0 <= value <= TOKENS_MAX else None

@@ -2,17 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 
-from msgspec.structs import astuple
+from msgspec.structs import asdict, astuple
 
 from proxy.adapters.labels import TOKENS, status_label
-from proxy.adapters.logs import Log
+from proxy.adapters.logs import Log, Value, called
 from proxy.adapters.metrics import Metrics
 from proxy.core.capture import Capture
+from proxy.web.errors import BUG
 from proxy.web.exchange import Exchange
 from proxy.web.routes import Route
 
 __all__ = ["Account", "mark"]
+
+_ERRORS = frozenset({"upstream_error", "cut_off", BUG.code})
+_FAILURES = frozenset({"failed", "store_failed", "budget_exceeded"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +37,9 @@ class Account:
         """Count an exchange that is over, and log it."""
         took_s = self.clock() - exchange.started_s
         self.count(exchange, took_s)
-        self.log.info(
-            "exchange",
-            route=exchange.route,
-            status=exchange.status,
-            outcome=exchange.outcome,
-            asked=exchange.asked or None,
-            captured=exchange.captured or None,
-            scope=exchange.scope.hex() if exchange.scope else None,
-            conversation=exchange.conversation.hex() or None,
-            healed=exchange.healed or None,
-            repaired=sum(exchange.repairs.values()) or None,
-            **_counts(exchange),
-            captured_items=exchange.captured_items,
-            before_ms=round(exchange.before_ms, 2),
-            first_byte_ms=round(exchange.first_byte_ms, 1),
-            total_ms=round(took_s * 1000, 1),
-            sent_bytes=exchange.sent_bytes,
-        )
+        level = _level(exchange)
+        if self.log.takes(level):
+            self.log.write(level, "exchange", _fields(exchange, took_s))
 
     def warn(self, event: str, exchange: Exchange, error: Exception) -> None:
         """Log a fault of ours that the client did not see."""
@@ -68,8 +58,9 @@ class Account:
             self._time_overhead(exchange)
         if exchange.captured:
             tally.count(metrics.captures, exchange.captured)
-            tally.count(metrics.captured_items, by=exchange.captured_items)
-            tally.count(metrics.captured_bytes, by=exchange.captured_bytes)
+            if exchange.captured_items:
+                tally.count(metrics.captured_items, by=exchange.captured_items)
+                tally.count(metrics.captured_bytes, by=exchange.captured_bytes)
         if exchange.capture is not None:
             self._count_answer(exchange.route, exchange.capture)
 
@@ -120,6 +111,53 @@ def mark(exchange: Exchange, *, is_shadow: bool) -> str:
     if exchange.asked not in ("", "planned"):
         members.append(f"asked={exchange.asked}")
     return ", ".join(members)
+
+
+def _level(exchange: Exchange) -> str:
+    """
+    Return how bad it is.
+
+    error: it failed through us or upstream. warning: something failed, and it went on without.
+    What a client did wrong, or did not wait for, is neither.
+    """
+    if exchange.status >= HTTPStatus.INTERNAL_SERVER_ERROR or exchange.outcome in _ERRORS:
+        return "error"
+    has_failed = exchange.asked in _FAILURES or exchange.captured in _FAILURES
+    return "warning" if has_failed or exchange.healed else "info"
+
+
+def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
+    """Return what is logged of an exchange; README has a table of it, and a test compares them."""
+    usage = exchange.capture.usage if exchange.capture is not None else None
+    is_create = exchange.route == Route.CREATE  # of these, not every byte is looked at
+    return {
+        "route": exchange.route,
+        "status": exchange.status or None,
+        "outcome": exchange.outcome,
+        "method": called(exchange.method) if exchange.route == Route.OTHER else None,
+        "model": called(exchange.model),
+        "asked": exchange.asked or None,
+        "captured": exchange.captured or None,
+        "healed": exchange.healed or None,
+        "repaired": sum(exchange.repairs.values()) or None,
+        **_counts(exchange),
+        "injected_bytes": exchange.injected_bytes or None,
+        "captured_items": exchange.captured_items,
+        "captured_bytes": exchange.captured_bytes or None,
+        **(asdict(usage) if usage is not None else {}),
+        "before_ms": round(exchange.before_ms, 2),
+        "between_ms": round(exchange.between_ms, 2),
+        "after_ms": round(exchange.after_ms, 2),
+        "first_byte_ms": round(exchange.first_byte_ms, 1),
+        "total_ms": round(took_s * 1000, 1),
+        "received_bytes": exchange.received_bytes,
+        "sent_bytes": None if is_create else exchange.sent_bytes,
+        "scope": exchange.scope.hex() if exchange.scope else None,
+        "conversation": exchange.conversation.hex() or None,
+        "request_id": exchange.id,
+        "upstream_request_id": called(exchange.upstream_request_id),
+        "trace_id": exchange.trace_id or None,
+    }
 
 
 def _counts(exchange: Exchange) -> dict[str, int]:

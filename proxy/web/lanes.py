@@ -83,8 +83,7 @@ class Lanes:
         if lane is None or self._under_way() >= CREATES_MAX:
             self.overlook(piece)
             return piece.raw
-        create = Create(self._exchange(), previous=message.previous)
-        create.exchange.received_bytes = len(text)
+        create = Create(self._exchange(len(text)), previous=message.previous)
         self._preparing += 1
         self.idle.clear()
         try:
@@ -107,10 +106,8 @@ class Lanes:
         exchange = self._exchange()
         exchange.asked = "busy" if piece.is_let_pass else "too_large"
         exchange.outcome = "ok"
-        if self._has_overlooked:
-            self._account.count(exchange)  # there may be thousands, which are one line of log
-        else:
-            self._account.settle(exchange)
+        # There may be thousands, which are one line of log.
+        (self._account.count if self._has_overlooked else self._account.settle)(exchange)
         self._has_overlooked = True
 
     async def _prepare(self, exchange: Exchange, text: bytes) -> Prepared:
@@ -271,8 +268,8 @@ class Lanes:
 
     # Both...
 
-    def _exchange(self) -> Exchange:
-        exchange = Exchange(Route.CREATE, self._account.clock())
+    def _exchange(self, size: int = 0) -> Exchange:
+        exchange = Exchange(Route.CREATE, self._account.clock(), received_bytes=size)
         self._replay.identify(exchange, self._headers)
         return exchange
 

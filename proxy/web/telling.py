@@ -88,7 +88,7 @@ def tell(live: Live, exchange: Exchange, sent_ns: int, answered_ns: int) -> None
     live.note(facts | _of_model(live, exchange))
     if exchange.healed:
         live.event(OURS + "heal", {OURS + "diagnosis": exchange.healed}, answered_ns)
-    if exchange.asked in {"store_failed", "budget_exceeded"}:
+    if exchange.asked == "store_failed":
         live.event(OURS + "store_failure", {OURS + "operation": "recall"}, sent_ns)
     if exchange.captured == "store_failed":
         live.event(OURS + "store_failure", {OURS + "operation": "save"}, time.time_ns())

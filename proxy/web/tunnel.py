@@ -164,6 +164,8 @@ class _Tunnel:
     async def _pump(self, way: _Way) -> None:
         try:
             while data := await way.source.read():
+                if way is self._up:
+                    self._exchange.received_bytes += len(data)
                 await self._pass(way, data)
             self._end(way)
             await self._write(way, self._rest(way))

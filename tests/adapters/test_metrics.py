@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import values
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.adapters.labels import ASKED, CAPTURED
+from proxy.adapters.labels import ASKED, CAPTURED, NEAR, PHASES, TOKENS
 from proxy.adapters.metrics import Metrics, WorkerMetrics, share_metrics
 from proxy.core.capture import CONTEXTS, REMOVALS
 from proxy.core.heal.diagnosis import Fault
@@ -36,6 +36,8 @@ def samples(metrics: Metrics | WorkerMetrics) -> dict[str, dict[Labels, float]]:
         ("repairs", "repair", [repair.value for repair in Repair]),
         ("removed_items", "reason", REMOVALS),
         ("reasoning_contexts", "context", CONTEXTS),
+        ("near_recalls", "reason", NEAR),
+        ("tokens", "kind", TOKENS),
     ],
 )
 def test_every_outcome_exists_from_the_start(name: str, label: str, values: Sequence[str]) -> None:
@@ -87,6 +89,24 @@ def test_a_store_is_up_until_it_fails() -> None:
     assert found["reasoning_replay_in_flight"] == {frozenset(): 0.0}
 
 
+def test_breakers_are_closed_until_a_store_fails() -> None:
+    """Each state of each is there, so that a graph has a line for it."""
+    assert samples(Metrics())["reasoning_replay_store_breakers"] == {
+        frozenset({("operation", operation), ("state", state)}): float(state == "closed")
+        for operation in ("recall", "save")
+        for state in ("closed", "half_open", "open")
+    }
+
+
+def test_histograms_exist_from_the_start() -> None:
+    """With each of their labels."""
+    found = samples(Metrics())
+    phases = {frozenset({("phase", phase)}): 0.0 for phase in PHASES}
+    assert found["reasoning_replay_overhead_seconds_count"] == phases
+    assert len(found["reasoning_replay_exchange_seconds_count"]) == 7
+    assert len(found["reasoning_replay_store_seconds_count"]) == 3
+
+
 def test_the_version_is_told() -> None:
     """So that a graph shows when it changed."""
     (labels,) = samples(Metrics())["reasoning_replay_build_info"]
@@ -127,6 +147,9 @@ def test_several_processes_have_one_exposition(folder: str) -> None:
         one.overhead_seconds.labels("before").observe(0.002)
         one.in_flight.set(count)
         one.store_up.set(number - 1)
+        if number == 1:
+            one.store_breakers.labels("recall", "closed").set(0)
+            one.store_breakers.labels("recall", "open").set(1)
     found = samples(together)
     ok = frozenset({("route", "responses"), ("status", "200"), ("outcome", "ok")})
     before = frozenset({("phase", "before")})
@@ -134,6 +157,10 @@ def test_several_processes_have_one_exposition(folder: str) -> None:
     assert found["reasoning_replay_overhead_seconds_count"][before] == 2
     assert found["reasoning_replay_in_flight"] == {frozenset(): 7}
     assert found["reasoning_replay_store_up"] == {frozenset(): 0}
+    recall = {("operation", "recall")}
+    breakers = found["reasoning_replay_store_breakers"]
+    assert breakers[frozenset(recall | {("state", "closed")})] == 1
+    assert breakers[frozenset(recall | {("state", "open")})] == 1
     assert found["reasoning_replay_workers_serving"] == {frozenset(): 2}
     assert found["reasoning_replay_worker_restarts_total"] == {frozenset(): 0}
     assert len(found["reasoning_replay_build_info"]) == 1

@@ -143,6 +143,7 @@ async def test_an_exchange_is_a_span_and_its_try_another(
         assert ours.start_ns <= attempt.start_ns <= attempt.end_ns <= ours.end_ns
         line = logged(capsys.readouterr().out, "exchange")[1]
         assert hashed == {key: line[key] for key in hashed}
+        assert line["trace_id"] == TRACE
 
 
 async def test_a_stream_is_one(spans: Collector) -> None:
