@@ -64,6 +64,7 @@ OTHER = {
     "scope_from": "header:x-tenant-id",
     "log_format": "json",
     "log_level": "error",
+    "tracing": "otlp",
     **dict.fromkeys(["upstream_ca_file", "tls_cert_file", "tls_key_file"], __file__),
     "store_password_file": __file__,
 }

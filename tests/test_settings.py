@@ -1,5 +1,6 @@
 """Settings come from four places, and a wrong one is told in one line with a way out."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -404,3 +405,16 @@ def test_every_setting_is_described() -> None:
     for name, field in Settings.model_fields.items():
         assert field.description, name
         assert field.description.endswith("."), name
+
+
+def test_tracing_wants_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An extra that is not installed is told at the start, with the way out."""
+    assert load({}, {"REPLAY_TRACING": "otlp"}, None).tracing == "otlp"
+    for missing in ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk"):
+        monkeypatch.setitem(sys.modules, missing, None)
+        (fault,) = faults(tmp_path, env={"REPLAY_TRACING": "otlp"})
+        assert fault == (
+            'REPLAY_TRACING: "otlp": needs OpenTelemetry, which is not installed; '
+            "pip install 'reasoning-replay[otel]'"
+        )
+    assert load({}, {}, None).tracing == "off"

@@ -55,7 +55,7 @@ class Log:
         self._lost = 0
         self._level = _LEVELS[level]
         self._as_text = form == "text" or (form == "auto" and stream.isatty())
-        self._coloured = is_coloured(stream)
+        self._coloured = self._as_text and is_coloured(stream)
 
     def takes(self, level: str) -> bool:
         """Tell whether anything of this level is written."""
@@ -63,20 +63,21 @@ class Log:
 
     def info(self, event: str, **fields: Value) -> None:
         """Write what happens in normal operation."""
-        self.write("info", event, fields)
+        if self.takes("info"):
+            self.write("info", event, fields)
 
     def warning(self, event: str, **fields: Value) -> None:
         """Write what failed while the exchange went on."""
-        self.write("warning", event, fields)
+        if self.takes("warning"):
+            self.write("warning", event, fields)
 
     def error(self, event: str, **fields: Value) -> None:
         """Write what a client saw fail."""
-        self.write("error", event, fields)
+        if self.takes("error"):
+            self.write("error", event, fields)
 
     def write(self, level: str, event: str, fields: Mapping[str, Value]) -> None:
-        """Write what happened; a field that is None is left out."""
-        if not self.takes(level):
-            return
+        """Write what happened, whatever its level; a field that is None is left out."""
         try:
             self._output.write(self._spelled(level, event, fields))
             if self._output.lost != self._lost and not self._output.is_full:

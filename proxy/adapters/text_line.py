@@ -18,7 +18,7 @@ _HASHES = frozenset({"scope", "conversation", "trace_id"})
 _HASH_DIGITS = 8
 # Of an exchange: its columns, and how wide they are.
 _COLUMNS = {"route": 12, "status": 3, "outcome": 14, "total_ms": 7}
-_USUAL = {"asked": "planned", "method": "POST"}
+_USUAL = {"asked": "planned"}
 _FOR_PROGRAMS = frozenset(
     {
         *("scope", "request_id", "upstream_request_id", "trace_id"),

@@ -190,6 +190,16 @@ class Capture:
         self._response(answer, "response.completed")
 
     @property
+    def response_id(self) -> str:
+        """Its id; "" while that is not known."""
+        return self._response_id
+
+    @property
+    def model(self) -> str:
+        """Who answers, as upstream says it; "" while that is not known."""
+        return self._model
+
+    @property
     def has_failed(self) -> bool:
         """Whether upstream says that there is no answer after all."""
         return self._status in ("failed", "cancelled")

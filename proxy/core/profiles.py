@@ -53,6 +53,8 @@ class Profile:
         keeps_items: Whether it can keep items at all; where it cannot, an id alone means nothing,
             whatever a request says about `store`.
         blob: The shape of its `encrypted_content`.
+        provider: As OpenTelemetry's conventions on generative AI call it; "" where they have no
+            word for it, and `name` does.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Profile:
     takes_include: bool = True
     keeps_items: bool = True
     blob: re.Pattern[str] = _ANY
+    provider: str = ""
 
     @property
     def checks_pairs(self) -> bool:
@@ -77,12 +80,14 @@ class Profile:
 
 GENERIC = Profile(
     name="generic",
+    provider="openai",
     source="What OpenAI documents; gateways in front of several vendors (opencode zen, LiteLLM)",
 )
 
 _ALL = (
     Profile(
         name="openai",
+        provider="openai",
         source="pydantic-ai cassette test_openai_responses_thinking_with_modified_history (a pair "
         "is checked by its ids); Vercel AI SDK packages/openai/src/responses; openai/codex#8128",
         hosts=("api.openai.com", "*.api.openai.com"),
@@ -90,6 +95,7 @@ _ALL = (
     ),
     Profile(
         name="azure",
+        provider="azure.ai.openai",
         source="LiteLLM llms/azure/responses/transformation.py (no `status`, litellm#13484); "
         "fantasy's recordings (store false: reasoning with its id, call without). Reports disagree "
         "over time: openai/codex#3528 (id demanded), openai/codex#35739 (id and blob not found)",
@@ -105,6 +111,7 @@ _ALL = (
     ),
     Profile(
         name="codex",
+        provider="openai",
         source="CLIProxyAPI codex_reasoning_replay_cache.go and codex_executor_reasoning.go (ids "
         "are stripped; without a blob they are not found), LiteLLM llms/chatgpt (no store); "
         "opencode's recording native-openai-oauth-tool-loop (neither id)",
@@ -133,6 +140,7 @@ _ALL = (
     ),
     Profile(
         name="xai",
+        provider="x_ai",
         source="docs.x.ai best-practices (30 days of storage; blobs go back every turn), "
         "CLIProxyAPI internal/signature/grok_validation.go (unpadded base64); ruby_llm's "
         "recordings (with all ids, and with none)",
@@ -141,6 +149,7 @@ _ALL = (
     ),
     Profile(
         name="bedrock",
+        provider="aws.bedrock",
         source="LiteLLM llms/bedrock/responses; pydantic-ai cassettes test_bedrock_mantle "
         "(blobs `rsn_…`, both ids)",
         hosts=("bedrock-runtime*.amazonaws.com", "bedrock-mantle.*.api.aws"),

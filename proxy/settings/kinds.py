@@ -1,6 +1,6 @@
 """The kinds of value that settings have, each refused with a reason and a way out."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
@@ -23,6 +23,7 @@ __all__ = [
     "Seconds",
     "Secret",
     "StoreUrl",
+    "TracingWay",
     "UpstreamProxy",
     "UpstreamUrl",
 ]
@@ -65,6 +66,28 @@ def _file(path: str) -> str:
     return path
 
 
+def _tracing(way: str) -> str:
+    """Take a way to a collector, if what goes it is installed."""
+    if way != "off" and not _has_otel():
+        raise ValueError(
+            "needs OpenTelemetry, which is not installed; pip install 'reasoning-replay[otel]'"
+        )
+    return way
+
+
+def _has_otel() -> bool:
+    import importlib.util  # noqa: PLC0415 (for those who trace)
+
+    try:
+        found = [
+            importlib.util.find_spec(name)
+            for name in ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
+        ]
+    except ImportError:  # not even what they stand in
+        return False
+    return None not in found
+
+
 UpstreamUrl = Annotated[str, AfterValidator(addresses.upstream_url)]
 UpstreamProxy = Annotated[str, AfterValidator(addresses.upstream_proxy)]
 StoreUrl = Annotated[str, AfterValidator(addresses.store_url)]
@@ -75,6 +98,7 @@ ScopeFrom = Annotated[str, AfterValidator(_scope_from)]
 File = Annotated[str, AfterValidator(_file)]
 Secret = Annotated[SecretStr, AfterValidator(_utf8)]
 EncryptionKeys = Annotated[SecretStr, AfterValidator(_keys)]
+TracingWay = Annotated[Literal["off", "otlp"], AfterValidator(_tracing)]
 Count = Annotated[int, Field(ge=1)]
 Limit = Annotated[int, Field(ge=0)]  # 0: none
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

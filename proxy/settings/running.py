@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from proxy.settings.kinds import Count
+from proxy.settings.kinds import Count, TracingWay
 
 __all__ = ["RunningSettings"]
 
@@ -37,4 +37,9 @@ class RunningSettings(BaseModel, defer_build=True):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
         description="Least severe level written; above info, no line for each exchange.",
+    )
+    tracing: TracingWay = Field(
+        default="off",
+        description="otlp: spans go to a collector, as the variables OTEL_* say, and requests to "
+        "upstream carry a traceparent of ours. It needs reasoning-replay[otel].",
     )

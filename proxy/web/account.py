@@ -58,8 +58,9 @@ class Account:
             self._time_overhead(exchange)
         if exchange.captured:
             tally.count(metrics.captures, exchange.captured)
-            tally.count(metrics.captured_items, by=exchange.captured_items)
-            tally.count(metrics.captured_bytes, by=exchange.captured_bytes)
+            if exchange.captured_items:
+                tally.count(metrics.captured_items, by=exchange.captured_items)
+                tally.count(metrics.captured_bytes, by=exchange.captured_bytes)
         if exchange.capture is not None:
             self._count_answer(exchange.route, exchange.capture)
 
@@ -133,7 +134,7 @@ def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
         "route": exchange.route,
         "status": exchange.status or None,
         "outcome": exchange.outcome,
-        "method": called(exchange.method),
+        "method": called(exchange.method) if exchange.route == Route.OTHER else None,
         "model": called(exchange.model),
         "asked": exchange.asked or None,
         "captured": exchange.captured or None,

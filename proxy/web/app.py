@@ -19,7 +19,16 @@ from proxy.web.account import Account
 from proxy.web.admin import Readiness, admin_app
 from proxy.web.conversations import Access, Conversations
 from proxy.web.forward import Forward
-from proxy.web.parts import connection_limits, guarded_store, limits, profile, replay, tls, upstream
+from proxy.web.parts import (
+    connection_limits,
+    guarded_store,
+    limits,
+    profile,
+    replay,
+    tls,
+    traced,
+    upstream,
+)
 from proxy.web.port import Port
 from proxy.web.server import Server, silent
 
@@ -29,6 +38,9 @@ __all__ = ["App", "access", "admin_runner", "announce", "running"]
 CUT_OFF_S = 0.1
 # How late the metrics of a worker may be.
 FLUSH_S = 0.2
+# How long the last spans have to reach their collector: what is left of the drain, in these bounds.
+TRACES_S = 2.0
+TRACES_LEAST_S = 0.1
 # How often it is looked whether all clients have taken all.
 LOOK_S = 0.02
 
@@ -53,20 +65,27 @@ class App:
                 operators, which is their parent's. 0: it is alone.
 
         Raises:
-            OSError: A file is none of certificates; its text names it.
+            OSError: A file is none of certificates, or tracing cannot begin; its text says more.
         """
         self.settings = settings
         self.url = self.admin_url = ""
         self.metrics = Metrics()
         self.log = Log(settings.log_level, settings.log_format, worker=worker)
         self.store = guarded_store(settings, self.metrics, self.log)
-        self._upstream = upstream(settings)
-        self.forward = Forward(
+        account = Account(self.metrics, self.log, time.monotonic)
+        self._traced = traced(settings, self.log, worker)
+        if self._traced is None:
+            self._upstream = upstream(settings)
+        else:
+            self._upstream = upstream(settings, self._traced.upstream)
+            account = self._traced.account(account)
+        make = Forward if self._traced is None else self._traced.forward
+        self.forward = make(
             settings.upstream_url,
             self._upstream,
             None if settings.mode == "off" else replay(settings, self.store),
             limits(settings),
-            Account(self.metrics, self.log, time.monotonic),
+            account,
         )
         self._is_worker = worker > 0
         self._flushing: asyncio.TimerHandle | None = None
@@ -141,6 +160,9 @@ class App:
         if self._flushing is not None:
             self._flushing.cancel()
             self.metrics.tally.flush()
+        if self._traced is not None:
+            left_s = ends_at - asyncio.get_running_loop().time()
+            await self._traced.tracing.close(max(TRACES_LEAST_S, min(TRACES_S, left_s)))
         if self._has_started:
             (self.log.warning if cut_off else self.log.info)("stopped", cut_off=cut_off)
 

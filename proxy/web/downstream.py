@@ -113,8 +113,6 @@ class Passed(web.StreamResponse):
         Raises:
             ConnectionResetError: The client has left.
         """
-        if self._has_ended:
-            return
         self._has_ended = True
         if self._head or self._is_chunked:
             self._write(b"0\r\n\r\n" if self._is_chunked else b"")
@@ -126,8 +124,9 @@ class Passed(web.StreamResponse):
         Raises:
             ConnectionResetError: The client has left.
         """
-        self.end()
-        await self.drain()
+        if not self._has_ended:
+            self.end()
+            await self.drain()
 
     def _write(self, data: bytes) -> None:
         transport = self._request.transport

@@ -2,9 +2,11 @@
 
 import ssl
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from proxy.adapters.codec import Codec, Plain
-from proxy.adapters.egress import egress
+from proxy.adapters.egress import Egress, egress
 from proxy.adapters.guarded_store import GuardedStore
 from proxy.adapters.logs import Log
 from proxy.adapters.memory_store import MemoryStore
@@ -27,6 +29,9 @@ from proxy.web.exchange import Limits
 from proxy.web.replay import Replay, ReplaySettings
 from proxy.web.tls import Certificate
 
+if TYPE_CHECKING:
+    from proxy.web.traced import Traced
+
 __all__ = [
     "bare_store",
     "connection_limits",
@@ -36,6 +41,7 @@ __all__ = [
     "replay",
     "scoping",
     "tls",
+    "traced",
     "upstream",
 ]
 
@@ -49,9 +55,15 @@ def profile(settings: Settings) -> Profile:
     return profile_of(settings.upstream_profile, settings.upstream_url)
 
 
-def upstream(settings: Settings) -> Upstream:
+def upstream(
+    settings: Settings, make: Callable[[Patience, Egress], Upstream] = Upstream
+) -> Upstream:
     """
     Return the connections to the upstream; needs a running loop.
+
+    Args:
+        settings: All of them.
+        make: Makes them.
 
     Raises:
         OSError: The file with its authorities is no good, or the environment's proxy.
@@ -60,7 +72,7 @@ def upstream(settings: Settings) -> Upstream:
         settings.connect_timeout_s, settings.first_byte_timeout_s, settings.read_timeout_s
     )
     way = egress(settings.upstream_url, settings.upstream_ca_file, settings.upstream_proxy)
-    return Upstream(patience, way)
+    return make(patience, way)
 
 
 def limits(settings: Settings) -> Limits:
@@ -127,6 +139,21 @@ def replay(settings: Settings, store: SafeStore) -> Replay:
         store_budget_s=settings.store_budget_ms / 1000,
     )
     return Replay(plain, store, time.monotonic, lambda: time.time_ns() // 1_000_000)
+
+
+def traced(settings: Settings, log: Log, worker: int) -> "Traced | None":
+    """
+    Return what makes parts that are traced, None where nothing is; needs a running loop.
+
+    Raises:
+        OSError: A variable of OpenTelemetry's makes no sense to it.
+    """
+    if settings.tracing == "off":
+        return None
+    from proxy.adapters.tracing import Tracing  # noqa: PLC0415 (it brings OpenTelemetry in)
+    from proxy.web.traced import Traced  # noqa: PLC0415 (as above)
+
+    return Traced(Tracing(log, worker), settings.upstream_url, profile(settings))
 
 
 def guarded_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:

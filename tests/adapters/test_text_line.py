@@ -14,7 +14,6 @@ WELL: dict[str, Value] = {
     "route": "responses",
     "status": 200,
     "outcome": "ok",
-    "method": "POST",
     "model": "gpt-5.4",
     "asked": "planned",
     "captured": "saved",

@@ -1,0 +1,132 @@
+"""A collector that takes spans by OTLP over HTTP, as a test wants it: well, failing or hanging."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.proto.trace.v1.trace_pb2 import Status as SpanStatus
+
+from tests.web.world import eventually
+
+__all__ = ["CLIENT", "SERVER", "Collector", "Seen", "collector"]
+
+CLIENT, SERVER = Span.SPAN_KIND_CLIENT, Span.SPAN_KIND_SERVER
+
+
+@dataclass(frozen=True)
+class Seen:
+    """
+    One span that came.
+
+    Attributes:
+        trace, id, parent: In hex; no parent is "".
+        resource: Whose it is.
+    """
+
+    name: str
+    kind: int
+    trace: str
+    id: str
+    parent: str
+    known: dict[str, Any]
+    events: dict[str, dict[str, Any]]
+    is_error: bool
+    start_ns: int
+    end_ns: int
+    resource: dict[str, Any] = field(repr=False)
+
+
+class Collector:
+    """
+    Where spans go.
+
+    Attributes:
+        url: Its base, as `OTEL_EXPORTER_OTLP_ENDPOINT` has it.
+        spans: All that came.
+        status: What it answers.
+        hangs: Set while it does not answer at all.
+        raw: Every request's body.
+        asked: How many requests came.
+    """
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.spans: list[Seen] = []
+        self.status = 200
+        self.hangs = False
+        self.raw: list[bytes] = []
+        self.asked = 0
+
+    async def take(self, request: web.Request) -> web.Response:
+        """Answer one request."""
+        self.asked += 1
+        assert request.path == "/v1/traces"
+        assert request.content_type == "application/x-protobuf"
+        body = await request.read()
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.status == 200:
+            self.raw.append(body)
+            self.spans += _read(body)
+        return web.Response(status=self.status)
+
+    async def came(self, count: int) -> list[Seen]:
+        """Wait for so many spans in all, in the order in which they began."""
+        await eventually(lambda: len(self.spans) >= count, 20.0)
+        assert len(self.spans) == count, [span.name for span in self.spans]
+        return sorted(self.spans, key=lambda span: (span.start_ns, span.parent != ""))
+
+
+def _read(body: bytes) -> list[Seen]:
+    found: list[Seen] = []
+    for ours in ExportTraceServiceRequest.FromString(body).resource_spans:
+        resource = _plain(ours.resource.attributes)
+        for scope in ours.scope_spans:
+            found += [_seen(span, resource) for span in scope.spans]
+    return found
+
+
+def _seen(span: Span, resource: dict[str, Any]) -> Seen:
+    return Seen(
+        name=span.name,
+        kind=span.kind,
+        trace=span.trace_id.hex(),
+        id=span.span_id.hex(),
+        parent=span.parent_span_id.hex(),
+        known=_plain(span.attributes),
+        events={event.name: _plain(event.attributes) for event in span.events},
+        is_error=span.status.code == SpanStatus.STATUS_CODE_ERROR,
+        start_ns=span.start_time_unix_nano,
+        end_ns=span.end_time_unix_nano,
+        resource=resource,
+    )
+
+
+def _plain(attributes: Any) -> dict[str, Any]:
+    def value(pair: KeyValue) -> Any:
+        return getattr(pair.value, str(pair.value.WhichOneof("value")))
+
+    return {pair.key: value(pair) for pair in attributes}
+
+
+@contextlib.asynccontextmanager
+async def collector() -> AsyncIterator[Collector]:
+    """Listen on a free port of this machine."""
+    taking = Collector()
+    app = web.Application(client_max_size=1 << 26)
+    app.router.add_post("/v1/traces", taking.take)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    taking.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield taking
+    finally:
+        await runner.cleanup()
