@@ -4,16 +4,17 @@ import json
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import IO
 
 import msgspec
 
 from proxy.adapters.output import Output
-from proxy.adapters.text_line import Value, is_coloured, text_line
 
 __all__ = ["Log", "Value", "called"]
 
+Value = str | int | float | bool | None
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 # What somebody else has named: so much of it, and nothing but what can be printed everywhere.
 NAME_MAX = 96
@@ -54,8 +55,8 @@ class Log:
         self._output = Output(stream)
         self._lost = 0
         self._level = _LEVELS[level]
-        self._as_text = form == "text" or (form == "auto" and stream.isatty())
-        self._coloured = self._as_text and is_coloured(stream)
+        is_text = form == "text" or (form == "auto" and stream.isatty())
+        self._text_line = _text_line(stream) if is_text else None
 
     def takes(self, level: str) -> bool:
         """Tell whether anything of this level is written."""
@@ -88,9 +89,8 @@ class Log:
 
     def _spelled(self, level: str, event: str, fields: Mapping[str, Value]) -> str:
         now = time.time()
-        if self._as_text:
-            fields = {**self._fixed, **fields}
-            return text_line(now, level, event, fields, coloured=self._coloured)
+        if self._text_line is not None:
+            return self._text_line(now, level, event, {**self._fixed, **fields})
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z"
         line: dict[str, Value] = {"time": at, "level": level, "event": event, **self._fixed}
         line |= {key: value for key, value in fields.items() if value is not None}
@@ -98,3 +98,10 @@ class Log:
             return msgspec.json.encode(line).decode()
         except UnicodeEncodeError:  # half a surrogate, in what somebody else has named
             return json.dumps(line)
+
+
+def _text_line(stream: IO[str]) -> Callable[[float, str, str, Mapping[str, Value]], str]:
+    """Return what spells a line for people."""
+    from proxy.adapters import text_line  # noqa: PLC0415 (most write JSON, and need none of it)
+
+    return partial(text_line.text_line, coloured=text_line.is_coloured(stream))

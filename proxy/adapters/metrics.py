@@ -155,7 +155,6 @@ class Metrics:
         for route in ROUTES:
             for outcome in ENDED:
                 self.exchanges.labels(route, usual_status(route, outcome), outcome)
-            self.exchange_seconds.labels(route)
         for phase in PHASES:
             self.overhead_seconds.labels(phase)
         for counter, words in (
@@ -184,7 +183,6 @@ class Metrics:
         for operation in (*BREAKERS, "check"):
             for outcome in ("ok", "error", "timeout", "skipped", "late"):
                 self.store_operations.labels(operation, outcome)
-            self.store_seconds.labels(operation)
 
     def exposition(self) -> bytes:
         """Return everything in the text format that Prometheus scrapes."""

@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import IO
 
-__all__ = ["Value", "is_coloured", "text_line"]
+from proxy.adapters.logs import Value
 
-Value = str | int | float | bool | None
+__all__ = ["is_coloured", "text_line"]
 
 # What needs no quotes: it is one word, and neither ends the line nor steers a terminal.
 _WORD = re.compile(r"[!#-<>-\[\]-~]+")

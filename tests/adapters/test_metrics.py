@@ -98,13 +98,11 @@ def test_breakers_are_closed_until_a_store_fails() -> None:
     }
 
 
-def test_histograms_exist_from_the_start() -> None:
-    """With each of their labels."""
+def test_overhead_exists_from_the_start() -> None:
+    """Each phase, whether an exchange has come to it or not."""
     found = samples(Metrics())
     phases = {frozenset({("phase", phase)}): 0.0 for phase in PHASES}
     assert found["reasoning_replay_overhead_seconds_count"] == phases
-    assert len(found["reasoning_replay_exchange_seconds_count"]) == 7
-    assert len(found["reasoning_replay_store_seconds_count"]) == 3
 
 
 def test_the_version_is_told() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.adapters.logs import NAME_MAX, called
-from proxy.adapters.text_line import Value, is_coloured, text_line
+from proxy.adapters.logs import NAME_MAX, Value, called
+from proxy.adapters.text_line import is_coloured, text_line
 
 WELL: dict[str, Value] = {
     "route": "responses",
