@@ -13,8 +13,8 @@ from proxy.web.under_way import UnderWay
 from tests.monitoring.files import ALERTS, RECORDED, RULES, queries
 from tests.monitoring.promql import Selector, labels_of, selectors_of
 from tests.web.line import line_to, request
-from tests.web.scripted import Script, close, wait
-from tests.web.wire import ASK
+from tests.web.scripted import Script, close, send, wait
+from tests.web.wire import ASK, CALL, as_json, whole
 from tests.web.world import World, world
 
 # What Prometheus itself gives to each series, or what it makes of alerts.
@@ -70,7 +70,10 @@ def scraped() -> Scraped:
 async def unlucky(found: Scraped) -> None:
     """Let a proxy serve, and others answer with one of each error of their own."""
     async with world() as w:
+        answer = {"id": "resp_1", "status": "completed", "output": [CALL]}
+        w.upstream.plays(Script([send(whole(as_json(answer)))]))
         await w.turn(ASK)
+        await w.turn(ASK, CALL)
         found.take((await w.ask_admin("/metrics")).body.decode())
     async with world(upstream_url="http://127.0.0.1:9/v1") as w:
         await ended(w, "upstream_unreachable", found)
