@@ -1,4 +1,4 @@
-"""The command line: serve, check, demo and --version."""
+"""The command line: serve, check, health, demo and --version."""
 
 import argparse
 import asyncio
@@ -18,6 +18,7 @@ from proxy.sources import SettingsError, env_of, flag_of, load
 __all__ = ["main"]
 
 USAGE_ERROR = 2
+UNHEALTHY = 1  # not 2, which Docker keeps for itself
 
 EPILOG = """\
 A flag wins over its environment variable, that over the file of --config, that over the default.
@@ -57,7 +58,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         for fault in error.faults:
             print(fault, file=sys.stderr)
-        return USAGE_ERROR
+        return UNHEALTHY if arguments.command == "health" else USAGE_ERROR
+    if arguments.command == "health":
+        from proxy.health import health  # noqa: PLC0415 (as above)
+
+        return health(settings.admin_listen, "/readyz" if arguments.ready else "/livez")
     if arguments.command == "check":
         from proxy.check import check  # noqa: PLC0415 (as above)
 
@@ -86,6 +91,10 @@ def _parser() -> _Parser:
     for name, purpose in [
         ("serve", "run the proxy"),
         ("check", "tell whether the settings, the upstream and the store are fit to serve"),
+        (
+            "health",
+            "ask the proxy that runs with these settings whether it lives; ends with 0 or 1",
+        ),
     ]:
         command = commands.add_parser(
             name,
@@ -96,6 +105,10 @@ def _parser() -> _Parser:
             allow_abbrev=False,
         )
         _add_settings(command)
+        if name == "health":
+            command.add_argument(
+                "--ready", action="store_true", help="ask whether it takes traffic"
+            )
     commands.add_parser("demo", help="show one exchange against a built-in stand-in for the API")
     return parser
 
