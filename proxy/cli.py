@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from proxy.check import check  # noqa: PLC0415 (as above)
 
         _settle()
-        return asyncio.run(check(settings, os.environ.get("OPENAI_API_KEY", "")))
+        return asyncio.run(check(settings, os.environ, arguments.prove))
     from proxy.web import serve  # noqa: PLC0415 (as above)
 
     _settle()
@@ -105,6 +105,11 @@ def _parser() -> _Parser:
             allow_abbrev=False,
         )
         _add_settings(command)
+        if name == "check":
+            text = (
+                "hold a conversation of two turns with MODEL; costs tokens, and shows replay work"
+            )
+            command.add_argument("--prove", default="", metavar="MODEL", help=text)
         if name == "health":
             command.add_argument(
                 "--ready", action="store_true", help="ask whether it takes traffic"

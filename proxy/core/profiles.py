@@ -53,6 +53,10 @@ class Profile:
         keeps_items: Whether it can keep items at all; where it cannot, an id alone means nothing,
             whatever a request says about `store`.
         blob: The shape of its `encrypted_content`.
+        base_path: Where its API is, below the host; "" where that differs.
+        key_names: Environment variables that its users have their key in.
+        key_header: What a key is sent as: `authorization`, behind `Bearer`, or `api-key`.
+        wants_key: Whether it asks for one unless told otherwise.
     """
 
     name: str
@@ -64,6 +68,10 @@ class Profile:
     takes_include: bool = True
     keeps_items: bool = True
     blob: re.Pattern[str] = _ANY
+    base_path: str = ""
+    key_names: tuple[str, ...] = ("OPENAI_API_KEY",)
+    key_header: str = "authorization"
+    wants_key: bool = True
 
     @property
     def checks_pairs(self) -> bool:
@@ -87,6 +95,7 @@ _ALL = (
         "is checked by its ids); Vercel AI SDK packages/openai/src/responses; openai/codex#8128",
         hosts=("api.openai.com", "*.api.openai.com"),
         blob=_FERNET,
+        base_path="/v1",
     ),
     Profile(
         name="azure",
@@ -102,6 +111,9 @@ _ALL = (
         ids=Ids.REQUIRED,
         omits=("status",),
         blob=_FERNET,
+        base_path="/openai/v1",
+        key_names=("AZURE_OPENAI_API_KEY",),
+        key_header="api-key",
     ),
     Profile(
         name="codex",
@@ -112,6 +124,8 @@ _ALL = (
         ids=Ids.DROPPED,
         keeps_items=False,
         blob=_FERNET,
+        base_path="/backend-api/codex",
+        key_names=(),
     ),
     Profile(
         name="copilot",
@@ -122,6 +136,7 @@ _ALL = (
         ids=Ids.KEPT,
         omits=("status",),
         keeps_items=False,
+        key_names=(),
     ),
     Profile(
         name="openrouter",
@@ -130,6 +145,8 @@ _ALL = (
         hosts=("openrouter.ai", "*.openrouter.ai"),
         ids=Ids.KEPT,
         keeps_items=False,
+        base_path="/api/v1",
+        key_names=("OPENROUTER_API_KEY",),
     ),
     Profile(
         name="xai",
@@ -138,6 +155,8 @@ _ALL = (
         "recordings (with all ids, and with none)",
         hosts=("api.x.ai", "*.api.x.ai"),
         blob=_XAI,
+        base_path="/v1",
+        key_names=("XAI_API_KEY",),
     ),
     Profile(
         name="bedrock",
@@ -145,6 +164,7 @@ _ALL = (
         "(blobs `rsn_…`, both ids)",
         hosts=("bedrock-runtime*.amazonaws.com", "bedrock-mantle.*.api.aws"),
         blob=_BEDROCK,
+        key_names=("AWS_BEARER_TOKEN_BEDROCK",),
     ),
     Profile(
         name="deepseek",
@@ -156,6 +176,7 @@ _ALL = (
         takes_include=False,
         keeps_items=False,
         blob=_NONE,
+        key_names=("DEEPSEEK_API_KEY",),
     ),
     Profile(
         name="vllm",
@@ -167,6 +188,9 @@ _ALL = (
         takes_include=False,
         keeps_items=False,
         blob=_NONE,
+        base_path="/v1",
+        key_names=("VLLM_API_KEY",),
+        wants_key=False,
     ),
     Profile(
         name="ollama",
@@ -178,6 +202,9 @@ _ALL = (
         takes_include=False,
         keeps_items=False,
         blob=_PLAIN,
+        base_path="/v1",
+        key_names=("OLLAMA_API_KEY",),
+        wants_key=False,
     ),
     Profile(
         name="llamacpp",
@@ -188,6 +215,9 @@ _ALL = (
         takes_include=False,
         keeps_items=False,
         blob=_NONE,
+        base_path="/v1",
+        key_names=("LLAMA_API_KEY",),
+        wants_key=False,
     ),
     GENERIC,
 )
