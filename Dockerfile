@@ -1,8 +1,8 @@
 # syntax=docker/dockerfile:1
 
 # To build on one image and no other, name it by its digest as well:
-#   docker build --build-arg BASE=python:3.13.14-slim-bookworm@sha256:... .
-ARG BASE=python:3.13.14-slim-bookworm
+#   docker build --build-arg BASE=docker.io/library/python:3.13.14-slim-bookworm@sha256:... .
+ARG BASE=docker.io/library/python:3.13.14-slim-bookworm
 
 FROM ${BASE} AS build
 # What is installed is the same in every build, to the byte and to the second.
@@ -39,7 +39,7 @@ LABEL org.opencontainers.image.title="Reasoning Replay" \
       org.opencontainers.image.description="A reverse proxy for POST /v1/responses that puts dropped reasoning items back" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.1.0" \
-      org.opencontainers.image.base.name="docker.io/library/${BASE}"
+      org.opencontainers.image.base.name="${BASE}"
 ENV PATH=/opt/replay/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \

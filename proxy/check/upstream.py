@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
 
@@ -76,7 +76,8 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
         if error.setting:
             words = f"{place} did not answer within {error.setting} {settings.connect_timeout_s:g}"
         else:
-            words = f"{place} cannot be reached: {error}"
+            who = "that proxy, " if error.source == "proxy" else ""
+            words = f"{place} cannot be reached: {who}{_plain(error)}"
         way_out = [*await _way_out(settings, error), *_proxy_hint(settings)]
         yield Finding("problem", "upstream", "; ".join([words, *way_out]))
     finally:
@@ -86,9 +87,18 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
 # --- why not ---
 
 
+def _plain(error: UpstreamError) -> str:
+    """Return the reason itself, less what aiohttp says around it."""
+    return re.sub(
+        r"Cannot connect to host \S+ ssl:\S+ \[(.*)\]", r"\1", str(error), flags=re.DOTALL
+    )
+
+
 async def _way_out(settings: Settings, error: UpstreamError) -> list[str]:
     """Say what to do about a connection that did not come about."""
     cause = error.__cause__
+    if error.source == "proxy":
+        return ["is upstream_proxy right, and does it let you out?"]
     if isinstance(cause, aiohttp.ClientConnectorDNSError):
         return ["its name is not known here: is upstream_url spelt right?"]
     if isinstance(cause, aiohttp.ClientConnectorCertificateError):
@@ -132,7 +142,7 @@ async def _issuer(host: str | None, port: int) -> str:
 def _proxy_hint(settings: Settings) -> Iterator[str]:
     """Say that the environment names a proxy which nobody has asked for."""
     parts = urlsplit(settings.upstream_url)
-    if settings.upstream_proxy or proxy_bypass_environment(parts.netloc):
+    if settings.upstream_proxy or proxy_bypass(parts.netloc):
         return
     if getproxies_environment().get(parts.scheme):
         name = f"{parts.scheme.upper()}_PROXY"

@@ -143,6 +143,7 @@ async def test_an_upstream_that_is_not_there_is_a_problem(closed_port: int) -> N
     (line,) = await upstream(f"http://127.0.0.1:{closed_port}/v1", {"OPENAI_API_KEY": KEY})
     assert line.startswith(f"problem: 127.0.0.1 port {closed_port} cannot be reached: ")
     assert line.endswith("; does it run, and is the port right?")
+    assert "ssl:" not in line
 
 
 async def test_a_name_that_is_not_known_is_a_problem() -> None:

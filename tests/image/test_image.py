@@ -143,7 +143,7 @@ def test_its_base_is_one_version_that_can_be_pinned_to_a_digest() -> None:
     """Both stages are of the one ARG, whose default has a patch version."""
     (base,) = [step.text for step in STEPS[: STEPS.index(next(s for s in STEPS if s[0] == "FROM"))]]
 
-    assert re.fullmatch(r"BASE=python:3\.\d+\.\d+-slim-[a-z]+", base)
+    assert re.fullmatch(r"BASE=docker\.io/library/python:3\.\d+\.\d+-slim-[a-z]+", base)
     assert [s.text.split()[0] for s in STEPS if s.word == "FROM"] == ["${BASE}", "${BASE}"]
 
 

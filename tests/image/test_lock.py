@@ -36,7 +36,7 @@ class Locked(NamedTuple):
 
 def locked(name: str) -> dict[str, Locked]:
     """Read a lock file: project -> entry."""
-    entries = {}
+    entries: dict[str, Locked] = {}
     for block in re.split(r"\n(?=\S)", (ROOT / name).read_text().strip()):
         head, _, rest = block.partition(" \\\n")
         requirement = Requirement(head)
