@@ -11,6 +11,7 @@ from proxy.check.finding import Finding
 from proxy.check.upstream import Key
 from proxy.settings import Settings
 from proxy.web.app import running
+from proxy.web.parts import profile
 
 __all__ = ["of_proof"]
 
@@ -56,9 +57,11 @@ async def of_proof(settings: Settings, key: Key, model: str) -> AsyncIterator[Fi
 
     Cost: two requests upstream, a few hundred tokens. What is kept is kept in this process.
     """
-    if not key.name:
+    if not key.name and profile(settings).wants_key:
         yield Finding("problem", "proof", "there is no key to prove it with; see upstream, above")
         return
+    # Without a credential nothing is kept, whoever asks for none.
+    header = key.header if key.name else ("Authorization", "Bearer none")
     changed: dict[str, object] = {
         "listen": ANY_PORT,
         "admin_listen": ANY_PORT,
@@ -74,7 +77,7 @@ async def of_proof(settings: Settings, key: Key, model: str) -> AsyncIterator[Fi
     try:
         async with (
             running(settings.model_copy(update=changed)) as app,
-            aiohttp.ClientSession(timeout=timeout, headers=[key.header]) as session,
+            aiohttp.ClientSession(timeout=timeout, headers=[header]) as session,
         ):
             url = f"{app.url}/v1/responses"
             first = await _turn(session, url, model, [QUESTION])

@@ -61,6 +61,8 @@ def _profile(settings: Settings) -> Iterator[str]:
         if path.endswith(tail):
             yield f'upstream_url ends in "{tail}": leave that out, clients add their own path'
             return
+    if chosen is GENERIC and not path:
+        yield "upstream_url has no path, and most such APIs are at /v1: does it lack that?"
     if chosen.base_path and path != chosen.base_path:
         yield (
             f'upstream_url has the path "{path or "/"}", but the API of {chosen.name} is at '

@@ -91,6 +91,18 @@ async def test_without_a_key_nothing_is_proven(settings: Settings) -> None:
     ]
 
 
+async def test_a_server_that_asks_for_no_key_is_proven_without(settings: Settings) -> None:
+    """Its reasoning is in the open, and goes back so."""
+    aloud = Quirks(keeps_nothing=True, thinks_aloud=True, takes_blobs=False)
+    async with StandIn(quirks=aloud) as standin:
+        update = {"upstream_url": standin.base_url, "upstream_profile": "vllm"}
+        lines = await found(of_proof(settings.model_copy(update=update), NO_KEY, MODEL))
+    assert lines == [
+        f"ok: {MODEL} emitted 1 reasoning item(s), 0 of them encrypted",
+        "ok: sent without reasoning, 1 item(s) were put back, and were taken",
+    ]
+
+
 async def test_an_upstream_that_does_not_answer_is_a_problem(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

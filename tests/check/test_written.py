@@ -53,6 +53,7 @@ async def test_what_is_well_is_not_warned_of(settings: Settings, changed: dict[s
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://x.openai.azure.com/openai"}, ['of azure is at "/openai/v1"'], id="azure-without-v1"),  # noqa: E501
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://openrouter.ai/v1"}, ['of openrouter is at "/api/v1"'], id="openrouter-without-api"),  # noqa: E501
         pytest.param({"upstream_url": "https://gateway.example/v1/chat/completions"}, ['ends in "/chat/completions"', "leave that out"], id="another-api"),  # noqa: E501
+        pytest.param({"upstream_url": "https://gateway.example"}, ["upstream_url has no path"], id="no-path"),  # noqa: E501
         pytest.param({**SHARED, "scope_secret": SecretStr("")}, ["scope_secret is empty", "REPLAY_SCOPE_SECRET"], id="no-scope-secret"),  # noqa: E501
         pytest.param({**SHARED, "encryption_keys": SecretStr("")}, ["encryption_keys is empty"], id="not-encrypted"),  # noqa: E501
         pytest.param({**SHARED, "ttl_s": 400}, ["recent_ttl_s 300 is more than half of ttl_s 400", "200 s"], id="short-ttl"),  # noqa: E501
