@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 the command found a problem, 2 it was not started as asked.
     """
     # Each command brings in what it alone needs, so that `serve` starts quickly.
-    arguments, rest = _parser().parse_known_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    arguments, rest = _parser(words).parse_known_args(words)
     try:
         overrides = _overrides(arguments, rest)
         if arguments.command == "demo":
@@ -84,7 +85,8 @@ def _settle() -> None:
     gc.enable()
 
 
-def _parser() -> _Parser:
+def _parser(words: Sequence[str]) -> _Parser:
+    """Return what reads the words; the flags of a command that they do not name are left out."""
     parser = _Parser(prog="reasoning-replay", description=sys.modules["proxy"].__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -104,7 +106,8 @@ def _parser() -> _Parser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        _add_settings(command)
+        if name in words:  # they take time to make, and `serve` starts quickly
+            _add_settings(command)
         if name == "check":
             text = (
                 "hold a conversation of two turns with MODEL; costs tokens, and shows replay work"
