@@ -1,27 +1,58 @@
 # syntax=docker/dockerfile:1
 
-FROM python:3.13.14-slim-bookworm AS build
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+# To build on one image and no other, name it by its digest as well:
+#   docker build --build-arg BASE=docker.io/library/python:3.13.14-slim-bookworm@sha256:... .
+ARG BASE=docker.io/library/python:3.13.14-slim-bookworm
+
+FROM ${BASE} AS build
+# What is installed is the same in every build, to the byte and to the second.
+ARG SOURCE_DATE_EPOCH=1767225600
+ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} \
+    PYTHONHASHSEED=0 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
+COPY requirements.lock requirements-build.lock ./
+# Wheels alone, each with a hash that the lock names: nothing is compiled, so there is no compiler.
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python -m venv --without-pip /opt/replay \
+    && pip --python /opt/replay/bin/python install --no-compile \
+        --only-binary=:all: --require-hashes --requirement requirements.lock \
+    && python -m venv --without-pip /opt/backend \
+    && pip --python /opt/backend/bin/python install --no-compile \
+        --only-binary=:all: --require-hashes --requirement requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY proxy proxy
-# Only wheels, so that nothing is compiled: the image has no compiler, and needs none.
-RUN pip wheel --no-deps --wheel-dir /wheels . \
-    && python -m venv --without-pip /opt/replay \
-    && pip --python /opt/replay/bin/python install --only-binary=:all: /wheels/*.whl
+# Bytecode that holds whatever the time of its source says: it is good in every layer and copy.
+RUN --mount=type=cache,target=/root/.cache/pip \
+    pip --python /opt/backend/bin/python wheel --no-deps --no-index --no-build-isolation \
+        --wheel-dir /wheels . \
+    && pip --python /opt/replay/bin/python install --no-compile \
+        --no-deps --no-index /wheels/*.whl \
+    && pip --python /opt/replay/bin/python check \
+    && python -m compileall -q -f --invalidation-mode unchecked-hash /opt/replay/lib \
+    && find /opt/replay -exec touch --no-dereference --date "@${SOURCE_DATE_EPOCH}" {} +
 
-FROM python:3.13.14-slim-bookworm
+FROM ${BASE}
+ARG BASE
+LABEL org.opencontainers.image.title="Reasoning Replay" \
+      org.opencontainers.image.description="A reverse proxy for POST /v1/responses that puts dropped reasoning items back" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.base.name="${BASE}"
 ENV PATH=/opt/replay/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     REPLAY_LISTEN=0.0.0.0:8080 \
     REPLAY_ADMIN_LISTEN=0.0.0.0:9090
 COPY --from=build /opt/replay /opt/replay
-# A number, so that Kubernetes can tell that it is not root.
+# A number, so that Kubernetes can tell that it is not root. Any other number will do.
 USER 65532:65532
 EXPOSE 8080 9090
-# No proxy from the environment on the way to ourselves.
+STOPSIGNAL SIGTERM
+# It asks the port that REPLAY_ADMIN_LISTEN names. Where a flag or a file names another, add that
+# flag, or --config, here: docker run --health-cmd "reasoning-replay health --config /etc/replay.yaml"
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request as r; r.build_opener(r.ProxyHandler({})).open('http://127.0.0.1:' + os.environ['REPLAY_ADMIN_LISTEN'].rpartition(':')[2] + '/livez', timeout=2)"]
+    CMD ["reasoning-replay", "health"]
 ENTRYPOINT ["reasoning-replay"]
 CMD ["serve"]

@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve check demo test bench fuzz soak format clean
+.PHONY: help serve check demo test bench fuzz soak lock format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,15 @@ fuzz: $(VENV)/fuzz ## look for inputs that break a promise, ten minutes; ARGS="-
 
 soak: $(VENV)/dev ## half an hour of mixed load while Redis and upstream fail; ARGS="--minutes 2"
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+# The newest versions that pyproject.toml allows, for every system, each with the hashes of its files.
+LOCKED := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header
+
+lock: $(VENV)/dev ## renew what the image is built from: requirements.lock, requirements-build.lock
+	@$(PIP) install 'uv>=0.11'
+	$(LOCKED) --extra otel --output-file requirements.lock pyproject.toml
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' > $(VENV)/build.in
+	$(LOCKED) --no-annotate --python-version 3.11 --output-file requirements-build.lock $(VENV)/build.in
 
 format: $(VENV)/dev ## format the code and mend what the linter can mend
 	$(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""The command line: serve, check, demo and --version."""
+"""The command line: serve, check, health, demo and --version."""
 
 import argparse
 import asyncio
@@ -18,6 +18,7 @@ from proxy.sources import SettingsError, env_of, flag_of, load
 __all__ = ["main"]
 
 USAGE_ERROR = 2
+UNHEALTHY = 1  # not 2, which Docker keeps for itself
 
 EPILOG = """\
 A flag wins over its environment variable, that over the file of --config, that over the default.
@@ -45,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 the command found a problem, 2 it was not started as asked.
     """
     # Each command brings in what it alone needs, so that `serve` starts quickly.
-    arguments, rest = _parser().parse_known_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    arguments, rest = _parser(words).parse_known_args(words)
     try:
         overrides = _overrides(arguments, rest)
         if arguments.command == "demo":
@@ -57,12 +59,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         for fault in error.faults:
             print(fault, file=sys.stderr)
-        return USAGE_ERROR
+        return UNHEALTHY if arguments.command == "health" else USAGE_ERROR
+    if arguments.command == "health":
+        from proxy.health import health  # noqa: PLC0415 (as above)
+
+        return health(settings.admin_listen, "/readyz" if arguments.ready else "/livez")
     if arguments.command == "check":
         from proxy.check import check  # noqa: PLC0415 (as above)
 
         _settle()
-        return asyncio.run(check(settings, os.environ.get("OPENAI_API_KEY", "")))
+        return asyncio.run(check(settings, os.environ, arguments.prove))
     from proxy.web import serve  # noqa: PLC0415 (as above)
 
     _settle()
@@ -79,13 +85,18 @@ def _settle() -> None:
     gc.enable()
 
 
-def _parser() -> _Parser:
+def _parser(words: Sequence[str]) -> _Parser:
+    """Return what reads the words; the flags of a command that they do not name are left out."""
     parser = _Parser(prog="reasoning-replay", description=sys.modules["proxy"].__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, purpose in [
         ("serve", "run the proxy"),
         ("check", "tell whether the settings, the upstream and the store are fit to serve"),
+        (
+            "health",
+            "ask the proxy that runs with these settings whether it lives; ends with 0 or 1",
+        ),
     ]:
         command = commands.add_parser(
             name,
@@ -95,7 +106,17 @@ def _parser() -> _Parser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        _add_settings(command)
+        if name in words:  # they take time to make, and `serve` starts quickly
+            _add_settings(command)
+        if name == "check":
+            text = (
+                "hold a conversation of two turns with MODEL; costs tokens, and shows replay work"
+            )
+            command.add_argument("--prove", default="", metavar="MODEL", help=text)
+        if name == "health":
+            command.add_argument(
+                "--ready", action="store_true", help="ask whether it takes traffic"
+            )
     commands.add_parser("demo", help="show one exchange against a built-in stand-in for the API")
     return parser
 

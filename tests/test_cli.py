@@ -6,6 +6,7 @@ import os
 import runpy
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -199,7 +200,7 @@ def test_a_secret_may_be_in_a_file(
 ) -> None:
     """As Docker and Kubernetes hand them out; `serve` and `check` read them alike."""
 
-    async def check(settings: Settings, _: str) -> int:
+    async def check(settings: Settings, *_: object) -> int:
         served.append(settings)
         return 0
 
@@ -220,19 +221,20 @@ def test_workers_need_a_store_that_they_share(capsys: pytest.CaptureFixture[str]
     assert "redis://" in line
 
 
-def test_check_gets_the_key_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key for the upstream comes from OPENAI_API_KEY and is no setting."""
-    got: list[tuple[Settings, str]] = []
+def test_check_gets_the_environment_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key for the upstream comes from there and is no setting; neither is what to prove."""
+    got: list[tuple[Settings, str, str]] = []
 
-    async def check(settings: Settings, api_key: str) -> int:
-        got.append((settings, api_key))
+    async def check(settings: Settings, environ: Mapping[str, str], prove: str) -> int:
+        got.append((settings, environ["OPENAI_API_KEY"], prove))
         return 1
 
     monkeypatch.setattr("proxy.check.check", check)
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
 
     assert cli.main(["check", "--mode=off"]) == 1
-    assert got == [(Settings(mode="off"), SECRET)]
+    assert cli.main(["check", "--prove", "gpt-5.4"]) == 1
+    assert got == [(Settings(mode="off"), SECRET, ""), (Settings(), SECRET, "gpt-5.4")]
 
 
 def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,10 @@ class Profile:
         blob: The shape of its `encrypted_content`.
         provider: As OpenTelemetry's conventions on generative AI call it; "" where they have no
             word for it, and `name` does.
+        base_path: Where its API is, below the host; "" where that differs.
+        key_names: Environment variables that its users have their key in.
+        key_header: What a key is sent as: `authorization`, behind `Bearer`, or `api-key`.
+        wants_key: Whether it asks for one unless told otherwise.
     """
 
     name: str
@@ -67,6 +71,10 @@ class Profile:
     keeps_items: bool = True
     blob: re.Pattern[str] = _ANY
     provider: str = ""
+    base_path: str = ""
+    key_names: tuple[str, ...] = ("OPENAI_API_KEY",)
+    key_header: str = "authorization"
+    wants_key: bool = True
 
     @property
     def checks_pairs(self) -> bool:
@@ -92,6 +100,7 @@ _ALL = (
         "is checked by its ids); Vercel AI SDK packages/openai/src/responses; openai/codex#8128",
         hosts=("api.openai.com", "*.api.openai.com"),
         blob=_FERNET,
+        base_path="/v1",
     ),
     Profile(
         name="azure",
@@ -108,6 +117,9 @@ _ALL = (
         ids=Ids.REQUIRED,
         omits=("status",),
         blob=_FERNET,
+        base_path="/openai/v1",
+        key_names=("AZURE_OPENAI_API_KEY",),
+        key_header="api-key",
     ),
     Profile(
         name="codex",
@@ -119,6 +131,8 @@ _ALL = (
         ids=Ids.DROPPED,
         keeps_items=False,
         blob=_FERNET,
+        base_path="/backend-api/codex",
+        key_names=(),
     ),
     Profile(
         name="copilot",
@@ -129,6 +143,7 @@ _ALL = (
         ids=Ids.KEPT,
         omits=("status",),
         keeps_items=False,
+        key_names=(),
     ),
     Profile(
         name="openrouter",
@@ -137,6 +152,8 @@ _ALL = (
         hosts=("openrouter.ai", "*.openrouter.ai"),
         ids=Ids.KEPT,
         keeps_items=False,
+        base_path="/api/v1",
+        key_names=("OPENROUTER_API_KEY",),
     ),
     Profile(
         name="xai",
@@ -146,6 +163,8 @@ _ALL = (
         "recordings (with all ids, and with none)",
         hosts=("api.x.ai", "*.api.x.ai"),
         blob=_XAI,
+        base_path="/v1",
+        key_names=("XAI_API_KEY",),
     ),
     Profile(
         name="bedrock",
@@ -154,6 +173,7 @@ _ALL = (
         "(blobs `rsn_…`, both ids)",
         hosts=("bedrock-runtime*.amazonaws.com", "bedrock-mantle.*.api.aws"),
         blob=_BEDROCK,
+        key_names=("AWS_BEARER_TOKEN_BEDROCK",),
     ),
     Profile(
         name="deepseek",
@@ -165,6 +185,7 @@ _ALL = (
         takes_include=False,
         keeps_items=False,
         blob=_NONE,
+        key_names=("DEEPSEEK_API_KEY",),
     ),
     Profile(
         name="vllm",
@@ -176,6 +197,9 @@ _ALL = (
         takes_include=False,
         keeps_items=False,
         blob=_NONE,
+        base_path="/v1",
+        key_names=("VLLM_API_KEY",),
+        wants_key=False,
     ),
     Profile(
         name="ollama",
@@ -187,6 +211,9 @@ _ALL = (
         takes_include=False,
         keeps_items=False,
         blob=_PLAIN,
+        base_path="/v1",
+        key_names=("OLLAMA_API_KEY",),
+        wants_key=False,
     ),
     Profile(
         name="llamacpp",
@@ -197,6 +224,9 @@ _ALL = (
         takes_include=False,
         keeps_items=False,
         blob=_NONE,
+        base_path="/v1",
+        key_names=("LLAMA_API_KEY",),
+        wants_key=False,
     ),
     GENERIC,
 )

@@ -293,11 +293,14 @@ async def test_check_goes_the_same_way(
             upstream_url=upstream.url + "/v1",
             upstream_proxy=f"http://me:{password}@{proxy.address}",
             upstream_ca_file=str(authority.file),
+            listen="127.0.0.1:0",
+            admin_listen="127.0.0.1:0",
         )
-        assert await check(settings, "sk-a") == is_refused
+        assert await check(settings, {"OPENAI_API_KEY": "sk-a"}) == is_refused
         told = capsys.readouterr().out
         assert f"through the proxy {proxy.address}" in told
         assert ("407" in told) == is_refused
+        assert ("is upstream_proxy right" in told) == is_refused
         assert len(upstream.received) == (not is_refused)
         assert password not in told.replace("another", "")
 

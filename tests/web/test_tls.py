@@ -355,6 +355,7 @@ async def test_check_looks_at_the_pair(
     if not is_good:
         files.key.write_bytes(b"not a key")
     async with scripted() as upstream:
-        settings = Settings(upstream_url=upstream.url + "/v1", **files.settings)
-        assert await check(settings, "") == (not is_good)
+        free = {"listen": "127.0.0.1:0", "admin_listen": "127.0.0.1:0"}
+        settings = Settings(upstream_url=upstream.url + "/v1", **free, **files.settings)
+        assert await check(settings, {}) == (not is_good)
     assert ("tls_key_file" in capsys.readouterr().out) == (not is_good)

@@ -1,0 +1,20 @@
+"""What a check comes to."""
+
+from typing import Literal, NamedTuple
+
+__all__ = ["Finding"]
+
+
+class Finding(NamedTuple):
+    """
+    One line of the report.
+
+    Attributes:
+        grade: A problem keeps the proxy from serving as it should, a warning does not.
+        subject: What was looked at.
+        words: What was found and, unless all is well, the way out. They hold no secret.
+    """
+
+    grade: Literal["ok", "warning", "problem"]
+    subject: Literal["settings", "ports", "upstream", "store", "proof"]
+    words: str

@@ -1,0 +1,85 @@
+"""A port that cannot be had is a problem, unless a proxy of ours has it already."""
+
+import errno
+import socket
+
+import pytest
+from aiohttp import web
+from aiohttp.pytest_plugin import AiohttpServer
+
+import proxy
+from proxy.check.ports import of_ports
+from proxy.settings import Settings
+from proxy.web.app import running
+from tests.check.reports import found
+
+
+async def ports(settings: Settings, **changed: object) -> list[str]:
+    """What is said of them."""
+    return await found(of_ports(settings.model_copy(update=changed)))
+
+
+async def test_free_ports_are_well(settings: Settings) -> None:
+    """And are let go again."""
+    (line,) = await ports(settings)
+    assert line.startswith("ok: nobody has ")
+    assert await ports(settings) == [line]
+
+
+@pytest.mark.parametrize("name", ["listen", "admin_listen"])
+async def test_a_port_of_another_program_is_a_problem(settings: Settings, name: str) -> None:
+    """One that says nothing, here."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        (line,) = await ports(settings, **{name: address})
+    assert line == (
+        f"problem: {name} {address}: another program has this port; stop it, or choose another port"
+    )
+
+
+async def test_another_programs_admin_port_is_no_proxy(
+    settings: Settings, aiohttp_server: AiohttpServer
+) -> None:
+    """It answers HTTP, and is none of ours."""
+    server = await aiohttp_server(web.Application())
+    (line,) = await ports(settings, admin_listen=f"127.0.0.1:{server.port}")
+    assert "another program has this port" in line
+
+
+async def test_a_proxy_that_runs_is_told(settings: Settings) -> None:
+    """With its version and whether it takes traffic; that its ports are taken is no problem."""
+    async with running(settings.model_copy(update={"log_level": "error"})) as app:
+        here = {
+            "listen": app.url.removeprefix("http://"),
+            "admin_listen": app.admin_url.removeprefix("http://"),
+        }
+        lines = await ports(settings, **here)
+    assert lines == [f"ok: a reasoning-replay {proxy.__version__} is running here: ready, store ok"]
+
+
+@pytest.mark.parametrize(
+    ("error", "want"),
+    [
+        pytest.param(PermissionError(errno.EACCES, "no"), "choose one above 1023", id="privileged"),
+        pytest.param(
+            OSError(errno.EADDRNOTAVAIL, "no"), "this machine has no such address", id="elsewhere"
+        ),
+        pytest.param(socket.gaierror(-2, "no"), "its host is no name or address", id="no-name"),
+        pytest.param(OSError(errno.EMFILE, "too many files"), "too many files", id="other"),
+    ],
+)
+async def test_each_fault_has_its_way_out(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, error: OSError, want: str
+) -> None:
+    """In the words of the setting, not of the system."""
+
+    def refuse(*_: object, **__: object) -> socket.socket:
+        raise error
+
+    monkeypatch.setattr("proxy.check.ports.socket.create_server", refuse)
+    lines = await ports(settings)
+    assert [line.split()[:2] for line in lines] == [
+        ["problem:", "listen"],
+        ["problem:", "admin_listen"],
+    ]
+    assert all(want in line for line in lines)

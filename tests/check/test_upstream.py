@@ -1,0 +1,258 @@
+"""Whether the upstream is there and takes the caller's key, and what to do if not."""
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.pytest_plugin import AiohttpServer
+
+from proxy.adapters.response import UpstreamError
+from proxy.adapters.upstream import Upstream
+from proxy.check import upstream as module
+from proxy.check.upstream import of_upstream
+from proxy.settings import Settings
+from tests.certificates import certificates
+from tests.check.reports import KEY, found
+
+
+@pytest.fixture(autouse=True)
+def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may be behind one."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+async def upstream(url: str, environ: dict[str, str] | None = None, **more: Any) -> list[str]:
+    """What is said of one."""
+    return await found(of_upstream(Settings(upstream_url=url, **more), environ or {}))
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        pytest.param(200, "ok: {said} 200", id="ok"),
+        pytest.param(401, "warning: {said} 401: it does not accept this key", id="refused-key"),
+        pytest.param(403, "warning: {said} 403: it does not accept this key", id="forbidden"),
+        pytest.param(404, "warning: {said} 404: is the path of upstream_url right? It mostly ends in /v1", id="path"),  # noqa: E501
+        pytest.param(302, "warning: {said} 302: not what a healthy upstream says", id="redirect"),
+        pytest.param(503, "warning: {said} 503: not what a healthy upstream says", id="down"),
+    ],
+)  # fmt: skip
+async def test_says_what_the_upstream_answered(
+    aiohttp_server: AiohttpServer, status: int, want: str
+) -> None:
+    """The caller's key is used for GET /models; whatever came back, the upstream is there."""
+    keys: list[str] = []
+
+    async def models(request: web.Request) -> web.Response:
+        keys.append(request.headers["Authorization"])
+        return web.Response(status=status, headers={"Location": "/elsewhere"})
+
+    application = web.Application()
+    application.router.add_get("/v1/models", models)
+    server = await aiohttp_server(application)
+    url = str(server.make_url("/v1"))
+
+    assert await upstream(url, {"OPENAI_API_KEY": KEY}) == [
+        f"ok: 127.0.0.1 port {server.port} can be reached",
+        want.format(said=f"GET {url}/models with OPENAI_API_KEY answered"),
+    ]
+    assert keys == [f"Bearer {KEY}"]
+
+
+JWT = "eyJhbGciOiJub25lIn0.eyJ0aWQiOiJodW50ZXIyIn0.hunter2"
+
+
+@pytest.mark.parametrize(
+    ("profile", "environ", "header"),
+    [
+        pytest.param("openai", {"OPENAI_API_KEY": KEY}, ("Authorization", f"Bearer {KEY}"), id="openai"),  # noqa: E501
+        pytest.param("azure", {"AZURE_OPENAI_API_KEY": KEY}, ("api-key", KEY), id="azure"),
+        pytest.param("azure", {"AZURE_OPENAI_API_KEY": JWT}, ("Authorization", f"Bearer {JWT}"), id="entra"),  # noqa: E501
+        pytest.param("openrouter", {"OPENROUTER_API_KEY": KEY, "OPENAI_API_KEY": "other"}, ("Authorization", f"Bearer {KEY}"), id="openrouter"),  # noqa: E501
+        pytest.param("xai", {"XAI_API_KEY": KEY}, ("Authorization", f"Bearer {KEY}"), id="xai"),
+        pytest.param("vllm", {"VLLM_API_KEY": KEY}, ("Authorization", f"Bearer {KEY}"), id="vllm"),
+        pytest.param("vllm", {"OPENAI_API_KEY": "other"}, None, id="vllm-without"),
+        pytest.param("ollama", {}, None, id="ollama"),
+    ],
+)  # fmt: skip
+async def test_each_vendor_gets_its_own_key_as_it_wants_it(
+    aiohttp_server: AiohttpServer,
+    profile: str,
+    environ: dict[str, str],
+    header: tuple[str, str] | None,
+) -> None:
+    """Never one that may be another vendor's; servers of one's own mostly ask for none."""
+    asked: list[web.Request] = []
+
+    async def models(request: web.Request) -> web.Response:
+        asked.append(request)
+        return web.json_response({})
+
+    application = web.Application()
+    application.router.add_get("/v1/models", models)
+    server = await aiohttp_server(application)
+    lines = await upstream(str(server.make_url("/v1")), environ, upstream_profile=profile)
+
+    (request,) = asked
+    name, value = header or ("Authorization", None)
+    assert request.headers.get(name) == value
+    if name == "api-key":
+        assert "Authorization" not in request.headers
+    assert lines[-1].endswith(f"with {next(iter(environ)) if header else 'no key'} answered 200")
+
+
+@pytest.mark.parametrize(
+    ("profile", "environ", "want"),
+    [
+        pytest.param("openai", {}, "ok: no key was tried: set OPENAI_API_KEY to have it tried", id="none"),  # noqa: E501
+        pytest.param("azure", {}, "ok: no key was tried: set AZURE_OPENAI_API_KEY to have it tried", id="azure"),  # noqa: E501
+        pytest.param("openrouter", {"OPENAI_API_KEY": KEY}, "ok: OPENAI_API_KEY is not sent there, as it may be OpenAI's: set OPENROUTER_API_KEY to have a key tried", id="anothers"),  # noqa: E501
+        pytest.param("codex", {"OPENAI_API_KEY": KEY}, "ok: clients log in there by themselves, so no key is tried", id="login"),  # noqa: E501
+    ],
+)  # fmt: skip
+async def test_without_its_key_it_only_connects(
+    silent_port: int, profile: str, environ: dict[str, str], want: str
+) -> None:
+    """No key, no request: the upstream sees a connection come and go."""
+    url = f"http://127.0.0.1:{silent_port}/v1"
+    reached = f"ok: 127.0.0.1 port {silent_port} can be reached"
+    assert await upstream(url, environ, upstream_profile=profile) == [reached, want]
+
+
+async def test_a_server_of_ones_own_that_wants_a_key_is_told(aiohttp_server: AiohttpServer) -> None:
+    """With the variable to set."""
+
+    async def models(_: web.Request) -> web.Response:
+        return web.Response(status=401)
+
+    application = web.Application()
+    application.router.add_get("/v1/models", models)
+    server = await aiohttp_server(application)
+    lines = await upstream(str(server.make_url("/v1")), upstream_profile="vllm")
+    assert lines[-1].startswith("warning: ")
+    assert "it wants a key; set VLLM_API_KEY" in lines[-1]
+
+
+async def test_an_upstream_that_is_not_there_is_a_problem(closed_port: int) -> None:
+    """Nobody listens, and the key is not tried."""
+    (line,) = await upstream(f"http://127.0.0.1:{closed_port}/v1", {"OPENAI_API_KEY": KEY})
+    assert line.startswith(f"problem: 127.0.0.1 port {closed_port} cannot be reached: ")
+    assert line.endswith("; does it run, and is the port right?")
+    assert "ssl:" not in line
+
+
+async def test_a_name_that_is_not_known_is_a_problem() -> None:
+    """RFC 6761 keeps .invalid from ever being one."""
+    (line,) = await upstream("https://api.invalid/v1")
+    assert line.startswith("problem: api.invalid port 443 cannot be reached: ")
+    assert line.endswith("its name is not known here: is upstream_url spelt right?")
+
+
+async def test_a_proxy_that_nobody_asked_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the upstream cannot be reached without; what it is called is not shown."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:hunter2@proxy:3128")
+    (line,) = await upstream("https://api.invalid/v1")
+    assert line.endswith(
+        "HTTPS_PROXY is set but not heard: if it is the way out, set upstream_proxy to env"
+    )
+    monkeypatch.setenv("NO_PROXY", "api.invalid")
+    (line,) = await upstream("https://api.invalid/v1")
+    assert "HTTPS_PROXY" not in line
+
+
+async def test_an_upstream_that_does_not_speak_tls_is_a_problem(
+    aiohttp_server: AiohttpServer,
+) -> None:
+    """Reaching the port is not enough for https."""
+    server = await aiohttp_server(web.Application())
+    (line,) = await upstream(f"https://127.0.0.1:{server.port}/v1")
+    assert line.startswith(f"problem: 127.0.0.1 port {server.port} cannot be reached: ")
+    assert line.endswith(
+        "it does not seem to speak TLS: if it is meant to be without, write http://"
+    )
+
+
+async def test_an_authority_that_nobody_knows_is_named(
+    aiohttp_server: AiohttpServer, tmp_path: Path
+) -> None:
+    """With the setting that makes it known; with that, all is well."""
+    with certificates() as made, certificates() as others:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(made.server_pem)
+        server = await aiohttp_server(web.Application(), ssl=context)
+        url = f"https://127.0.0.1:{server.port}/v1"
+
+        (line,) = await upstream(url)
+        assert "nobody here knows who signed its certificate (" in line
+        assert line.endswith("name a PEM file with that authority as upstream_ca_file")
+        (line,) = await upstream(url, upstream_ca_file=str(others.ca_pem))
+        assert "upstream_ca_file does not have who signed its certificate (" in line
+        first, *_ = await upstream(url, upstream_ca_file=str(made.ca_pem))
+        assert first == f"ok: 127.0.0.1 port {server.port} can be reached with TLS"
+
+
+@pytest.mark.parametrize(
+    ("code", "want"),
+    [
+        pytest.param(9, "set the clock of this machine", id="not-yet-valid"),
+        pytest.param(10, "set the clock of this machine", id="expired"),
+        pytest.param(62, "is for another name", id="host"),
+        pytest.param(64, "is for another name", id="address"),
+    ],
+)
+async def test_a_certificate_may_be_wrong_in_other_ways(
+    monkeypatch: pytest.MonkeyPatch, silent_port: int, code: int, want: str
+) -> None:
+    """No authority helps against these."""
+    refused = ssl.SSLCertVerificationError(1, "no")
+    refused.verify_code = code
+
+    async def reach(*_: object) -> None:
+        raise UpstreamError("connect", "no") from refused
+
+    monkeypatch.setattr(Upstream, "reach", reach)
+    (line,) = await upstream(f"https://127.0.0.1:{silent_port}/v1")
+    assert want in line
+    assert "upstream_ca_file" not in line
+
+
+async def test_a_silent_upstream_is_given_up(silent_port: int) -> None:
+    """TLS that never begins ends with connect_timeout_s."""
+    assert await upstream(f"https://127.0.0.1:{silent_port}/v1", connect_timeout_s=0.1) == [
+        f"problem: 127.0.0.1 port {silent_port} did not answer within connect_timeout_s 0.1"
+    ]
+
+
+async def test_an_answer_that_never_comes_is_a_problem(
+    silent_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request, too, is bounded in time."""
+    monkeypatch.setattr(module, "ANSWER_TIMEOUT_S", 0.1)
+    url = f"http://127.0.0.1:{silent_port}/v1"
+    lines = await upstream(url, {"OPENAI_API_KEY": KEY})
+    assert lines[-1] == f"problem: GET {url}/models failed: no answer within 0.1 s"
+
+
+async def test_a_key_that_is_no_header_value_is_told(silent_port: int) -> None:
+    """A line break at the end of a key is common; the key is not shown for it."""
+    lines = await upstream(f"http://127.0.0.1:{silent_port}/v1", {"OPENAI_API_KEY": f"{KEY}\n"})
+    want = (
+        "warning: OPENAI_API_KEY cannot be sent: not a header value; is there a line break in it?"
+    )
+    assert lines[-1] == want
+
+
+async def test_an_issuer_that_cannot_be_told_is_left_out(closed_port: int) -> None:
+    """Whoever signed it; the hint stands without the name."""
+    assert await module._issuer("127.0.0.1", closed_port) == ""
+
+
+def test_what_aiohttp_says_of_names_and_certificates_is_as_expected() -> None:
+    """These tell the ways out apart."""
+    assert issubclass(aiohttp.ClientConnectorDNSError, aiohttp.ClientConnectorError)
+    assert issubclass(aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError)

@@ -1,0 +1,182 @@
+"""
+A Dockerfile read, and its steps performed without a container engine.
+
+A stage becomes a folder below `root`; absolute paths of the image are taken to be below it. The
+base image is a virtual environment with pip and nothing else, of the Python that runs the tests.
+What an engine alone can do (the user, layers, ports) is read, and not done.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
+from typing import NamedTuple
+
+__all__ = ["Built", "Instruction", "build", "instructions", "passes_ignore"]
+
+# Folders of the image that its steps write into, besides the system's own.
+OURS = re.compile(r"(?<![\w./-])/(?=(?:opt|src|wheels)\b)")
+FLAG = re.compile(r"--([a-z-]+)=(\S+)\s+")
+# What pip may need to find its index.
+FROM_OUTSIDE = ("PIP_", "SSL_", "HTTP", "http", "NO_PROXY", "no_proxy", "HOME", "LANG")
+RUN_DEADLINE_S = 110
+
+
+class Instruction(NamedTuple):
+    """One instruction: its word, its `--name=value` flags, and what is behind them."""
+
+    word: str
+    flags: Mapping[str, str]
+    text: str
+
+
+@dataclass(slots=True)
+class Built:
+    """
+    The last stage, built.
+
+    Attributes:
+        root: The folder that stands for `/`.
+        environ: What ENV and ARG have set.
+        told: What is only read, by its word: USER, HEALTHCHECK, ENTRYPOINT, CMD and so on.
+    """
+
+    root: Path
+    environ: dict[str, str] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
+    workdir: str = "/"
+
+    def words(self, word: str) -> list[str]:
+        """Return the words of a command in exec form."""
+        words: list[str] = json.loads(self.told[word].removeprefix("CMD "))
+        return words
+
+    def placed(self, text: str) -> str:
+        """Put the absolute paths in a text below `root`."""
+        return OURS.sub(f"{self.root}/", text)
+
+
+def instructions(text: str) -> Iterator[Instruction]:
+    """Read a Dockerfile: comments out, continued lines as one."""
+    lines = [line for line in text.splitlines() if not re.match(r"\s*(#|$)", line)]
+    for line in re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines():
+        word, _, rest = line.partition(" ")
+        flags = {}
+        while flag := FLAG.match(rest):
+            flags[flag[1]] = flag[2]
+            rest = rest[flag.end() :]
+        yield Instruction(word, flags, rest.strip())
+
+
+def build(context: Path, root: Path, base: Path) -> Built:
+    """
+    Perform `context`/Dockerfile.
+
+    Args:
+        context: The folder that is built from, less what its .dockerignore leaves out.
+        root: A folder to be made; the stages before the last end up beside it.
+        base: The virtual environment that stands for the base image.
+    """
+    stages: dict[str, Path] = {}
+    given: dict[str, str] = {}
+    name = ""
+    built = Built(root)
+    for instruction in instructions((context / "Dockerfile").read_text()):
+        if instruction.word == "FROM":
+            if name:
+                root.rename(root.with_name(f"{root.name}-{name}"))
+                stages[name] = root.with_name(f"{root.name}-{name}")
+            name = instruction.text.partition(" AS ")[2] or "last"
+            root.mkdir(parents=True)
+            built = Built(root, {"PATH": f"{base / 'bin'}:{os.environ['PATH']}"})
+        elif instruction.word == "ARG" and not name:
+            key, _, value = instruction.text.partition("=")
+            given[key] = value
+        else:
+            _perform(instruction, built, context, stages, given)
+    return built
+
+
+def _perform(
+    instruction: Instruction,
+    built: Built,
+    context: Path,
+    stages: Mapping[str, Path],
+    given: Mapping[str, str],
+) -> None:
+    word, flags, text = instruction
+    match word:
+        case "ARG":
+            key, _, value = text.partition("=")
+            built.environ[key] = value or given[key]
+        case "ENV":
+            for pair in shlex.split(Template(text).safe_substitute(built.environ)):
+                key, _, value = pair.partition("=")
+                built.environ[key] = built.placed(value)
+        case "WORKDIR":
+            built.workdir = text
+            _below(built.root, text).mkdir(parents=True, exist_ok=True)
+        case "COPY":
+            *sources, target = text.split()
+            taken = stages[flags["from"]] if "from" in flags else context
+            is_ours = "from" not in flags
+            for source in sources:
+                _copy(taken, source, _below(built.root, built.workdir, target), is_ours=is_ours)
+        case "RUN":
+            _run(built, text)
+        case _:
+            assert word in {
+                *("LABEL", "USER", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD")
+            }
+            built.told[word] = Template(text).safe_substitute(built.environ)
+
+
+def _run(built: Built, text: str) -> None:
+    outside = {k: v for k, v in os.environ.items() if k.startswith(FROM_OUTSIDE)}
+    subprocess.run(  # noqa: S603
+        ["/bin/sh", "-ec", built.placed(text)],
+        cwd=_below(built.root, built.workdir),
+        env={**outside, **built.environ},
+        check=True,
+        stdout=subprocess.DEVNULL,
+        timeout=RUN_DEADLINE_S,
+    )
+
+
+def _below(root: Path, *paths: str) -> Path:
+    """Follow paths as `cd` would, one after the other, and put the place below `root`."""
+    return root / str(Path("/", *paths)).lstrip("/")
+
+
+def _copy(taken: Path, source: str, target: Path, *, is_ours: bool) -> None:
+    """Copy a file into a folder, or what a folder holds, less what is ignored."""
+    origin = _below(taken, source)
+    if origin.is_file():
+        assert not is_ours or passes_ignore(taken, source), f"{source} is not in the context"
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(origin, target)
+        return
+
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        places = {name: (Path(folder) / name).relative_to(taken).as_posix() for name in names}
+        return [n for n, place in places.items() if is_ours and not passes_ignore(taken, place)]
+
+    shutil.copytree(origin, target, symlinks=True, ignore=left_out, dirs_exist_ok=True)
+
+
+def passes_ignore(context: Path, path: str) -> bool:
+    """Tell whether the .dockerignore of a context lets a path in: its last word on it counts."""
+    is_in = True
+    for line in (context / ".dockerignore").read_text().split("\n"):
+        if not line or line.startswith("#"):
+            continue
+        pattern = re.escape(line.removeprefix("!")).replace(r"\*\*/", "(.*/)?")
+        if re.fullmatch(f"{pattern.replace(chr(92) + '*', '[^/]*')}(/.*)?", path):
+            is_in = line.startswith("!")
+    return is_in

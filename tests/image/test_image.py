@@ -1,0 +1,198 @@
+"""The Dockerfile, performed: what it builds is the same each time, serves, and is never written."""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import proxy
+from tests.image.dockerfile import Built, build, instructions, passes_ignore
+from tests.programs import require
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+STEPS = list(instructions(DOCKERFILE))
+STARTS_S = 30
+
+
+def pip(*words: str | Path, python: str | Path = sys.executable) -> None:
+    """Run pip; without a package index the test skips, or fails where CI promised one."""
+    command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
+    got = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
+    if got.returncode:
+        if "pypi" in os.environ.get("REPLAY_TEST_REQUIRE", "").split(","):
+            pytest.fail(got.stderr)
+        pytest.skip("the package index cannot be reached")
+
+
+def base_image(folder: Path) -> Path:
+    """Make a Python with a pip of today, as the real base image has it, and nothing else."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)  # noqa: S603
+    pip("--python", folder / "bin" / "python", "install", "pip>=25")
+    return folder
+
+
+def wheels(folder: Path, base: Path) -> Path:
+    """Fetch what the locks name, once: no build may want more."""
+    locks = [word for path in sorted(ROOT.glob("*.lock")) for word in ("--requirement", path)]
+    pip(
+        "download",
+        "--only-binary=:all:",
+        "--require-hashes",
+        "--dest",
+        folder,
+        *locks,
+        python=base / "bin" / "python",
+    )
+    return folder
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int, str]]:
+    """Each path with its mode, its time, and a digest of its content."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        content = ""
+        if path.is_symlink():
+            content = str(path.readlink())
+        elif path.is_file():
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+        state = path.lstat()
+        found[path.relative_to(folder).as_posix()] = (state.st_mode, state.st_mtime_ns, content)
+    return found
+
+
+def free_port() -> int:
+    """A port that nobody has at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# One test: so that several processes that share the tests out build it once.
+@pytest.mark.timeout(400)
+def test_it_is_built_alike_and_serves_and_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every instruction of the Dockerfile is performed as it stands, twice, at the same place."""
+    base = base_image(tmp_path / "base")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels(tmp_path / "wheels", base)))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    once = build(ROOT, tmp_path / "root", base)
+    first = tree(once.root)
+    for path in tmp_path.glob("root*"):
+        path.rename(path.with_name(path.name.replace("root", "once")))
+    built = build(ROOT, tmp_path / "root", base)
+
+    second = tree(built.root)
+    assert {path for path in first | second if first.get(path) != second.get(path)} <= {"opt"}
+    assert len(second) > 1000  # the layer of /opt/replay; nothing else is in the last stage
+    assert [path.name for path in (built.root / "opt").iterdir()] == ["replay"]
+    names = {Path(path).name for path in second}
+    assert not names & {"pip", "hatchling", "pytest", "test_image.py", "gcc"}
+    assert "opentelemetry" in names
+
+    serves_and_is_healthy(built)
+    assert tree(built.root) == second
+
+
+def serves_and_is_healthy(built: Built) -> None:
+    """Start it as an engine would, less the ports, and ask with the words of HEALTHCHECK."""
+    ports = {
+        "REPLAY_LISTEN": f"127.0.0.1:{free_port()}",
+        "REPLAY_ADMIN_LISTEN": f"127.0.0.1:{free_port()}",
+        "REPLAY_DRAIN_GRACE_S": "0",
+    }
+    assert set(ports) - {"REPLAY_DRAIN_GRACE_S"} <= set(built.environ)
+    environ = {**built.environ, **ports}
+
+    def health() -> int:
+        words = built.words("HEALTHCHECK")
+        return subprocess.run(words, env=environ, check=False, stdout=subprocess.DEVNULL).returncode  # noqa: S603
+
+    assert health() == 1
+    serving = subprocess.Popen(  # noqa: S603
+        [*built.words("ENTRYPOINT"), *built.words("CMD")],
+        env=environ,
+        cwd=built.root,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert serving.stdout is not None
+        started: dict[str, Any] = json.loads(serving.stdout.readline())
+        assert started["event"] == "started"
+        assert started["admin"] == f"http://{ports['REPLAY_ADMIN_LISTEN']}"
+        assert health() == 0
+        serving.send_signal(signal.Signals[built.told["STOPSIGNAL"]])
+        assert serving.wait(STARTS_S) == 0
+    finally:
+        serving.kill()
+        serving.communicate()
+
+
+def test_its_base_is_one_version_that_can_be_pinned_to_a_digest() -> None:
+    """Both stages are of the one ARG, whose default has a patch version."""
+    (base,) = [step.text for step in STEPS[: STEPS.index(next(s for s in STEPS if s[0] == "FROM"))]]
+
+    assert re.fullmatch(r"BASE=docker\.io/library/python:3\.\d+\.\d+-slim-[a-z]+", base)
+    assert [s.text.split()[0] for s in STEPS if s.word == "FROM"] == ["${BASE}", "${BASE}"]
+
+
+def test_its_user_is_a_number_and_not_root() -> None:
+    """Kubernetes' runAsNonRoot refuses a name."""
+    (user,) = [step.text for step in STEPS if step.word == "USER"]
+
+    uid, gid = user.split(":")
+    assert int(uid) > 0
+    assert int(gid) > 0
+
+
+def test_its_label_has_the_version_of_the_package() -> None:
+    """And the words of pyproject.toml."""
+    (label,) = [step.text for step in STEPS if step.word == "LABEL"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    for name, value in {
+        "version": proxy.__version__,
+        "description": project["description"],
+        "licenses": project["license"],
+    }.items():
+        assert f'org.opencontainers.image.{name}="{value}"' in label
+
+
+@pytest.mark.parametrize(
+    ("path", "is_in"),
+    [
+        pytest.param("pyproject.toml", True, id="project"),
+        pytest.param("proxy/web/app.py", True, id="code"),
+        pytest.param("proxy/web/__pycache__/app.cpython-313.pyc", False, id="bytecode"),
+        pytest.param("tests/conftest.py", False, id="tests"),
+        pytest.param("config/redis.yaml", False, id="examples"),
+        pytest.param(".env", False, id="secrets"),
+        pytest.param(".git/config", False, id="history"),
+    ],
+)
+def test_the_context_is_what_is_needed(path: str, is_in: bool) -> None:
+    """What is new in the folder is not in the image."""
+    assert passes_ignore(ROOT, path) is is_in
+
+
+def test_a_linter_has_nothing_to_say() -> None:
+    """No rule is switched off."""
+    beside = Path(sys.executable).with_name("hadolint")
+    linter = str(beside) if beside.exists() else require("hadolint")
+    got = subprocess.run(  # noqa: S603
+        [linter, "--no-color", "Dockerfile"], check=False, capture_output=True, cwd=ROOT, text=True
+    )
+
+    assert (got.returncode, got.stdout) == (0, "")
+    assert "hadolint ignore" not in DOCKERFILE
