@@ -36,15 +36,20 @@ class Strip(NamedTuple):
 
     Attributes:
         model: As the client named it, shortened.
-        count: How many items there are.
+        total: How many items there are.
         shown: JSON: `items` has for each item its letter (see `Letter`), type, id and bytes, and a
             number for so many that are left out there; `notes` has for each note where in `items`
             it belongs, its outcome, how many reasoning items, and how many bytes were put ahead.
     """
 
     model: str
-    count: int
+    total: int
     shown: bytes
+
+    def counted(self) -> "Strip":
+        """Return the same less all but the number of its items."""
+        items = [self.total] if self.total else []
+        return self._replace(shown=_ENCODE({"items": items, "notes": []}))
 
 
 class Letter(Enum):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from proxy.adapters.logs import Log
 from proxy.adapters.metrics import Metrics
 from proxy.web.exchange import Exchange
+from proxy.web.inspector.recorder import Recorder
 from proxy.web.routes import Route
 
 __all__ = ["Account", "mark"]
@@ -18,16 +19,25 @@ class Account:
 
     Attributes:
         clock: Seconds, never going backwards.
+        recorder: Keeps the newest for people who look; None: nobody can.
     """
 
     metrics: Metrics
     log: Log
     clock: Callable[[], float]
+    recorder: Recorder | None = None
+
+    def begin(self, exchange: Exchange) -> None:
+        """Note that it is decided what becomes of a request; each one is settled in the end."""
+        if self.recorder is not None:
+            self.recorder.begin(exchange)
 
     def settle(self, exchange: Exchange) -> None:
         """Count an exchange that is over, and log it."""
         took_s = self.clock() - exchange.started_s
         self.count(exchange, took_s)
+        if self.recorder is not None:
+            self.recorder.end(exchange, took_s)
         self.log.info(
             "exchange",
             route=exchange.route,

@@ -77,7 +77,7 @@ def test_of_a_long_history_the_middle_is_left_out() -> None:
     """Less what something is said of; and it says how many are."""
     made = strip([user("x")] * 1000, (500, Outcome.MISSED, 1, 0))
     items, notes = shown(made).values()
-    assert made.count == 1000
+    assert made.total == 1000
     assert sum(entry if isinstance(entry, int) else 1 for entry in items) == 1000
     assert [entry for entry in items if isinstance(entry, int)] == [300, 299]
     assert notes == [[ENDS_SHOWN + 1, "missed", 1, 0]]
@@ -102,14 +102,20 @@ def test_what_would_be_too_long_is_counted_alone() -> None:
         "items": [300],
         "notes": [[0, "injected", 300, 3000], [0, "missed", 2, 0]],
     }
-    assert made.count == 300
+    assert made.total == 300
+
+
+def test_one_may_be_counted_alone() -> None:
+    """Where there is no room for more."""
+    assert shown(strip([user("x"), C1]).counted()) == {"items": [2], "notes": []}
+    assert shown(strip([]).counted()) == {"items": [], "notes": []}
 
 
 @given(st.text(st.characters(codec=None), max_size=30), st.text(max_size=30))
 def test_any_id_and_any_type_make_a_strip(name: str, kind: str) -> None:
     """Half a surrogate, too."""
     request = read_request(json.dumps({"input": [{"id": name, "type": kind}]}).encode(), {})
-    assert strip_of(request, ()).count == 1
+    assert strip_of(request, ()).total == 1
     json.loads(strip_of(request, ()).shown)
 
 
