@@ -15,12 +15,13 @@ from proxy.core.inject import Note, Outcome
 from proxy.core.items import Item, Role
 from proxy.core.request import Place, Request
 
-__all__ = ["ITEMS_SHOWN", "Strip", "strip_of"]
+__all__ = ["Strip", "strip_of"]
 
-# Of the items with nothing to say of them, the first and the last are shown: so many each.
-ENDS_SHOWN = 200
-# In all, with those that something is said of.
-ITEMS_SHOWN = 800
+# So many items are all shown. Of more, the first and the last are, and those with notes.
+WHOLE_SHOWN = 200
+FIRST_SHOWN = 40
+LAST_SHOWN = 120
+NOTED_SHOWN = 400
 # Of what a client writes: ids of the API have 64 at the most, and its longest type about 30.
 ID_CHARS = 64
 WORD_CHARS = 40
@@ -88,7 +89,7 @@ def strip_of(request: Request, notes: Sequence[Note]) -> Strip:
     """
     places = request.places
     model, count = request.model[:ID_CHARS], len(places)
-    if count <= 2 * ENDS_SHOWN:
+    if count <= WHOLE_SHOWN:
         items: list[_Entry | int] = [_entry(place.item) for place in places]
         noted = [(index, what.value, n, size) for index, what, n, size in notes]
     else:
@@ -119,8 +120,8 @@ def _shortened(
 ) -> tuple[list[_Entry | int], list[tuple[int, str, int, int]]]:
     """Leave out what stands between the first and the last, less what something is said of."""
     count = len(places)
-    told = {index for index, *_ in notes[-(ITEMS_SHOWN - 2 * ENDS_SHOWN) :]}
-    shown = sorted(told.union(range(ENDS_SHOWN), range(count - ENDS_SHOWN, count)))
+    told = {index for index, *_ in notes[-NOTED_SHOWN:]}
+    shown = sorted(told.union(range(FIRST_SHOWN), range(count - LAST_SHOWN, count)))
     items: list[_Entry | int] = []
     where: dict[int, int] = {}
     following = 0

@@ -9,12 +9,19 @@ from hypothesis import strategies as st
 
 from proxy.core.inject import Note, Outcome
 from proxy.core.request import read_request
-from proxy.core.strip import ENDS_SHOWN, ITEMS_SHOWN, JSON_MAX_BYTES, Strip, strip_of
+from proxy.core.strip import (
+    FIRST_SHOWN,
+    JSON_MAX_BYTES,
+    LAST_SHOWN,
+    NOTED_SHOWN,
+    WHOLE_SHOWN,
+    Strip,
+    strip_of,
+)
 from tests.core.test_laws import TAPES, UPSTREAMS, Conversation, nameless
 from tests.core.world import World, body, call, dropped, message, output, reasoning, search, user
 
 C1 = call("1")
-LONG = 2 * ENDS_SHOWN + 1
 
 
 def strip(items: list[dict[str, Any]], *notes: Note) -> Strip:
@@ -79,17 +86,21 @@ def test_of_a_long_history_the_middle_is_left_out() -> None:
     items, notes = shown(made).values()
     assert made.total == 1000
     assert sum(entry if isinstance(entry, int) else 1 for entry in items) == 1000
-    assert [entry for entry in items if isinstance(entry, int)] == [300, 299]
-    assert notes == [[ENDS_SHOWN + 1, "missed", 1, 0]]
-    assert isinstance(items[ENDS_SHOWN + 1], list)
+    gaps = [500 - FIRST_SHOWN, 499 - LAST_SHOWN]
+    assert [entry for entry in items if isinstance(entry, int)] == gaps
+    assert notes == [[FIRST_SHOWN + 1, "missed", 1, 0]]
+    assert isinstance(items[FIRST_SHOWN + 1], list)
+    whole = strip([user("x")] * WHOLE_SHOWN)
+    assert len(shown(whole)["items"]) == WHOLE_SHOWN
 
 
 def test_of_many_notes_the_newest_are_kept() -> None:
     """There is an end to them, too."""
     made = strip([C1] * 3000, *[(n, Outcome.MISSED, 1, 0) for n in range(3000)])
     items, notes = shown(made).values()
-    assert sum(isinstance(entry, list) for entry in items) <= ITEMS_SHOWN
-    assert len(notes) <= ITEMS_SHOWN
+    most = NOTED_SHOWN + FIRST_SHOWN
+    assert sum(isinstance(entry, list) for entry in items) == most
+    assert len(notes) == most
     assert len(made.shown) <= JSON_MAX_BYTES
 
 
@@ -97,7 +108,7 @@ def test_what_would_be_too_long_is_counted_alone() -> None:
     """Some characters take six bytes each."""
     odd = {"type": "\x01" * 99, "id": "\x02" * 99}
     notes = [(n, Outcome.INJECTED, 1, 10) for n in range(300)]
-    made = strip([odd] * 300, *notes, (7, Outcome.MISSED, 2, 0))
+    made = strip([odd] * 300, *notes, (299, Outcome.MISSED, 2, 0))
     assert shown(made) == {
         "items": [300],
         "notes": [[0, "injected", 300, 3000], [0, "missed", 2, 0]],

@@ -33,6 +33,11 @@ class Kept:
         """Tell somebody."""
         self.heard = heard
 
+    def tell(self, told: bytes) -> None:
+        """Let an exchange pass; somebody listens."""
+        assert self.heard is not None
+        self.heard(told)
+
 
 class Pipe(asyncio.Transport):
     """A way to the parent, and what came through it; it may be full, or gone."""
@@ -41,7 +46,7 @@ class Pipe(asyncio.Transport):
         super().__init__()
         self.sent: list[Any] = []
         self.left = 0
-        self.is_gone = False
+        self.closed: list[bool] = []
 
     @property
     def transport(self) -> "Pipe":
@@ -50,7 +55,7 @@ class Pipe(asyncio.Transport):
 
     def is_closing(self) -> bool:
         """Tell whether the parent is gone."""
-        return self.is_gone
+        return bool(self.closed)
 
     def get_write_buffer_size(self) -> int:
         """Return what the parent has not read."""
@@ -76,13 +81,11 @@ def reporting(*kept: bytes) -> tuple[Reporting, Kept, Pipe]:
 async def test_a_worker_says_what_it_has_and_then_what_passes() -> None:
     """From when it is watched until it is not."""
     worker, source, pipe = reporting(exchange(1), exchange(2))
-    assert source.heard is None
     worker.watch(is_watched=True)
-    assert source.heard is not None
-    source.heard(exchange(3))
+    source.tell(exchange(3))
     await eventually(lambda: len(pipe.sent) == 3)
     assert [told["exchange"]["id"] for told in pipe.sent] == ["1", "2", "3"]
-    source.heard(exchange(4))
+    source.tell(exchange(4))
     worker.watch(is_watched=False)
     assert source.heard is None
     await asyncio.sleep(2 * module.BATCH_S)
@@ -96,10 +99,9 @@ async def test_what_is_too_much_is_lost_and_counted(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "BATCH_S", 0.01)
     worker, source, pipe = reporting()
     worker.watch(is_watched=True)
-    assert source.heard is not None
     pipe.left = 1
     for number in range(100):
-        source.heard(exchange(number, 1000))
+        source.tell(exchange(number, 1000))
     await asyncio.sleep(0.05)
     assert pipe.sent == []
     pipe.left = 0
@@ -107,8 +109,8 @@ async def test_what_is_too_much_is_lost_and_counted(monkeypatch: pytest.MonkeyPa
     assert set(pipe.sent[0]) == {"lost"}
     assert pipe.sent[0]["lost"] > 80
     await eventually(lambda: pipe.sent[-1]["exchange"]["id"] == "99")
-    pipe.is_gone = True
-    source.heard(exchange(100))
+    pipe.closed.append(True)
+    source.tell(exchange(100))
     await asyncio.sleep(0.05)
     assert pipe.sent[-1]["exchange"]["id"] == "99"
 
