@@ -30,14 +30,20 @@ class Account:
     def begin(self, exchange: Exchange) -> None:
         """Note that it is decided what becomes of a request; each one is settled in the end."""
         if self.recorder is not None:
-            self.recorder.begin(exchange)
+            try:
+                self.recorder.begin(exchange)
+            except Exception as error:  # noqa: BLE001 (fail open: nobody need see it)
+                self.log.warning("inspector_failed", reason=type(error).__name__)
 
     def settle(self, exchange: Exchange) -> None:
         """Count an exchange that is over, and log it."""
         took_s = self.clock() - exchange.started_s
         self.count(exchange, took_s)
         if self.recorder is not None:
-            self.recorder.end(exchange, took_s)
+            try:
+                self.recorder.end(exchange, took_s)
+            except Exception as error:  # noqa: BLE001 (as above)
+                self.log.warning("inspector_failed", reason=type(error).__name__)
         self.log.info(
             "exchange",
             route=exchange.route,

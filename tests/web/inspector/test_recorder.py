@@ -12,7 +12,11 @@ from proxy.core.strip import Strip, strip_of
 from proxy.web.exchange import Exchange
 from proxy.web.inspector import recorder as module
 from proxy.web.inspector.recorder import KEPT, Recorder
-from tests.web.wire import ASK, CALL, RS, as_json
+from tests.web.sockets import tunnelled
+from tests.web.test_websocket_replay import create, turn
+from tests.web.test_websocket_replay import told as told_by
+from tests.web.wire import ASK, CALL, MESSAGE, RESULT, RS, as_json, response, whole
+from tests.web.world import eventually, world
 
 NOW_MS = 1_700_000_000_000
 
@@ -157,3 +161,31 @@ def test_who_listens_badly_costs_no_exchange() -> None:
     told.recorder.begin(one)
     told.recorder.end(one, 1.0)
     assert [kept["model"] for kept in told.recent()] == [""]
+
+
+async def test_a_recorder_that_fails_costs_no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither before it is sent nor behind its answer."""
+    async with world() as w:
+
+        def fails(*_: object) -> None:
+            raise MemoryError
+
+        monkeypatch.setattr(w.app.recorder, "begin", fails)
+        monkeypatch.setattr(w.app.recorder, "end", fails)
+        w.upstream.answers(whole(as_json(response(RS, CALL))), whole(b"{}"))
+        await w.turn(ASK)
+        assert (await w.turn(ASK, CALL)).mark == "injected=1"
+        assert w.counted("exchanges_total", route="responses", outcome="ok") == 2
+
+
+async def test_each_request_on_a_websocket_is_recorded() -> None:
+    """As one over HTTP, beside the connection itself; and none of them stays under way."""
+    async with world() as w:
+        async with tunnelled(w) as (client, upstream):
+            await turn(client, upstream, create(ASK), told_by(RS, CALL))
+            await turn(client, upstream, create(ASK, CALL, RESULT), told_by(MESSAGE))
+            assert len(w.app.recorder._open) == 1
+        await eventually(lambda: not w.app.recorder._open)
+        seen = [json.loads(line)["exchange"] for line in w.app.recorder.recent()]
+        assert [told["route"] for told in seen] == ["create", "create", "websocket"]
+        assert seen[1]["strip"]["notes"][0][:3] == [1, "injected", 1]
