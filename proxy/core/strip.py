@@ -6,7 +6,6 @@ however much a client sends.
 """
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import NamedTuple
 
 import msgspec
@@ -38,7 +37,7 @@ class Strip(NamedTuple):
     Attributes:
         model: As the client named it, shortened.
         total: How many items there are.
-        shown: JSON: `items` has for each item its letter (see `Letter`), type, id and bytes, and a
+        shown: JSON: `items` has for each item its letter (below), type, id and bytes, and a
             number for so many that are left out there; `notes` has for each note where in `items`
             it belongs, its outcome, how many reasoning items, and how many bytes were put ahead.
     """
@@ -53,26 +52,10 @@ class Strip(NamedTuple):
         return self._replace(shown=_ENCODE({"items": items, "notes": []}))
 
 
-class Letter(Enum):
-    """Whose item it is, in one letter."""
-
-    FRAME = "f"
-    USER = "u"
-    MESSAGE = "m"
-    CALL = "c"
-    OUTPUT = "o"
-    REASONING = "r"
-    REFERENCE = "i"
-
-
+# Whose item it is, in one letter.
+_MESSAGE, _CALL, _USER, _OUTPUT = "m", "c", "u", "o"
+_OTHERS = {Role.FRAME: "f", Role.REASONING: "r", Role.REFERENCE: "i"}
 _MODEL, _CLIENT = Role.MODEL, Role.CLIENT
-_OTHERS = {
-    Role.FRAME: Letter.FRAME.value,
-    Role.REASONING: Letter.REASONING.value,
-    Role.REFERENCE: Letter.REFERENCE.value,
-}
-_MESSAGE, _CALL = Letter.MESSAGE.value, Letter.CALL.value
-_USER, _OUTPUT = Letter.USER.value, Letter.OUTPUT.value
 
 _Entry = tuple[str, str, str, int]
 

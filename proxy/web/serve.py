@@ -20,7 +20,6 @@ from proxy.settings import Settings
 from proxy.web.admin import Readiness, Shown, admin_app
 from proxy.web.app import App, access, admin_runner, announce, facts
 from proxy.web.conversations import Conversations
-from proxy.web.inspector.line import Gathered, Reporting
 from proxy.web.parts import guarded_store
 from proxy.web.port import Port, reserved
 from proxy.web.workers import STOPPING, Workers, messages, written
@@ -154,6 +153,8 @@ class _Parent:
             holding, address = reserved(self._settings.listen)
         except OSError as error:
             return self._failed("cannot_listen", str(error))
+        from proxy.web.inspector.line import Gathered  # noqa: PLC0415 (one process has no line)
+
         workers = self._workers(address)
         may_look = access(self._settings)
         conversations = Conversations(self._store, may_look, workers.drop)
@@ -293,6 +294,8 @@ async def _heed(
     leave: Callable[[float], None],
 ) -> None:
     """Do what the parent says, until it is gone."""
+    from proxy.web.inspector.line import Reporting  # noqa: PLC0415 (one process has no line)
+
     reporting = Reporting(app.recorder, writer)
     async for message in messages(reader):
         match message:

@@ -1,5 +1,6 @@
 """The inspector as a person sees it in a real browser: live, plain, harmless, for everybody."""
 
+import asyncio
 import json
 import re
 from typing import Any, Literal
@@ -166,6 +167,7 @@ async def test_filters_pause_and_clear(chromium: Browser) -> None:
         await page.get_by_role("button", name="Pause").click()
         record(on, call)
         await expect(page.locator("#pause")).to_have_text("Resume, 1 new")
+        await expect(page.locator("#link")).to_have_text("paused")
         await expect(rows(page)).to_have_count(3)
         await page.locator("#pause").click()
         await expect(rows(page)).to_have_count(4)
@@ -201,6 +203,7 @@ async def test_a_history_of_thousands_folds(chromium: Browser) -> None:
         page = seen.page
         for _ in range(49):
             record(on, [], strip=long, outcomes={Outcome.INJECTED: 50, Outcome.MISSED: 1})
+        await asyncio.sleep(0.002)  # rows go by the millisecond
         record(on, [{"role": "user", "content": "x"}] * 200)
         await expect(rows(page)).to_have_count(50)
         large = rows(page).nth(1)
@@ -225,6 +228,7 @@ async def test_without_the_token_it_says_what_to_do(chromium: Browser) -> None:
             async with page.expect_response("**/events") as answer:
                 await page.keyboard.press("Enter")
             assert (await answer.value).status == 401
+            await expect(page.locator("#locked")).to_contain_text("That was not it")
         await page.get_by_label("Admin token").fill("sesame")
         await page.keyboard.press("Enter")
         await expect(page.locator("#link")).to_have_text("live")
@@ -285,7 +289,7 @@ async def test_text_can_be_read(chromium: Browser, scheme: Literal["light", "dar
         record(on, items, (20, Outcome.INJECTED, 2, 99), (30, Outcome.MISSED, 1, 0))
         record(on, items, status=503, outcome="upstream_error")
         await expect(rows(page)).to_have_count(2)
-        await page.locator(".plus").hover()
+        await page.locator(".strip .plus").hover()
         await page.locator("#pause").click()
         assert await page.evaluate(CONTRAST, 4.5) == []
         paper = await page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
@@ -299,7 +303,7 @@ async def test_a_narrow_window_shows_all_of_it(chromium: Browser) -> None:
         record(on, [{**LOST_CALL, "id": "fc_" + "x" * 60}] * 90, (5, Outcome.INJECTED, 1, 9))
         record(on, [LOST_CALL], asked="store_failed", outcome="upstream_unreachable", status=502)
         await expect(rows(seen.page)).to_have_count(2)
-        await seen.page.locator(".plus").hover()
+        await seen.page.locator(".strip .plus").hover()
         await assert_fits(seen)
 
 

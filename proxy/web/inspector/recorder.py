@@ -118,6 +118,8 @@ class Recorder:
         self._over: deque[_Seen] = deque()
         self._bytes = self._open_bytes = 0
         self._heard: Heard | None = None
+        self._epoch_less_clock_ms = 0.0
+        self._look_at_the_time()
 
     def begin(self, exchange: Exchange) -> None:
         """Note that it is known what becomes of a request, which is now sent on."""
@@ -151,13 +153,19 @@ class Recorder:
 
     def recent(self) -> list[bytes]:
         """Return the JSON of what is kept, oldest first, and behind it of what is under way."""
+        self._look_at_the_time()
         newest = list(self._open.values())[-OPEN_SHOWN:]
         under_way = [_seen(number, exchange, None) for number, exchange, _ in newest]
         return [self._json(seen) for seen in (*self._over, *under_way)]
 
     def listen(self, heard: Heard | None) -> None:
         """Tell of every exchange from now on; None: of none."""
+        self._look_at_the_time()
         self._heard = heard
+
+    def _look_at_the_time(self) -> None:
+        """Note what the clock is in people's time: once, or what is told would go to and fro."""
+        self._epoch_less_clock_ms = self._epoch_ms() - self._clock() * 1000
 
     def _tell(self, seen: _Seen) -> None:
         if self._heard is not None:
@@ -168,7 +176,7 @@ class Recorder:
         is_open = seen.took_s is None
         told = {
             "id": f"{self._name}.{seen.number}",
-            "at_ms": self._epoch_ms() - round((self._clock() - seen.started_s) * 1000),
+            "at_ms": round(self._epoch_less_clock_ms + seen.started_s * 1000),
             "open": is_open,
             "route": seen.route,
             "status": seen.status,
