@@ -63,8 +63,9 @@ class Policy:
     profile: Profile = GENERIC
 
 
-# Where in Request.places, what became of it, of how many, and the bytes that were put ahead of it.
-Note = tuple[int, Outcome, int, int]
+# Where in Request.places, what became of it and of how many; where something was put ahead of the
+# place, how many bytes, and the ids that it was captured under.
+Note = tuple[int, Outcome, int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ class _Planner:
                 self._restore(group, replayed)
         self._note_unknown()
         outcomes: dict[Outcome, int] = {}
-        for _, what, count, _ in self._notes:
+        for _, what, count, *_ in self._notes:
             outcomes[what] = outcomes.get(what, 0) + count
         return Plan(tuple(self._edits), outcomes, tuple(self._notes))
 
@@ -232,7 +233,8 @@ class _Planner:
         edits = [Edit(at, at, part.raw + b",") for part in own.run]
         self._edits += edits
         size = sum([len(edit.new) for edit in edits])
-        self._notes.append((index, Outcome.INJECTED, len(edits), size))
+        ids = " ".join([part.id for part in own.run])
+        self._notes.append((index, Outcome.INJECTED, len(edits), size, ids))
         return True
 
     def _restore(self, group: _Group, replayed: Mapping[_Slot, int]) -> None:
@@ -249,7 +251,7 @@ class _Planner:
             slots = group.slots
             missing = [n for n in missing if slots[n] not in replayed]
             theirs = [replayed[slot] for slot in slots if slot in replayed]
-            self._notes += [(index, Outcome.PRESENT, 1, 0) for index in theirs]
+            self._notes += [(index, Outcome.PRESENT, 1, 0, "") for index in theirs]
             if not missing:
                 return
         is_partial = len(missing) < len(run)
@@ -268,7 +270,7 @@ class _Planner:
             index = self._place_of(group, n, replayed)
             at = self._request.places[index].item.start
             self._edits.append(Edit(at, at, raw + b","))
-            self._notes.append((index, Outcome.INJECTED, 1, len(raw) + 1))
+            self._notes.append((index, Outcome.INJECTED, 1, len(raw) + 1, run[n].id))
         self._edits += form.edits
 
     def _has_call(self, group: _Group) -> bool:
@@ -315,7 +317,7 @@ class _Planner:
         )
 
     def _guard(self, group: _Group, outcome: Outcome, count: int, *, is_partial: bool) -> None:
-        self._notes.append((group.places[0], outcome, count, 0))
+        self._notes.append((group.places[0], outcome, count, 0, ""))
         if is_partial:
             return  # the client replays half of the run: what it means by that is its own affair
         if not self._policy.profile.checks_pairs:
@@ -325,12 +327,12 @@ class _Planner:
             removals = id_removals(self._request.body, [(item, emitted)])
             if removals:
                 self._edits += removals
-                self._notes.append((index, Outcome.DEGRADED, 1, 0))
+                self._notes.append((index, Outcome.DEGRADED, 1, 0, ""))
 
     def _note_unknown(self) -> None:
         """Note what cannot be told, and each run of emitted items of which nothing is known."""
         for index in sorted(self._recognised.ambiguous):
-            self._notes.append((index, Outcome.AMBIGUOUS, 1, 0))
+            self._notes.append((index, Outcome.AMBIGUOUS, 1, 0, ""))
         if is_known_not_to_reason(self._request.model):
             return
         is_run = False
@@ -338,7 +340,7 @@ class _Planner:
         for index, place in enumerate(self._request.places):
             role = place.item.role
             if role is _MODEL and not is_run and index not in matches and index not in ambiguous:
-                self._notes.append((index, Outcome.MISSED, 1, 0))
+                self._notes.append((index, Outcome.MISSED, 1, 0, ""))
             is_run = role is _MODEL or role is _REASONING
 
 

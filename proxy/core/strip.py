@@ -24,6 +24,7 @@ NOTED_SHOWN = 400
 # Of what a client writes: ids of the API have 64 at the most, and its longest type about 30.
 ID_CHARS = 64
 WORD_CHARS = 40
+IDS_CHARS = 4 * ID_CHARS
 # Beyond, only the counts are kept: it takes characters that JSON spells long to get there.
 JSON_MAX_BYTES = 128 << 10
 
@@ -39,7 +40,8 @@ class Strip(NamedTuple):
         total: How many items there are.
         shown: JSON: `items` has for each item its letter (below), type, id and bytes, and a
             number for so many that are left out there; `notes` has for each note where in `items`
-            it belongs, its outcome, how many reasoning items, and how many bytes were put ahead.
+            it belongs, its outcome, how many reasoning items, and what was put ahead: how many
+            bytes, and its ids.
     """
 
     model: str
@@ -58,6 +60,7 @@ _OTHERS = {Role.FRAME: "f", Role.REASONING: "r", Role.REFERENCE: "i"}
 _MODEL, _CLIENT = Role.MODEL, Role.CLIENT
 
 _Entry = tuple[str, str, str, int]
+_Told = tuple[int, str, int, int, str]
 
 
 def strip_of(request: Request, notes: Sequence[Note]) -> Strip:
@@ -74,7 +77,7 @@ def strip_of(request: Request, notes: Sequence[Note]) -> Strip:
     model, count = request.model[:ID_CHARS], len(places)
     if count <= WHOLE_SHOWN:
         items: list[_Entry | int] = [_entry(place.item) for place in places]
-        noted = [(index, what.value, n, size) for index, what, n, size in notes]
+        noted = [_told(note[0], note) for note in notes]
     else:
         items, noted = _shortened(places, notes)
     try:
@@ -100,7 +103,7 @@ def _entry(item: Item) -> _Entry:
 
 def _shortened(
     places: Sequence[Place], notes: Sequence[Note]
-) -> tuple[list[_Entry | int], list[tuple[int, str, int, int]]]:
+) -> tuple[list[_Entry | int], list[_Told]]:
     """Leave out what stands between the first and the last, less what something is said of."""
     count = len(places)
     told = {index for index, *_ in notes[-NOTED_SHOWN:]}
@@ -114,14 +117,18 @@ def _shortened(
         where[index] = len(items)
         items.append(_entry(places[index].item))
         following = index + 1
-    noted = [(where[i], what.value, n, size) for i, what, n, size in notes if i in where]
-    return items, noted
+    return items, [_told(where[note[0]], note) for note in notes if note[0] in where]
 
 
-def _summed(notes: Sequence[Note]) -> list[tuple[int, str, int, int]]:
+def _told(index: int, note: Note) -> _Told:
+    _, what, count, size, ids = note
+    return index, what.value, count, size, ids[:IDS_CHARS]
+
+
+def _summed(notes: Sequence[Note]) -> list[_Told]:
     """Return one note for each outcome, at the one place that is left."""
     sums: dict[Outcome, tuple[int, int]] = {}
-    for _, what, count, size in notes:
+    for _, what, count, size, _ in notes:
         before = sums.get(what, (0, 0))
         sums[what] = before[0] + count, before[1] + size
-    return [(0, what.value, count, size) for what, (count, size) in sums.items()]
+    return [(0, what.value, count, size, "") for what, (count, size) in sums.items()]

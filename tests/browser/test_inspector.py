@@ -44,7 +44,7 @@ def record(on: Stage, items: list[dict[str, Any]], *notes: Note, **fields: Any) 
     exchange = Exchange(Route.RESPONSES, on.app.recorder._clock())
     exchange.status, exchange.outcome, exchange.asked = 200, "ok", "planned"
     exchange.strip = strip(items, *notes)
-    for _, what, count, _ in notes:
+    for _, what, count, *_ in notes:
         exchange.outcomes[what] = exchange.outcomes.get(what, 0) + count
     for name, value in fields.items():
         setattr(exchange, name, value)
@@ -76,7 +76,8 @@ async def test_what_passes_appears_and_shows_what_was_put_back(chromium: Browser
         call = next(item for item in agent.history if item.get("type") == "function_call")
         await newest.locator(".plus").first.hover()
         tip = page.locator("#tip")
-        await expect(tip).to_contain_text(f"Ahead of function_call {call['id']}")
+        await expect(tip).to_contain_text(f"ahead of function_call {call['id']}")
+        await expect(tip).to_contain_text("1 reasoning item put backrs_")
         await newest.locator(".c").first.hover()
         await expect(tip).to_contain_text("item 2, call")
         # Nothing that was said is on the page, and it has asked nobody else.
@@ -155,8 +156,8 @@ async def test_filters_pause_and_clear(chromium: Browser) -> None:
     async with stage() as on, looking(chromium, on.app.admin_url) as seen:
         page = seen.page
         call = [LOST_CALL]
-        record(on, call, (0, Outcome.INJECTED, 1, 99))
-        record(on, call, (0, Outcome.MISSED, 1, 0))
+        record(on, call, (0, Outcome.INJECTED, 1, 99, ""))
+        record(on, call, (0, Outcome.MISSED, 1, 0, ""))
         record(on, call, status=503, outcome="upstream_error")
         await expect(rows(page)).to_have_count(3)
         for word, text in (("Put back", "put back"), ("Misses", "missed"), ("Errors", "503")):
@@ -180,7 +181,7 @@ async def test_the_keyboard_reaches_everything(chromium: Browser) -> None:
     """One stop for each row of items; arrows go along it, and what has the focus is told."""
     async with stage() as on, looking(chromium, on.app.admin_url) as seen:
         page = seen.page
-        record(on, [LOST_CALL] * 3, (1, Outcome.INJECTED, 2, 1234))
+        record(on, [LOST_CALL] * 3, (1, Outcome.INJECTED, 2, 1234, ""))
         await expect(rows(page)).to_have_count(1)
         await page.locator("#clear").focus()
         await page.keyboard.press("Tab")
@@ -197,8 +198,8 @@ async def test_the_keyboard_reaches_everything(chromium: Browser) -> None:
 
 async def test_a_history_of_thousands_folds(chromium: Browser) -> None:
     """What was put back and what is missing stays to be seen; the rest opens on demand."""
-    notes = [(n, Outcome.INJECTED, 1, 9) for n in range(1000, 3000, 40)]
-    long = strip([LOST_CALL] * 4000, *notes, (3500, Outcome.MISSED, 1, 0))
+    notes = [(n, Outcome.INJECTED, 1, 9, "") for n in range(1000, 3000, 40)]
+    long = strip([LOST_CALL] * 4000, *notes, (3500, Outcome.MISSED, 1, 0, ""))
     async with stage() as on, looking(chromium, on.app.admin_url) as seen:
         page = seen.page
         for _ in range(49):
@@ -286,7 +287,7 @@ async def test_text_can_be_read(chromium: Browser, scheme: Literal["light", "dar
         await expect(page.locator("#link")).to_have_text("live")
         assert await page.evaluate(CONTRAST, 4.5) == []
         items = [LOST_CALL] * 60
-        record(on, items, (20, Outcome.INJECTED, 2, 99), (30, Outcome.MISSED, 1, 0))
+        record(on, items, (20, Outcome.INJECTED, 2, 99, ""), (30, Outcome.MISSED, 1, 0, ""))
         record(on, items, status=503, outcome="upstream_error")
         await expect(rows(page)).to_have_count(2)
         await page.locator(".strip .plus").hover()
@@ -300,7 +301,7 @@ async def test_a_narrow_window_shows_all_of_it(chromium: Browser) -> None:
     """400 pixels: nothing sticks out."""
     async with stage() as on, looking(chromium, on.app.admin_url, width=400) as seen:
         await assert_fits(seen)
-        record(on, [{**LOST_CALL, "id": "fc_" + "x" * 60}] * 90, (5, Outcome.INJECTED, 1, 9))
+        record(on, [{**LOST_CALL, "id": "fc_" + "x" * 60}] * 90, (5, Outcome.INJECTED, 1, 9, ""))
         record(on, [LOST_CALL], asked="store_failed", outcome="upstream_unreachable", status=502)
         await expect(rows(seen.page)).to_have_count(2)
         await seen.page.locator(".strip .plus").hover()

@@ -76,19 +76,19 @@ def test_what_a_client_writes_is_shortened() -> None:
 
 def test_notes_say_where_what_happened() -> None:
     """By the place in the row, with how many and how large."""
-    note = (1, Outcome.INJECTED, 2, 345)
-    assert shown(strip([user("x"), C1], note))["notes"] == [[1, "injected", 2, 345]]
+    note = (1, Outcome.INJECTED, 2, 345, "")
+    assert shown(strip([user("x"), C1], note))["notes"] == [[1, "injected", 2, 345, ""]]
 
 
 def test_of_a_long_history_the_middle_is_left_out() -> None:
     """Less what something is said of; and it says how many are."""
-    made = strip([user("x")] * 1000, (500, Outcome.MISSED, 1, 0))
+    made = strip([user("x")] * 1000, (500, Outcome.MISSED, 1, 0, ""))
     items, notes = shown(made).values()
     assert made.total == 1000
     assert sum(entry if isinstance(entry, int) else 1 for entry in items) == 1000
     gaps = [500 - FIRST_SHOWN, 499 - LAST_SHOWN]
     assert [entry for entry in items if isinstance(entry, int)] == gaps
-    assert notes == [[FIRST_SHOWN + 1, "missed", 1, 0]]
+    assert notes == [[FIRST_SHOWN + 1, "missed", 1, 0, ""]]
     assert isinstance(items[FIRST_SHOWN + 1], list)
     whole = strip([user("x")] * WHOLE_SHOWN)
     assert len(shown(whole)["items"]) == WHOLE_SHOWN
@@ -96,7 +96,7 @@ def test_of_a_long_history_the_middle_is_left_out() -> None:
 
 def test_of_many_notes_the_newest_are_kept() -> None:
     """There is an end to them, too."""
-    made = strip([C1] * 3000, *[(n, Outcome.MISSED, 1, 0) for n in range(3000)])
+    made = strip([C1] * 3000, *[(n, Outcome.MISSED, 1, 0, "") for n in range(3000)])
     items, notes = shown(made).values()
     most = NOTED_SHOWN + FIRST_SHOWN
     assert sum(isinstance(entry, list) for entry in items) == most
@@ -107,11 +107,11 @@ def test_of_many_notes_the_newest_are_kept() -> None:
 def test_what_would_be_too_long_is_counted_alone() -> None:
     """Some characters take six bytes each."""
     odd = {"type": "\x01" * 99, "id": "\x02" * 99}
-    notes = [(n, Outcome.INJECTED, 1, 10) for n in range(300)]
-    made = strip([odd] * 300, *notes, (299, Outcome.MISSED, 2, 0))
+    notes = [(n, Outcome.INJECTED, 1, 10, "") for n in range(300)]
+    made = strip([odd] * 300, *notes, (299, Outcome.MISSED, 2, 0, ""))
     assert shown(made) == {
         "items": [300],
-        "notes": [[0, "injected", 300, 3000], [0, "missed", 2, 0]],
+        "notes": [[0, "injected", 300, 3000, ""], [0, "missed", 2, 0, ""]],
     }
     assert made.total == 300
 
@@ -150,12 +150,13 @@ def test_outcomes_are_the_sums_of_notes(
         sent = body(dropped(person.history) if keeps_ids else nameless(person.history), store=False)
         request, _, decided = world.ask(sent)
         sums: dict[Outcome, int] = {}
-        for index, what, count, size in decided.notes:
+        for index, what, count, size, ids in decided.notes:
             assert 0 <= index < len(request.places)
             assert (size > 0) == (what is Outcome.INJECTED)
+            assert len(ids.split()) == (count if what is Outcome.INJECTED else 0)
             sums[what] = sums.get(what, 0) + count
         assert sums == decided.outcomes
         added = sum(len(edit.new) for edit in decided.edits if b'"reasoning"' in edit.new[:4096])
-        assert added == sum(size for *_, size in decided.notes)
+        assert added == sum(size for *_, size, _ in decided.notes)
         strip_of(request, decided.notes)
         person.go_on(world.learn(sent, person.emit(shape, text)), saying)

@@ -130,8 +130,10 @@ class Watchers:
                 self._heard(self._state())
 
     def _state(self) -> bytes:
-        totals = read_totals(self._exposition())
-        return json.dumps({"state": {**self._fares(), "totals": totals}}).encode()
+        totals, fares = read_totals(self._exposition()), dict(self._fares())
+        if not totals["store_up"]:  # of some worker, which its parent need not have noticed
+            fares["store"] = "degraded"
+        return json.dumps({"state": {**fares, "totals": totals}}).encode()
 
 
 class _Watcher:

@@ -55,6 +55,15 @@ async def test_the_state_comes_again_and_again(monkeypatch: pytest.MonkeyPatch) 
         assert state["totals"]["requests_total"] == {"planned": 1}
 
 
+async def test_a_store_that_is_down_anywhere_is_said_to_be() -> None:
+    """Also one that only a worker has asked lately."""
+    async with world() as w:
+        w.app.metrics.store_up.set(0)
+        async with watching(w.app.admin_url) as watcher:
+            (state,) = await watcher.until("state")
+            assert state["store"] == "degraded"
+
+
 async def test_with_a_token_only_who_shows_it_may_watch() -> None:
     """As with what is kept."""
     async with world(admin_token="sesame") as w:

@@ -58,7 +58,7 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
     request = read_request(as_json({"model": "gpt-5.4", "input": [ASK, RS, CALL]}), {})
     told.recorder.end(
         exchange(
-            strip_of(request, [(2, Outcome.INJECTED, 1, 7)]),
+            strip_of(request, [(2, Outcome.INJECTED, 1, 7, "")]),
             scope=b"\xab" * 16,
             conversation=b"\xcd" * 16,
             asked="planned",
@@ -79,7 +79,7 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
     assert kept.pop("id").endswith(".1")
     shown = kept.pop("strip")
     assert [entry[1] for entry in shown["items"]] == ["message", "reasoning", "function_call"]
-    assert shown["notes"] == [[2, "injected", 1, 7]]
+    assert shown["notes"] == [[2, "injected", 1, 7, ""]]
     assert kept == {
         "at_ms": NOW_MS - 2000,
         "open": False,
