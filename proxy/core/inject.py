@@ -63,8 +63,8 @@ class Policy:
     profile: Profile = GENERIC
 
 
-# Where in Request.places, what became of it and of how many; where something was put ahead of the
-# place, how many bytes, and the ids that it was captured under.
+# Where in Request.places, what became of it and of how many; where one was put ahead of the place,
+# how many bytes, and the id that it was captured under.
 Note = tuple[int, Outcome, int, int, str]
 
 
@@ -90,6 +90,7 @@ class Plan:
 _NO_PLAN = Plan()
 _MODEL, _REASONING, _REFERENCE = Role.MODEL, Role.REASONING, Role.REFERENCE
 _REPLAYED = (Role.REASONING, Role.REFERENCE)
+_INJECTED = Outcome.INJECTED
 
 _Slot = tuple[bytes, int, int]  # turn, where its run stands in it, position in the run
 
@@ -150,10 +151,7 @@ class _Planner:
             if not (may_be_plain and self._restore_plainly(group)):
                 self._restore(group, replayed)
         self._note_unknown()
-        outcomes: dict[Outcome, int] = {}
-        for _, what, count, *_ in self._notes:
-            outcomes[what] = outcomes.get(what, 0) + count
-        return Plan(tuple(self._edits), outcomes, tuple(self._notes))
+        return Plan(tuple(self._edits), _summed(self._notes), tuple(self._notes))
 
     def _groups(self) -> list[_Group]:
         groups: dict[tuple[bytes, int], _Group] = {}
@@ -230,11 +228,10 @@ class _Planner:
             if not part.id or not part.has_blob:
                 return False
         at = item.start
-        edits = [Edit(at, at, part.raw + b",") for part in own.run]
-        self._edits += edits
-        size = sum([len(edit.new) for edit in edits])
-        ids = " ".join([part.id for part in own.run])
-        self._notes.append((index, Outcome.INJECTED, len(edits), size, ids))
+        for part in own.run:
+            raw = part.raw + b","
+            self._edits.append(Edit(at, at, raw))
+            self._notes.append((index, _INJECTED, 1, len(raw), part.id))
         return True
 
     def _restore(self, group: _Group, replayed: Mapping[_Slot, int]) -> None:
@@ -270,7 +267,7 @@ class _Planner:
             index = self._place_of(group, n, replayed)
             at = self._request.places[index].item.start
             self._edits.append(Edit(at, at, raw + b","))
-            self._notes.append((index, Outcome.INJECTED, 1, len(raw) + 1, run[n].id))
+            self._notes.append((index, _INJECTED, 1, len(raw) + 1, run[n].id))
         self._edits += form.edits
 
     def _has_call(self, group: _Group) -> bool:
@@ -342,6 +339,18 @@ class _Planner:
             if role is _MODEL and not is_run and index not in matches and index not in ambiguous:
                 self._notes.append((index, Outcome.MISSED, 1, 0, ""))
             is_run = role is _MODEL or role is _REASONING
+
+
+def _summed(notes: Iterable[Note]) -> dict[Outcome, int]:
+    sums: dict[Outcome, int] = {}
+    injected = 0
+    for note in notes:
+        what = note[1]
+        if what is _INJECTED:  # as most are: an enum's word takes long to look up
+            injected += note[2]
+        else:
+            sums[what] = sums.get(what, 0) + note[2]
+    return {_INJECTED: injected, **sums} if injected else sums
 
 
 def head_of_group(match: Match) -> int | None:
