@@ -8,10 +8,10 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve check demo test bench fuzz soak lock format clean
+.PHONY: help serve check demo test bench fuzz soak screenshot lock format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 serve: $(VENV)/runtime ## run the proxy; settings in ARGS="--store-url ..." or REPLAY_* variables
 	@exec $(BIN)/reasoning-replay serve $(ARGS)
@@ -38,6 +38,9 @@ fuzz: $(VENV)/fuzz ## look for inputs that break a promise, ten minutes; ARGS="-
 
 soak: $(VENV)/dev ## half an hour of mixed load while Redis and upstream fail; ARGS="--minutes 2"
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+screenshot: $(VENV)/dev ## take the pictures of the inspector anew, for this README (needs chromium)
+	@$(BIN)/python -m tests.browser
 
 # The newest versions that pyproject.toml allows, for every system, each with the hashes of its files.
 LOCKED := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header

@@ -5,7 +5,25 @@ import shutil
 
 import pytest
 
-__all__ = ["require"]
+__all__ = ["CHROMIUM_FLAGS", "find", "require"]
+
+# A browser that asks nobody on the internet for anything, and runs in a container, too.
+CHROMIUM_FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
+
+
+def find(*names: str) -> str | None:
+    """Return the path of the first of these programs that is installed."""
+    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 def require(what: str, *names: str) -> str:
@@ -19,9 +37,8 @@ def require(what: str, *names: str) -> str:
         names: Of the program, the first that is found; `what` itself when there are none.
     """
     names = names or (what,)
-    for name in names:
-        if path := shutil.which(name):
-            return path
+    if path := find(*names):
+        return path
     if what in os.environ.get("REPLAY_TEST_REQUIRE", "").split(","):
         pytest.fail(f"{names[0]} is not installed, and REPLAY_TEST_REQUIRE names {what}")
     pytest.skip(f"{names[0]} is not installed")

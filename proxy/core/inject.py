@@ -12,7 +12,7 @@ The rules it follows are the API's (pairing by id both ways, order, no reasoning
 - what the client replays itself, by id or by any blob of it, is left alone.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -30,7 +30,7 @@ from proxy.core.request import Request
 from proxy.core.spans import Edit
 from proxy.core.turns import Reasoning, Turn, blob_digest
 
-__all__ = ["Anchors", "Outcome", "Plan", "Policy", "head_of_group", "plan"]
+__all__ = ["Anchors", "Note", "Outcome", "Plan", "Policy", "head_of_group", "plan"]
 
 
 class Anchors(StrEnum):
@@ -63,18 +63,29 @@ class Policy:
     profile: Profile = GENERIC
 
 
+# Where in Request.places, what became of it and of how many; where one was put ahead of the place,
+# how many bytes, and the id that it was captured under.
+Note = tuple[int, Outcome, int, int, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """
     The decided edits of a request, and what each reasoning item's fate was.
 
     Attributes:
-        injected_bytes: Of the reasoning items that the edits put in.
+        outcomes: How many there are of each; the sums of the notes.
+        notes: Where that was; a place may have several.
     """
 
     edits: tuple[Edit, ...] = ()
     outcomes: Mapping[Outcome, int] = field(default_factory=dict)
-    injected_bytes: int = 0
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def injected_bytes(self) -> int:
+        """How many bytes of reasoning the edits put in."""
+        return sum([size for _, _, _, size, _ in self.notes])
 
     def apply(self, body: bytes) -> bytes:
         """Carry the edits out; a plan without edits returns the same object."""
@@ -84,6 +95,7 @@ class Plan:
 _NO_PLAN = Plan()
 _MODEL, _REASONING, _REFERENCE = Role.MODEL, Role.REASONING, Role.REFERENCE
 _REPLAYED = (Role.REASONING, Role.REFERENCE)
+_INJECTED = Outcome.INJECTED
 
 _Slot = tuple[bytes, int, int]  # turn, where its run stands in it, position in the run
 
@@ -129,8 +141,7 @@ class _Planner:
         self._policy = policy
         self._family = family(request.model)
         self._edits: list[Edit] = []
-        self._count: Counter[Outcome] = Counter()
-        self._injected_bytes = 0
+        self._notes: list[Note] = []
 
     def run(self) -> Plan:
         groups = self._groups()
@@ -144,9 +155,8 @@ class _Planner:
         for group in groups:
             if not (may_be_plain and self._restore_plainly(group)):
                 self._restore(group, replayed)
-        self._count_unknown()
-        outcomes = {what: n for what, n in self._count.items() if n}
-        return Plan(tuple(self._edits), outcomes, self._injected_bytes)
+        self._note_unknown()
+        return Plan(tuple(self._edits), _summed(self._notes), tuple(self._notes))
 
     def _groups(self) -> list[_Group]:
         groups: dict[tuple[bytes, int], _Group] = {}
@@ -225,8 +235,7 @@ class _Planner:
         at = item.start
         for part in own.run:
             self._edits.append(Edit(at, at, part.raw + b","))
-            self._injected_bytes += len(part.raw)
-        self._count[Outcome.INJECTED] += len(own.run)
+            self._notes.append((index, _INJECTED, 1, len(part.raw), part.id))
         return True
 
     def _restore(self, group: _Group, replayed: Mapping[_Slot, int]) -> None:
@@ -242,7 +251,8 @@ class _Planner:
         if replayed:
             slots = group.slots
             missing = [n for n in missing if slots[n] not in replayed]
-            self._count[Outcome.PRESENT] += len(run) - len(missing)
+            theirs = [replayed[slot] for slot in slots if slot in replayed]
+            self._notes += [(index, Outcome.PRESENT, 1, 0, "") for index in theirs]
             if not missing:
                 return
         is_partial = len(missing) < len(run)
@@ -258,11 +268,11 @@ class _Planner:
             self._guard(group, Outcome.GUARDED_FORM, len(missing), is_partial=is_partial)
             return
         for n, raw in zip(missing, form.parts, strict=True):
-            at = self._place_of(group, n, replayed)
+            index = self._place_of(group, n, replayed)
+            at = self._request.places[index].item.start
             self._edits.append(Edit(at, at, raw + b","))
-            self._injected_bytes += len(raw)
+            self._notes.append((index, _INJECTED, 1, len(raw), run[n].id))
         self._edits += form.edits
-        self._count[Outcome.INJECTED] += len(missing)
 
     def _has_call(self, group: _Group) -> bool:
         kinds = (self._recognised.matches[index].emitted.type for index in group.places)
@@ -280,17 +290,17 @@ class _Planner:
         return is_model and ahead not in self._recognised.matches
 
     def _place_of(self, group: _Group, n: int, replayed: Mapping[_Slot, int]) -> int:
-        """Return the offset to insert at: the anchor, or a later item of the run ahead of it."""
+        """Return where to insert: ahead of the anchor, or of a later item of the run before it."""
         places, anchor = self._request.places, group.places[0]
         if not replayed:
-            return places[anchor].item.start
+            return anchor
         later = (replayed.get(slot) for slot in group.slots[n + 1 :])
         sibling = next((index for index in later if index is not None), None)
         if sibling is not None and sibling < anchor:
             between = places[sibling:anchor]
             if all(place.item.role is Role.REASONING for place in between):
-                return places[sibling].item.start
-        return places[anchor].item.start
+                return sibling
+        return anchor
 
     def _led(self, group: _Group) -> Led:
         places = self._request.places
@@ -308,32 +318,43 @@ class _Planner:
         )
 
     def _guard(self, group: _Group, outcome: Outcome, count: int, *, is_partial: bool) -> None:
-        self._count[outcome] += count
+        self._notes.append((group.places[0], outcome, count, 0, ""))
         if is_partial:
             return  # the client replays half of the run: what it means by that is its own affair
         if not self._policy.profile.checks_pairs:
             return  # no id demands anything there
         led = self._led(group)
-        for pair in zip(led.items, led.emitted, strict=True):
-            removals = id_removals(self._request.body, [pair])
+        for index, item, emitted in zip(group.places, led.items, led.emitted, strict=True):
+            removals = id_removals(self._request.body, [(item, emitted)])
             if removals:
                 self._edits += removals
-                self._count[Outcome.DEGRADED] += 1
+                self._notes.append((index, Outcome.DEGRADED, 1, 0, ""))
 
-    def _count_unknown(self) -> None:
-        """Count what cannot be told, and each run of emitted items of which nothing is known."""
-        self._count[Outcome.AMBIGUOUS] = len(self._recognised.ambiguous)
+    def _note_unknown(self) -> None:
+        """Note what cannot be told, and each run of emitted items of which nothing is known."""
+        for index in sorted(self._recognised.ambiguous):
+            self._notes.append((index, Outcome.AMBIGUOUS, 1, 0, ""))
         if is_known_not_to_reason(self._request.model):
             return
         is_run = False
         matches, ambiguous = self._recognised.matches, self._recognised.ambiguous
-        missed = 0
         for index, place in enumerate(self._request.places):
             role = place.item.role
-            if role is _MODEL and not is_run:
-                missed += index not in matches and index not in ambiguous
+            if role is _MODEL and not is_run and index not in matches and index not in ambiguous:
+                self._notes.append((index, Outcome.MISSED, 1, 0, ""))
             is_run = role is _MODEL or role is _REASONING
-        self._count[Outcome.MISSED] += missed
+
+
+def _summed(notes: Iterable[Note]) -> dict[Outcome, int]:
+    sums: dict[Outcome, int] = {}
+    injected = 0
+    for note in notes:
+        what = note[1]
+        if what is _INJECTED:  # as most are: an enum's word takes long to look up
+            injected += note[2]
+        else:
+            sums[what] = sums.get(what, 0) + note[2]
+    return {_INJECTED: injected, **sums} if injected else sums
 
 
 def head_of_group(match: Match) -> int | None:

@@ -30,6 +30,6 @@ class AccessSettings(BaseModel, defer_build=True):
     )
     admin_token: Secret = Field(
         default=SecretStr(""),
-        description="Bearer token that listing and deleting conversations on the admin port asks "
-        "for. Empty: they need none on loopback, and are off elsewhere.",
+        description="Bearer token that listing and deleting conversations on the admin port, and "
+        "its inspector, ask for. Empty: they need none on loopback, and are off elsewhere.",
     )

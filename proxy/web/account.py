@@ -12,6 +12,7 @@ from proxy.adapters.metrics import Metrics
 from proxy.core.capture import Capture
 from proxy.web.errors import BUG
 from proxy.web.exchange import Exchange
+from proxy.web.inspector.recorder import Recorder
 from proxy.web.routes import Route
 
 __all__ = ["Account", "mark"]
@@ -27,16 +28,27 @@ class Account:
 
     Attributes:
         clock: Seconds, never going backwards.
+        recorder: Keeps the newest for people who look; None: nobody can.
     """
 
     metrics: Metrics
     log: Log
     clock: Callable[[], float]
+    recorder: Recorder | None = None
+
+    def begin(self, exchange: Exchange) -> None:
+        """Note that it is decided what becomes of a request; each one is settled in the end."""
+        if self.recorder is not None:
+            try:
+                self.recorder.begin(exchange)
+            except Exception as error:  # noqa: BLE001 (fail open: nobody need see it)
+                self.warn("inspector_failed", exchange, error)
 
     def settle(self, exchange: Exchange) -> None:
         """Count an exchange that is over, and log it."""
         took_s = self.clock() - exchange.started_s
         self.count(exchange, took_s)
+        self._record(exchange, took_s)
         level = _level(exchange)
         if self.log.takes(level):
             self.log.write(level, "exchange", _fields(exchange, took_s))
@@ -44,6 +56,13 @@ class Account:
     def warn(self, event: str, exchange: Exchange, error: Exception) -> None:
         """Log a fault of ours that the client did not see."""
         self.log.warning(event, request_id=exchange.id, reason=type(error).__name__)
+
+    def _record(self, exchange: Exchange, took_s: float) -> None:
+        if self.recorder is not None:
+            try:
+                self.recorder.end(exchange, took_s)
+            except Exception as error:  # noqa: BLE001 (as above)
+                self.warn("inspector_failed", exchange, error)
 
     def count(self, exchange: Exchange, took_s: float = 0.0) -> None:
         """Count an exchange that is over."""

@@ -1,19 +1,24 @@
-"""The operators' port: am I alive, may I get traffic, what happened so far, and what is kept."""
+"""The operators' port: am I alive, may I get traffic, what happens, and what is kept."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from proxy.web.conversations import Conversations
+from proxy.web.conversations import Access, Conversations, refused
+from proxy.web.errors import ProxyError
+from proxy.web.inspector.recorder import Source
 
-__all__ = ["Readiness", "admin_app"]
+if TYPE_CHECKING:
+    from proxy.web.inspector.events import Watchers
+
+__all__ = ["Readiness", "Shown", "admin_app"]
 
 # A probe has a deadline of its own, 1 s where Kubernetes is not told otherwise.
 STORE_WAIT_S: Final = 0.2
+EVENTS: Final = "/inspector/events"
 
 
 class Readiness(NamedTuple):
@@ -28,6 +33,21 @@ class Readiness(NamedTuple):
     is_ready: bool
     status: str
     workers: str | None = None
+
+
+class Shown(NamedTuple):
+    """
+    What the inspector shows.
+
+    Attributes:
+        source: Where exchanges are from.
+        access: Who may see them.
+        facts: What a proxy is, as long as it runs.
+    """
+
+    source: Source
+    access: Access
+    facts: Callable[[], Mapping[str, object]]
 
 
 class Probed(Protocol):
@@ -48,6 +68,7 @@ def admin_app(
     store: Probed,
     readiness: Callable[[], Readiness],
     conversations: Conversations,
+    shown: Shown | None = None,
 ) -> web.Application:
     """
     Return the admin port's application.
@@ -72,9 +93,12 @@ def admin_app(
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=exposition(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    async def index(_: web.Request) -> web.Response:
-        paths = ["/livez", "/readyz", "/metrics", "/conversations"]
-        return web.Response(text=json.dumps({"paths": paths}), content_type="application/json")
+    async def index(request: web.Request) -> web.Response:
+        if shown is None or "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
+            return web.json_response({"paths": paths}, headers={hdrs.VARY: hdrs.ACCEPT})
+        from proxy.web.inspector.page import page  # noqa: PLC0415 (few ever look)
+
+        return page()
 
     handlers: Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] = {
         "/": index,
@@ -82,15 +106,55 @@ def admin_app(
         "/readyz": readyz,
         "/metrics": metrics,
     }
+    paths = [path for path in handlers if path != "/"] + ["/conversations"]
     app = web.Application()
     app.add_routes([web.get(path, handler) for path, handler in handlers.items()])
     app.add_routes(conversations.routes())
+
+    if shown is not None:
+        paths.append(EVENTS)
+        _add_events(app, exposition, store, readiness, shown)
 
     async def leave(_: web.Application) -> None:
         await signs.close()
 
     app.on_cleanup.append(leave)
     return app
+
+
+def _add_events(
+    app: web.Application,
+    exposition: Callable[[], bytes],
+    store: Probed,
+    readiness: Callable[[], Readiness],
+    shown: Shown,
+) -> None:
+    """Let those who may watch what passes."""
+    watchers: Watchers | None = None
+
+    def fares() -> Mapping[str, object]:
+        ready = readiness()
+        health = "degraded" if store.is_degraded else "ok"
+        return {"status": ready.status, "store": health, "workers": ready.workers}
+
+    async def events(request: web.Request) -> web.StreamResponse:
+        nonlocal watchers
+        try:
+            shown.access.check(request)
+            if watchers is None:
+                from proxy.web.inspector.events import Watchers  # noqa: PLC0415 (few ever look)
+
+                watchers = Watchers(shown.source, shown.facts, fares, exposition)
+            return await watchers.serve(request)
+        except ProxyError as error:
+            return refused(error.fault)
+
+    async def shut(_: web.Application) -> None:
+        if watchers is not None:
+            watchers.close()
+
+    app.router.add_get(EVENTS, events, allow_head=False)
+    app.on_shutdown.append(shut)
 
 
 class _SignsOfLife:

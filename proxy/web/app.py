@@ -16,9 +16,10 @@ from proxy.adapters.safe_store import SafeStore
 from proxy.addresses import host_and_port, redacted
 from proxy.settings import Settings
 from proxy.web.account import Account
-from proxy.web.admin import Readiness, admin_app
+from proxy.web.admin import Readiness, Shown, admin_app
 from proxy.web.conversations import Access, Conversations
 from proxy.web.forward import Forward
+from proxy.web.inspector.recorder import Recorder
 from proxy.web.parts import (
     connection_limits,
     guarded_store,
@@ -32,7 +33,7 @@ from proxy.web.parts import (
 from proxy.web.port import Port
 from proxy.web.server import Server, silent
 
-__all__ = ["App", "access", "admin_runner", "announce", "running"]
+__all__ = ["App", "access", "admin_runner", "announce", "facts", "running"]
 
 # How long aiohttp waits for handlers when a port is closed: they have had their time.
 CUT_OFF_S = 0.1
@@ -53,6 +54,7 @@ class App:
         url: Where clients connect, without `/v1`.
         admin_url: Where operators look; "" for a worker among several.
         server: Accepts clients' connections.
+        recorder: The newest exchanges, for people who look.
     """
 
     def __init__(self, settings: Settings, *, worker: int = 0) -> None:
@@ -72,7 +74,8 @@ class App:
         self.metrics = Metrics()
         self.log = Log(settings.log_level, settings.log_format, worker=worker)
         self.store = guarded_store(settings, self.metrics, self.log)
-        account = Account(self.metrics, self.log, time.monotonic)
+        self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
+        account = Account(self.metrics, self.log, time.monotonic, self.recorder)
         self._traced = traced(settings, self.log, worker)
         if self._traced is None:
             self._upstream = upstream(settings)
@@ -110,8 +113,12 @@ class App:
             self._has_started = True
             self._flush()
             return self
-        conversations = Conversations(self.store, access(settings), _nobody_else)
-        admin = admin_app(self.metrics.exposition, self.store, self._readiness, conversations)
+        may_look = access(settings)
+        conversations = Conversations(self.store, may_look, _nobody_else)
+        shown = Shown(self.recorder, may_look, lambda: facts(settings, self.url))
+        admin = admin_app(
+            self.metrics.exposition, self.store, self._readiness, conversations, shown
+        )
         self._operators = Port(admin_runner(admin))
         await self._operators.open(settings.admin_listen)
         self.admin_url = self._operators.url
@@ -182,19 +189,22 @@ def admin_runner(app: web.Application) -> web.AppRunner:
     return web.AppRunner(app, access_log=None, logger=silent, shutdown_timeout=CUT_OFF_S)
 
 
+def facts(settings: Settings, url: str) -> dict[str, str | int]:
+    """Return what a proxy is, for those who look at it; nothing that is secret."""
+    return {
+        "version": __version__,
+        "listen": url,
+        "upstream": redacted(settings.upstream_url),
+        "profile": profile(settings).name,
+        "store": redacted(settings.store_url),
+        "mode": settings.mode,
+        "workers": settings.workers,
+    }
+
+
 def announce(settings: Settings, log: Log, store: SafeStore, url: str, admin_url: str) -> None:
     """Log that it has started, and what an operator may not have meant."""
-    log.info(
-        "started",
-        version=__version__,
-        listen=url,
-        admin=admin_url,
-        upstream=redacted(settings.upstream_url),
-        profile=profile(settings).name,
-        store=redacted(settings.store_url),
-        mode=settings.mode,
-        workers=settings.workers,
-    )
+    log.info("started", **facts(settings, url), admin=admin_url)
     if not settings.scope_secret.get_secret_value() and not isinstance(store.inner, MemoryStore):
         log.warning(
             "no_scope_secret",
@@ -204,8 +214,8 @@ def announce(settings: Settings, log: Log, store: SafeStore, url: str, admin_url
     if access(settings).is_off:
         log.info(
             "conversations_off",
-            hint="what is kept is neither shown nor deleted on an admin port that others reach; "
-            "set REPLAY_ADMIN_TOKEN for that",
+            hint="what is kept is neither shown nor deleted on an admin port that others reach, "
+            "and what passes is not shown; set REPLAY_ADMIN_TOKEN for that",
         )
 
 

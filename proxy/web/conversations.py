@@ -20,7 +20,7 @@ from aiohttp import hdrs, web
 from proxy.adapters.store import Kept, Page, StoreError
 from proxy.web.errors import Fault, ProxyError, refusal_of
 
-__all__ = ["Access", "Conversations", "is_loopback"]
+__all__ = ["Access", "Conversations", "is_loopback", "refused"]
 
 PAGE: Final = 100
 PAGE_MAX: Final = 1000
@@ -155,12 +155,9 @@ class Conversations:
                 self._access.check(request)
                 return web.json_response(await answer(request))
             except ProxyError as error:
-                refused = refusal_of(error.fault)
+                return refused(error.fault)
             except StoreError as error:
-                refused = refusal_of(_fault_of(error))
-            if refused.status == web.HTTPUnauthorized.status_code:
-                refused.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
-            return refused
+                return refused(_fault_of(error))
 
         return handle
 
@@ -227,6 +224,14 @@ class Conversations:
             if not cursor:
                 return
             await asyncio.sleep(0)  # a store that never waits would hold everything else up
+
+
+def refused(fault: Fault) -> web.Response:
+    """Return what somebody gets who is no operator, or asked for what there is not."""
+    response = refusal_of(fault)
+    if response.status == web.HTTPUnauthorized.status_code:
+        response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
+    return response
 
 
 def _in_numbers(kept: Kept) -> Json:

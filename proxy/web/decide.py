@@ -27,6 +27,7 @@ from proxy.core.models import family, is_known_not_to_reason
 from proxy.core.profiles import Profile
 from proxy.core.request import Request, read_request
 from proxy.core.scope import Account, Scoping
+from proxy.core.strip import Strip, strip_of
 from proxy.web.learned import Learned
 
 __all__ = ["Decided", "Decider", "ReplaySettings", "Whose"]
@@ -66,6 +67,7 @@ class Decided(NamedTuple):
     repairs: Mapping[Repair, int] = _NOTHING
     outcomes: Mapping[Outcome, int] = _NOTHING
     injected_bytes: int = 0
+    strip: Strip | None = None
 
 
 class Decider:
@@ -105,12 +107,12 @@ class Decider:
             stores=request.stores,
         )
         if request.is_stateful:
-            return Decided("stateful", origin, body)
+            return Decided("stateful", origin, body, strip=strip_of(request, ()))
         asked = "planned" if found is not None else "store_failed"
         decided = plan(request, recognised, self.policy) if found is not None else Plan()
-        outcomes = decided.outcomes
+        outcomes, strip = decided.outcomes, strip_of(request, decided.notes)
         if self._is_shadow:
-            return Decided(asked, origin, body, repairs, outcomes)
+            return Decided(asked, origin, body, repairs, outcomes, strip=strip)
         # Upstream says that it keeps nothing (zero data retention), and a blob was missing already.
         keeps_nothing = parent is not None and not parent.is_stored
         lacks_blob = keeps_nothing and Outcome.GUARDED_FORM in outcomes
@@ -118,7 +120,8 @@ class Decider:
         include = include_edit(request) if wants else None
         edits = [*decided.edits, include] if include is not None else decided.edits
         edited = spans.apply(base, edits) if edits else base
-        return Decided(asked, origin, edited, repairs, outcomes, decided.injected_bytes)
+        injected_bytes = decided.injected_bytes
+        return Decided(asked, origin, edited, repairs, outcomes, injected_bytes, strip)
 
     def _repaired(
         self, whose: Whose, request: Request, recalled: Recalled

@@ -9,6 +9,7 @@ from proxy.core.capture import Capture
 from proxy.core.heal.repair import Repair
 from proxy.core.inject import Outcome
 from proxy.core.scope import Account
+from proxy.core.strip import Strip
 
 __all__ = ["Exchange", "Limits", "TenantOf"]
 
@@ -62,6 +63,7 @@ class Exchange:
         outcomes: What became of the reasoning of the request.
         repairs: How many of its items were mended before it was sent.
         edited: Whether the request goes out otherwise than it came.
+        strip: What is shown of the request's items; None where they were not read.
         capture: Follows the answer; None when it is not captured.
         saved_keys: Keys of the turn that the store has been given already, or will have been.
         model: As the client asked for it; "" if that is unknown.
@@ -87,6 +89,7 @@ class Exchange:
     outcomes: dict[Outcome, int] = field(default_factory=dict)
     repairs: dict[Repair, int] = field(default_factory=dict)
     edited: bool = False
+    strip: Strip | None = None
     healed: str = ""
     capture: Capture | None = None
     saved_keys: frozenset[bytes] = frozenset()
@@ -117,7 +120,7 @@ class Exchange:
 
     def forget(self) -> None:
         """Note that preparing the request failed: it goes out as it came."""
-        self.asked, self.capture, self.edited = "failed", None, False
+        self.asked, self.capture, self.edited, self.strip = "failed", None, False, None
         self.injected_bytes = 0
         self.outcomes.clear()
         self.repairs.clear()

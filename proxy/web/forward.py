@@ -188,6 +188,7 @@ class Forward:
     ) -> Answer:
         """Return upstream's answer; the request is let go then, as an answer may take long."""
         outgoing, prepared = await self._intake.accept(exchange, request, path, incoming)
+        self._account.begin(exchange)
         sent = self._account.clock()
         response = await self._send(outgoing)
         exchange.first_byte_ms = (self._account.clock() - sent) * 1000

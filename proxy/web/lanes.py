@@ -90,6 +90,7 @@ class Lanes:
             prepared = await self._prepare(create.exchange, text)
         finally:
             self._preparing -= 1
+        self._account.begin(create.exchange)
         create.sent_s = self._account.clock()
         if self._replay.heals and self._kept() + len(text) <= self._keep_max_bytes:
             create.mine, create.prepared = piece, prepared

@@ -143,6 +143,7 @@ class Replay:
         exchange.repairs.update(decided.repairs)
         exchange.outcomes.update(decided.outcomes)
         exchange.edited = decided.body is not body
+        exchange.strip = decided.strip
         return Prepared(body, decided.body)
 
     def _read(

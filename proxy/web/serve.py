@@ -17,8 +17,8 @@ from proxy.adapters.allocator import keep_freed
 from proxy.adapters.logs import Log
 from proxy.adapters.metrics import Metrics, WorkerMetrics, share_metrics
 from proxy.settings import Settings
-from proxy.web.admin import Readiness, admin_app
-from proxy.web.app import App, access, admin_runner, announce
+from proxy.web.admin import Readiness, Shown, admin_app
+from proxy.web.app import App, access, admin_runner, announce, facts
 from proxy.web.conversations import Conversations
 from proxy.web.parts import guarded_store
 from proxy.web.port import Port, reserved
@@ -153,8 +153,14 @@ class _Parent:
             holding, address = reserved(self._settings.listen)
         except OSError as error:
             return self._failed("cannot_listen", str(error))
+        from proxy.web.inspector.line import Gathered  # noqa: PLC0415 (one process has no line)
+
         workers = self._workers(address)
-        conversations = Conversations(self._store, access(self._settings), workers.drop)
+        may_look = access(self._settings)
+        conversations = Conversations(self._store, may_look, workers.drop)
+        gathered = Gathered(workers.watch)
+        workers.on_seen = gathered.hear
+        shown = Shown(gathered, may_look, lambda: facts(self._settings, workers.url))
         operators = Port(
             admin_runner(
                 admin_app(
@@ -162,6 +168,7 @@ class _Parent:
                     self._store,
                     lambda: _readiness(workers),
                     conversations,
+                    shown,
                 )
             )
         )
@@ -267,14 +274,7 @@ async def _serve_as_worker(
     writer.write(written({"serving": app.url}))
 
     async def heed() -> None:
-        async for message in messages(reader):
-            match message:
-                case {"drain": float(grace_s)}:
-                    leave(grace_s)
-                case {"probe": int(asked)}:
-                    writer.write(written({"alive": asked}))
-                case {"drop": [str(scope), str(conversation)]}:
-                    app.store.drop(bytes.fromhex(scope), bytes.fromhex(conversation))
+        await _heed(app, reader, writer, leave)
         app.log.warning("parent_gone")
         shutil.rmtree(folder, ignore_errors=True)  # what is open stays; nobody else will remove it
         leave(settings.drain_grace_s)
@@ -285,3 +285,25 @@ async def _serve_as_worker(
     await asyncio.wait([heeding])
     writer.close()
     return 0
+
+
+async def _heed(
+    app: App,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    leave: Callable[[float], None],
+) -> None:
+    """Do what the parent says, until it is gone."""
+    from proxy.web.inspector.line import Reporting  # noqa: PLC0415 (one process has no line)
+
+    reporting = Reporting(app.recorder, writer)
+    async for message in messages(reader):
+        match message:
+            case {"drain": float(grace_s)}:
+                leave(grace_s)
+            case {"probe": int(asked)}:
+                writer.write(written({"alive": asked}))
+            case {"watch": bool(is_watched)}:
+                reporting.watch(is_watched=is_watched)
+            case {"drop": [str(scope), str(conversation)]}:
+                app.store.drop(bytes.fromhex(scope), bytes.fromhex(conversation))

@@ -4,11 +4,13 @@ Several processes watched over by one: started, told, counted, and started again
 Parent and worker have a socket between them. Each line on it is one JSON object:
 
     parent -> worker    {"drain": seconds of grace}         finish what runs, and end
+                        {"watch": true or false}            say what passes, or no longer
                         {"drop": [scope, conversation]}     deleted: keep no copy of it (hex)
                         {"probe": number}                   does your loop turn?
     worker -> parent    {"serving": url}                    it takes requests
                         {"failed": reason}                  it cannot, and ends
                         {"alive": number}                   a probe's; what came before is done
+                        {"seen": […]}                       what has passed, for those who watch
 
 When the parent is gone, however it went, the socket says so, and its workers drain.
 """
@@ -19,7 +21,7 @@ import json
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from typing import Final
@@ -36,10 +38,14 @@ PAUSE_MAX_S: Final = 30.0
 # One that has left so many probes in a row without an answer is ended: it would never again serve.
 PROBE_S: Final = 5.0
 PROBES_MAX: Final = 6
+# Of a line, in bytes: far more than a worker ever says at once.
+LINE_MAX: Final = 1 << 20
 # How long a deletion waits for a worker: one that does not answer by then is about to be ended.
 DROPS_S: Final = 5.0
 
 Message = Mapping[str, object]
+# Told what has passed in a worker.
+Seen = Callable[[Sequence[object]], None]
 
 
 def written(message: Message) -> bytes:
@@ -64,8 +70,11 @@ class _Worker:
         failure: Why it cannot, in its own words.
     """
 
-    def __init__(self, number: int, process: BaseProcess, line: socket.socket) -> None:
+    def __init__(
+        self, number: int, process: BaseProcess, line: socket.socket, on_seen: Seen
+    ) -> None:
         self.number = number
+        self._on_seen = on_seen
         self.pid = process.pid
         self.url = self.failure = ""
         self._process = process
@@ -75,11 +84,15 @@ class _Worker:
         self._answered = 0
         self._awaited: dict[int, asyncio.Future[None]] = {}
 
-    async def follow(self, heard: Callable[[], None], probe_s: float) -> int:
+    async def follow(
+        self, heard: Callable[[], None], probe_s: float, is_watched: Callable[[], bool]
+    ) -> int:
         """Listen to it until it has ended, and end it when it hangs; return its exit code."""
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        reader, self._writer = await asyncio.open_connection(sock=self._line)
+        reader, self._writer = await asyncio.open_connection(sock=self._line, limit=LINE_MAX)
+        if is_watched():
+            self.tell({"watch": True})  # it was said before this one could hear
         loop.add_reader(self._process.sentinel, ended.set)
         probing = asyncio.create_task(self._probe(probe_s))
         try:
@@ -125,6 +138,8 @@ class _Worker:
                 self.url = url
             case {"failed": str(reason)}:
                 self.failure = reason
+            case {"seen": list(passed)}:
+                self._on_seen(passed)
             case {"alive": int(number)}:
                 self._answered = number
                 if number in self._awaited and not self._awaited[number].done():
@@ -151,6 +166,7 @@ class Workers:
         count: How many there shall be.
         failure: Why they could not be started; "" as long as there is nothing to say.
         url: Where clients connect.
+        on_seen: Told what has passed in them, while that is watched.
     """
 
     def __init__(
@@ -173,12 +189,14 @@ class Workers:
         """
         self.count = count
         self.failure = self.url = ""
+        self.on_seen: Seen = lambda _: None
         self._process = process
         self._metrics = metrics
         self._log = log
         self._probe_s = probe_s
         self._running: dict[int, _Worker] = {}
         self._drain: Message | None = None
+        self._is_watched = False
         self._has_served = False
         self._changed = asyncio.Event()
 
@@ -214,6 +232,11 @@ class Workers:
         self._tell(self._drain)
         self._change()
 
+    def watch(self, is_watched: bool) -> None:  # noqa: FBT001 (it is what is said)
+        """Let all say what passes, or no longer."""
+        self._is_watched = is_watched
+        self._tell({"watch": is_watched})
+
     async def drop(self, scope: bytes, conversation: bytes) -> None:
         """Let none keep a copy of a conversation, and wait until none does."""
         running = list(self._running.values())
@@ -245,7 +268,7 @@ class Workers:
     async def _live(self, number: int) -> None:
         """Start one and see it to its end."""
         worker = self._running[number] = self._begun(number)
-        code = await worker.follow(self._heard, self._probe_s)
+        code = await worker.follow(self._heard, self._probe_s, lambda: self._is_watched)
         del self._running[number]
         self._metrics.forget_gauges(number)
         if code or not self._drain:
@@ -277,7 +300,7 @@ class Workers:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
-        return _Worker(number, process, ours)
+        return _Worker(number, process, ours, self.on_seen)
 
     def _heard(self) -> None:
         if self.serving == self.count and not self._has_served:

@@ -1,0 +1,51 @@
+"""The page itself: one file, which asks nobody but the port that it came from."""
+
+import base64
+import hashlib
+import re
+from functools import cache
+from importlib import resources
+
+from aiohttp import web
+
+__all__ = ["page"]
+
+_INLINE = re.compile(rb"<(style|script)>(.*?)</\1>", re.DOTALL)
+
+
+def page() -> web.Response:
+    """Return the page; it holds nothing that would have to be kept from anybody."""
+    body, headers = _read()
+    return web.Response(body=body, headers=headers)
+
+
+@cache
+def _read() -> tuple[bytes, dict[str, str]]:
+    body = resources.files(__package__).joinpath("page.html").read_bytes()
+    # What is in the page may run, and nothing that something on it could bring in.
+    hashes = {
+        kind.decode(): base64.b64encode(hashlib.sha256(text).digest()).decode()
+        for kind, text in _INLINE.findall(body)
+    }
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src 'sha256-{hashes['script']}'",
+            f"style-src 'sha256-{hashes['style']}'",
+            "img-src data:",
+            "connect-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        ]
+    )
+    return body, {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Security-Policy": policy,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Cache-Control": "no-cache",
+        "Vary": "Accept",
+    }

@@ -1,0 +1,50 @@
+"""What an inspector shows in numbers, read from what Prometheus would scrape: of all processes."""
+
+import re
+from collections import defaultdict
+from typing import Final
+
+__all__ = ["read_totals"]
+
+# Metric -> the label that its series are told apart by here; "": they are added up.
+_SHOWN: Final = {
+    "requests_total": "result",
+    "items_total": "outcome",
+    "heals_total": "result",
+    "captured_items_total": "",
+    "captured_bytes_total": "",
+    "injected_bytes_total": "",
+    "tokens_total": "kind",
+    "exchanges_total": "",
+    "in_flight": "",
+    "store_up": "",
+}
+_BREAKERS: Final = "store_breakers"
+_SAMPLE = re.compile(r"^reasoning_replay_(\w+?)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+Numbers = dict[str, float]
+
+
+def read_totals(exposition: bytes) -> dict[str, object]:
+    """
+    Return the numbers of an exposition by metric, less those that nobody looks at here.
+
+    A metric with labels is a mapping of their words to numbers; series of 0 are left out of it.
+    `breakers` says of each operation of the store in which states its processes' breakers are.
+    """
+    sums: dict[str, float] = defaultdict(float)
+    parts: dict[str, Numbers] = defaultdict(dict)
+    breakers: dict[str, Numbers] = defaultdict(dict)
+    for name, labels, written in _SAMPLE.findall(exposition.decode()):
+        if name == _BREAKERS:
+            given = dict(_LABEL.findall(labels))
+            breakers[given.get("operation", "")][given.get("state", "")] = float(written)
+        elif name in _SHOWN and (value := float(written)):
+            word = dict(_LABEL.findall(labels)).get(_SHOWN[name]) if _SHOWN[name] else None
+            if word is None:
+                sums[name] += value
+            else:
+                parts[name][word] = parts[name].get(word, 0) + value
+    empty: dict[str, object] = {name: {} if label else 0 for name, label in _SHOWN.items()}
+    return {**empty, **sums, **parts, "breakers": breakers}

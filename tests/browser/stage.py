@@ -1,0 +1,154 @@
+"""What browser tests play on: the stand-in, a proxy in front of it, agents, and a watched page."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, ViewportSize
+
+from proxy.settings import Settings
+from proxy.standin import StandIn
+from proxy.web.app import App, running
+
+__all__ = ["ASK", "MODEL", "Agent", "Seen", "Stage", "looking", "stage"]
+
+Item = dict[str, Any]
+
+MODEL = "gpt-5.4"
+ASK = "Which of my trips will be rainy?"
+TOOLS: list[Item] = [
+    {
+        "type": "function",
+        "name": "get_weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    }
+]
+STEPS_MAX = 12
+
+
+@dataclass
+class Agent:
+    """
+    A client that keeps its history, less the reasoning.
+
+    Attributes:
+        more: Members of every request besides model, tools and input.
+        marks: What the proxy said of each request.
+    """
+
+    base_url: str
+    key: str = "sk-browser"
+    keeps_reasoning: bool = False
+    more: Item = field(default_factory=dict)
+    history: list[Item] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
+
+    async def ask(self, question: str = ASK) -> "Agent":
+        """Say something, and go on until it is answered."""
+        self.history.append({"role": "user", "content": question})
+        for _ in range(STEPS_MAX):
+            status, answer = await self.post({"tools": TOOLS, "input": self.history})
+            if status != 200:
+                break
+            kept = [i for i in answer["output"] if self.keeps_reasoning or i["type"] != "reasoning"]
+            calls = [item for item in kept if item["type"] == "function_call"]
+            self.history += kept
+            self.history += [
+                {"type": "function_call_output", "call_id": call["call_id"], "output": "7° " * 40}
+                for call in calls
+            ]
+            if not calls:
+                break
+        return self
+
+    async def post(self, body: Item | bytes, *, path: str = "/responses") -> tuple[int, Any]:
+        """Send one request, and return the status and JSON of its answer."""
+        headers = {"Content-Type": "application/json"}
+        if self.key:
+            headers["Authorization"] = f"Bearer {self.key}"
+        if not isinstance(body, bytes):
+            body = json.dumps({"model": MODEL} | self.more | body).encode()
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.post(self.base_url + path, data=body) as response,
+        ):
+            self.marks.append(response.headers.get("x-reasoning-replay", ""))
+            text = await response.text()
+        is_json = text.startswith("{")
+        return response.status, json.loads(text) if is_json else text
+
+
+@dataclass
+class Stage:
+    """A stand-in and a proxy in front of it."""
+
+    standin: StandIn
+    app: App
+
+    def agent(self, **more: Any) -> Agent:
+        """Return a client of the proxy."""
+        return Agent(f"{self.app.url}/v1", **more)
+
+
+@contextlib.asynccontextmanager
+async def stage(variant: Any = "chain", **settings: Any) -> AsyncIterator[Stage]:
+    """Set one up."""
+    async with StandIn(variant) as standin:
+        given: dict[str, Any] = {
+            "upstream_url": standin.base_url,
+            "listen": "127.0.0.1:0",
+            "admin_listen": "127.0.0.1:0",
+            "log_level": "error",
+            "store_timeout_ms": 5000,
+            "store_budget_ms": 5000,
+        }
+        async with running(Settings(**(given | settings))) as app:
+            yield Stage(standin, app)
+
+
+@dataclass
+class Seen:
+    """
+    A page, and what it did that nobody saw.
+
+    Attributes:
+        requests: Every URL that it asked for.
+        complaints: What it wrote to the console, and what went wrong in it.
+    """
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    async def rows(self) -> Sequence[str]:
+        """Return the text of all exchanges that are to be seen, newest first."""
+        return await self.page.locator("#rows > li:visible").all_inner_texts()
+
+
+@contextlib.asynccontextmanager
+async def looking(
+    browser: Browser, url: str, *, width: int = 1280, height: int = 800, **context: Any
+) -> AsyncIterator[Seen]:
+    """Open the inspector in a window of its own."""
+    size = ViewportSize(width=width, height=height)
+    opened = await browser.new_context(viewport=size, reduced_motion="reduce", **context)
+    seen = Seen(await opened.new_page())
+
+    def note_request(request: Request) -> None:
+        if not request.url.startswith("data:"):
+            seen.requests.append(request.url)
+
+    def note_said(message: ConsoleMessage) -> None:
+        seen.complaints.append(message.text)
+
+    seen.page.on("request", note_request)
+    seen.page.on("console", note_said)
+    seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    try:
+        await seen.page.goto(f"{url}/")
+        yield seen
+    finally:
+        await opened.close()
