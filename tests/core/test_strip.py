@@ -143,7 +143,7 @@ def test_half_a_surrogate_costs_the_row_and_nothing_else() -> None:
 def test_outcomes_are_the_sums_of_notes(
     tape: list[tuple[int, str, str, str]], keeps_ids: bool, profile: Any
 ) -> None:
-    """And what was put in is as many bytes as the notes say."""
+    """And what was put in is as many bytes as the notes say, less the commas."""
     world = World(profile=profile)
     person = Conversation(0, [user("I am one")])
     for _, shape, text, saying in tape:
@@ -156,7 +156,8 @@ def test_outcomes_are_the_sums_of_notes(
             assert bool(ids) == (what is Outcome.INJECTED)
             sums[what] = sums.get(what, 0) + count
         assert sums == decided.outcomes
-        added = sum(len(edit.new) for edit in decided.edits if b'"reasoning"' in edit.new[:4096])
-        assert added == sum(size for *_, size, _ in decided.notes)
+        put = [edit.new for edit in decided.edits if b'"reasoning"' in edit.new[:4096]]
+        assert sum(map(len, put)) == sum(size for *_, size, _ in decided.notes) + len(put)
+        assert decided.injected_bytes == sum(size for *_, size, _ in decided.notes)
         strip_of(request, decided.notes)
         person.go_on(world.learn(sent, person.emit(shape, text)), saying)

@@ -66,7 +66,7 @@ class _Seen(msgspec.Struct, gc=False):
     healed: str
     captured: str
     captured_items: int
-    before_ms: float
+    overhead_ms: float
     first_byte_ms: float
     sent_bytes: int
     scope: bytes | None
@@ -88,7 +88,7 @@ def _seen(number: int, exchange: Exchange, took_s: float | None) -> _Seen:
         exchange.healed,
         exchange.captured,
         exchange.captured_items,
-        exchange.before_ms,
+        exchange.before_ms + exchange.between_ms + exchange.after_ms,
         exchange.first_byte_ms,
         exchange.sent_bytes,
         exchange.scope,
@@ -188,7 +188,7 @@ class Recorder:
             "captured": seen.captured,
             "captured_items": seen.captured_items,
             "took_ms": None if seen.took_s is None else round(seen.took_s * 1000, 1),
-            "overhead_ms": round(seen.before_ms, 2),
+            "overhead_ms": round(seen.overhead_ms, 2),
             "first_byte_ms": round(seen.first_byte_ms, 1),
             "sent_bytes": seen.sent_bytes,
             "scope": seen.scope.hex()[:HASH_CHARS] if seen.scope else "",
