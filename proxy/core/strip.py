@@ -17,7 +17,7 @@ from proxy.core.request import Place, Request
 __all__ = ["Strip", "strip_of"]
 
 # So many items are all shown. Of more, the first and the last are, and those with notes.
-WHOLE_SHOWN = 120
+WHOLE_SHOWN = 200
 FIRST_SHOWN = 20
 LAST_SHOWN = 60
 NOTED_SHOWN = 400
@@ -38,8 +38,7 @@ class Strip(NamedTuple):
         model: As the client named it, shortened.
         total: How many items there are.
         shown: JSON: `items` has for each item its letter (below), type, id and bytes, and a
-            number for so many that are left out there; `notes` has the plan's, by the places in
-            `items`.
+            number for so many that are left out there; `notes` has the plan's, the newest of them.
     """
 
     model: str
@@ -76,7 +75,8 @@ def strip_of(request: Request, notes: Sequence[Note]) -> Strip:
     if total <= WHOLE_SHOWN:
         items: list[_Entry | int] = _entries(places)
     else:
-        items, noted = _shortened(places, notes)
+        noted = notes[-NOTED_SHOWN:]
+        items = _shortened(places, noted)
     try:
         shown = _ENCODE({"items": items, "notes": noted})
     except UnicodeEncodeError:  # half a surrogate in an id
@@ -102,24 +102,20 @@ def _entries(places: Iterable[Place]) -> list[_Entry | int]:
     return entries
 
 
-def _shortened(
-    places: Sequence[Place], notes: Sequence[Note]
-) -> tuple[list[_Entry | int], list[Note]]:
+def _shortened(places: Sequence[Place], notes: Sequence[Note]) -> list[_Entry | int]:
     """Leave out what stands between the first and the last, less what something is said of."""
     total = len(places)
-    told = {note[0] for note in notes[-NOTED_SHOWN:]}
+    told = {note[0] for note in notes}
     told.update(range(FIRST_SHOWN), range(total - LAST_SHOWN, total))
     shown = sorted(told)
     items: list[_Entry | int] = []
-    where: dict[int, int] = {}
     following = 0
     for index, entry in zip(shown, _entries([places[index] for index in shown]), strict=True):
         if index > following:
             items.append(index - following)
-        where[index] = len(items)
         items.append(entry)
         following = index + 1
-    return items, [(where[note[0]], *note[1:]) for note in notes if note[0] in where]
+    return items
 
 
 def _summed(notes: Sequence[Note]) -> list[Note]:
