@@ -87,7 +87,8 @@ def _request(data: bytes) -> tuple[Request, bytes] | None:
     method, target, minor = line.groups()
     named = [(found[1].lower(), found[2]) for found in fields if found is not None]
     bare = Request(method, target, named, b"")
-    if len(bare.values(b"host")) != 1:
+    hosts = len(bare.values(b"host"))
+    if hosts > 1 or (not hosts and minor == b"1"):  # RFC 9112, 3.2: HTTP/1.0 may do without
         raise Bad(b"host")
     lengths, codings = bare.values(b"content-length"), bare.values(b"transfer-encoding")
     if codings:
