@@ -12,7 +12,7 @@ class _Strict(yaml.SafeLoader):
 
 
 def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    names = [loader.construct_object(key) for key, _ in node.value]  # type: ignore[no-untyped-call]
+    names = [loader.construct_object(key) for key, _ in node.value]
     twice = {name for name in names if names.count(name) > 1}
     assert not twice, f"{twice} stand twice{node.start_mark}"
     return loader.construct_mapping(node, deep=True)
