@@ -22,6 +22,9 @@
 {{- if and $keys (not .root.Values.secrets.existingSecret) -}}
 {{- fail "secrets.keys: no Secret is named that has them; set secrets.existingSecret" -}}
 {{- end -}}
+{{- if and .root.Values.secrets.existingSecret (not $keys) -}}
+{{- fail "secrets.existingSecret: nothing is taken from it; name settings and their keys in secrets.keys, such as store_url: store-url" -}}
+{{- end -}}
 {{- if and (gt (int (get $config "workers" | default 1)) 1) (eq (include "reasoning-replay.storeKind" .) "memory") -}}
 {{- fail (printf "config.workers: %d processes cannot share memory://, which is each one's own; use Redis (config.store_url, or secrets.keys.store_url), or sqlite:// with a volume" (int $config.workers)) -}}
 {{- end -}}
@@ -110,6 +113,9 @@ MiB that processes need at least: 64 each, and what they keep by their settings:
 {{- end -}}
 {{- if and .Values.autoscaling.enabled .Values.autoscaling.targetCPUUtilizationPercentage (not (or (dig "requests" "cpu" "" (.Values.resources | default dict)) (dig "limits" "cpu" "" (.Values.resources | default dict)))) -}}
 {{- fail "autoscaling.targetCPUUtilizationPercentage: a share of resources.requests.cpu, which is not set; set it, or 0 here" -}}
+{{- end -}}
+{{- if and .Values.persistence.enabled (eq $kind "memory") -}}
+{{- fail (printf "persistence.enabled: memory:// keeps nothing on a volume; set config.store_url to sqlite://%s/replay.db" (trimSuffix "/" .Values.persistence.mountPath)) -}}
 {{- end -}}
 {{- $mounts := .Values.extraVolumeMounts -}}
 {{- if .Values.persistence.enabled -}}

@@ -33,7 +33,7 @@ depends on it as `replay` has as .Subcharts.replay:
             get = r.build_opener(r.ProxyHandler({})).open
             for _ in range(600):
                 try:
-                    get("http://127.0.0.1:{{ $admin }}/readyz", timeout=1)
+                    get("http://localhost:{{ $admin }}/readyz", timeout=1)
                     break
                 except OSError:
                     time.sleep(0.1)

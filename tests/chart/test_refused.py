@@ -95,6 +95,16 @@ REFUSED = [
         {"secrets": {"keys": {"scope_secret": "x"}}}, ["set secrets.existingSecret"], id="no-secret"
     ),
     pytest.param(
+        {"secrets": {"existingSecret": "made"}},
+        ["secrets.existingSecret: nothing is taken from it", "secrets.keys"],
+        id="no-key",
+    ),
+    pytest.param(
+        {"persistence": {"enabled": True}},
+        ["memory:// keeps nothing on a volume", "sqlite:///var/lib/replay/replay.db"],
+        id="volume-for-nothing",
+    ),
+    pytest.param(
         {"config": {"listen": "0.0.0.0:9090"}},
         ["config.admin_listen: the same port"],
         id="one-port",
