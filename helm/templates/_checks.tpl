@@ -22,6 +22,9 @@
 {{- if and $keys (not .root.Values.secrets.existingSecret) -}}
 {{- fail "secrets.keys: no Secret is named that has them; set secrets.existingSecret" -}}
 {{- end -}}
+{{- if and .root.Values.secrets.existingSecret (not $keys) -}}
+{{- fail "secrets.existingSecret: nothing is taken from it; name settings and their keys in secrets.keys, such as store_url: store-url" -}}
+{{- end -}}
 {{- if and (gt (int (get $config "workers" | default 1)) 1) (eq (include "reasoning-replay.storeKind" .) "memory") -}}
 {{- fail (printf "config.workers: %d processes cannot share memory://, which is each one's own; use Redis (config.store_url, or secrets.keys.store_url), or sqlite:// with a volume" (int $config.workers)) -}}
 {{- end -}}
@@ -67,7 +70,7 @@ MiB that processes need at least: 64 each, and what they keep by their settings:
 
 {{/* (dict "config" mapping "storeKind" as above "resources" of the container "where" in values) */}}
 {{- define "reasoning-replay.checkMemory" -}}
-{{- $limit := dig "limits" "memory" "" .resources -}}
+{{- $limit := dig "limits" "memory" "" (.resources | default dict) -}}
 {{- $least := include "reasoning-replay.leastMiB" . | int -}}
 {{- if $limit -}}
 {{- if lt (include "reasoning-replay.bytes" $limit | int64) (mul $least 1048576) -}}
@@ -108,6 +111,12 @@ MiB that processes need at least: 64 each, and what they keep by their settings:
 {{- if and .Values.autoscaling.enabled (not (or .Values.autoscaling.targetCPUUtilizationPercentage .Values.autoscaling.targetInFlight)) -}}
 {{- fail "autoscaling: nothing to go by; set targetCPUUtilizationPercentage or targetInFlight" -}}
 {{- end -}}
+{{- if and .Values.autoscaling.enabled .Values.autoscaling.targetCPUUtilizationPercentage (not (or (dig "requests" "cpu" "" (.Values.resources | default dict)) (dig "limits" "cpu" "" (.Values.resources | default dict)))) -}}
+{{- fail "autoscaling.targetCPUUtilizationPercentage: a share of resources.requests.cpu, which is not set; set it, or 0 here" -}}
+{{- end -}}
+{{- if and .Values.persistence.enabled (eq $kind "memory") -}}
+{{- fail (printf "persistence.enabled: memory:// keeps nothing on a volume; set config.store_url to sqlite://%s/replay.db" (trimSuffix "/" .Values.persistence.mountPath)) -}}
+{{- end -}}
 {{- $mounts := .Values.extraVolumeMounts -}}
 {{- if .Values.persistence.enabled -}}
 {{- $mounts = append $mounts (dict "mountPath" .Values.persistence.mountPath) -}}
@@ -118,6 +127,23 @@ MiB that processes need at least: 64 each, and what they keep by their settings:
 {{- $needed := addf (float64 $drain) (float64 .Values.preStopSeconds) -}}
 {{- if le (float64 .Values.terminationGracePeriodSeconds) $needed -}}
 {{- fail (printf "terminationGracePeriodSeconds: %v is not more than preStopSeconds %v and drain_s %v together, so streams would be killed; set at least %v" (int .Values.terminationGracePeriodSeconds) .Values.preStopSeconds $drain (addf $needed 1)) -}}
+{{- end -}}
+{{- include "reasoning-replay.checkListen" (dict "config" $config "open" (list "listen" "admin_listen")) -}}
+{{- end -}}
+
+{{/* (dict "config" mapping "open" names of what must be reached from outside the pod) */}}
+{{- define "reasoning-replay.checkListen" -}}
+{{- $config := .config -}}
+{{- $open := .open -}}
+{{- range $name := list "listen" "admin_listen" -}}
+{{- $address := get $config $name -}}
+{{- $port := include "reasoning-replay.port" $address -}}
+{{- if not (regexMatch `^(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/@]+):0*[1-9][0-9]{0,4}$` $address) -}}
+{{- fail (printf "config.%s: %q is no host and port that others can go by; write 0.0.0.0:8080 or [::]:8080" $name $address) -}}
+{{- end -}}
+{{- if and (has $name $open) (regexMatch `^(127\.|localhost:|\[::1\]:)` $address) -}}
+{{- fail (printf "config.%s: %s is loopback, which nobody outside the pod reaches, its probes included; use 0.0.0.0:%s" $name $address $port) -}}
+{{- end -}}
 {{- end -}}
 {{- if eq (include "reasoning-replay.port" $config.listen) (include "reasoning-replay.port" $config.admin_listen) -}}
 {{- fail (printf "config.admin_listen: the same port as listen, %s; give it one of its own" $config.listen) -}}

@@ -4,16 +4,16 @@
 {{- .Values.nameOverride | default "reasoning-replay" | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Short enough that what names put behind it (-admin) fits. */}}
+{{/* Short enough that what names put behind it (-admin) fits; without the dots that a release may have, and a Service not. */}}
 {{- define "reasoning-replay.fullname" -}}
 {{- $name := include "reasoning-replay.name" . -}}
 {{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
-{{- .Values.fullnameOverride | default $full | trunc 52 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | default $full | replace "." "-" | trunc 52 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "reasoning-replay.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "reasoning-replay.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "reasoning-replay.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* Of the pods that serve: the test's pod has the same name and instance. */}}
@@ -23,13 +23,28 @@ app.kubernetes.io/component: gateway
 {{- end -}}
 
 {{- define "reasoning-replay.labels" -}}
-{{- with .Values.commonLabels }}
-{{- toYaml . }}
-{{ end -}}
+{{- include "reasoning-replay.labelsAnd" (list . dict) -}}
+{{- end -}}
+
+{{/* Labels of one object: (list $ mapping). What its values say twice stands there once: the mapping's wins. */}}
+{{- define "reasoning-replay.labelsAnd" -}}
+{{- $root := index . 0 -}}
+{{- $own := include "reasoning-replay.ownLabels" $root | fromYaml -}}
+{{- include "reasoning-replay.over" (list $root.Values.commonLabels $own (index . 1)) -}}
+{{- end -}}
+
+{{/* Of the pods that serve. What selects them wins, as it can never change. */}}
+{{- define "reasoning-replay.podLabels" -}}
+{{- $selected := include "reasoning-replay.gatewayLabels" . | fromYaml -}}
+{{- include "reasoning-replay.over" (list .Values.commonLabels .Values.podLabels $selected) -}}
+{{- end -}}
+
+{{/* A tag may be longer than a label, and end in what a label may not. */}}
+{{- define "reasoning-replay.ownLabels" -}}
 {{ include "reasoning-replay.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "reasoning-replay-%s" .Chart.Version | replace "+" "_" }}
+helm.sh/chart: {{ printf "reasoning-replay-%s" .Chart.Version | replace "+" "_" | trunc 63 | trimAll "-_." }}
 {{- end -}}
 
 {{- define "reasoning-replay.serviceAccountName" -}}

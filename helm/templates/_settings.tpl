@@ -40,6 +40,12 @@ Settings become environment variables. A file of settings would lose to those th
 {{- splitList ":" . | last -}}
 {{- end -}}
 
+{{/* Ports that a URL names for its hosts, with a comma between them. */}}
+{{- define "reasoning-replay.portsOf" -}}
+{{- $hosts := regexReplaceAll `^[^:]*://([^/?#]*@)?|\[[^]]*\]|[/?#].*$` . "" -}}
+{{- regexFindAll ":[0-9]+" $hosts -1 | join "" | trimPrefix ":" | replace ":" "," -}}
+{{- end -}}
+
 {{/* Variables of one container: (dict "root" $ "config" mapping "extraEnv" list). */}}
 {{- define "reasoning-replay.env" -}}
 {{- $root := .root -}}
@@ -51,8 +57,8 @@ Settings become environment variables. A file of settings would lose to those th
 - name: REPLAY_{{ upper $name }}
   valueFrom:
     secretKeyRef:
-      name: {{ $root.Values.secrets.existingSecret }}
-      key: {{ $key }}
+      name: {{ $root.Values.secrets.existingSecret | quote }}
+      key: {{ $key | quote }}
 {{- end }}
 {{- with $root.Values.extraEnv }}
 {{ toYaml . }}

@@ -33,14 +33,14 @@ depends on it as `replay` has as .Subcharts.replay:
             get = r.build_opener(r.ProxyHandler({})).open
             for _ in range(600):
                 try:
-                    get("http://127.0.0.1:{{ $admin }}/readyz", timeout=1)
+                    get("http://localhost:{{ $admin }}/readyz", timeout=1)
                     break
                 except OSError:
                     time.sleep(0.1)
     # All containers are told to end at once: the app still needs it for a while.
     preStop:
       exec:
-        command: [python, -c, import time; time.sleep({{ .Values.sidecar.preStopSeconds }})]
+        command: [python, -c, import time; time.sleep({{ int .Values.sidecar.preStopSeconds }})]
 {{- end -}}
 
 {{- define "reasoning-replay.sidecarBody" -}}
@@ -49,6 +49,7 @@ depends on it as `replay` has as .Subcharts.replay:
 {{- $kind := include "reasoning-replay.storeKind" (dict "root" . "config" $config) -}}
 {{- $_ = include "reasoning-replay.checkMemory" (dict "config" $config "storeKind" $kind "resources" .Values.sidecar.resources "where" "sidecar.resources") -}}
 {{- $_ = include "reasoning-replay.checkVolume" (dict "config" $config "storeKind" $kind "mounts" .Values.sidecar.volumeMounts "wayOut" "mount one of the pod's with sidecar.volumeMounts") -}}
+{{- $_ = include "reasoning-replay.checkListen" (dict "config" $config "open" (list "admin_listen")) }}
 image: {{ include "reasoning-replay.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 args: [serve]

@@ -120,6 +120,12 @@ class Metrics:
             registry=self.registry,
             multiprocess_mode="livesum",
         )
+        self.max_exchanges = Gauge(
+            prefix + "max_exchanges",
+            "Exchanges that may be under way at once.",
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
         self.store_breakers = Gauge(
             prefix + "store_breakers",
             "Processes whose breaker of an operation is in a state.",

@@ -30,6 +30,7 @@ class UnderWay:
         self.count = 0
         self.idle = asyncio.Event()
         self.idle.set()
+        account.metrics.max_exchanges.set(limits.max_exchanges)
 
     def enter(self, request: web.BaseRequest) -> bytes | None:
         """

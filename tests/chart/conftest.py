@@ -1,8 +1,11 @@
 """The chart, rendered: each set of values once for all tests of a worker."""
 
+import functools
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import kubernetes_validate.utils
 import pytest
 
 from tests.chart.rendering import CHART, Helm
@@ -26,3 +29,12 @@ def consumer(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Helm:
     using = Helm(helm.program, chart, tmp_path_factory.mktemp("values"))
     using.run("dependency", "update", str(chart)).check_returncode()
     return using
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _schemas_are_read_once() -> Iterator[None]:
+    """The library reads a megabyte of JSON for each manifest."""
+    with pytest.MonkeyPatch.context() as patch:
+        read = functools.cache(kubernetes_validate.utils.schema_contents)
+        patch.setattr(kubernetes_validate.utils, "schema_contents", read)
+        yield

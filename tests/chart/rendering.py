@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from proxy.sources import ENV_PREFIX
+from tests.chart import strict_yaml
 
 __all__ = ["CHART", "CI", "NEWEST", "OLDEST", "SIDECARS", "Helm", "env_of_container", "pod_specs"]
 
@@ -95,8 +96,12 @@ class Helm:
             done = self.template(values, kube_version)
             assert done.returncode == 0, done.stderr
             assert "<no value>" not in done.stdout
-            self._rendered[key] = [each for each in yaml.safe_load_all(done.stdout) if each]
+            self._rendered[key] = self.read(done.stdout)
         return self._rendered[key]
+
+    def read(self, rendered: str) -> list[Manifest]:
+        """Take apart what `helm template` wrote."""
+        return strict_yaml.load_all(rendered)
 
     def one(self, values: Values, kind: str, name: str = "r-reasoning-replay") -> Manifest:
         """Return the one manifest of a kind and name."""

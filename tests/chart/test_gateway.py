@@ -49,10 +49,17 @@ def test_every_setting_reaches_the_proxy(helm: Helm) -> None:
         for name, field in Settings.model_fields.items()
         if name not in SECRET_NAMES
     } | {"store_url": "memory://", "read_timeout_s": 0.25, "heal": False, "mode": True}
+    config |= {"listen": "0.0.0.0:8080", "admin_listen": "[::]:9090", "body_max_bytes": 2**40}
     env = env_of_container(helm.pod({"config": config})["containers"][0])
 
     assert set(env) == {env_of(name) for name in config}
-    assert load({}, env, None) == Settings(read_timeout_s=0.25, heal="off")
+    assert load({}, env, None) == Settings(
+        read_timeout_s=0.25,
+        heal="off",
+        listen="0.0.0.0:8080",
+        admin_listen="[::]:9090",
+        body_max_bytes=2**40,
+    )
 
 
 def test_every_secret_comes_from_the_secret(helm: Helm) -> None:
@@ -179,6 +186,8 @@ def test_a_changed_setting_rolls_the_pods(helm: Helm) -> None:
         pytest.param(CI["sentinel-tls"], ["=https://r-reasoning-replay.ns:443/v1"], id="tls"),
         pytest.param(REDIS, ["No scope_secret is set"], id="no-scope-secret"),
         pytest.param(CI["shadow"], ["mode is shadow"], id="shadow"),
+        pytest.param(CI["gateway-redis"], ["OPENAI_BASE_URL=https://replay.example.com/v1"], id="from-outside"),  # noqa: E501
+        pytest.param({"ingress": {"enabled": True, "hosts": ["a.b"]}, "networkPolicy": {"enabled": True}}, ["=http://a.b/v1", "networkPolicy.clients"], id="shut-out"),  # noqa: E501
         pytest.param({"resources": {"limits": {"memory": "512Mi"}}}, ["512Mi is less than 832 MiB"], id="burst"),  # noqa: E501
         pytest.param(CI["sidecar-library"], ["No gateway was installed"], id="library"),
     ],

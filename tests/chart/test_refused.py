@@ -95,6 +95,16 @@ REFUSED = [
         {"secrets": {"keys": {"scope_secret": "x"}}}, ["set secrets.existingSecret"], id="no-secret"
     ),
     pytest.param(
+        {"secrets": {"existingSecret": "made"}},
+        ["secrets.existingSecret: nothing is taken from it", "secrets.keys"],
+        id="no-key",
+    ),
+    pytest.param(
+        {"persistence": {"enabled": True}},
+        ["memory:// keeps nothing on a volume", "sqlite:///var/lib/replay/replay.db"],
+        id="volume-for-nothing",
+    ),
+    pytest.param(
         {"config": {"listen": "0.0.0.0:9090"}},
         ["config.admin_listen: the same port"],
         id="one-port",
@@ -112,6 +122,29 @@ REFUSED = [
         ["autoscaling: nothing to go by"],
         id="no-measure",
     ),
+    pytest.param(
+        {
+            "autoscaling": {"enabled": True},
+            "config": {"store_url": REDIS},
+            "resources": {"requests": {"cpu": None}},
+        },
+        ["a share of resources.requests.cpu, which is not set"],
+        id="share-of-nothing",
+    ),
+    pytest.param(
+        {"config": {"listen": "127.0.0.1:8080"}},
+        ["config.listen: 127.0.0.1:8080 is loopback", "use 0.0.0.0:8080"],
+        id="clients-on-loopback",
+    ),
+    pytest.param(
+        {"config": {"admin_listen": "[::1]:9090"}},
+        ["config.admin_listen: [::1]:9090 is loopback", "its probes included"],
+        id="probes-on-loopback",
+    ),
+    *(
+        pytest.param({"config": {"listen": address}}, [f'config.listen: "{address}"'], id=address)
+        for address in (":8080", "10.0.0.1", "10.0.0.1:0", "::1:8080")
+    ),
     pytest.param({"ingress": {"enabled": True}}, ["ingress.hosts: empty"], id="no-host"),
     pytest.param(
         {"gateway": {"enabled": False}, "metrics": {"podMonitor": {"enabled": True}}},
@@ -125,6 +158,10 @@ REFUSED = [
     pytest.param({"config": {"mode": "maybe"}}, ["'/config/mode'", "'shadow'"], id="unknown-word"),
     pytest.param({"secrets": {"keys": {"listen": "x"}}}, ["'/secrets/keys'"], id="no-such-secret"),
     pytest.param({"replicas": 2}, ["'replicas' not allowed"], id="unknown-value"),
+    pytest.param({"secrets": None}, ["missing property 'secrets'"], id="nothing-said"),
+    pytest.param({"livenessProbe": None}, ["missing property 'livenessProbe'"], id="no-probe"),
+    pytest.param({"fullnameOverride": "My_Name"}, ["'/fullnameOverride'"], id="no-name"),
+    pytest.param({"extraEnv": [{"name": "A", "value": 1}]}, ["'/extraEnv/0/value'"], id="no-text"),
     pytest.param({"image": {"digest": "latest"}}, ["'/image/digest'"], id="no-digest"),
 ]
 

@@ -113,7 +113,7 @@ async def test_the_classic_ones_hooks_work(consumer: Helm) -> None:
     hooks = {name: hook["exec"]["command"] for name, hook in first["lifecycle"].items()}
     async with contained(first, "http://127.0.0.1:9/v1") as proxy:
         waits = [
-            word.replace("http://127.0.0.1:9090", proxy.admin_url) for word in hooks["postStart"]
+            word.replace("http://localhost:9090", proxy.admin_url) for word in hooks["postStart"]
         ]
 
         assert proxy.admin_url in waits[-1]

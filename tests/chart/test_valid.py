@@ -1,13 +1,10 @@
 """Whatever the chart makes, Kubernetes and the Prometheus operator take."""
 
-import functools
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
-import kubernetes_validate.utils
 import pytest
 import yaml
 
@@ -17,15 +14,6 @@ from tests.chart.rendering import CHART, CI, NEWEST, OLDEST, SIDECARS, Helm
 
 SNIPPETS = CHART.parent / "config" / "kubernetes"
 OPERATORS = "monitoring.coreos.com/v1"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _schemas_are_read_once() -> Iterator[None]:
-    """The library reads a megabyte of JSON for each manifest."""
-    with pytest.MonkeyPatch.context() as patch:
-        read = functools.cache(kubernetes_validate.utils.schema_contents)
-        patch.setattr(kubernetes_validate.utils, "schema_contents", read)
-        yield
 
 
 def assert_valid(manifest: dict[str, Any], version: str) -> None:

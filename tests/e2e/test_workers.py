@@ -143,6 +143,7 @@ async def test_one_port_one_conversation_and_one_set_of_metrics(
         made = 'reasoning_replay_captures_total{result="saved"}'
         assert await becomes(parent, made, len(agent.steps))
         assert await becomes(parent, "reasoning_replay_in_flight", 0)
+        assert await metric(parent, "reasoning_replay_max_exchanges") == 2 * 4096
         assert await metric(parent, "reasoning_replay_store_up") == 1
         assert await metric(parent, "reasoning_replay_workers_serving") == 2
         assert await metric(parent, 'reasoning_replay_build_info{version="0.1.0"}') == 1

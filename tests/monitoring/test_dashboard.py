@@ -71,6 +71,19 @@ def test_each_panel_says_what_it_shows(panel: Json) -> None:
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=named)
+def test_rates_have_samples_where_it_is_scraped_once_a_minute(panel: Json) -> None:
+    """
+    Grafana looks back over four of what it takes for the interval of scrapes.
+
+    That is 15 s unless its data source says otherwise, and Prometheus' own default a minute, of
+    which there would be one sample: every such panel would be empty.
+    """
+    for target in panel["targets"]:
+        if "$__rate_interval" in target["expr"]:
+            assert target["interval"] == "1m"
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=named)
 def test_each_panel_shows_what_was_chosen(panel: Json) -> None:
     """Every series of ours is looked for among the chosen jobs, namespaces and pods."""
     for target in panel["targets"]:

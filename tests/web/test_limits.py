@@ -144,7 +144,7 @@ async def test_one_exchange_too_many_is_answered_503(ends: str, target: str) -> 
             await gets(line)
         await eventually(lambda: w.app.forward.under_way.count == 0)
         assert (await other.ask(GET)).status == 200
-        assert w.counted("in_flight") == 0
+        assert (w.counted("in_flight"), w.counted("max_exchanges")) == (0, 1)
 
 
 async def gets(line: Line) -> None:

@@ -1,0 +1,138 @@
+"""What real teams write into values, and what YAML and Kubernetes would make of it."""
+
+import re
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from tests.chart.rendering import CHART, CI, NEWEST, Helm, env_of_container
+
+LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # of a Service, which is the strictest
+SHARED = {"team": "ai", "release": "prometheus", "grafana_dashboard": "1"}
+MONITORS = {
+    kind: {"enabled": True, "labels": {"release": "other"}}
+    for kind in ("serviceMonitor", "podMonitor", "prometheusRule", "dashboard")
+}
+
+UNUSUAL: list[Any] = [
+    pytest.param({"commonLabels": SHARED, "podLabels": {"team": "me"}, "metrics": MONITORS}, id="labels-said-twice"),  # noqa: E501
+    pytest.param({"commonLabels": {"app.kubernetes.io/name": "x", "app.kubernetes.io/component": "else", "app.kubernetes.io/version": "z"}}, id="labels-of-ours"),  # noqa: E501
+    pytest.param({"podLabels": {"app.kubernetes.io/component": "else"}}, id="label-that-selects"),
+    pytest.param({"image": {"tag": "a" * 128}}, id="long-tag"),
+    pytest.param({"image": {"tag": "main_"}}, id="tag-that-is-no-label"),
+    pytest.param({"secrets": {"existingSecret": "yes", "keys": {"store_url": "on", "scope_secret": "123"}}}, id="secrets-that-yaml-misreads"),  # noqa: E501
+    pytest.param({"serviceAccount": {"name": "123"}, "priorityClassName": "on", "nameOverride": "123"}, id="names-that-yaml-misreads"),  # noqa: E501
+    pytest.param({"config": {"store_url": "sqlite:///a: b/x.db"}, "persistence": {"enabled": True, "existingClaim": "123", "mountPath": "/a: b", "size": "5"}}, id="a-path-with-a-colon"),  # noqa: E501
+    pytest.param({"securityContext": {"runAsUser": 1000660000}, "podSecurityContext": {"fsGroup": 1000660000}}, id="large-ids"),  # noqa: E501
+    pytest.param({"terminationGracePeriodSeconds": 2_000_000, "preStopSeconds": 1_000_000}, id="large-times"),  # noqa: E501
+    pytest.param({"resources": None, "podSecurityContext": None, "imagePullSecrets": None, "extraEnv": None}, id="nothing-said"),  # noqa: E501
+    pytest.param({"fullnameOverride": "x" * 80}, id="long-name"),
+]  # fmt: skip
+
+
+def assert_taken(manifests: list[dict[str, Any]]) -> None:
+    """Kubernetes takes each, its name and its labels."""
+    for manifest in manifests:
+        said = manifest["metadata"]
+        labels = [said["labels"]]
+        if manifest["kind"] == "Deployment":
+            labels.append(manifest["spec"]["template"]["metadata"]["labels"])
+        assert manifest["kind"] != "Service" or NAME.fullmatch(said["name"]), said["name"]
+        assert [one for each in labels for one in each.values() if not LABEL.fullmatch(one)] == []
+        if "monitoring" not in manifest["apiVersion"]:
+            assert kubernetes_validate.validate(manifest, NEWEST, strict=True) == NEWEST
+
+
+@pytest.mark.parametrize("values", UNUSUAL)
+def test_kubernetes_takes_what_becomes_of_unusual_values(helm: Helm, values: Any) -> None:
+    """Nothing stands twice, and a text stays one; a Service finds its pods."""
+    made = helm.manifests(values)
+
+    assert_taken(made)
+    (pods,) = (each["spec"]["template"] for each in made if each["kind"] == "Deployment")
+    for service in (each["spec"] for each in made if each["kind"] == "Service"):
+        assert service["selector"].items() <= pods["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize("release", ["a" * 53, "my.app", "x-" * 26 + "x", "reasoning-replay-eu"])
+def test_every_release_has_names_that_kubernetes_takes(helm: Helm, release: str) -> None:
+    """Helm allows dots, and 53 characters."""
+    done = helm.run(
+        "template",
+        release,
+        str(CHART),
+        f"--kube-version={NEWEST}",
+        "--values",
+        str(CI["gateway-redis"]),
+    )
+    assert done.returncode == 0, done.stderr
+
+    assert_taken(helm.read(done.stdout))
+
+
+def test_what_a_monitor_is_told_wins_over_the_labels_of_all(helm: Helm) -> None:
+    """As it is what the operator's selector wants."""
+    labels = {
+        each["kind"]: each["metadata"]["labels"]
+        for each in helm.manifests({"commonLabels": SHARED, "metrics": MONITORS})
+    }
+
+    assert labels["ServiceMonitor"]["release"] == labels["PodMonitor"]["release"] == "other"
+    assert labels["Deployment"] == labels["Deployment"] | SHARED
+
+
+def test_an_autoscaler_of_ones_own_has_the_replicas(helm: Helm) -> None:
+    """A number in the manifest would take them back at each upgrade."""
+    assert "replicas" not in helm.one({"replicaCount": None}, "Deployment")["spec"]
+
+
+@pytest.mark.parametrize(
+    ("config", "upstream", "store"),
+    [
+        ({"upstream_url": "http://vllm:8000/v1"}, {443, 8000}, set()),
+        ({"upstream_url": "http://gateway/v1"}, {443, 80}, set()),
+        ({"upstream_proxy": "http://proxy:3128"}, {443, 3128}, set()),
+        ({"store_url": "rediss://[fd00::1]:6380/0?ssl_ca_certs=/a:1"}, {443}, {6379, 6380}),
+        ({"store_url": "redis+cluster://a:7000,b:7001"}, {443}, {6379, 7000, 7001}),
+        ({"store_url": "redis+sentinel://a,b:26380/m"}, {443}, {6379, 26380}),
+    ],
+)
+def test_the_policy_lets_out_to_what_the_addresses_name(
+    helm: Helm, config: dict[str, str], upstream: set[int], store: set[int]
+) -> None:
+    """Else the policy would stop every request, or the store, and nobody would know why."""
+    policy = helm.one({"config": config, "networkPolicy": {"enabled": True}}, "NetworkPolicy")
+    names, *out = [{one["port"] for one in rule["ports"]} for rule in policy["spec"]["egress"]]
+
+    assert names == {53}
+    assert out == [ports for ports in (upstream, store) if ports]
+
+
+def test_two_sidecars_stand_in_one_pod(consumer: Helm) -> None:
+    """Under names and ports of their own; a default that is set to null is the proxy's again."""
+    second = {
+        "name": "azure",
+        "config": {
+            "listen": "127.0.0.1:8081",
+            "admin_listen": "0.0.0.0:9091",
+            "memory_max_bytes": None,
+        },
+    }
+    (deployment,) = consumer.manifests({"replay": {"sidecar": second}})
+    (container,) = deployment["spec"]["template"]["spec"]["initContainers"]
+
+    assert container["name"] == "azure"
+    assert container["ports"] == [{"name": "admin", "containerPort": 9091}]
+    assert "REPLAY_MEMORY_MAX_BYTES" not in env_of_container(container)
+
+
+def test_a_sidecar_whose_health_nobody_can_ask_for_is_refused(consumer: Helm) -> None:
+    """The pod would never start; and it says so before."""
+    done = consumer.template(
+        {"replay": {"sidecar": {"config": {"admin_listen": "127.0.0.1:9090"}}}}
+    )
+
+    assert done.returncode != 0
+    assert "config.admin_listen: 127.0.0.1:9090 is loopback" in done.stderr
