@@ -30,7 +30,7 @@ from proxy.adapters.tally import Tally
 from proxy.core.capture import CONTEXTS, REMOVALS
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 
 __all__ = ["Metrics", "WorkerMetrics", "share_metrics"]
 

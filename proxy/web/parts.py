@@ -18,7 +18,7 @@ from proxy.adapters.store import Bounds, Store
 from proxy.adapters.upstream import Upstream
 from proxy.adapters.wire import Patience
 from proxy.core.heal.repair import Repair
-from proxy.core.inject import Anchors
+from proxy.core.plans import Anchors
 from proxy.core.profiles import Profile, profile_of
 from proxy.core.scope import Scoping, read_parts
 from proxy.key_ring import parse_keys

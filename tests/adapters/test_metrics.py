@@ -12,7 +12,7 @@ from proxy.adapters.metrics import Metrics, WorkerMetrics, share_metrics
 from proxy.core.capture import CONTEXTS, REMOVALS
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 
 Labels = frozenset[tuple[str, str]]
 

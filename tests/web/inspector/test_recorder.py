@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.core.heal.repair import Repair
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 from proxy.core.request import read_request
 from proxy.core.strip import Strip, strip_of
 from proxy.web.exchange import Exchange
