@@ -27,7 +27,7 @@ from proxy.adapters.labels import (
     usual_status,
 )
 from proxy.adapters.tally import Tally
-from proxy.core.capture import CONTEXTS, REMOVALS
+from proxy.core.events import CONTEXTS, REMOVALS
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
 from proxy.core.plans import Outcome

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.adapters.labels import ASKED, CAPTURED, NEAR, PHASES, TOKENS
 from proxy.adapters.metrics import Metrics, WorkerMetrics, share_metrics
-from proxy.core.capture import CONTEXTS, REMOVALS
+from proxy.core.events import CONTEXTS, REMOVALS
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
 from proxy.core.plans import Outcome
