@@ -170,7 +170,9 @@ class Known:
             if match is not None:
                 matches[index] = match
                 used.add(_place(match))
-            elif item.role is _MODEL or item.type != "message":
+            elif (item.type in types or item.role is _REFERENCE) and (
+                item.role is _MODEL or item.type != "message"
+            ):
                 is_all = False  # as no message of others is anything that a model has said
         used.update(map(_place, unnoted))
         return matches, is_all

@@ -1,7 +1,7 @@
 """Recalled turns, found by the names and sayings of their items, each item once."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.core.items import Item as Read
@@ -243,6 +243,7 @@ def told(turns: list[list[Item]]) -> list[Turn]:
 
 
 @given(TURNS, st.lists(SPOKEN, max_size=6))
+@example([[{**call("1"), "id": NAMES[-1]}]], [{**message("1", "Done."), "id": NAMES[-1]}])
 def test_items_are_settled_all_at_once_as_one_by_one(
     turns: list[list[Item]], sent: list[Item]
 ) -> None:
