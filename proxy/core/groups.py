@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from proxy.core.items import Role
-from proxy.core.known import Match
+from proxy.core.names import Match
 from proxy.core.request import Place
 from proxy.core.turns import Reasoning, Turn, blob_digest
 

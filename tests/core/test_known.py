@@ -6,16 +6,8 @@ from hypothesis import strategies as st
 
 from proxy.core.items import Item as Read
 from proxy.core.items import read_item
-from proxy.core.known import (
-    MINTED_CHARS,
-    Indexed,
-    Known,
-    Match,
-    Names,
-    _hand_of,
-    may_be_called,
-    says_the_same,
-)
+from proxy.core.known import MINTED_CHARS, Known, _hand_of, may_be_called, says_the_same
+from proxy.core.names import Indexed, Match, Names
 from proxy.core.request import read_request
 from proxy.core.turns import Context, Emitted, Turn, turn_id
 from tests.core.world import Item, body, call, message, search

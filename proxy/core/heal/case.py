@@ -11,8 +11,8 @@ from proxy.core.heal.thoughts import Thought, Thoughts
 from proxy.core.identity import Recognised, recognise
 from proxy.core.items import Role
 from proxy.core.keys import Recalled
-from proxy.core.known import Match
 from proxy.core.models import family
+from proxy.core.names import Match
 from proxy.core.plans import Policy
 from proxy.core.request import Request, read_request
 from proxy.core.turns import Emitted, Reasoning, Turn
