@@ -1,13 +1,11 @@
 """The process, or processes: they serve until they are told to stop."""
 
 import asyncio
-import multiprocessing
 import os
 import shutil
 import socket
 import tempfile
-from multiprocessing.process import BaseProcess
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from proxy.adapters.logs import Log
 from proxy.adapters.metrics import Metrics, WorkerMetrics, share_metrics
@@ -18,7 +16,11 @@ from proxy.web.conversations import Conversations
 from proxy.web.parts import guarded_store
 from proxy.web.port import Port, reserved
 from proxy.web.process import INTERRUPTED, Told, on_loop
-from proxy.web.workers import Workers
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+    from proxy.web.workers import Workers
 
 __all__ = ["run"]
 
@@ -133,7 +135,7 @@ class _Parent:
             await operators.close()
             holding.close()
 
-    async def _watch(self, told: Told, workers: Workers, admin_url: str) -> int:
+    async def _watch(self, told: Told, workers: "Workers", admin_url: str) -> int:
         running = asyncio.create_task(workers.run())
         stopping = asyncio.create_task(self._stop(told, workers))
         try:
@@ -150,7 +152,7 @@ class _Parent:
         self._log.info("stopped")
         return 0
 
-    async def _stop(self, told: Told, workers: Workers) -> None:
+    async def _stop(self, told: Told, workers: "Workers") -> None:
         """Pass on what the first signal means, and the second."""
         settings = self._settings
         grace_s = await told.grace_s(settings.drain_grace_s)
@@ -164,13 +166,16 @@ class _Parent:
         await asyncio.sleep(settings.drain_s + CLOSES_S)
         workers.kill()
 
-    def _workers(self, address: str) -> Workers:
-        from proxy.web.worker import work  # noqa: PLC0415 (one process has none)
+    def _workers(self, address: str) -> "Workers":
+        import multiprocessing  # noqa: PLC0415 (one process starts no others)
+
+        from proxy.web.worker import work  # noqa: PLC0415 (as above)
+        from proxy.web.workers import Workers  # noqa: PLC0415 (as above)
 
         context = multiprocessing.get_context("spawn")
         settings = self._settings.model_copy(update={"listen": address})
 
-        def process(number: int, line: socket.socket) -> BaseProcess:
+        def process(number: int, line: socket.socket) -> "BaseProcess":
             arguments = (settings, number, line, self._folder)
             return context.Process(target=work, args=arguments, name=f"worker-{number}")
 
@@ -181,7 +186,7 @@ class _Parent:
         return 1
 
 
-def _readiness(workers: Workers) -> Readiness:
+def _readiness(workers: "Workers") -> Readiness:
     serving = f"{workers.serving} of {workers.count}"
     if workers.is_draining:
         return Readiness(is_ready=False, status="draining", workers=serving)
