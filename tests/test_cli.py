@@ -246,7 +246,7 @@ def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_serve_starts_without_what_it_does_not_use() -> None:
-    """Time and memory would go into the stand-in for the API, Redis, SQLite, ciphers, YAML and workers."""
+    """Time and memory would go into the demo, Redis, SQLite, ciphers, YAML and other processes."""
     words = (
         "import sys, proxy.cli, proxy.web.serve; from proxy.web.parts import bare_store; "
         "bare_store(proxy.settings.Settings()); print(*sys.modules)"
