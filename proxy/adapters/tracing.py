@@ -26,7 +26,6 @@ from opentelemetry.trace import (
     Status,
     StatusCode,
     TraceFlags,
-    TraceState,
     set_span_in_context,
 )
 
@@ -218,11 +217,7 @@ def _resource(worker: int) -> Resource:
 def _context_of(parent: Parent | None) -> Context:
     if parent is None:
         return Context()
-    context = SpanContext(
-        parent.trace_id,
-        parent.span_id,
-        is_remote=True,
-        trace_flags=TraceFlags(parent.flags),
-        trace_state=TraceState.from_header([parent.state]) if parent.state else None,
-    )
+    # Not with its `tracestate`: that goes upstream as it came, and a collector would be sent it.
+    flags = TraceFlags(parent.flags)
+    context = SpanContext(parent.trace_id, parent.span_id, is_remote=True, trace_flags=flags)
     return set_span_in_context(NonRecordingSpan(context), Context())

@@ -150,9 +150,11 @@ def traced(settings: Settings, log: Log, worker: int) -> "Traced | None":
     """
     if settings.tracing == "off":
         return None
-    from proxy.adapters.tracing import Tracing  # noqa: PLC0415 (it brings OpenTelemetry in)
-    from proxy.web.traced import Traced  # noqa: PLC0415 (as above)
-
+    try:
+        from proxy.adapters.tracing import Tracing  # noqa: PLC0415 (it brings OpenTelemetry in)
+        from proxy.web.traced import Traced  # noqa: PLC0415 (as above)
+    except ValueError as error:  # it reads some variables as soon as it is brought in
+        raise OSError(f"tracing cannot begin: {error}; look at the OTEL_ variables") from error
     return Traced(Tracing(log, worker), settings.upstream_url, profile(settings))
 
 

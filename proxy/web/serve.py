@@ -16,6 +16,7 @@ from proxy.web.conversations import Conversations
 from proxy.web.parts import guarded_store
 from proxy.web.port import Port, reserved
 from proxy.web.process import INTERRUPTED, Told, on_loop
+from proxy.web.store_watch import look_after
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -95,8 +96,9 @@ class _Parent:
         self._settings = settings
         self._folder = folder
         self._metrics = WorkerMetrics(folder)
+        self._own = Metrics()
         self._log = Log(settings.log_level, settings.log_format)
-        self._store = guarded_store(settings, Metrics(), self._log)
+        self._store = guarded_store(settings, self._own, self._log)
 
     async def serve(self) -> int:
         """Return the exit code."""
@@ -116,7 +118,7 @@ class _Parent:
         operators = Port(
             admin_runner(
                 admin_app(
-                    self._metrics.exposition,
+                    self._exposition,
                     self._store,
                     lambda: _readiness(workers),
                     conversations,
@@ -137,20 +139,28 @@ class _Parent:
 
     async def _watch(self, told: Told, workers: "Workers", admin_url: str) -> int:
         running = asyncio.create_task(workers.run())
-        stopping = asyncio.create_task(self._stop(told, workers))
+        beside = [
+            asyncio.create_task(self._stop(told, workers)),
+            asyncio.create_task(look_after(self._store)),
+        ]
         try:
             if await workers.started():
                 announce(self._settings, self._log, self._store, workers.url, admin_url)
                 await self._store.check()
             await running
         finally:
-            stopping.cancel()
+            for task in beside:
+                task.cancel()
             workers.kill()
-            await asyncio.wait([running, stopping])
+            await asyncio.wait([running, *beside])
         if workers.failure:
             return self._failed("cannot_start", workers.failure)
         self._log.info("stopped")
         return 0
+
+    def _exposition(self) -> bytes:
+        self._own.flush(self._log)
+        return self._metrics.exposition()
 
     async def _stop(self, told: Told, workers: "Workers") -> None:
         """Pass on what the first signal means, and the second."""

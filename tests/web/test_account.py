@@ -76,7 +76,7 @@ async def scraped(w: World, name: str) -> dict[tuple[str, ...], float]:
         ("418 Teapot", "4xx", "refused"),
         ("429 Slow", "429", "refused"),
         ("503 Away", "503", "upstream_error"),
-        ("799 What", "other", "ok"),
+        ("799 What", "other", "upstream_error"),
     ],
 )
 async def test_exchanges_are_counted_by_status(status: str, label: str, outcome: str) -> None:

@@ -331,6 +331,20 @@ async def test_only_traceparent_is_changed(
         assert got.body == body
 
 
+@pytest.mark.parametrize("state", ["a=hunter2", "A=hunter2,,=", "a=1,a=hunter2"])
+async def test_a_state_goes_upstream_and_nowhere_else(
+    spans: Collector, capsys: pytest.CaptureFixture[str], state: str
+) -> None:
+    """It is a header's value, and a wrong one is no trouble of ours."""
+    async with traced() as w:
+        w.upstream.answers(DONE)
+        await w.post({"input": "hi"}, *GIVEN, f"traceparent: {PARENT}", f"tracestate: {state}")
+        await spans.came(2)
+        assert w.upstream.received[0].values("tracestate") == [state]
+    assert b"hunter2" not in b"".join(spans.raw)
+    assert "tracing_trouble" not in capsys.readouterr().out
+
+
 async def test_who_is_not_sampled_is_not_traced(spans: Collector) -> None:
     """Upstream learns that, too."""
     async with traced() as w:
@@ -587,3 +601,16 @@ async def test_a_variable_that_makes_no_sense_is_told_at_the_start(
     with pytest.raises(OSError, match=r"tracing cannot begin.*max_queue_size.*OTEL_"):
         async with traced():
             pass
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_variable_that_is_read_on_import_is_told_too(
+    otel: pytest.MonkeyPatch, tmp_path: Any, workers: int
+) -> None:
+    """In one line, as all that keeps a process from starting."""
+    otel.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many")
+    store = f"sqlite:///{tmp_path}/a.db"
+    async with served(tracing="otlp", workers=workers, store_url=store) as process:
+        line = await process.until("cannot_start")
+        assert "look at the OTEL_ variables" in line["reason"]
+        assert await process.exit_code() == 1
