@@ -5,25 +5,15 @@ from typing import Any
 
 import pytest
 
+from tests.web.creates import create, failed, told, turn
 from tests.web.scripted import Script, cut, send
 from tests.web.sockets import tunnelled
-from tests.web.test_websocket_replay import create, failed, told, turn
 from tests.web.tracing.collector import CLIENT, SERVER, Collector
-from tests.web.tracing.world import (
-    ANSWER,
-    DONE,
-    GIVEN,
-    LAST,
-    LOST,
-    PARENT,
-    SPAN,
-    TRACE,
-    logged,
-    traced,
-)
+from tests.web.tracing.world import ANSWER, DONE, GIVEN, LAST, PARENT, SPAN, TRACE, logged, traced
 from tests.web.wire import (
     ASK,
     CALL,
+    LOST,
     PAIRING,
     RS,
     chunk,

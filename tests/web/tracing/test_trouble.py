@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.web.tracing.collector import Collector
-from tests.web.tracing.world import DONE, LOST, answers, logged, traced
-from tests.web.wire import PAIRING, error
+from tests.web.tracing.world import DONE, answers, logged, traced
+from tests.web.wire import LOST, PAIRING, error
 
 
 def hang(taking: Collector) -> None:

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from tests.web.wire import ASK, CALL, MESSAGE, RESULT, RS, response, whole
+from tests.web.wire import ASK, CALL, MESSAGE, RS, response, whole
 from tests.web.wire import as_json as spelled
 from tests.web.world import World, world
 
@@ -14,7 +14,6 @@ __all__ = [
     "DONE",
     "GIVEN",
     "LAST",
-    "LOST",
     "PARENT",
     "SPAN",
     "TRACE",
@@ -27,7 +26,6 @@ TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
 KEY = "Authorization: Bearer sk-a"
 GIVEN = (KEY, "Content-Type: application/json")
-LOST = [ASK, CALL, RESULT]
 ANSWER = whole(spelled(response(RS, CALL)))
 USED = {
     "input_tokens": 50,
