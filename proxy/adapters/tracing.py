@@ -58,7 +58,7 @@ class Live:
     @property
     def is_recording(self) -> bool:
         """Whether anybody will see what is noted of it."""
-        return self._span is not None and self._span.is_recording()
+        return self._span is not None and bool(self._tracing.harmless(self._span.is_recording))
 
     @property
     def trace_id(self) -> str:
@@ -116,8 +116,8 @@ class Live:
     def _context(self) -> SpanContext | None:
         if self._span is None:
             return None
-        context = self._span.get_span_context()
-        return context if context.is_valid else None
+        context = self._tracing.harmless(self._span.get_span_context)
+        return context if context is not None and context.is_valid else None
 
 
 class Tracing:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.web.tracing.collector import Collector
 from tests.web.tracing.world import DONE, answers, logged, traced
-from tests.web.wire import LOST, PAIRING, error
+from tests.web.wire import ASK, LOST, PAIRING, error, whole
 
 
 def hang(taking: Collector) -> None:
@@ -88,7 +88,13 @@ async def test_a_collector_that_is_back_is_told(
     assert logged(out, "tracing_recovered")[0]["lost_spans"] >= 1
 
 
-@pytest.mark.parametrize("broken", ["start_span", "set_attributes", "add_event", "end"])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        *("start_span", "set_attributes", "add_event", "end"),
+        *("get_span_context", "is_recording", "set_status", "update_name"),
+    ],
+)
 async def test_an_sdk_that_raises_costs_no_exchange(
     otel: pytest.MonkeyPatch,
     spans: Collector,
@@ -103,12 +109,16 @@ async def test_an_sdk_that_raises_costs_no_exchange(
     owner = "opentelemetry.sdk.trace." + ("Tracer" if broken == "start_span" else "Span")
     otel.setattr(f"{owner}.{broken}", raises)
     async with traced() as w:
-        w.upstream.answers(error(PAIRING), DONE)
+        w.upstream.answers(error(PAIRING), DONE, whole(b"{}", status="500 Broken"))
         assert (await w.turn(*LOST)).head.status == 200
+        assert (await w.turn(ASK)).head.status == 500
         await answers(w)
         await asyncio.sleep(0)
-    lines = logged(capsys.readouterr().out, "tracing_trouble")
+        assert w.counted("exchanges_total") == 3
+    out = capsys.readouterr().out
+    lines = logged(out, "tracing_trouble")
     assert [line["reason"] for line in lines] == ["ZeroDivisionError"]
+    assert len(logged(out, "exchange")) == 3
 
 
 async def test_what_is_left_is_sent_at_the_end(otel: pytest.MonkeyPatch, spans: Collector) -> None:
