@@ -15,7 +15,7 @@ from proxy.adapters.metrics import Metrics, WorkerMetrics, share_metrics
 from proxy.core.capture import Capture, Origin
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 from proxy.core.profiles import PROFILES, Profile
 from proxy.core.turns import Context
 from proxy.core.usage import Usage

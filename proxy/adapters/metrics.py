@@ -26,11 +26,12 @@ from proxy.adapters.labels import (
     TOKENS,
     usual_status,
 )
+from proxy.adapters.logs import Log
 from proxy.adapters.tally import Tally
-from proxy.core.capture import CONTEXTS, REMOVALS
+from proxy.core.events import CONTEXTS, REMOVALS
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 
 __all__ = ["Metrics", "WorkerMetrics", "share_metrics"]
 
@@ -64,6 +65,7 @@ class Metrics:
         """Register everything."""
         self.registry = CollectorRegistry()
         self.tally = Tally(self.registry)
+        self._has_failed = False
         prefix = "reasoning_replay_"
 
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -193,6 +195,17 @@ class Metrics:
     def exposition(self) -> bytes:
         """Return everything in the text format that Prometheus scrapes."""
         return generate_latest(self.registry)
+
+    def flush(self, log: Log) -> None:
+        """Let others who share the folder see what was counted. Never raises."""
+        try:
+            self.tally.flush()
+        except Exception as error:  # noqa: BLE001 (fail open: the folder may be full, or gone)
+            if not self._has_failed:
+                log.warning("metrics_failed", reason=type(error).__name__)
+            self._has_failed = True
+        else:
+            self._has_failed = False
 
 
 class WorkerMetrics:

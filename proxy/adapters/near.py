@@ -8,7 +8,7 @@ from typing import NamedTuple
 from proxy.adapters.memory_store import MemoryStore
 from proxy.adapters.store import Bounds
 from proxy.core.keys import RESPONSE, Asked, Recalled, certain_keys_of_turn, key_of_turn
-from proxy.core.known import Indexed
+from proxy.core.names import Indexed
 from proxy.core.turns import Turn, decode_turn, encode_turn
 
 __all__ = ["Name", "Near"]

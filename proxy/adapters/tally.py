@@ -46,13 +46,19 @@ class Tally(Collector):
         times.sum_s += seconds
 
     def flush(self) -> None:
-        """Put everything where it belongs."""
-        counts, self._counts = self._counts, {}
-        for (counter, labels), value in counts.items():
+        """
+        Put everything where it belongs.
+
+        Raises:
+            OSError: Metrics that are files cannot be written; what is left is put there next time.
+        """
+        for key, value in [*self._counts.items()]:
+            counter, labels = key
             (counter.labels(*labels) if labels else counter).inc(value)
-        levels, self._levels = self._levels, {}
-        for gauge, value in levels.items():
+            del self._counts[key]
+        for gauge, value in [*self._levels.items()]:
             gauge.set(value)
+            del self._levels[gauge]
         for times in self._times.values():
             times.flush()
 

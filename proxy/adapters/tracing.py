@@ -26,7 +26,6 @@ from opentelemetry.trace import (
     Status,
     StatusCode,
     TraceFlags,
-    TraceState,
     set_span_in_context,
 )
 
@@ -59,7 +58,7 @@ class Live:
     @property
     def is_recording(self) -> bool:
         """Whether anybody will see what is noted of it."""
-        return self._span is not None and self._span.is_recording()
+        return self._span is not None and bool(self._tracing.harmless(self._span.is_recording))
 
     @property
     def trace_id(self) -> str:
@@ -117,8 +116,8 @@ class Live:
     def _context(self) -> SpanContext | None:
         if self._span is None:
             return None
-        context = self._span.get_span_context()
-        return context if context.is_valid else None
+        context = self._tracing.harmless(self._span.get_span_context)
+        return context if context is not None and context.is_valid else None
 
 
 class Tracing:
@@ -218,11 +217,7 @@ def _resource(worker: int) -> Resource:
 def _context_of(parent: Parent | None) -> Context:
     if parent is None:
         return Context()
-    context = SpanContext(
-        parent.trace_id,
-        parent.span_id,
-        is_remote=True,
-        trace_flags=TraceFlags(parent.flags),
-        trace_state=TraceState.from_header([parent.state]) if parent.state else None,
-    )
+    # Not with its `tracestate`: that goes upstream as it came, and a collector would be sent it.
+    flags = TraceFlags(parent.flags)
+    context = SpanContext(parent.trace_id, parent.span_id, is_remote=True, trace_flags=flags)
     return set_span_in_context(NonRecordingSpan(context), Context())

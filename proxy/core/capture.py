@@ -5,16 +5,16 @@ One `Capture` follows one answer, plain or streamed. It is fed what the client i
 holds the client up: whatever it cannot follow it gives up on, and says why.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from proxy.core import spans
+from proxy.core.events import Response, read_context, read_event, read_removals, read_response
 from proxy.core.items import Item, Role, read_item
-from proxy.core.loose import NONE, Loose
+from proxy.core.loose import NONE
 from proxy.core.models import family
 from proxy.core.sse import Events
 from proxy.core.turns import (
@@ -29,7 +29,7 @@ from proxy.core.turns import (
 )
 from proxy.core.usage import Usage, read_usage
 
-__all__ = ["CONTEXTS", "REMOVALS", "Capture", "Origin", "Snapshot"]
+__all__ = ["Capture", "Origin", "Snapshot"]
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 _DONE = "response.output_item.done"
@@ -37,17 +37,6 @@ _ADDED = "response.output_item.added"
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _PENDING = frozenset({"queued", "in_progress"})
 _STARTS = frozenset({"response.created", "response.queued", "response.in_progress"})
-# Why upstream says that it left reasoning out of what it read, and how much it goes by: words of
-# the API's (OpenAI Python SDK 3.52, `response.py`, `shared/reasoning.py`); others count as "other".
-REMOVALS = (
-    "organization_mismatch",
-    "end_user_mismatch",
-    "model_mismatch",
-    "prefix_mismatch",
-    "turn_boundary",
-    "other",
-)
-CONTEXTS = ("auto", "current_turn", "all_turns", "other")
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
@@ -94,43 +83,6 @@ class _Part(msgspec.Struct, frozen=True, gc=False):
     reasoning: Reasoning | None = None
     emitted: Emitted | None = None
     is_finished: bool = True
-
-
-class _Event(msgspec.Struct, gc=False):
-    """What matters of an event, each as raw JSON; of a key that occurs twice, the last."""
-
-    type: Raw = NONE
-    output_index: Raw = NONE
-    item: Raw = NONE
-    response: Raw = NONE
-
-
-class _Response(msgspec.Struct, gc=False):
-    """What matters of a response; `output` may be absent, and that is not null."""
-
-    id: str | None = None
-    model: str | None = None
-    status: str | None = None
-    store: bool | None = None
-    output: list[Raw] | UnsetType | None = UNSET
-    input_transformations: Raw = NONE
-    reasoning: Raw = NONE
-    usage: Raw = NONE
-
-
-class _Effort(msgspec.Struct, gc=False):
-    """What matters of a response's `reasoning`."""
-
-    context: object = None
-
-
-_EVENT = msgspec.json.Decoder(_Event)
-_RESPONSE = msgspec.json.Decoder(_Response)
-_LOOSE_RESPONSE = Loose(_Response)
-_OUTPUT = msgspec.json.Decoder(list[Raw])
-_EFFORT = msgspec.json.Decoder(_Effort)
-_STORED = {b"true": True, b"false": False}
-_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
 class Capture:
@@ -240,10 +192,9 @@ class Capture:
 
     def hear(self, data: bytes) -> None:
         """Take the JSON of one event; never raises."""
-        try:
-            event = _EVENT.decode(data)
-        except _ERRORS:
-            return  # not an event of this API: some upstreams send `[DONE]` and pings
+        event = read_event(data)
+        if event is None:
+            return
         kind = spans.text(event.type) or ""
         if kind in (_DONE, _ADDED):
             try:
@@ -264,13 +215,9 @@ class Capture:
             self._response(event.response, kind)
 
     def _response(self, response: bytes | Raw, kind: str) -> None:
-        try:
-            found = _RESPONSE.decode(response)
-        except _ERRORS:
-            maybe_found = _loosely(response)
-            if maybe_found is None:
-                return
-            found = maybe_found
+        found = read_response(response)
+        if found is None:
+            return
         self._response_id = found.id or self._response_id
         self._model = found.model or self._model
         self._status = found.status or kind.rpartition(".")[2]
@@ -294,21 +241,13 @@ class Capture:
             elif item.id not in ids:
                 parts[index] = _part(item)
 
-    def _note(self, response: _Response) -> None:
+    def _note(self, response: Response) -> None:
         """Note what upstream says it did to the reasoning that it was given."""
         if response.input_transformations is not NONE:
-            transformations = _decoded(response.input_transformations)
-            if isinstance(transformations, list):
-                reasons = (one.get("reason") for one in transformations if isinstance(one, dict))
-                self.removed = Counter(r if r in REMOVALS else "other" for r in reasons)
-        if response.reasoning is NONE:
-            return
-        try:
-            context = _EFFORT.decode(response.reasoning).context
-        except _ERRORS:
-            return
-        if isinstance(context, str):
-            self.reasoning_context = context if context in CONTEXTS else "other"
+            removals = read_removals(response.input_transformations)
+            self.removed = self.removed if removals is None else removals
+        if response.reasoning is not NONE:
+            self.reasoning_context = read_context(response.reasoning) or self.reasoning_context
 
     def _note_blob(self, index: int, item: Item) -> None:
         """Note one more blob that an item was seen with."""
@@ -341,30 +280,6 @@ def _part(item: Item) -> _Part:
     return _Part(item.id, emitted=emitted_of(item), is_finished=item.is_finished)
 
 
-def _loosely(response: bytes | Raw) -> _Response | None:
-    """Read a response of which something is not of the type that it should be."""
-    try:
-        members = _LOOSE_RESPONSE.decode(response)
-    except _ERRORS:
-        return None
-    output: list[Raw] | UnsetType | None = UNSET
-    if members["output"] is not NONE:
-        try:
-            output = _OUTPUT.decode(members["output"])
-        except _ERRORS:
-            output = None
-    return _Response(
-        id=spans.text(members["id"]),
-        model=spans.text(members["model"]),
-        status=spans.text(members["status"]),
-        store=_STORED.get(bytes(members["store"])),
-        output=output,
-        input_transformations=members["input_transformations"],
-        reasoning=members["reasoning"],
-        usage=members["usage"],
-    )
-
-
 def _families(asked: str, answered: str) -> tuple[str, ...]:
     """Return the families of those that are named, in order, each once."""
     if not answered:
@@ -374,10 +289,3 @@ def _families(asked: str, answered: str) -> tuple[str, ...]:
     if ours == theirs:
         return (theirs,)
     return (ours, theirs) if ours < theirs else (theirs, ours)
-
-
-def _decoded(raw: Raw) -> object:
-    try:
-        return msgspec.json.decode(raw)
-    except _ERRORS:
-        return None

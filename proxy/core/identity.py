@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 
 from proxy.core.items import TRACE_BYTES, Item, Role, is_distinctive
 from proxy.core.keys import RESPONSE, Recalled
-from proxy.core.known import Known, Match, may_be_called, says_the_same
+from proxy.core.known import Known, may_be_called, says_the_same
+from proxy.core.names import Match
 from proxy.core.request import Place, Request
 from proxy.core.turns import LINK_BYTES, TAIL_LINKS, Context, Turn, turn_id
 

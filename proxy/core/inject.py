@@ -12,108 +12,22 @@ The rules it follows are the API's (pairing by id both ways, order, no reasoning
 - what the client replays itself, by id or by any blob of it, is left alone.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 
-import msgspec
-
-from proxy.core import spans
 from proxy.core.forms import Led, choose_form, id_removals, takes_plainly
+from proxy.core.groups import Group, Slot, groups_of, replayed
 from proxy.core.identity import Recognised
 from proxy.core.items import Role
-from proxy.core.known import Match
 from proxy.core.models import family, is_known_not_to_reason
-from proxy.core.profiles import GENERIC, Profile
+from proxy.core.plans import Anchors, Note, Outcome, Plan, Policy
 from proxy.core.request import Request
 from proxy.core.spans import Edit
-from proxy.core.turns import Reasoning, Turn, blob_digest
 
-__all__ = ["Anchors", "Note", "Outcome", "Plan", "Policy", "head_of_group", "plan"]
-
-
-class Anchors(StrEnum):
-    """Which items reasoning is restored ahead of."""
-
-    ALL = "all"
-    TOOL_CALLS = "tool_calls"
-
-
-class Outcome(StrEnum):
-    """What became of the reasoning that a request should carry; the unit is one reasoning item."""
-
-    INJECTED = "injected"
-    PRESENT = "present"  # the client replays it itself
-    MISSED = "missed"  # an emitted item of which nothing is known (counted once a run of them)
-    AMBIGUOUS = "ambiguous"  # more than one turn could have emitted the item
-    GUARDED_MODEL = "guarded_model"  # made by another model family
-    GUARDED_UNFINISHED = "guarded_unfinished"  # what it led to never finished
-    GUARDED_FORM = "guarded_form"  # no form of it that this request may carry
-    SKIPPED = "skipped"  # by setting: it led to no tool call
-    REFUSED = "refused"  # upstream refused the request with it, and got it without
-    DEGRADED = "degraded"  # items whose id was left out, so that they pass without reasoning
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What the operator and the upstream allow."""
-
-    anchors: Anchors = Anchors.ALL
-    profile: Profile = GENERIC
-
-
-# Where in Request.places, what became of it and of how many; where one was put ahead of the place,
-# how many bytes, and the id that it was captured under.
-Note = tuple[int, Outcome, int, int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """
-    The decided edits of a request, and what each reasoning item's fate was.
-
-    Attributes:
-        outcomes: How many there are of each; the sums of the notes.
-        notes: Where that was; a place may have several.
-    """
-
-    edits: tuple[Edit, ...] = ()
-    outcomes: Mapping[Outcome, int] = field(default_factory=dict)
-    notes: tuple[Note, ...] = ()
-
-    @property
-    def injected_bytes(self) -> int:
-        """How many bytes of reasoning the edits put in."""
-        return sum([size for _, _, _, size, _ in self.notes])
-
-    def apply(self, body: bytes) -> bytes:
-        """Carry the edits out; a plan without edits returns the same object."""
-        return spans.apply(body, self.edits)
-
+__all__ = ["plan"]
 
 _NO_PLAN = Plan()
-_MODEL, _REASONING, _REFERENCE = Role.MODEL, Role.REASONING, Role.REFERENCE
-_REPLAYED = (Role.REASONING, Role.REFERENCE)
+_MODEL, _REASONING = Role.MODEL, Role.REASONING
 _INJECTED = Outcome.INJECTED
-
-_Slot = tuple[bytes, int, int]  # turn, where its run stands in it, position in the run
-
-
-class _Group(msgspec.Struct, gc=False):
-    """A run of reasoning with the items of its group that the request holds."""
-
-    turn: Turn
-    head: int  # index of the run's own item in the turn
-    places: list[int]  # indices into Request.places, in its order
-
-    @property
-    def run(self) -> tuple[Reasoning, ...]:
-        return self.turn.items[self.head].run
-
-    @property
-    def slots(self) -> list[_Slot]:
-        return [(self.turn.id, self.head, n) for n in range(len(self.run))]
 
 
 def plan(request: Request, recognised: Recognised, policy: Policy) -> Plan:
@@ -144,84 +58,21 @@ class _Planner:
         self._notes: list[Note] = []
 
     def run(self) -> Plan:
-        groups = self._groups()
-        replayed = self._replayed(groups)
+        groups = groups_of(self._recognised.matches)
+        theirs = replayed(self._request.places, groups)
         # Most runs go back as they came, ahead of the very item that they led to.
         may_be_plain = (
-            not replayed
+            not theirs
             and self._policy.anchors is Anchors.ALL
             and takes_plainly(self._policy.profile)
         )
         for group in groups:
             if not (may_be_plain and self._restore_plainly(group)):
-                self._restore(group, replayed)
+                self._restore(group, theirs)
         self._note_unknown()
         return Plan(tuple(self._edits), _summed(self._notes), tuple(self._notes))
 
-    def _groups(self) -> list[_Group]:
-        groups: dict[tuple[bytes, int], _Group] = {}
-        matches = self._recognised.matches
-        for index in sorted(matches):
-            match = matches[index]
-            turn, head = match.turn, head_of_group(match)
-            if head is None:
-                continue
-            group = groups.get((turn.id, head))
-            if group is None:
-                groups[turn.id, head] = _Group(turn, head, [index])
-            else:
-                group.places.append(index)
-        return list(groups.values())
-
-    def _replayed(self, groups: Iterable[_Group]) -> dict[_Slot, int]:
-        """Find the reasoning that the client sends itself: which slot -> index of its place."""
-        if not self._may_replay():
-            return {}
-        by_blob: dict[bytes, list[_Slot]] = defaultdict(list)
-        by_id: dict[str, list[_Slot]] = defaultdict(list)
-        by_anchor: dict[int, list[_Slot]] = {}
-        for group in groups:
-            by_anchor[group.places[0]] = group.slots
-            for slot, part in zip(group.slots, group.run, strict=True):
-                by_id[part.id].append(slot)
-                for blob in part.blobs:
-                    by_blob[blob].append(slot)
-        found: dict[_Slot, int] = {}
-        nameless: list[int] = []
-        for index, place in enumerate(self._request.places):
-            item = place.item
-            if item.role not in _REPLAYED:
-                continue
-            # One id may stand for two items (xAI), so a blob says more than an id does.
-            named = by_blob.get(blob_digest(item)) or by_id.get(item.id or "?", [])
-            if named:
-                _take_first(named, found, index)
-            elif item.is_reasoning:
-                nameless.append(index)
-        anchors = self._anchors_after(nameless)
-        for index in nameless:
-            _take_first(by_anchor.get(anchors[index], []), found, index)
-        return found
-
-    def _may_replay(self) -> bool:
-        for place in self._request.places:
-            role = place.item.role
-            if role is _REASONING or role is _REFERENCE:
-                return True
-        return False
-
-    def _anchors_after(self, indices: list[int]) -> dict[int, int]:
-        """Return for each reasoning item the first place behind it that is not reasoning."""
-        places = self._request.places
-        after: dict[int, int] = {}
-        anchor = len(places)
-        for index in range(len(places) - 1, -1, -1) if indices else ():
-            if not places[index].item.is_reasoning:
-                anchor = index
-            after[index] = anchor
-        return after
-
-    def _restore_plainly(self, group: _Group) -> bool:
+    def _restore_plainly(self, group: Group) -> bool:
         """Do what `_restore` does where there is nothing to weigh; False where there is."""
         turn, index = group.turn, group.places[0]
         own, item = turn.items[group.head], self._request.places[index].item
@@ -238,7 +89,7 @@ class _Planner:
             self._notes.append((index, _INJECTED, 1, len(part.raw), part.id))
         return True
 
-    def _restore(self, group: _Group, replayed: Mapping[_Slot, int]) -> None:
+    def _restore(self, group: Group, theirs: Mapping[Slot, int]) -> None:
         turn = group.turn
         if turn.items[group.head].withheld:
             ahead = self._request.places[max(0, group.places[0] - 1)].item.role
@@ -248,11 +99,11 @@ class _Planner:
             return
         run = group.run
         missing = [*range(len(run))]
-        if replayed:
+        if theirs:
             slots = group.slots
-            missing = [n for n in missing if slots[n] not in replayed]
-            theirs = [replayed[slot] for slot in slots if slot in replayed]
-            self._notes += [(index, Outcome.PRESENT, 1, 0, "") for index in theirs]
+            missing = [n for n in missing if slots[n] not in theirs]
+            present = [theirs[slot] for slot in slots if slot in theirs]
+            self._notes += [(index, Outcome.PRESENT, 1, 0, "") for index in present]
             if not missing:
                 return
         is_partial = len(missing) < len(run)
@@ -268,17 +119,17 @@ class _Planner:
             self._guard(group, Outcome.GUARDED_FORM, len(missing), is_partial=is_partial)
             return
         for n, raw in zip(missing, form.parts, strict=True):
-            index = self._place_of(group, n, replayed)
+            index = self._place_of(group, n, theirs)
             at = self._request.places[index].item.start
             self._edits.append(Edit(at, at, raw + b","))
             self._notes.append((index, _INJECTED, 1, len(raw), run[n].id))
         self._edits += form.edits
 
-    def _has_call(self, group: _Group) -> bool:
+    def _has_call(self, group: Group) -> bool:
         kinds = (self._recognised.matches[index].emitted.type for index in group.places)
         return any(kind != "message" for kind in kinds)
 
-    def _is_displaced(self, group: _Group) -> bool:
+    def _is_displaced(self, group: Group) -> bool:
         """Tell whether the run's own item may be the unknown one directly ahead of the anchor."""
         anchor = group.places[0]
         if self._recognised.matches[anchor].k == group.head:
@@ -289,12 +140,12 @@ class _Planner:
         is_model = ahead >= 0 and self._request.places[ahead].item.role is Role.MODEL
         return is_model and ahead not in self._recognised.matches
 
-    def _place_of(self, group: _Group, n: int, replayed: Mapping[_Slot, int]) -> int:
+    def _place_of(self, group: Group, n: int, theirs: Mapping[Slot, int]) -> int:
         """Return where to insert: ahead of the anchor, or of a later item of the run before it."""
         places, anchor = self._request.places, group.places[0]
-        if not replayed:
+        if not theirs:
             return anchor
-        later = (replayed.get(slot) for slot in group.slots[n + 1 :])
+        later = (theirs.get(slot) for slot in group.slots[n + 1 :])
         sibling = next((index for index in later if index is not None), None)
         if sibling is not None and sibling < anchor:
             between = places[sibling:anchor]
@@ -302,7 +153,7 @@ class _Planner:
                 return sibling
         return anchor
 
-    def _led(self, group: _Group) -> Led:
+    def _led(self, group: Group) -> Led:
         places = self._request.places
         if len(group.places) == 1:
             index = group.places[0]
@@ -317,7 +168,7 @@ class _Planner:
             is_stored=group.turn.is_stored,
         )
 
-    def _guard(self, group: _Group, outcome: Outcome, count: int, *, is_partial: bool) -> None:
+    def _guard(self, group: Group, outcome: Outcome, count: int, *, is_partial: bool) -> None:
         self._notes.append((group.places[0], outcome, count, 0, ""))
         if is_partial:
             return  # the client replays half of the run: what it means by that is its own affair
@@ -355,27 +206,3 @@ def _summed(notes: Iterable[Note]) -> dict[Outcome, int]:
         else:
             sums[what] = sums.get(what, 0) + note[2]
     return {_INJECTED: injected, **sums} if injected else sums
-
-
-def head_of_group(match: Match) -> int | None:
-    """
-    Return where in its turn the run stands that an item's group begins with; None without.
-
-    What stood ahead of a compaction is in it, and never goes back.
-    """
-    items, k = match.turn.items, match.k
-    while k >= 0:
-        item = items[k]
-        if item.type == "compaction":
-            return None
-        if item.run or item.withheld:
-            return k
-        k -= 1
-    return None
-
-
-def _take_first(slots: Iterable[_Slot], found: dict[_Slot, int], index: int) -> None:
-    """Note that an item of the request is the first of these that none is known to be yet."""
-    free = next((slot for slot in slots if slot not in found), None)
-    if free is not None:
-        found[free] = index

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
-import msgspec
-
 from proxy.core.items import Item, Role, is_distinctive
 from proxy.core.keys import response_named_by
+from proxy.core.names import Indexed, Match, Names
 from proxy.core.request import Place
 from proxy.core.turns import Emitted, Turn, turn_id
 
-__all__ = ["Indexed", "Known", "Match", "may_be_called", "says_the_same"]
+__all__ = ["Known", "may_be_called", "says_the_same"]
 
 _MODEL, _REFERENCE = Role.MODEL, Role.REFERENCE
 
@@ -21,99 +20,6 @@ _MODEL, _REFERENCE = Role.MODEL, Role.REFERENCE
 # (`msg_0000…1`) has few different characters, however long it is.
 MINTED_CHARS = range(16, 1025)
 MINTED_SYMBOLS = 6
-
-
-class Match(msgspec.Struct, frozen=True, gc=False):
-    """The k-th item that a captured turn emitted."""
-
-    turn: Turn
-    k: int
-
-    @property
-    def emitted(self) -> Emitted:
-        """The item as it was captured."""
-        return self.turn.items[self.k]
-
-
-class Names:
-    """
-    Captured items, found by their names. Never changed: `after` makes another.
-
-    Attributes:
-        turns: By id.
-        types: Of all their items.
-        by_id: Items by their id; those without one are under "".
-        by_call: Items by their `call_id`, in the same way.
-        sole: Items by their id, where no other captured item has one of their names: whatever has
-            an item's id and `call_id`, and is of its type and name, is that item for certain.
-    """
-
-    __slots__ = ("by_call", "by_id", "sole", "turns", "types")
-
-    def __init__(self, turns: Iterable[Turn] = ()) -> None:
-        """Find every item by its names."""
-        self.turns: dict[bytes, Turn] = {}
-        self.types: set[str] = set()
-        self.by_id: dict[str, list[Match]] = {}
-        self.by_call: dict[str, list[Match]] = {}
-        self.sole: dict[str, Match] = {}
-        for turn in {turn.id: turn for turn in turns}.values():
-            self._add(turn)
-
-    def after(self, turn: Turn) -> "Names":
-        """Return the names of the same turns, and of one that is none of them."""
-        more = Names()
-        more.turns = self.turns.copy()
-        more.types = self.types.copy()
-        more.by_id = self.by_id.copy()
-        more.by_call = self.by_call.copy()
-        more.sole = self.sole.copy()
-        for item in turn.items:  # of the lists, those that become others
-            for name, known in ((item.id, more.by_id), (item.call_id, more.by_call)):
-                if name in known:
-                    known[name] = [*known[name]]
-        more._add(turn)
-        return more
-
-    def _add(self, turn: Turn) -> None:
-        by_id, by_call, sole = self.by_id, self.by_call, self.sole
-        self.turns[turn.id] = turn
-        for k, item in enumerate(turn.items):
-            match = Match(turn, k)
-            item_id, call_id = item.id, item.call_id
-            self.types.add(item.type)
-            named = by_id.get(item_id)
-            if named is None:
-                by_id[item_id] = [match]
-            else:
-                named.append(match)
-                sole.pop(item_id, None)
-            called = by_call.get(call_id)
-            if called is None:
-                by_call[call_id] = [match]
-            else:
-                called.append(match)
-                if call_id:
-                    sole.pop(called[0].emitted.id, None)
-            is_sole = named is None and (called is None or not call_id)
-            if is_sole and ":" not in call_id and is_distinctive(item_id, ""):
-                sole[item_id] = match
-
-
-class Indexed(list[Turn]):
-    """
-    Turns that are recalled again and again, each once; they are not changed any more.
-
-    Attributes:
-        names: Of their items.
-    """
-
-    __slots__ = ("names",)
-
-    def __init__(self, turns: Iterable[Turn], before: "Indexed | None" = None) -> None:
-        """Look through their names; only the last one's, if `before` is all the others."""
-        super().__init__(turns)
-        self.names: Names = Names(self) if before is None else before.names.after(self[-1])
 
 
 class Known:
@@ -170,7 +76,9 @@ class Known:
             if match is not None:
                 matches[index] = match
                 used.add(_place(match))
-            elif item.role is _MODEL or item.type != "message":
+            elif (item.type in types or item.role is _REFERENCE) and (
+                item.role is _MODEL or item.type != "message"
+            ):
                 is_all = False  # as no message of others is anything that a model has said
         used.update(map(_place, unnoted))
         return matches, is_all

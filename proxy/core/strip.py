@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from proxy.core.inject import Note, Outcome
 from proxy.core.items import Role
+from proxy.core.plans import Note, Outcome
 from proxy.core.request import Place, Request
 
 __all__ = ["Strip", "strip_of"]

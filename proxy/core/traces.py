@@ -30,13 +30,11 @@ class Parent(NamedTuple):
 
     Attributes:
         flags: 8 bits; the lowest says that it is sampled.
-        state: What others have noted of the trace, as it came; "" for nothing.
     """
 
     trace_id: int
     span_id: int
     flags: int
-    state: str = ""
 
 
 def parent_of(headers: Headers) -> Parent | None:
@@ -48,9 +46,7 @@ def parent_of(headers: Headers) -> Parent | None:
     version, trace_id, span_id, flags, more = found.groups()
     if version == b"00" and more is not None:
         return None  # what a later version may have behind it, this one has not
-    states = [value for name, value in headers if name.lower() == _STATE]
-    state = b",".join(states).decode("latin-1")
-    return Parent(int(trace_id, 16), int(span_id, 16), int(flags, 16), state)
+    return Parent(int(trace_id, 16), int(span_id, 16), int(flags, 16))
 
 
 def spelled(trace_id: int, span_id: int, flags: int) -> bytes:

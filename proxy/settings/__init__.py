@@ -2,7 +2,7 @@
 Every knob of the proxy: its name, unit, default and hazard. Where it may be set: `sources`.
 
 Read by `proxy.cli`, `proxy.check` and what puts the parts together (`proxy.web.app`,
-`proxy.web.parts`, `proxy.web.serve`) alone: all below takes plain values.
+`proxy.web.parts`, `proxy.web.serve`, `proxy.web.worker`) alone: all below takes plain values.
 """
 
 from typing import Self

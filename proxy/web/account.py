@@ -45,13 +45,19 @@ class Account:
                 self.warn("inspector_failed", exchange, error)
 
     def settle(self, exchange: Exchange) -> None:
-        """Count an exchange that is over, and log it."""
+        """Count an exchange that is over, and log it. Never raises."""
         took_s = self.clock() - exchange.started_s
-        self.count(exchange, took_s)
+        try:
+            self.count(exchange, took_s)
+        except Exception as error:  # noqa: BLE001 (fail open: its answer is not lost for a number)
+            self.warn("metrics_failed", exchange, error)
         self._record(exchange, took_s)
-        level = _level(exchange)
-        if self.log.takes(level):
-            self.log.write(level, "exchange", _fields(exchange, took_s))
+        try:
+            level = _level(exchange)
+            if self.log.takes(level):
+                self.log.write(level, "exchange", _fields(exchange, took_s))
+        except Exception as error:  # noqa: BLE001 (as above)
+            self.warn("log_failed", exchange, error)
 
     def warn(self, event: str, exchange: Exchange, error: Exception) -> None:
         """Log a fault of ours that the client did not see."""

@@ -32,6 +32,7 @@ from proxy.web.parts import (
 )
 from proxy.web.port import Port
 from proxy.web.server import Server, silent
+from proxy.web.store_watch import look_after
 
 __all__ = ["App", "access", "admin_runner", "announce", "facts", "running"]
 
@@ -92,6 +93,7 @@ class App:
         )
         self._is_worker = worker > 0
         self._flushing: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
         self.server = Server(self.forward, connection_limits(settings, self.log), self.log)
         self._clients = Port(web.ServerRunner(self.server, shutdown_timeout=CUT_OFF_S))
         self._operators: Port | None = None
@@ -109,6 +111,7 @@ class App:
         secure = self.server.securing(context) if context is not None else None
         await self._clients.open(settings.listen, secure, is_shared=self._is_worker)
         self.url = self._clients.url
+        self._looking = asyncio.create_task(look_after(self.store))
         if self._is_worker:
             self._has_started = True
             self._flush()
@@ -128,8 +131,8 @@ class App:
 
     def _flush(self) -> None:
         """Let the parent see what was counted: a worker is not asked."""
-        self.metrics.tally.flush()
         self._flushing = asyncio.get_running_loop().call_later(FLUSH_S, self._flush)
+        self.metrics.flush(self.log)
 
     def _readiness(self) -> Readiness:
         is_ready = not self.forward.is_leaving
@@ -161,12 +164,14 @@ class App:
         cut_off = max(self.forward.under_way.count, self.server.unsent)
         await self._clients.close()
         await self._upstream.close()
+        if self._looking is not None:
+            self._looking.cancel()
         await self.store.close()
         if self._operators is not None:
             await self._operators.close()
         if self._flushing is not None:
             self._flushing.cancel()
-            self.metrics.tally.flush()
+            self.metrics.flush(self.log)
         if self._traced is not None:
             left_s = ends_at - asyncio.get_running_loop().time()
             await self._traced.tracing.close(max(TRACES_LEAST_S, min(TRACES_S, left_s)))

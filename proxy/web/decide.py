@@ -21,9 +21,10 @@ from proxy.core.heal.repair import (
 )
 from proxy.core.identity import parent_of, recognise
 from proxy.core.include import include_edit
-from proxy.core.inject import Anchors, Outcome, Plan, Policy, plan
+from proxy.core.inject import plan
 from proxy.core.keys import Recalled
 from proxy.core.models import family, is_known_not_to_reason
+from proxy.core.plans import Anchors, Outcome, Plan, Policy
 from proxy.core.profiles import Profile
 from proxy.core.request import Request, read_request
 from proxy.core.scope import Account, Scoping

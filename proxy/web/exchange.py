@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from proxy.adapters.safe_store import NO_TIME, Budget
 from proxy.core.capture import Capture
 from proxy.core.heal.repair import Repair
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 from proxy.core.scope import Account
 from proxy.core.strip import Strip
 

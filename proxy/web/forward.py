@@ -33,7 +33,7 @@ __all__ = ["Forward"]
 
 _MARK = MARK.encode()
 _REQUEST_ID = b"x-request-id"
-_OUTCOMES = {4: "refused", 5: "upstream_error"}
+_REFUSED, _FAILED = 400, 500
 
 
 class Forward:
@@ -245,7 +245,7 @@ class Forward:
             downstream.end()
             exchange.after_ms = (clock() - exchange.answered_s) * 1000
             await downstream.drain()
-            exchange.outcome = _OUTCOMES.get(response.status // 100, "ok")
+            exchange.outcome = _outcome(response.status)
         else:
             self._cut_off(exchange, request)
         return downstream
@@ -269,3 +269,10 @@ class Forward:
             self._account.warn("capture_failed", exchange, error)
             exchange.captured = "failed"
             return None
+
+
+def _outcome(status: int) -> str:
+    """Return how an exchange ended whose answer came whole; what no class has is no success."""
+    if status < _REFUSED:
+        return "ok"
+    return "refused" if status < _FAILED else "upstream_error"

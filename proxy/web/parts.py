@@ -18,7 +18,7 @@ from proxy.adapters.store import Bounds, Store
 from proxy.adapters.upstream import Upstream
 from proxy.adapters.wire import Patience
 from proxy.core.heal.repair import Repair
-from proxy.core.inject import Anchors
+from proxy.core.plans import Anchors
 from proxy.core.profiles import Profile, profile_of
 from proxy.core.scope import Scoping, read_parts
 from proxy.key_ring import parse_keys
@@ -150,9 +150,11 @@ def traced(settings: Settings, log: Log, worker: int) -> "Traced | None":
     """
     if settings.tracing == "off":
         return None
-    from proxy.adapters.tracing import Tracing  # noqa: PLC0415 (it brings OpenTelemetry in)
-    from proxy.web.traced import Traced  # noqa: PLC0415 (as above)
-
+    try:
+        from proxy.adapters.tracing import Tracing  # noqa: PLC0415 (it brings OpenTelemetry in)
+        from proxy.web.traced import Traced  # noqa: PLC0415 (as above)
+    except ValueError as error:  # it reads some variables as soon as it is brought in
+        raise OSError(f"tracing cannot begin: {error}; look at the OTEL_ variables") from error
     return Traced(Tracing(log, worker), settings.upstream_url, profile(settings))
 
 

@@ -136,7 +136,10 @@ class _Tunnel:
                 task.cancel()
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
-                    self._account.log.error("bug", reason=type(result).__name__)
+                    reason, whose = type(result).__name__, self._exchange
+                    self._account.log.error(
+                        "bug", request_id=whose.id, route=whose.route, reason=reason
+                    )
             self._settle()
 
     async def _linger(self, pumps: set[asyncio.Task[None]]) -> None:
@@ -249,7 +252,7 @@ class _Tunnel:
             with contextlib.suppress(ConnectionResetError):
                 self._down.sink.put(refusals)
         self._lanes = None
-        self._account.log.warning("websocket_unread", reason=reason)
+        self._account.log.warning("websocket_unread", request_id=self._exchange.id, reason=reason)
 
     def _resend(self, message: bytes) -> bool:
         """Send upstream a message of the client's once more, without waiting."""

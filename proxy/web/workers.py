@@ -1,161 +1,26 @@
-"""
-Several processes watched over by one: started, told, counted, and started again when they die.
-
-Parent and worker have a socket between them. Each line on it is one JSON object:
-
-    parent -> worker    {"drain": seconds of grace}         finish what runs, and end
-                        {"watch": true or false}            say what passes, or no longer
-                        {"drop": [scope, conversation]}     deleted: keep no copy of it (hex)
-                        {"probe": number}                   does your loop turn?
-    worker -> parent    {"serving": url}                    it takes requests
-                        {"failed": reason}                  it cannot, and ends
-                        {"alive": number}                   a probe's; what came before is done
-                        {"seen": […]}                       what has passed, for those who watch
-
-When the parent is gone, however it went, the socket says so, and its workers drain.
-"""
+"""Several processes watched over by one: started, told, counted, started again when they die."""
 
 import asyncio
 import contextlib
-import json
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from typing import Final
 
 from proxy.adapters.logs import Log
 from proxy.adapters.metrics import WorkerMetrics
+from proxy.web.child import PROBE_S, Child, Seen
+from proxy.web.process import STOPPING
+from proxy.web.worker_line import Message
 
-__all__ = ["STOPPING", "Workers", "messages", "written"]
+__all__ = ["Workers"]
 
-STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 # Between the death of a worker and the next try; doubled each time that one dies young.
 PAUSE_S: Final = 0.5
 PAUSE_MAX_S: Final = 30.0
-# One that has left so many probes in a row without an answer is ended: it would never again serve.
-PROBE_S: Final = 5.0
-PROBES_MAX: Final = 6
-# Of a line, in bytes: far more than a worker ever says at once.
-LINE_MAX: Final = 1 << 20
-# How long a deletion waits for a worker: one that does not answer by then is about to be ended.
-DROPS_S: Final = 5.0
-
-Message = Mapping[str, object]
-# Told what has passed in a worker.
-Seen = Callable[[Sequence[object]], None]
-
-
-def written(message: Message) -> bytes:
-    """Spell a message."""
-    return json.dumps(message).encode() + b"\n"
-
-
-async def messages(reader: asyncio.StreamReader) -> AsyncIterator[dict[str, object]]:
-    """Yield what the other side says, until it is gone."""
-    with contextlib.suppress(ConnectionError):
-        async for line in reader:
-            if line.endswith(b"\n"):
-                yield json.loads(line)
-
-
-class _Worker:
-    """
-    One process.
-
-    Attributes:
-        url: Where it serves; "" before it does.
-        failure: Why it cannot, in its own words.
-    """
-
-    def __init__(
-        self, number: int, process: BaseProcess, line: socket.socket, on_seen: Seen
-    ) -> None:
-        self.number = number
-        self._on_seen = on_seen
-        self.pid = process.pid
-        self.url = self.failure = ""
-        self._process = process
-        self._line = line
-        self._writer: asyncio.StreamWriter | None = None
-        self._probes = 0  # asked
-        self._answered = 0
-        self._awaited: dict[int, asyncio.Future[None]] = {}
-
-    async def follow(
-        self, heard: Callable[[], None], probe_s: float, is_watched: Callable[[], bool]
-    ) -> int:
-        """Listen to it until it has ended, and end it when it hangs; return its exit code."""
-        loop = asyncio.get_running_loop()
-        ended = asyncio.Event()
-        reader, self._writer = await asyncio.open_connection(sock=self._line, limit=LINE_MAX)
-        if is_watched():
-            self.tell({"watch": True})  # it was said before this one could hear
-        loop.add_reader(self._process.sentinel, ended.set)
-        probing = asyncio.create_task(self._probe(probe_s))
-        try:
-            async for message in messages(reader):
-                self._hear(message)
-                heard()
-            await ended.wait()
-        finally:
-            loop.remove_reader(self._process.sentinel)
-            probing.cancel()
-            for done in self._awaited.values():
-                done.cancel()  # what it had is gone with it
-            self._writer.close()
-        self._process.join()
-        code = self._process.exitcode
-        self._process.close()
-        return -signal.SIGKILL if code is None else code
-
-    def tell(self, message: Message) -> None:
-        """Say something, if it still listens."""
-        if self._writer is not None and not self._writer.is_closing():
-            self._writer.write(written(message))
-
-    async def drop(self, scope: bytes, conversation: bytes) -> None:
-        """Let it keep no copy of a conversation, and wait until it has none."""
-        self.tell({"drop": [scope.hex(), conversation.hex()]})
-        number = self._ask()
-        done = asyncio.get_running_loop().create_future()
-        self._awaited[number] = done
-        try:
-            await asyncio.wait([done], timeout=DROPS_S)
-        finally:
-            del self._awaited[number]
-
-    def _ask(self) -> int:
-        self._probes += 1
-        self.tell({"probe": self._probes})
-        return self._probes
-
-    def _hear(self, message: Message) -> None:
-        match message:
-            case {"serving": str(url)}:
-                self.url = url
-            case {"failed": str(reason)}:
-                self.failure = reason
-            case {"seen": list(passed)}:
-                self._on_seen(passed)
-            case {"alive": int(number)}:
-                self._answered = number
-                if number in self._awaited and not self._awaited[number].done():
-                    self._awaited[number].set_result(None)
-
-    async def _probe(self, probe_s: float) -> None:
-        unanswered = 0
-        while unanswered < PROBES_MAX:
-            last = self._ask() if self.url else 0  # before it serves, it may well need its time
-            await asyncio.sleep(probe_s)
-            unanswered = unanswered + 1 if self._answered < last else 0
-        self.kill()
-
-    def kill(self) -> None:
-        """End it at once."""
-        self._process.kill()
 
 
 class Workers:
@@ -194,7 +59,7 @@ class Workers:
         self._metrics = metrics
         self._log = log
         self._probe_s = probe_s
-        self._running: dict[int, _Worker] = {}
+        self._running: dict[int, Child] = {}
         self._drain: Message | None = None
         self._is_watched = False
         self._has_served = False
@@ -287,7 +152,7 @@ class Workers:
         if not self._drain:
             self._metrics.restarts.inc()
 
-    def _begun(self, number: int) -> _Worker:
+    def _begun(self, number: int) -> Child:
         """Start one; until it has seen to signals itself, they wait."""
         ours, theirs = socket.socketpair()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
@@ -300,7 +165,7 @@ class Workers:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
-        return _Worker(number, process, ours, self.on_seen)
+        return Child(number, process, ours, self.on_seen)
 
     def _heard(self) -> None:
         if self.serving == self.count and not self._has_served:

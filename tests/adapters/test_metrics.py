@@ -1,5 +1,7 @@
 """Every outcome exists from the start, and no label grows without end."""
 
+import errno
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -8,11 +10,12 @@ from prometheus_client import values
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.adapters.labels import ASKED, CAPTURED, NEAR, PHASES, TOKENS
+from proxy.adapters.logs import Log
 from proxy.adapters.metrics import Metrics, WorkerMetrics, share_metrics
-from proxy.core.capture import CONTEXTS, REMOVALS
+from proxy.core.events import CONTEXTS, REMOVALS
 from proxy.core.heal.diagnosis import Fault
 from proxy.core.heal.repair import Repair
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 
 Labels = frozenset[tuple[str, str]]
 
@@ -193,3 +196,20 @@ def test_no_counter_goes_back_when_a_process_is_replaced(folder: str) -> None:
     assert found["reasoning_replay_exchanges_total"][label] == 4
     assert found["reasoning_replay_in_flight"] == {frozenset(): 0}
     assert len(list(Path(folder).glob("counter_*.db"))) == 1
+
+
+def test_a_folder_that_is_full_costs_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told when it begins, however often it is tried, and again the next time."""
+    metrics, written = Metrics(), io.StringIO()
+    log = Log("info", "json", written)
+
+    def fails() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for _ in range(2):
+        with monkeypatch.context() as full:
+            full.setattr(metrics.tally, "flush", fails)
+            metrics.flush(log)
+            metrics.flush(log)
+        metrics.flush(log)
+    assert written.getvalue().count('"metrics_failed"') == 2

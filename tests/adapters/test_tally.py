@@ -1,5 +1,8 @@
 """What is counted by way of a tally is what prometheus_client would have counted itself."""
 
+import errno
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -50,3 +53,26 @@ def test_a_tally_counts_as_prometheus_does(steps: list[tuple[str, int, float, bo
         if looks:
             assert ours.exposition() == theirs.exposition()
     assert ours.exposition() == theirs.exposition()
+
+
+def test_what_could_not_be_put_away_is_put_away_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is lost of what a full folder does not take, and nothing is counted twice."""
+    counted = Counted()
+    for name in ("a", "b", "c"):
+        counted.tally.count(counted.named, name)
+    counted.tally.level(counted.level, 5)
+    counted.named.labels("b")
+    inc = Counter.inc
+    full = counted.named.labels("b")
+
+    def fails(counter: Counter, by: float) -> None:
+        if counter is full:
+            raise OSError(errno.ENOSPC, "full")
+        inc(counter, by)
+
+    monkeypatch.setattr(Counter, "inc", fails)
+    with pytest.raises(OSError, match="full"):
+        counted.tally.flush()
+    monkeypatch.undo()
+    want = {b'named_total{name="%b"} 1.0' % name for name in (b"a", b"b", b"c")} | {b"level 5.0"}
+    assert want <= set(counted.exposition())

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from proxy.core.inject import Note, Outcome
+from proxy.core.plans import Note, Outcome
 from proxy.core.request import read_request
 from proxy.core.strip import Strip, strip_of
 from proxy.web.exchange import Exchange

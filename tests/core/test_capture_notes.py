@@ -2,7 +2,8 @@
 
 import pytest
 
-from proxy.core.capture import CONTEXTS, REMOVALS, Capture, Origin
+from proxy.core.capture import Capture, Origin
+from proxy.core.events import CONTEXTS, REMOVALS
 from proxy.core.turns import Context
 from tests.core.streams import stream_of
 from tests.core.world import Item, answer, call, reasoning

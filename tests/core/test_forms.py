@@ -2,7 +2,7 @@
 
 import json
 
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 from tests.core.world import World, body, call, input_of, output, reasoning, user
 
 ASK, R1, C1 = user("What is the weather in Paris?"), reasoning("1"), call("1")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 from tests.core.world import (
     Item,
     World,

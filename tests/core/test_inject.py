@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.core.capture import Capture, Origin
-from proxy.core.inject import Anchors, Outcome
+from proxy.core.plans import Anchors, Outcome
 from proxy.core.request import read_request
 from tests.core.world import (
     Item,

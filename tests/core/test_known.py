@@ -1,21 +1,13 @@
 """Recalled turns, found by the names and sayings of their items, each item once."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.core.items import Item as Read
 from proxy.core.items import read_item
-from proxy.core.known import (
-    MINTED_CHARS,
-    Indexed,
-    Known,
-    Match,
-    Names,
-    _hand_of,
-    may_be_called,
-    says_the_same,
-)
+from proxy.core.known import MINTED_CHARS, Known, _hand_of, may_be_called, says_the_same
+from proxy.core.names import Indexed, Match, Names
 from proxy.core.request import read_request
 from proxy.core.turns import Context, Emitted, Turn, turn_id
 from tests.core.world import Item, body, call, message, search
@@ -243,6 +235,7 @@ def told(turns: list[list[Item]]) -> list[Turn]:
 
 
 @given(TURNS, st.lists(SPOKEN, max_size=6))
+@example([[{**call("1"), "id": NAMES[-1]}]], [{**message("1", "Done."), "id": NAMES[-1]}])
 def test_items_are_settled_all_at_once_as_one_by_one(
     turns: list[list[Item]], sent: list[Item]
 ) -> None:

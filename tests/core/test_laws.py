@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.core.capture import Capture, Origin
-from proxy.core.inject import Policy, plan
+from proxy.core.inject import plan
+from proxy.core.plans import Policy
 from proxy.core.profiles import PROFILES, Profile
 from proxy.core.request import read_request
 from tests.core.world import (

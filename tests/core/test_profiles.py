@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 from proxy.core.profiles import AUTO, PROFILES, Ids, Profile, profile_of
 from tests.core.world import (
     Item,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.core.inject import Note, Outcome
+from proxy.core.plans import Note, Outcome
 from proxy.core.request import read_request
 from proxy.core.strip import (
     FIRST_SHOWN,

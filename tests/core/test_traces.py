@@ -29,8 +29,8 @@ OURS = b"00-" + b"1" * 32 + b"-" + b"2" * 16 + b"-01"
         pytest.param([(b"traceparent", b"01" + GOOD[2:] + b"-x")], KNOWN, id="a-later-version"),
         pytest.param(
             [(b"tracestate", b"a=1"), (b"traceparent", GOOD), (b"Tracestate", b"b=2")],
-            KNOWN._replace(state="a=1,b=2"),
-            id="its-state",
+            KNOWN,
+            id="whatever-its-state",
         ),
         pytest.param([], None, id="none"),
         pytest.param([(b"tracestate", b"a=1")], None, id="a-state-alone"),

@@ -8,8 +8,9 @@ from typing import Any
 
 from proxy.core.capture import Capture, Origin
 from proxy.core.identity import Recognised, recognise
-from proxy.core.inject import Anchors, Plan, Policy, plan
+from proxy.core.inject import plan
 from proxy.core.keys import Recalled, choose, keys_of_request, keys_of_turn
+from proxy.core.plans import Anchors, Plan, Policy
 from proxy.core.profiles import GENERIC, Profile
 from proxy.core.request import Request, read_request
 from proxy.core.turns import Turn

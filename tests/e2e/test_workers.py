@@ -155,6 +155,17 @@ async def test_one_port_one_conversation_and_one_set_of_metrics(
         assert by_worker == {1, 2}
 
 
+async def test_what_the_parent_sees_of_the_store_is_told(own_redis: RedisServer) -> None:
+    """Before any request: it asks itself, and what it asks is counted with all else."""
+    own_redis.kill()
+    async with scripted() as upstream, several(upstream.url, own_redis.url) as (parent, _):
+        assert await becomes(parent, "reasoning_replay_store_up", 0)
+        checks = 'reasoning_replay_store_operations_total{operation="check",outcome="error"}'
+        assert await metric(parent, checks) >= 1
+        own_redis.start()
+        assert await becomes(parent, "reasoning_replay_store_up", 1)
+
+
 async def test_one_is_killed_and_only_what_it_did_is_lost(shared_redis: RedisServer) -> None:
     """The other goes on, a new one comes, and no counter goes back."""
     async with (

@@ -8,8 +8,9 @@ from proxy.core.headers import asking_for_identity, for_downstream, for_upstream
 from proxy.core.heal.cure import cure
 from proxy.core.heal.repair import Repair, Repairs, repair
 from proxy.core.identity import recognise
-from proxy.core.inject import Policy, plan
+from proxy.core.inject import plan
 from proxy.core.keys import Recalled, keys_of_turn
+from proxy.core.plans import Policy
 from proxy.core.scope import Scoping, account_of, hint_of, read_parts
 from proxy.core.spans import Unspliceable
 from proxy.core.turns import decode_turn, encode_turn

@@ -12,10 +12,11 @@ from proxy.core.heal.cure import asked_of, cure
 from proxy.core.heal.diagnosis import Diagnosis, Fault, diagnose
 from proxy.core.heal.repair import Repair, Repairs, repair
 from proxy.core.identity import parent_of, recognise
-from proxy.core.inject import Anchors, Outcome, Plan, Policy, plan
+from proxy.core.inject import plan
 from proxy.core.items import Role
 from proxy.core.keys import Recalled, choose
 from proxy.core.models import family
+from proxy.core.plans import Anchors, Outcome, Plan, Policy
 from proxy.core.profiles import PROFILES
 from proxy.core.request import Request, read_request
 from proxy.core.spans import Edit, Unspliceable

@@ -13,7 +13,7 @@ from proxy.core.coding import decoder_for, is_encoded
 from proxy.core.frames import Piece, text_frame
 from proxy.core.heal.diagnosis import diagnose
 from proxy.core.heal.repair import Repair
-from proxy.core.inject import Anchors, Outcome
+from proxy.core.plans import Anchors, Outcome
 from proxy.core.profiles import PROFILES
 from proxy.core.scope import Scoping
 from proxy.core.spans import Unspliceable

@@ -40,9 +40,7 @@ async def _lost(*_: object) -> bytes:
 # (the target that has to find it, what is replaced, by what)
 FAULTS: list[Any] = [
     pytest.param("conversation", spans, "apply", _loses_a_byte, id="a-byte-lost"),
-    pytest.param(
-        "conversation", inject._Planner, "_replayed", lambda *_: {}, id="put-in-beside-the-clients"
-    ),
+    pytest.param("conversation", inject, "replayed", lambda *_: {}, id="put-in-beside-the-clients"),
     pytest.param("conversation", repair, "_less_dangling", lambda _: [], id="words-left-out"),
     pytest.param("sse", sse, "_END", re.compile(rb"\n\n|\r\n\r\n|\r\r"), id="ends-not-mixed"),
     pytest.param("refusal", diagnosis, "_decoded", msgspec.json.decode, id="a-refusal-raises"),

@@ -20,8 +20,9 @@ from proxy.core.heal.diagnosis import diagnose
 from proxy.core.heal.repair import Repair, Repairs, repair
 from proxy.core.identity import recognise
 from proxy.core.include import include_edit
-from proxy.core.inject import Policy, plan
+from proxy.core.inject import plan
 from proxy.core.keys import Recalled, choose, keys_of_turn
+from proxy.core.plans import Policy
 from proxy.core.scope import Scoping, read_parts
 from proxy.core.spans import Unspliceable
 from proxy.core.sse import Events, first_event

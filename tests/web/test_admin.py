@@ -6,7 +6,7 @@ import json
 import pytest
 
 from proxy.adapters.labels import ASKED, CAPTURED
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 from tests.redis_server import RedisServer
 from tests.web.wire import whole
 from tests.web.world import Hooked, world

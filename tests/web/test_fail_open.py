@@ -1,14 +1,16 @@
 """Promise 2: whatever fails in us, the exchange goes on as if we were not there."""
 
 import asyncio
+import json
 import time
 
 import pytest
 
+from proxy.adapters.tally import Tally
 from proxy.core.capture import Capture
 from proxy.web import account, decide, forward, heal, reader, replay
 from tests.redis_server import RedisServer
-from tests.web.line import Answer
+from tests.web.line import Answer, request
 from tests.web.wire import (
     ASK,
     CALL,
@@ -178,6 +180,38 @@ async def test_a_log_that_cannot_be_written_is_not_noticed(
         w.upstream.answers(whole(PLAIN))
         got = await w.get("/v1/models")
         assert (got.status, got.body) == (200, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "said"),
+    [
+        pytest.param(Tally, "count", "metrics_failed", id="counting"),
+        pytest.param(Tally, "time", "metrics_failed", id="timing"),
+        pytest.param(account, "_fields", "log_failed", id="telling"),
+    ],
+)
+async def test_an_account_that_cannot_be_given_is_not_noticed(
+    owner: object,
+    name: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also where we answer ourselves: the client is told what is wrong with its request."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise Bug
+
+    async with world() as w:
+        with monkeypatch.context() as broken:
+            broken.setattr(owner, name, fails)
+            assert_nothing_happened(w, await three_exchanges(w))
+            got = await w.ask(request("GET", "*"))
+            assert (got.status, b"proxy_error" in got.body) == (400, True)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["reason"] for line in lines if line["event"] == said] == ["Bug"] * 4
+    told = [line["event"] for line in lines].count("exchange")
+    assert told == (0 if said == "log_failed" else 4)
 
 
 async def test_a_redis_that_dies_is_missed_and_comes_back(own_redis: RedisServer) -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from proxy.adapters.store import Store
 from proxy.core.turns import Turn
+from tests.web.creates import create, failed, told, turn
 from tests.web.sockets import BINARY, CLOSE, KEY, Peer, frame, said, tunnelled
-from tests.web.test_websocket_replay import LOST, create, failed, told, turn
-from tests.web.wire import ASK, CALL, MESSAGE, NEXT, PAIRING, RS, RS_2, Item, response
+from tests.web.wire import ASK, CALL, LOST, MESSAGE, NEXT, PAIRING, RS, RS_2, Item, response
 from tests.web.world import Hooked, World, eventually, world
 
 SAID = MESSAGE | {"content": [{"type": "output_text", "text": "Two.", "annotations": []}]}

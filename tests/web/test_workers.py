@@ -16,7 +16,8 @@ import pytest
 
 from proxy.adapters.logs import Log
 from proxy.adapters.metrics import WorkerMetrics
-from proxy.web.workers import PROBES_MAX, Workers
+from proxy.web.child import PROBES_MAX
+from proxy.web.workers import Workers
 from tests.web.world import eventually
 
 LONG_S = 600.0

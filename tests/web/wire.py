@@ -8,6 +8,7 @@ __all__ = [
     "ASK",
     "CALL",
     "END",
+    "LOST",
     "MESSAGE",
     "NEXT",
     "PAIRING",
@@ -51,6 +52,9 @@ MESSAGE: Item = {
     "status": "completed",
     "content": [{"type": "output_text", "text": "7 degrees in Oslo.", "annotations": []}],
 }
+
+# What a client sends that drops reasoning.
+LOST = [ASK, CALL, RESULT]
 
 END = b"0\r\n\r\n"
 PAIRING = (

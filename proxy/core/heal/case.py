@@ -4,15 +4,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from proxy.core.forms import in_form
+from proxy.core.groups import head_of_group
 from proxy.core.heal.diagnosis import Diagnosis
 from proxy.core.heal.pieces import Piece, Spot, body_of, pieces_of
 from proxy.core.heal.thoughts import Thought, Thoughts
 from proxy.core.identity import Recognised, recognise
-from proxy.core.inject import Policy, head_of_group
 from proxy.core.items import Role
 from proxy.core.keys import Recalled
-from proxy.core.known import Match
 from proxy.core.models import family
+from proxy.core.names import Match
+from proxy.core.plans import Policy
 from proxy.core.request import Request, read_request
 from proxy.core.turns import Emitted, Reasoning, Turn
 

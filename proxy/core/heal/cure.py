@@ -27,9 +27,9 @@ from proxy.core.heal.pairing import (
     with_reasoning,
     with_text,
 )
-from proxy.core.inject import Policy
 from proxy.core.items import Role
 from proxy.core.keys import RESPONSE, Asked, Recalled, keys_of_name, keys_of_request
+from proxy.core.plans import Policy
 from proxy.core.request import Request, read_request
 from proxy.core.spans import Unspliceable
 from proxy.core.turns import Turn

@@ -19,7 +19,7 @@ from proxy.core.heal.pieces import (
 from proxy.core.identity import recognise
 from proxy.core.inject import plan
 from proxy.core.items import Role, is_distinctive
-from proxy.core.known import Match
+from proxy.core.names import Match
 from proxy.core.request import Request, read_request
 from proxy.core.turns import Emitted
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import msgspec
 
 from proxy.core.heal.repair import Repair
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 from proxy.core.strip import Strip
 from proxy.web.exchange import Exchange
 

@@ -7,8 +7,8 @@ from proxy.core.heal.case import Case
 from proxy.core.heal.cure import Cure, asked_of, cure
 from proxy.core.heal.diagnosis import Diagnosis, Fault
 from proxy.core.heal.repair import Repair, Repaired, Repairs, repair
-from proxy.core.inject import Policy
 from proxy.core.keys import Recalled, choose
+from proxy.core.plans import Policy
 from proxy.core.request import Request, read_request
 from tests.core.world import Item, World, body, input_of, user
 

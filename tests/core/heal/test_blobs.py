@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from proxy.core.heal.diagnosis import Diagnosis, Fault
-from proxy.core.inject import Policy
 from proxy.core.items import read_item
+from proxy.core.plans import Policy
 from proxy.core.profiles import PROFILES
 from proxy.core.turns import blob_digest
 from tests.core.heal.played import (

@@ -6,8 +6,8 @@ import pytest
 
 from proxy.core.heal.cure import HOLLOW_LOOKED_UP, Cure, asked_of, cure
 from proxy.core.heal.diagnosis import Diagnosis, Fault
-from proxy.core.inject import Policy
 from proxy.core.keys import Recalled, keys_of_name, keys_of_request
+from proxy.core.plans import Policy
 from proxy.core.request import read_request
 from tests.core.heal.played import ASK, cure_of, hollow, nameless, reference, world_of
 from tests.core.world import World, body, call, output, reasoning

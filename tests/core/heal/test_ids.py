@@ -6,8 +6,8 @@ import pytest
 
 from proxy.core.heal.cure import cure
 from proxy.core.heal.diagnosis import Diagnosis, Fault
-from proxy.core.inject import Policy
 from proxy.core.keys import Recalled
+from proxy.core.plans import Policy
 from proxy.core.request import read_request
 from tests.core.heal.played import (
     ASK,

@@ -7,8 +7,8 @@ import pytest
 
 from proxy.core.heal.cure import cure
 from proxy.core.heal.diagnosis import Fault, diagnose
-from proxy.core.inject import Policy
 from proxy.core.keys import Recalled
+from proxy.core.plans import Policy
 from proxy.core.request import read_request
 from tests.recordings import tape
 

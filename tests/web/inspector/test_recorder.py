@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from proxy.core.heal.repair import Repair
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 from proxy.core.request import read_request
 from proxy.core.strip import Strip, strip_of
 from proxy.web.exchange import Exchange
 from proxy.web.inspector import recorder as module
 from proxy.web.inspector.recorder import KEPT, Recorder
+from tests.web.creates import create, turn
+from tests.web.creates import told as told_by
 from tests.web.sockets import tunnelled
-from tests.web.test_websocket_replay import create, turn
-from tests.web.test_websocket_replay import told as told_by
 from tests.web.wire import ASK, CALL, MESSAGE, RESULT, RS, as_json, response, whole
 from tests.web.world import eventually, world
 

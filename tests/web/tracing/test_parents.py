@@ -1,0 +1,89 @@
+"""What upstream is told of a trace."""
+
+import pytest
+
+from tests.web.tracing.collector import Collector
+from tests.web.tracing.world import DONE, GIVEN, PARENT, SPAN, TRACE, traced
+from tests.web.world import world
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param(
+            [f"traceparent: {PARENT}", "tracestate: a=1", "baggage: b=2"],
+            ["tracestate: a=1", "baggage: b=2"],
+            id="a-parent",
+        ),
+        pytest.param(["traceparent: nonsense", "baggage: b=2"], ["baggage: b=2"], id="nonsense"),
+    ],
+)
+async def test_only_traceparent_is_changed(
+    spans: Collector, given: list[str], kept: list[str]
+) -> None:
+    """Every other header, and the body, goes on as it came."""
+    body = b'{ "model":"gpt-5.4", "input": "hi" }'
+    async with traced() as w:
+        w.upstream.answers(DONE)
+        await w.post(body, *GIVEN, *given)
+        ours, attempt = await spans.came(2)
+        (got,) = w.upstream.received
+        others = [f"{key}: {value}" for key, value in got.headers if key != "traceparent"]
+        assert [other for other in others if not other.startswith(("Host", "Content-Len"))] == [
+            *GIVEN,
+            *kept,
+        ]
+        (parent,) = got.values("traceparent")
+        assert parent[:-2] == f"00-{ours.trace}-{attempt.id}-"
+        assert got.body == body
+
+
+@pytest.mark.parametrize("state", ["a=hunter2", "A=hunter2,,=", "a=1,a=hunter2"])
+async def test_a_state_goes_upstream_and_nowhere_else(
+    spans: Collector, capsys: pytest.CaptureFixture[str], state: str
+) -> None:
+    """It is a header's value, and a wrong one is no trouble of ours."""
+    async with traced() as w:
+        w.upstream.answers(DONE)
+        await w.post({"input": "hi"}, *GIVEN, f"traceparent: {PARENT}", f"tracestate: {state}")
+        await spans.came(2)
+        assert w.upstream.received[0].values("tracestate") == [state]
+    assert b"hunter2" not in b"".join(spans.raw)
+    assert "tracing_trouble" not in capsys.readouterr().out
+
+
+async def test_who_is_not_sampled_is_not_traced(spans: Collector) -> None:
+    """Upstream learns that, too."""
+    async with traced() as w:
+        w.upstream.answers(DONE, DONE)
+        await w.post({"input": "hi"}, *GIVEN, f"traceparent: 00-{TRACE}-{SPAN}-00")
+        await w.post({"input": "hi"}, *GIVEN)
+        await spans.came(2)
+        (parent,) = w.upstream.received[0].values("traceparent")
+        assert parent[:36] == f"00-{TRACE}-"
+        assert parent[-3:] == "-00"
+
+
+async def test_the_sdk_can_be_switched_off_by_itself(
+    otel: pytest.MonkeyPatch, spans: Collector
+) -> None:
+    """Then a client's parent goes on as it came."""
+    otel.setenv("OTEL_SDK_DISABLED", "true")
+    async with traced() as w:
+        w.upstream.answers(DONE, DONE)
+        await w.post({"input": "hi"}, *GIVEN, f"traceparent: {PARENT}")
+        await w.post({"input": "hi"}, *GIVEN)
+        got = [received.values("traceparent") for received in w.upstream.received]
+        assert got == [[PARENT], []]
+    assert spans.asked == 0
+
+
+async def test_without_tracing_all_of_it_passes() -> None:
+    """A trace is the client's and upstream's, and none of it is read."""
+    given = ["TraceParent: nonsense", "tracestate: a=1", "baggage: b=2", f"traceparent: {PARENT}"]
+    async with world() as w:
+        w.upstream.answers(DONE)
+        await w.post({"input": "hi"}, *GIVEN, *given)
+        got = [f"{key}: {value}" for key, value in w.upstream.received[0].headers]
+        assert [field for field in got if "trace" in field.lower() or "baggage" in field] == given

@@ -1,0 +1,114 @@
+"""What a process that traces says of itself, and how it ends."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.web.served import ROOT, served
+from tests.web.tracing.collector import Collector, Seen
+from tests.web.tracing.world import answers, traced
+from tests.web.world import eventually, world
+
+
+async def test_a_process_names_itself(spans: Collector) -> None:
+    """By the service's name and version, and by a number where it is one of several."""
+    async with traced() as w:
+        await answers(w)
+        (ours, _) = await spans.came(2)
+        assert ours.resource["service.name"] == "reasoning-replay"
+        assert ours.resource["service.version"]
+        assert "worker" not in ours.resource["service.instance.id"]
+
+
+async def test_workers_each_have_their_own(
+    otel: pytest.MonkeyPatch, spans: Collector, tmp_path: Any
+) -> None:
+    """They begin after the spawn; what the environment says of a name counts."""
+    otel.setenv("OTEL_SERVICE_NAME", "mine")
+    async with world() as w:
+        settings: dict[str, Any] = {
+            "upstream_url": w.upstream.url + "/v1",
+            "workers": 2,
+            "store_url": f"sqlite:///{tmp_path}/a.db",
+            "tracing": "otlp",
+            "drain_s": 20,
+        }
+        async with served(**settings) as process:
+            await process.started()
+            w.app.url = process.url
+            await answers(w)
+            process.signal(signal.SIGTERM)
+            assert await process.exit_code() == 0
+    ours: list[Seen] = await spans.came(2)
+    assert ours[0].resource["service.name"] == "mine"
+    assert ours[0].resource["service.instance.id"][-9:-1] == "/worker-"
+
+
+async def test_a_process_ends_whatever_its_collector_does(
+    otel: pytest.MonkeyPatch, spans: Collector
+) -> None:
+    """A thread that waits for it is waited for by nobody."""
+    otel.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")
+    spans.hangs = True
+    async with world() as w:
+        settings: dict[str, Any] = {"upstream_url": w.upstream.url + "/v1", "drain_s": 0.5}
+        async with served(tracing="otlp", **settings) as process:
+            await process.started()
+            w.app.url = process.url
+            await answers(w)
+            await eventually(lambda: spans.asked == 1)
+            process.signal(signal.SIGTERM)
+            assert await process.exit_code() == 0
+            await process.rest()
+            assert process.log[-1]["event"] == "stopped"
+
+
+async def test_off_brings_nothing_in() -> None:
+    """A process that does not trace has nothing of OpenTelemetry in it."""
+    probe = (
+        "import asyncio, sys\n"
+        "from proxy.settings import Settings\n"
+        "from proxy.web import serve\n"
+        "from proxy.web.app import running\n"
+        "async def main():\n"
+        "    async with running(Settings(listen='127.0.0.1:0', admin_listen='127.0.0.1:0')):\n"
+        "        print([name for name in sys.modules if 'opentelemetry' in name\n"
+        "               or name in ('proxy.web.traced', 'requests')])\n"
+        "asyncio.run(main())\n"
+    )
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", probe],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "[]" in done.stdout.splitlines()
+
+
+async def test_a_variable_that_makes_no_sense_is_told_at_the_start(
+    otel: pytest.MonkeyPatch,
+) -> None:
+    """Not by the first span that is lost."""
+    otel.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
+    with pytest.raises(OSError, match=r"tracing cannot begin.*max_queue_size.*OTEL_"):
+        async with traced():
+            pass
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_variable_that_is_read_on_import_is_told_too(
+    otel: pytest.MonkeyPatch, tmp_path: Any, workers: int
+) -> None:
+    """In one line, as all that keeps a process from starting."""
+    otel.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many")
+    store = f"sqlite:///{tmp_path}/a.db"
+    async with served(tracing="otlp", workers=workers, store_url=store) as process:
+        line = await process.until("cannot_start")
+        assert "look at the OTEL_ variables" in line["reason"]
+        assert await process.exit_code() == 1

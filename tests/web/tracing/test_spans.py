@@ -1,0 +1,241 @@
+"""Each exchange is one span, each try upstream another, and an exchange knows nothing of either."""
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from tests.web.creates import create, failed, told, turn
+from tests.web.scripted import Script, cut, send
+from tests.web.sockets import tunnelled
+from tests.web.tracing.collector import CLIENT, SERVER, Collector
+from tests.web.tracing.world import ANSWER, DONE, GIVEN, LAST, PARENT, SPAN, TRACE, logged, traced
+from tests.web.wire import (
+    ASK,
+    CALL,
+    LOST,
+    PAIRING,
+    RS,
+    chunk,
+    error,
+    events,
+    response,
+    stream,
+    stream_head,
+    whole,
+)
+from tests.web.wire import as_json as spelled
+from tests.web.world import MODEL, Hooked, World
+
+
+def place(w: World) -> dict[str, Any]:
+    """Where upstream is, as spans have it."""
+    return {"server.address": "127.0.0.1", "server.port": int(w.upstream.url.rpartition(":")[2])}
+
+
+async def test_an_exchange_is_a_span_and_its_try_another(
+    spans: Collector, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The client's span is its parent, it is the try's, and that is what upstream is told."""
+    async with traced() as w:
+        w.upstream.answers(ANSWER)
+        await w.turn(ASK)
+        w.upstream.answers(DONE)
+        await w.post({"model": MODEL, "input": LOST}, *GIVEN, f"traceparent: {PARENT}")
+        first, _, ours, attempt = await spans.came(4)
+        assert (first.parent, first.kind) == ("", SERVER)
+        assert (ours.trace, ours.parent, ours.kind) == (TRACE, SPAN, SERVER)
+        assert (attempt.trace, attempt.parent, attempt.kind) == (TRACE, ours.id, CLIENT)
+        assert w.upstream.received[1].values("traceparent") == [f"00-{TRACE}-{attempt.id}-01"]
+        assert ours.name == f"chat {MODEL}"
+        assert attempt.name == "POST"
+        got = ours.known
+        times = ("before_ms", "between_ms", "after_ms", "first_byte_ms")
+        timed = {key: got.pop(f"reasoning_replay.{key}") for key in times}
+        assert min(timed.values()) > 0
+        assert len(got.pop("reasoning_replay.request_id")) == 16
+        hashed = {key: got.pop(f"reasoning_replay.{key}") for key in ("scope", "conversation")}
+        assert got == {
+            "http.request.method": "POST",
+            "http.route": "/responses",
+            "http.response.status_code": 200,
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "openai",
+            "gen_ai.request.model": MODEL,
+            "gen_ai.response.model": "gpt-5.4",
+            "gen_ai.response.id": "resp_2",
+            "reasoning_replay.route": "responses",
+            "reasoning_replay.outcome": "ok",
+            "reasoning_replay.asked": "planned",
+            "reasoning_replay.captured": "saved",
+            "reasoning_replay.injected": 1,
+            "reasoning_replay.repaired": 0,
+            "reasoning_replay.captured_items": 0,
+            "reasoning_replay.captured_bytes": 0,
+            "reasoning_replay.injected_bytes": len(spelled(RS)),
+            "reasoning_replay.received_bytes": len(spelled({"model": MODEL, "input": LOST})),
+            "reasoning_replay.sent_bytes": len(LAST),
+            "gen_ai.usage.input_tokens": 50,
+            "gen_ai.usage.cache_read.input_tokens": 40,
+            "gen_ai.usage.output_tokens": 30,
+            "gen_ai.usage.reasoning.output_tokens": 20,
+        }
+        assert attempt.known == place(w) | {
+            "http.request.method": "POST",
+            "http.response.status_code": 200,
+        }
+        assert (ours.events, ours.is_error, attempt.is_error) == ({}, False, False)
+        assert ours.start_ns <= attempt.start_ns <= attempt.end_ns <= ours.end_ns
+        line = logged(capsys.readouterr().out, "exchange")[1]
+        assert hashed == {key: line[key] for key in hashed}
+        assert line["trace_id"] == TRACE
+
+
+async def test_a_stream_is_one(spans: Collector) -> None:
+    """It ends with its last byte."""
+    async with traced() as w:
+        w.upstream.plays(Script([send(stream(events(RS, CALL)))]))
+        await w.turn(ASK, stream=True)
+        ours, attempt = await spans.came(2)
+        assert ours.known["gen_ai.request.stream"] is True
+        assert ours.known["gen_ai.response.id"] == "resp_0c1d2e3f4a5b6071"
+        assert attempt.end_ns <= ours.end_ns
+
+
+async def test_a_heal_is_an_event_between_two_tries(spans: Collector) -> None:
+    """The first one failed, the exchange did not; each try names itself."""
+    async with traced() as w:
+        w.upstream.answers(error(PAIRING), DONE)
+        await w.post({"model": MODEL, "input": LOST}, *GIVEN, f"traceparent: {PARENT}")
+        ours, first, second = await spans.came(3)
+        assert [first.parent, second.parent] == [ours.id, ours.id]
+        assert [first.is_error, second.is_error, ours.is_error] == [True, False, False]
+        assert first.known["error.type"] == "400"
+        assert second.known["http.request.resend_count"] == 1
+        assert first.end_ns <= second.start_ns
+        diagnosis = ours.known["reasoning_replay.healed"]
+        want = {"reasoning_replay.diagnosis": diagnosis}
+        assert ours.events == {"reasoning_replay.heal": want}
+        sent = [got.values("traceparent") for got in w.upstream.received]
+        assert sent == [[f"00-{TRACE}-{span.id}-01"] for span in (first, second)]
+
+
+@pytest.mark.parametrize(
+    ("script", "ours", "attempt", "status"),
+    [
+        pytest.param([send(error("no", None))], None, "400", 400, id="refused"),
+        pytest.param(
+            [send(whole(b"{}", status="503 Busy"))], "503", "503", 503, id="upstream-failed"
+        ),
+        pytest.param([cut()], "upstream_failed", "read", 502, id="no-answer"),
+        pytest.param(
+            [send(stream_head() + chunk(b"data: 1\n\n")), cut()],
+            "cut_off",
+            "cut_off",
+            200,
+            id="cut",
+        ),
+        pytest.param(
+            [send(whole(spelled(response(status="failed"))))],
+            "response_failed",
+            None,
+            200,
+            id="failed",
+        ),
+    ],
+)
+async def test_a_failure_is_one_by_the_conventions(
+    spans: Collector, script: list[Any], ours: str | None, attempt: str | None, status: int
+) -> None:
+    """A refusal is the client's fault where we are the server, and a failure where we ask."""
+    async with traced() as w:
+        w.upstream.plays(Script(script))
+        with contextlib.suppress(Exception):
+            await w.turn(ASK)
+        mine, theirs = await spans.came(2)
+        assert (mine.known.get("error.type"), theirs.known.get("error.type")) == (ours, attempt)
+        assert (mine.is_error, theirs.is_error) == (ours is not None, attempt is not None)
+        assert mine.known["http.response.status_code"] == status
+
+
+async def test_what_is_refused_here_has_no_try(spans: Collector) -> None:
+    """An error of ours that the client can mend is no failure of ours."""
+    async with traced(body_max_bytes=100) as w:
+        await w.turn(ASK | {"content": "x" * 200})
+        (ours,) = await spans.came(1)
+        assert ours.known["http.response.status_code"] == 413
+        assert not ours.is_error
+
+
+async def test_a_store_that_fails_is_an_event(spans: Collector) -> None:
+    """One for what could not be asked, one for what could not be kept."""
+
+    async def fails(_: str) -> None:
+        raise OSError
+
+    async with traced() as w:
+        w.app.store.inner = Hooked(w.app.store.inner, fails)
+        w.upstream.answers(ANSWER)
+        await w.turn(*LOST)
+        ours, _ = await spans.came(2)
+        assert "reasoning_replay.store_failure" in ours.events
+
+
+async def test_other_routes_tell_no_path(spans: Collector) -> None:
+    """What a client asks for may be anything; a response that is fetched is one of the API's."""
+    async with traced() as w:
+        w.upstream.answers(whole(b"{}"), DONE)
+        await w.get("/v1/files/secret?key=hunter2")
+        await w.get("/v1/responses/resp_1?key=hunter2")
+        other, _, fetched, _ = await spans.came(4)
+        assert (other.name, fetched.name) == ("GET other", "fetch_response")
+        assert fetched.known["http.route"] == "/responses/{response_id}"
+        assert "gen_ai.usage.input_tokens" not in fetched.known
+        assert b"hunter2" not in b"".join(spans.raw)
+        assert b"files" not in b"".join(spans.raw)
+
+
+async def test_nothing_that_was_said_is_told(spans: Collector) -> None:
+    """No body, no credential, no header; a name of a model that is none is left out."""
+    async with traced() as w:
+        w.upstream.answers(ANSWER, DONE)
+        await w.turn(ASK)
+        asked = {"model": "my secret\nplan", "input": LOST}
+        await w.post(asked, "Authorization: Bearer sk-hunter2", "Cookie: a=hunter3")
+        *_, ours, _ = await spans.came(4)
+        assert ours.name == "chat"
+        raw = b"".join(spans.raw)
+        for word in (
+            "hunter",
+            "sk-a",
+            "Bearer",
+            "secret",
+            "Oslo",
+            "gAAAA",
+            "get_weather",
+            CALL["id"],
+        ):
+            assert word.encode() not in raw
+
+
+async def test_each_create_on_a_websocket_is_part_of_it(spans: Collector) -> None:
+    """The connection is a span, its handshake one try, and each request one more, when it ends."""
+    async with traced() as w:
+        async with tunnelled(w) as (client, upstream):
+            await turn(client, upstream, create(ASK), told(RS, CALL))
+            await client.send(create(ASK))
+            await upstream.event()
+            refusal = failed("no")
+            await upstream.send(refusal)
+            await client.gets(refusal)
+        whole_, handshake, good, bad = await spans.came(4)
+        assert [span.parent for span in (handshake, good, bad)] == [whole_.id] * 3
+        assert [span.trace for span in (handshake, good, bad)] == [whole_.trace] * 3
+        assert (whole_.name, whole_.known["http.response.status_code"]) == ("GET websocket", 101)
+        assert handshake.end_ns <= good.end_ns
+        assert (good.name, good.kind) == (f"chat {MODEL}", CLIENT)
+        assert good.known["gen_ai.response.id"] == "resp_0c1d2e3f4a5b6071"
+        assert good.known["reasoning_replay.captured_items"] == 1
+        assert (good.is_error, bad.is_error, bad.known["error.type"]) == (False, True, "400")
+        sent = w.upstream.received[0].values("traceparent")
+        assert sent == [f"00-{whole_.trace}-{handshake.id}-03"]  # by chance, and random

@@ -1,0 +1,144 @@
+"""Whatever becomes of the spans, exchanges go well."""
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from tests.web.tracing.collector import Collector
+from tests.web.tracing.world import DONE, answers, logged, traced
+from tests.web.wire import ASK, LOST, PAIRING, error, whole
+
+
+def hang(taking: Collector) -> None:
+    """Answer nothing."""
+    taking.hangs = True
+
+
+def refuse(taking: Collector) -> None:
+    """Want a credential."""
+    taking.status = 401
+
+
+def fail(taking: Collector) -> None:
+    """Be broken for good."""
+    taking.status = 500
+
+
+def gone(taking: Collector) -> None:
+    """Not be there; see below."""
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        pytest.param(hang, None, id="hangs"),
+        pytest.param(refuse, "401", id="refuses"),
+        pytest.param(fail, "500", id="fails"),
+        pytest.param(gone, "Connection|unreachable", id="is-not-there"),
+    ],
+)
+async def test_a_collector_that_fails_is_told_once(
+    otel: pytest.MonkeyPatch,
+    spans: Collector,
+    capfd: pytest.CaptureFixture[str],
+    how: Any,
+    reason: str | None,
+) -> None:
+    """No exchange waits for it; one line says why, and nothing goes to standard error."""
+    how(spans)
+    if how is gone:
+        otel.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9/x?key=hunter2")
+    out = ""
+    async with traced() as w:
+        for _ in range(3):
+            await answers(w)
+        async with asyncio.timeout(20):
+            while not logged(out, "tracing_failed"):
+                await asyncio.sleep(0.05)
+                out += capfd.readouterr().out
+        await answers(w)
+        await w.app.stop(30.0)
+    ended = capfd.readouterr()
+    (line,) = logged(out + ended.out, "tracing_failed")
+    assert line["level"] == "warning"
+    assert reason is None or re.search(reason, line["reason"])
+    assert ended.err == ""
+    assert "hunter2" not in out + ended.out
+
+
+async def test_a_collector_that_is_back_is_told(
+    spans: Collector, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With how many spans were lost."""
+    spans.status = 500
+    async with traced() as w:
+        await answers(w)
+        out = ""
+        async with asyncio.timeout(20):
+            while not logged(out, "tracing_failed"):
+                await asyncio.sleep(0.02)
+                out += capsys.readouterr().out
+            spans.status = 200
+            await answers(w)
+            while not logged(out, "tracing_recovered"):
+                await asyncio.sleep(0.02)
+                out += capsys.readouterr().out
+    assert logged(out, "tracing_recovered")[0]["lost_spans"] >= 1
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        *("start_span", "set_attributes", "add_event", "end"),
+        *("get_span_context", "is_recording", "set_status", "update_name"),
+    ],
+)
+async def test_an_sdk_that_raises_costs_no_exchange(
+    otel: pytest.MonkeyPatch,
+    spans: Collector,
+    capsys: pytest.CaptureFixture[str],
+    broken: str,
+) -> None:
+    """Wherever it does; it is told once."""
+
+    def raises(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    owner = "opentelemetry.sdk.trace." + ("Tracer" if broken == "start_span" else "Span")
+    otel.setattr(f"{owner}.{broken}", raises)
+    async with traced() as w:
+        w.upstream.answers(error(PAIRING), DONE, whole(b"{}", status="500 Broken"))
+        assert (await w.turn(*LOST)).head.status == 200
+        assert (await w.turn(ASK)).head.status == 500
+        await answers(w)
+        await asyncio.sleep(0)
+        assert w.counted("exchanges_total") == 3
+    out = capsys.readouterr().out
+    lines = logged(out, "tracing_trouble")
+    assert [line["reason"] for line in lines] == ["ZeroDivisionError"]
+    assert len(logged(out, "exchange")) == 3
+
+
+async def test_what_is_left_is_sent_at_the_end(otel: pytest.MonkeyPatch, spans: Collector) -> None:
+    """A stop waits for the last spans, in what is left of the drain."""
+    otel.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
+    async with traced() as w:
+        await answers(w)
+        assert spans.spans == []
+        await w.app.stop(30.0)
+        assert len(spans.spans) == 2
+
+
+async def test_a_stop_has_no_time_for_a_collector_that_hangs(
+    otel: pytest.MonkeyPatch, spans: Collector, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not beyond the drain: what is left is given up."""
+    otel.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
+    otel.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")  # longer than a test may last
+    spans.hangs = True
+    async with traced() as w:
+        await answers(w)
+        await w.app.stop(0.2)
+    assert logged(capsys.readouterr().out, "tracing_trouble")

@@ -1,0 +1,56 @@
+"""A proxy that traces, and exchanges that it passes."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from tests.web.wire import ASK, CALL, MESSAGE, RS, response, whole
+from tests.web.wire import as_json as spelled
+from tests.web.world import World, world
+
+__all__ = [
+    "ANSWER",
+    "DONE",
+    "GIVEN",
+    "LAST",
+    "PARENT",
+    "SPAN",
+    "TRACE",
+    "answers",
+    "logged",
+    "traced",
+]
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+PARENT = f"00-{TRACE}-{SPAN}-01"
+KEY = "Authorization: Bearer sk-a"
+GIVEN = (KEY, "Content-Type: application/json")
+ANSWER = whole(spelled(response(RS, CALL)))
+USED = {
+    "input_tokens": 50,
+    "input_tokens_details": {"cached_tokens": 40},
+    "output_tokens": 30,
+    "output_tokens_details": {"reasoning_tokens": 20},
+}
+LAST = spelled(response(MESSAGE, rid="resp_2", usage=USED))
+DONE = whole(LAST)
+
+
+@contextlib.asynccontextmanager
+async def traced(**settings: Any) -> AsyncIterator[World]:
+    """A proxy that traces, before a scripted upstream."""
+    async with world(tracing="otlp", **settings) as w:
+        yield w
+
+
+def logged(out: str, event: str) -> list[dict[str, Any]]:
+    """Return the lines of one kind."""
+    lines = [json.loads(line) for line in out.splitlines()]
+    return [line for line in lines if line["event"] == event]
+
+
+async def answers(w: World) -> None:
+    """Show that an exchange goes well."""
+    w.upstream.answers(DONE)
+    assert (await w.turn(ASK)).head.status == 200
