@@ -17,6 +17,7 @@ from proxy.adapters.upstream import Upstream
 from proxy.check.finding import Finding
 from proxy.core.profiles import Profile
 from proxy.settings import Settings
+from proxy.web.conversations import is_loopback
 from proxy.web.parts import profile, upstream
 
 __all__ = ["Key", "key_of", "of_upstream"]
@@ -116,7 +117,10 @@ async def _way_out(settings: Settings, error: UpstreamError) -> list[str]:
     if isinstance(cause, ssl.SSLError | aiohttp.ClientSSLError):
         return ["it does not seem to speak TLS: if it is meant to be without, write http://"]
     if isinstance(cause, ConnectionRefusedError | aiohttp.ClientConnectorError):
-        return ["does it run, and is the port right?"]
+        words = "does it run, and is the port right?"
+        if is_loopback(urlsplit(settings.upstream_url).hostname or ""):
+            words += " In a container that address is the container itself"
+        return [words]
     return []
 
 

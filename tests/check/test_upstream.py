@@ -143,7 +143,7 @@ async def test_an_upstream_that_is_not_there_is_a_problem(closed_port: int) -> N
     (line,) = await upstream(f"http://127.0.0.1:{closed_port}/v1", {"OPENAI_API_KEY": KEY})
     assert line == (
         f"problem: 127.0.0.1 port {closed_port} cannot be reached: nobody listens there; "
-        "does it run, and is the port right?"
+        "does it run, and is the port right? In a container that address is the container itself"
     )
 
 
