@@ -1,5 +1,3 @@
-# syntax=docker/dockerfile:1
-
 # To build on one image and no other, name it by its digest as well:
 #   docker build --build-arg BASE=docker.io/library/python:3.13.14-slim-bookworm@sha256:... .
 ARG BASE=docker.io/library/python:3.13.14-slim-bookworm

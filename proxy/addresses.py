@@ -10,7 +10,24 @@ from urllib.parse import SplitResult, urlsplit
 
 from proxy.store_urls import read_store_url
 
-__all__ = ["host_and_port", "listen", "redacted", "store_url", "upstream_proxy", "upstream_url"]
+__all__ = [
+    "host_and_port",
+    "is_at",
+    "listen",
+    "redacted",
+    "store_url",
+    "upstream_proxy",
+    "upstream_url",
+]
+
+# What reaches a port that listens there, from this machine.
+_REACHED_BY = {
+    "127.0.0.1": {"localhost"},
+    "::1": {"localhost"},
+    "localhost": {"127.0.0.1", "::1"},
+    "0.0.0.0": {"127.0.0.1", "localhost"},  # noqa: S104 (compared, not listened on)
+    "::": {"::1", "localhost"},
+}
 
 
 def redacted(url: str) -> str:
@@ -34,6 +51,15 @@ def host_and_port(listen: str) -> tuple[str, int]:
     if int(port) > 65535:  # noqa: PLR2004 - the highest TCP port
         raise ValueError("the port is above 65535; use 0 to 65535, 0 means any free one")
     return ipv6 or name, int(port)
+
+
+def is_at(url: str, listen: str) -> bool:
+    """Tell whether a URL leads to who listens there, as far as names and numbers tell."""
+    parts = urlsplit(url)
+    host, port = host_and_port(listen)
+    if port != (parts.port or (443 if parts.scheme == "https" else 80)):
+        return False
+    return (parts.hostname or "") in {host.lower()} | _REACHED_BY.get(host.lower(), set())
 
 
 def listen(value: str) -> str:

@@ -178,6 +178,45 @@ def test_two_listeners_need_two_ports(tmp_path: Path) -> None:
     assert load({"listen": free, "admin_listen": free}, {}, None).listen == free
 
 
+@pytest.mark.parametrize(
+    ("url", "listen"),
+    [
+        pytest.param("http://127.0.0.1:8080/v1", "127.0.0.1:8080", id="same"),
+        pytest.param("http://LOCALHOST:8080/v1", "127.0.0.1:8080", id="name"),
+        pytest.param("http://127.0.0.1:8080/v1", "0.0.0.0:8080", id="any"),
+        pytest.param("http://[::1]:8080/v1", "[::]:8080", id="any-ipv6"),
+        pytest.param("http://localhost/v1", "0.0.0.0:80", id="usual-port"),
+        pytest.param("http://127.0.0.1:9090/v1", "127.0.0.1:8080", id="admin"),
+    ],
+)
+def test_it_is_not_its_own_upstream(tmp_path: Path, url: str, listen: str) -> None:
+    """A base URL set in the wrong place: one request would fill every connection there is."""
+    (fault,) = faults(tmp_path, flags={"upstream_url": url, "listen": listen})
+    assert fault.startswith("upstream_url: that is this proxy itself")
+    assert "https://api.openai.com/v1" in fault
+
+
+@pytest.mark.parametrize(
+    ("url", "listen"),
+    [
+        pytest.param("http://127.0.0.1:8000/v1", "127.0.0.1:8080", id="a-port-beside"),
+        pytest.param("http://[::1]:8080/v1", "127.0.0.1:8080", id="other-family"),
+        pytest.param("http://api.example:8080/v1", "0.0.0.0:8080", id="elsewhere"),
+        pytest.param("http://127.0.0.1:11434/v1", "127.0.0.1:0", id="free-port"),
+    ],
+)
+def test_an_upstream_of_this_machine_is_another(url: str, listen: str) -> None:
+    """Models of one's own run beside the proxy."""
+    assert load({"upstream_url": url, "listen": listen}, {}, None).upstream_url == url
+
+
+def test_a_proxy_on_the_way_may_have_that_address_for_another(tmp_path: Path) -> None:
+    """What 127.0.0.1 is behind it, it alone knows."""
+    flags = {"upstream_url": "http://127.0.0.1:8080/v1", "upstream_proxy": "http://proxy:3128"}
+
+    assert load(flags, {}, None).upstream_proxy
+
+
 def test_several_workers_need_a_store_that_they_share(tmp_path: Path) -> None:
     """`memory://` is each one's own; the fault names the ways out."""
     (fault,) = faults(tmp_path, env={"REPLAY_WORKERS": "2"})

@@ -4,6 +4,7 @@ import asyncio
 import re
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
+from errno import ECONNREFUSED
 from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from proxy.adapters.upstream import Upstream
 from proxy.check.finding import Finding
 from proxy.core.profiles import Profile
 from proxy.settings import Settings
+from proxy.web.conversations import is_loopback
 from proxy.web.parts import profile, upstream
 
 __all__ = ["Key", "key_of", "of_upstream"]
@@ -79,7 +81,7 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
             who = "that proxy, " if error.source == "proxy" else ""
             words = f"{place} cannot be reached: {who}{_plain(error)}"
         way_out = [*await _way_out(settings, error), *_proxy_hint(settings)]
-        yield Finding("problem", "upstream", "; ".join([words, *way_out]))
+        yield Finding("problem", "upstream", "; ".join([words, *way_out]).replace("?;", "?"))
     finally:
         await way.close()
 
@@ -89,6 +91,13 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
 
 def _plain(error: UpstreamError) -> str:
     """Return the reason itself, less what aiohttp says around it."""
+    cause = error.__cause__
+    if isinstance(cause, aiohttp.ClientConnectorCertificateError):
+        cause = cause.certificate_error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {cause.verify_message.rstrip('.')}"
+    if isinstance(cause, aiohttp.ClientConnectorError) and cause.os_error.errno == ECONNREFUSED:
+        return "nobody listens there"
     return re.sub(
         r"Cannot connect to host \S+ ssl:\S+ \[(.*)\]", r"\1", str(error), flags=re.DOTALL
     )
@@ -100,7 +109,7 @@ async def _way_out(settings: Settings, error: UpstreamError) -> list[str]:
     if error.source == "proxy":
         return ["is upstream_proxy right, and does it let you out?"]
     if isinstance(cause, aiohttp.ClientConnectorDNSError):
-        return ["its name is not known here: is upstream_url spelt right?"]
+        return ["is upstream_url spelt right, and does this machine reach the network?"]
     if isinstance(cause, aiohttp.ClientConnectorCertificateError):
         cause = cause.certificate_error
     if isinstance(cause, ssl.SSLCertVerificationError):
@@ -108,7 +117,10 @@ async def _way_out(settings: Settings, error: UpstreamError) -> list[str]:
     if isinstance(cause, ssl.SSLError | aiohttp.ClientSSLError):
         return ["it does not seem to speak TLS: if it is meant to be without, write http://"]
     if isinstance(cause, ConnectionRefusedError | aiohttp.ClientConnectorError):
-        return ["does it run, and is the port right?"]
+        words = "does it run, and is the port right?"
+        if is_loopback(urlsplit(settings.upstream_url).hostname or ""):
+            words += " In a container that address is the container itself"
+        return [words]
     return []
 
 
@@ -185,7 +197,10 @@ async def _models(way: Upstream, upstream_url: str, chosen: Profile, key: Key) -
             response = await way.send("GET", url, headers, None)
     except (UpstreamError, TimeoutError) as error:
         reason = str(error) or f"no answer within {ANSWER_TIMEOUT_S:g} s"
-        return Finding("problem", "upstream", f"GET {url} failed: {reason}")
+        words = f"GET {url} failed: {reason}"
+        if url.startswith("http:") and not isinstance(error, TimeoutError):
+            words += "; if it speaks TLS, write https://"
+        return Finding("problem", "upstream", words)
     status = response.status
     response.close()
     return _judged(status, f"GET {url} with {key.name or 'no key'} answered {status}", chosen, key)
@@ -202,6 +217,9 @@ def _judged(status: int, said: str, chosen: Profile, key: Key) -> Finding:
         case HTTPStatus.NOT_FOUND:
             words = f"{said}: is the path of upstream_url right? It mostly ends in "
             words += chosen.base_path or "/v1"
+        case _ if 300 <= status < 400:  # noqa: PLR2004 (a redirect)
+            words = f"{said}: it has moved, and redirects are not followed; is it https, or with "
+            words += "another host or path?"
         case _:
             words = f"{said}: not what a healthy upstream says"
     return Finding("warning", "upstream", words)

@@ -1,17 +1,23 @@
 """What the settings say by themselves: valid, and still perhaps not what was meant."""
 
 from collections.abc import AsyncIterator, Iterator
+from typing import Final
 from urllib.parse import urlsplit
 
 from proxy.adapters.logs import Log
 from proxy.addresses import host_and_port
 from proxy.check.finding import Finding
 from proxy.core.profiles import AUTO, GENERIC, profile_of
+from proxy.core.scope import read_parts
 from proxy.settings import Settings
 from proxy.web.conversations import is_loopback
 from proxy.web.parts import connection_limits, profile, tls
 
 __all__ = ["of_settings"]
+
+SECRET_MIN: Final = 16  # characters; shorter ones can be guessed by trying
+THINKING_S: Final = 60  # a model may well think for so long without a byte
+OF_ALL: Final = frozenset({"tid", "iss", "aud", "ver"})  # claims that a whole directory has
 
 
 async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
@@ -29,7 +35,8 @@ async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
         words = f"of max_connections {settings.max_connections} only {most} fit"
         way_out = "each takes two open files: raise ulimit -n, or lower it"
         yield Finding("warning", "settings", f"{words}, as {way_out}")
-    for words in (*_doing(settings), *_profile(settings), *_keeping(settings), *_open(settings)):
+    looks = (_doing, _profile, _keeping, _telling_apart, _fitting, _open)
+    for words in (words for look in looks for words in look(settings)):
         yield Finding("warning", "settings", words)
 
 
@@ -71,7 +78,19 @@ def _profile(settings: Settings) -> Iterator[str]:
 
 
 def _keeping(settings: Settings) -> Iterator[str]:
-    if settings.store_url == "memory://":
+    kind = settings.store_url.partition(":")[0]
+    if kind in {"memory", "sqlite"} and (
+        settings.store_password.get_secret_value() or settings.store_password_file
+    ):
+        yield (
+            f"store_password is a Redis's, and store_url is {kind}://: is REPLAY_STORE_URL missing?"
+        )
+    if kind == "memory":
+        if settings.memory_max_bytes < settings.conversation_max_bytes:
+            yield (
+                f"memory_max_bytes {settings.memory_max_bytes} is less than one conversation may "
+                f"have (conversation_max_bytes {settings.conversation_max_bytes}): raise it"
+            )
         return
     if not settings.scope_secret.get_secret_value():
         yield (
@@ -90,6 +109,39 @@ def _keeping(settings: Settings) -> Iterator[str]:
         )
 
 
+def _telling_apart(settings: Settings) -> Iterator[str]:
+    """Say what makes tenants share, and what can be guessed."""
+    claims = read_parts(settings.scope_from).claims
+    if claims and OF_ALL.issuperset(claims):
+        yield (
+            f"scope_from is {settings.scope_from}: all who are in one directory share what is "
+            "kept; name a claim of a person or an application besides, as claims:tid+oid"
+        )
+    for name in ("scope_secret", "admin_token"):
+        if 0 < len(getattr(settings, name).get_secret_value()) < SECRET_MIN:
+            yield f"{name} has less than {SECRET_MIN} characters: take `openssl rand -hex 32`"
+
+
+def _fitting(settings: Settings) -> Iterator[str]:
+    """Say which limits and times do not go together."""
+    if settings.inspect_max_bytes > settings.inspect_total_max_bytes:
+        yield (
+            f"inspect_max_bytes {settings.inspect_max_bytes} is more than inspect_total_max_bytes "
+            f"{settings.inspect_total_max_bytes}, which is for all requests at once: raise that"
+        )
+    if settings.drain_grace_s >= settings.drain_s:
+        yield (
+            f"drain_grace_s {settings.drain_grace_s:g} is part of drain_s {settings.drain_s:g}: "
+            "what runs is cut off as soon as new requests end; raise drain_s"
+        )
+    for name in ("first_byte_timeout_s", "read_timeout_s", "total_timeout_s"):
+        if 0 < getattr(settings, name) < THINKING_S:
+            yield (
+                f"{name} {getattr(settings, name):g} is short: a model may think for minutes "
+                "before it says a word"
+            )
+
+
 def _open(settings: Settings) -> Iterator[str]:
     """Say what others can reach, or read on the way."""
     if not is_loopback(host_and_port(settings.admin_listen)[0]) and not (
@@ -97,7 +149,7 @@ def _open(settings: Settings) -> Iterator[str]:
     ):
         yield (
             f"admin_listen {settings.admin_listen} is open to others, and admin_token is empty: "
-            "health and metrics have no password, listing and deleting are off"
+            "health and metrics have no password; the inspector, listing and deleting are off"
         )
     parts = urlsplit(settings.upstream_url)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):

@@ -51,6 +51,16 @@ class Settings(  # the last base's fields come first
         return self
 
     @model_validator(mode="after")
+    def _not_itself(self) -> Self:
+        for name in ("listen", "admin_listen"):
+            if not self.upstream_proxy and addresses.is_at(self.upstream_url, getattr(self, name)):
+                raise ValueError(
+                    f"upstream_url: that is this proxy itself ({name}), which would ask itself "
+                    "without end; name the API behind it, such as https://api.openai.com/v1"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _shared_store(self) -> Self:
         if self.workers > 1 and self.store_url == "memory://":
             raise ValueError(

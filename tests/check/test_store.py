@@ -108,7 +108,10 @@ async def test_another_programs_file_is_a_problem(
 
     assert await checked(patient, store_url=f"sqlite://{path}") == 1
     (line,) = report(capsys, "store")
-    assert line.endswith("cannot be used: sqlite: file is not a database")
+    assert line.endswith(
+        "cannot be used: sqlite: file is not a database; "
+        "name another file, or one that is not there yet"
+    )
 
 
 async def test_warns_of_a_redis_slower_than_the_budget(
@@ -160,6 +163,7 @@ async def test_says_that_a_redis_is_full(
     line = report(capsys, "store")[-1]
     assert line.startswith("problem: nothing can be kept there: ")
     assert "it is full, and its eviction policy makes no room" in line
+    assert line.endswith("set its maxmemory-policy to volatile-ttl")
 
 
 async def test_says_that_a_redis_is_a_replica(
@@ -169,7 +173,9 @@ async def test_says_that_a_redis_is_a_replica(
     own_redis.do("REPLICAOF", "127.0.0.1", own_redis.port)
 
     assert await checked(patient, store_url=own_redis.url) == 1
-    assert "it is a replica that cannot be written" in report(capsys, "store")[-1]
+    line = report(capsys, "store")[-1]
+    assert "it is a replica that cannot be written" in line
+    assert line.endswith("name its master, or Sentinels that do")
 
 
 async def test_a_silent_redis_is_given_up(
@@ -184,27 +190,85 @@ async def test_a_silent_redis_is_given_up(
 
     assert await checked(settings, store_url=url) == 1
     place = f"redis://***@127.0.0.1:{silent_port}"
-    want = f"problem: {place} cannot be used: it did not answer within 0.1 s"
-    assert report(capsys, "store") == [want]
+    want = f"problem: {place} cannot be used: it did not answer within 0.1 s; "
+    (line,) = report(capsys, "store")
+    assert line.startswith(want)
+    assert line.endswith("If TLS is what differs, write rediss://")
 
 
 @pytest.mark.parametrize(
-    "url",
+    ("url", "way_out"),
     [
-        pytest.param("redis://:hunter2@127.0.0.1:{port}/0", id="nobody-listens"),
-        pytest.param("redis+cluster://:hunter2@127.0.0.1:{port},127.0.0.1:{port}", id="cluster"),
-        pytest.param("redis+sentinel://:hunter2@127.0.0.1:{port}/name", id="sentinel"),
-        pytest.param("unix:///nowhere/redis.sock?password=hunter2", id="no-socket"),
+        pytest.param("redis://:hunter2@127.0.0.1:{port}/0", "does it run", id="nobody-listens"),
+        pytest.param("redis://:hunter2@redis.invalid", "spelt right?", id="no-name"),
+        pytest.param(
+            "redis+cluster://:hunter2@127.0.0.1:{port},127.0.0.1:{port}", "", id="cluster"
+        ),
+        pytest.param(
+            "redis+sentinel://:hunter2@127.0.0.1:{port}/name", "are these Sentinels", id="sentinel"
+        ),
+        pytest.param("unix:///nowhere/redis.sock?password=hunter2", "is the path", id="no-socket"),
     ],
 )
 async def test_a_redis_that_is_not_there_is_a_problem(
-    settings: Settings, closed_port: int, capsys: pytest.CaptureFixture[str], url: str
+    settings: Settings, closed_port: int, capsys: pytest.CaptureFixture[str], url: str, way_out: str
 ) -> None:
-    """Exit code 1, although the proxy would go on without its store."""
+    """Exit code 1, although the proxy would go on without its store; with what to look at."""
     assert await checked(settings, store_url=url.format(port=closed_port)) == 1
     (line,) = report(capsys, "store")
     assert line.startswith("problem: ")
     assert "it cannot be reached" in line
+    assert way_out in line
+
+
+@pytest.mark.parametrize(
+    ("scheme", "way_out"),
+    [
+        pytest.param("redis", "set REPLAY_STORE_PASSWORD", id="no-password"),
+        pytest.param("rediss", "write redis:// and not rediss://", id="no-tls"),
+    ],
+)
+async def test_a_redis_that_is_spoken_to_in_the_wrong_way_is_a_problem(
+    settings: Settings, capsys: pytest.CaptureFixture[str], scheme: str, way_out: str
+) -> None:
+    """The way out is a setting."""
+    with redis_server("requirepass right") as guarded:
+        url = guarded.url.replace("redis://", f"{scheme}://")
+        timeout_ms = 20_000 if scheme == "redis" else 500
+        assert await checked(settings, store_url=url, store_timeout_ms=timeout_ms) == 1
+    (line,) = report(capsys, "store")
+    assert way_out in line
+
+
+@pytest.mark.parametrize(
+    ("path", "way_out"),
+    [
+        pytest.param("99", "is there a database of that number?", id="database"),
+        pytest.param("", "is it a Cluster?", id="no-cluster"),
+    ],
+)
+async def test_a_redis_of_another_kind_is_a_problem(
+    patient: Settings,
+    shared_redis: RedisServer,
+    capsys: pytest.CaptureFixture[str],
+    path: str,
+    way_out: str,
+) -> None:
+    """What it answers then means nothing to a newcomer."""
+    kind, port = ("redis" if path else "redis+cluster"), shared_redis.port
+    assert await checked(patient, store_url=f"{kind}://127.0.0.1:{port}/{path}".rstrip("/")) == 1
+    assert way_out in report(capsys, "store")[-1]
+
+
+async def test_a_folder_in_place_of_a_file_is_a_problem(
+    patient: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is ours to make, and needs a name."""
+    (tmp_path / "replay").mkdir()
+
+    assert await checked(patient, store_url=f"sqlite://{tmp_path}/replay") == 1
+    (line,) = report(capsys, "store")
+    assert line.endswith("store_url must name a file that this user may write, and no folder")
 
 
 async def test_a_password_that_is_refused_is_a_problem(

@@ -11,9 +11,10 @@ from proxy.web import parts
 from tests.certificates import certificates
 from tests.check.reports import found
 
+LONG = SecretStr("hunter2" * 3)
 SHARED = {
     "store_url": "unix:///nowhere",
-    "scope_secret": SecretStr("hunter2"),
+    "scope_secret": LONG,
     "encryption_keys": SecretStr("a:hunter2"),
 }
 
@@ -33,8 +34,9 @@ async def warned(settings: Settings, **changed: object) -> list[str]:
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://api.openai.com/v1"}, id="known-by-the-host"),  # noqa: E501
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://chatgpt.com/backend-api/codex"}, id="chatgpt"),  # noqa: E501
         pytest.param(SHARED, id="shared-store"),
-        pytest.param({"admin_listen": "0.0.0.0:0", "admin_token": SecretStr("hunter2")}, id="open-with-a-token"),  # noqa: E501
+        pytest.param({"admin_listen": "0.0.0.0:0", "admin_token": LONG}, id="open-with-a-token"),
         pytest.param({"upstream_url": "https://gateway.example/anything"}, id="generic-by-name"),
+        pytest.param({"scope_from": "claims:tid+oid"}, id="claims"),
     ],
 )  # fmt: skip
 async def test_what_is_well_is_not_warned_of(settings: Settings, changed: dict[str, Any]) -> None:
@@ -59,6 +61,14 @@ async def test_what_is_well_is_not_warned_of(settings: Settings, changed: dict[s
         pytest.param({**SHARED, "ttl_s": 400}, ["recent_ttl_s 300 is more than half of ttl_s 400", "200 s"], id="short-ttl"),  # noqa: E501
         pytest.param({"admin_listen": "0.0.0.0:9090"}, ["admin_listen 0.0.0.0:9090 is open", "admin_token is empty"], id="open-admin-port"),  # noqa: E501
         pytest.param({"upstream_url": "http://gateway.example/v1"}, ["in the clear"], id="no-tls"),
+        pytest.param({"store_password": SecretStr("hunter2")}, ["store_url is memory://", "REPLAY_STORE_URL missing?"], id="password-without-redis"),  # noqa: E501
+        pytest.param({"memory_max_bytes": 1000}, ["memory_max_bytes 1000 is less than one conversation", "raise it"], id="no-memory"),  # noqa: E501
+        pytest.param({"scope_from": "claims:tid"}, ["all who are in one directory share", "claims:tid+oid"], id="claims-of-all"),  # noqa: E501
+        pytest.param({"admin_token": SecretStr("hunter2")}, ["admin_token has less than 16 characters", "openssl"], id="short-token"),  # noqa: E501
+        pytest.param({**SHARED, "scope_secret": SecretStr("hunter2")}, ["scope_secret has less than 16"], id="short-secret"),  # noqa: E501
+        pytest.param({"inspect_total_max_bytes": 1000}, ["inspect_max_bytes 33554432 is more than", "raise that"], id="no-room"),  # noqa: E501
+        pytest.param({"drain_s": 3.0}, ["drain_grace_s 5 is part of drain_s 3", "raise drain_s"], id="no-drain"),  # noqa: E501
+        pytest.param({"read_timeout_s": 20.0}, ["read_timeout_s 20 is short"], id="impatient"),
     ],
 )  # fmt: skip
 async def test_what_surprises_is_warned_of(
@@ -67,6 +77,7 @@ async def test_what_surprises_is_warned_of(
     """In one line, which names the setting."""
     (line,) = await warned(settings, **changed)
     assert line.startswith("warning: ")
+    assert "hunter2" not in line
     for word in words:
         assert word in line
 

@@ -98,7 +98,7 @@ def test_it_is_built_alike_and_serves_and_is_not_written(
     assert [path.name for path in (built.root / "opt").iterdir()] == ["replay"]
     names = {Path(path).name for path in second}
     assert not names & {"pip", "hatchling", "pytest", "test_image.py", "gcc"}
-    assert "opentelemetry" in names
+    assert {"opentelemetry", "page.html"} <= names
 
     serves_and_is_healthy(built)
     assert tree(built.root) == second
@@ -184,6 +184,28 @@ def test_its_label_has_the_version_of_the_package() -> None:
 def test_the_context_is_what_is_needed(path: str, is_in: bool) -> None:
     """What is new in the folder is not in the image."""
     assert passes_ignore(ROOT, path) is is_in
+
+
+def test_a_source_distribution_is_enough_to_build_it() -> None:
+    """What is copied into the image is in there, and so is the file that says so."""
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"][
+        "targets"
+    ]
+    copied = {
+        source
+        for step in STEPS
+        if step.word == "COPY" and "from" not in step.flags
+        for source in step.text.split()[:-1]
+    }
+    # Hatch adds pyproject.toml by itself.
+    wanted = copied - {"pyproject.toml"} | {"Dockerfile", ".dockerignore", "Makefile"}
+
+    assert {f"/{path}" for path in wanted} <= set(targets["sdist"]["include"])
+
+
+def test_nothing_is_fetched_to_read_it() -> None:
+    """A `# syntax=` line fetches whatever its tag means that day, and runs it."""
+    assert not re.search(r"^#\s*syntax\s*=", DOCKERFILE, re.MULTILINE)
 
 
 def test_a_linter_has_nothing_to_say() -> None:
