@@ -123,12 +123,17 @@ MiB that processes need at least: 64 each, and what they keep by their settings:
 {{- end -}}
 {{- $wayOut := printf "set persistence.enabled, and a path under persistence.mountPath %s" .Values.persistence.mountPath -}}
 {{- include "reasoning-replay.checkVolume" (dict "config" $config "storeKind" $kind "mounts" $mounts "wayOut" $wayOut) -}}
-{{- $drain := ternary (get $config "drain_s") 600 (hasKey $config "drain_s") -}}
-{{- $needed := addf (float64 $drain) (float64 .Values.preStopSeconds) -}}
-{{- if le (float64 .Values.terminationGracePeriodSeconds) $needed -}}
-{{- fail (printf "terminationGracePeriodSeconds: %v is not more than preStopSeconds %v and drain_s %v together, so streams would be killed; set at least %v" (int .Values.terminationGracePeriodSeconds) .Values.preStopSeconds $drain (addf $needed 1)) -}}
-{{- end -}}
+{{- include "reasoning-replay.checkGrace" (dict "grace" .Values.terminationGracePeriodSeconds "preStop" .Values.preStopSeconds "config" $config "where" "") -}}
 {{- include "reasoning-replay.checkListen" (dict "config" $config "open" (list "listen" "admin_listen")) -}}
+{{- end -}}
+
+{{/* (dict "grace" and "preStop" in seconds "config" mapping "where" ahead of their names in values) */}}
+{{- define "reasoning-replay.checkGrace" -}}
+{{- $drain := ternary (get .config "drain_s") 600 (hasKey .config "drain_s") -}}
+{{- $needed := addf (float64 $drain) (float64 .preStop) -}}
+{{- if le (float64 .grace) $needed -}}
+{{- fail (printf "%sterminationGracePeriodSeconds: %v is not more than preStopSeconds %v and drain_s %v together, so streams would be killed; set at least %v" .where (int .grace) .preStop $drain (addf $needed 1)) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* (dict "config" mapping "open" names of what must be reached from outside the pod) */}}

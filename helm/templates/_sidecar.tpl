@@ -14,6 +14,19 @@ depends on it as `replay` has as .Subcharts.replay:
 - name: {{ .Values.sidecar.name }}
   restartPolicy: Always
 {{- include "reasoning-replay.sidecarBody" . | nindent 2 }}
+  {{- include "reasoning-replay.checkGrace" (dict "grace" .Values.sidecar.terminationGracePeriodSeconds "preStop" .Values.sidecar.preStopSeconds.native "config" (include "reasoning-replay.sidecarConfig" . | fromYaml) "where" "sidecar.") }}
+  {{- with .Values.sidecar.preStopSeconds.native }}
+  lifecycle:
+    # Runs while the app ends, so it delays nothing that takes longer than this.
+    preStop:
+      exec:
+        command: [python, -c, import time; time.sleep({{ int . }})]
+  {{- end }}
+{{- end -}}
+
+{{/* The pod's grace, as a number, which the containers above are checked against. */}}
+{{- define "reasoning-replay.sidecarGrace" -}}
+{{- int .Values.sidecar.terminationGracePeriodSeconds -}}
 {{- end -}}
 
 {{/* A plain container, to stand first among `containers`, for Kubernetes before 1.29. */}}
@@ -21,6 +34,7 @@ depends on it as `replay` has as .Subcharts.replay:
 {{- $admin := include "reasoning-replay.port" (include "reasoning-replay.sidecarConfig" . | fromYaml).admin_listen -}}
 - name: {{ .Values.sidecar.name }}
 {{- include "reasoning-replay.sidecarBody" . | nindent 2 }}
+  {{- include "reasoning-replay.checkGrace" (dict "grace" .Values.sidecar.terminationGracePeriodSeconds "preStop" .Values.sidecar.preStopSeconds.classic "config" (include "reasoning-replay.sidecarConfig" . | fromYaml) "where" "sidecar.") }}
   lifecycle:
     # The containers behind this one are started when this is done.
     postStart:
@@ -40,7 +54,7 @@ depends on it as `replay` has as .Subcharts.replay:
     # All containers are told to end at once: the app still needs it for a while.
     preStop:
       exec:
-        command: [python, -c, import time; time.sleep({{ int .Values.sidecar.preStopSeconds }})]
+        command: [python, -c, import time; time.sleep({{ int .Values.sidecar.preStopSeconds.classic }})]
 {{- end -}}
 
 {{- define "reasoning-replay.sidecarBody" -}}

@@ -107,7 +107,9 @@ async def test_the_sidecar_needs_no_rights(consumer: Helm) -> None:
 async def test_the_classic_ones_hooks_work(consumer: Helm) -> None:
     """The one ends when the proxy answers, the other when it has slept."""
     (pod,) = pod_specs(
-        consumer.manifests({"classic": True, "replay": {"sidecar": {"preStopSeconds": 0}}})
+        consumer.manifests(
+            {"classic": True, "replay": {"sidecar": {"preStopSeconds": {"classic": 0}}}}
+        )
     )
     first = pod["containers"][0]
     hooks = {name: hook["exec"]["command"] for name, hook in first["lifecycle"].items()}

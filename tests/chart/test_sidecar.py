@@ -63,7 +63,13 @@ def test_the_native_one_starts_first_and_ends_last(native: dict[str, Any]) -> No
     assert container["restartPolicy"] == "Always"
     assert container["startupProbe"]["httpGet"] == {"path": "/readyz", "port": "admin"}
     assert container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "admin"}
-    assert "lifecycle" not in container
+    assert slept(container) > 0
+
+
+def slept(container: dict[str, Any]) -> int:
+    """Return the seconds of a container's preStop."""
+    command = container["lifecycle"]["preStop"]["exec"]["command"]
+    return int(command[-1].partition("sleep(")[2][:-1])
 
 
 def test_the_classic_one_holds_the_app_until_it_answers(classic: dict[str, Any]) -> None:
@@ -75,14 +81,36 @@ def test_the_classic_one_holds_the_app_until_it_answers(classic: dict[str, Any])
     assert "/readyz" in first["lifecycle"]["postStart"]["exec"]["command"][-1]
 
 
-def test_the_classic_ones_pod_has_time_for_both(classic: dict[str, Any]) -> None:
+@pytest.mark.parametrize("kind", ["native", "classic"])
+def test_the_pod_has_time_for_both(kind: str, request: pytest.FixtureRequest) -> None:
     """Its grace is more than the sleep ahead of the drain, and the drain."""
-    first = classic["containers"][0]
-    slept = int(first["lifecycle"]["preStop"]["exec"]["command"][-1].partition("sleep(")[2][:-1])
+    pod = request.getfixturevalue(kind)
+    first = (pod["initContainers"] if kind == "native" else pod["containers"])[0]
     settings = load({}, env_of_container(first), None)
 
-    assert classic["terminationGracePeriodSeconds"] > slept + settings.drain_s
+    assert pod["terminationGracePeriodSeconds"] > slept(first) + settings.drain_s
     assert settings.drain_grace_s == 0
+
+
+@pytest.mark.parametrize("is_classic", [False, True])
+def test_a_pod_without_time_for_both_is_refused(consumer: Helm, is_classic: bool) -> None:
+    """As a gateway's is, with the numbers."""
+    values = {"classic": is_classic, "replay": {"sidecar": {"config": {"drain_s": 120}}}}
+    slept_s = 30 if is_classic else 5
+
+    with pytest.raises(AssertionError) as told:
+        consumer.manifests(values)
+
+    assert "sidecar.terminationGracePeriodSeconds: 90 is not more" in str(told.value)
+    assert f"preStopSeconds {slept_s} and drain_s 120" in str(told.value)
+
+
+def test_the_native_one_may_do_without_a_sleep(consumer: Helm) -> None:
+    """As the kubelet keeps the order by itself."""
+    sidecar = {"preStopSeconds": {"native": 0}}
+    (pod,) = pod_specs(consumer.manifests({"replay": {"sidecar": sidecar}}))
+
+    assert "lifecycle" not in pod["initContainers"][0]
 
 
 def test_nobody_but_the_pod_may_call_it(native: dict[str, Any]) -> None:
