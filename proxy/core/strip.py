@@ -35,13 +35,11 @@ class Strip(NamedTuple):
     The items of one request.
 
     Attributes:
-        model: As the client named it, shortened.
         total: How many items there are.
         shown: JSON: `items` has for each item its letter (below), type, id and bytes, and a
             number for so many that are left out there; `notes` has the plan's, the newest of them.
     """
 
-    model: str
     total: int
     shown: bytes
 
@@ -70,7 +68,7 @@ def strip_of(request: Request, notes: Sequence[Note]) -> Strip:
     Cost: linear in the items that are shown, not in those that there are.
     """
     places = request.places
-    model, total = request.model[:ID_CHARS], len(places)
+    total = len(places)
     noted: Sequence[Note] = notes
     if total <= WHOLE_SHOWN:
         items: list[_Entry | int] = _entries(places)
@@ -83,7 +81,7 @@ def strip_of(request: Request, notes: Sequence[Note]) -> Strip:
         shown = b""
     if not shown or len(shown) > JSON_MAX_BYTES:
         shown = _ENCODE({"items": [total] if total else [], "notes": _summed(notes)})
-    return Strip(model, total, shown)
+    return Strip(total, shown)
 
 
 def _entries(places: Iterable[Place]) -> list[_Entry | int]:

@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from proxy.web.conversations import Access, Conversations, refused
-from proxy.web.errors import ProxyError
+from proxy.web.errors import Fault, ProxyError
 from proxy.web.inspector.recorder import Source
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ __all__ = ["Readiness", "Shown", "admin_app"]
 # A probe has a deadline of its own, 1 s where Kubernetes is not told otherwise.
 STORE_WAIT_S: Final = 0.2
 EVENTS: Final = "/inspector/events"
+# It could not read it, and would take the places of those who may.
+_ANOTHERS: Final = Fault(
+    403, "cross_origin", "A page of another origin may not watch: open this port's own page."
+)
 
 
 class Readiness(NamedTuple):
@@ -140,6 +144,8 @@ def _add_events(
     async def events(request: web.Request) -> web.StreamResponse:
         nonlocal watchers
         try:
+            if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+                raise ProxyError(_ANOTHERS)
             shown.access.check(request)
             if watchers is None:
                 from proxy.web.inspector.events import Watchers  # noqa: PLC0415 (few ever look)
