@@ -143,9 +143,9 @@ def _add_events(
 
     async def events(request: web.Request) -> web.StreamResponse:
         nonlocal watchers
+        if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+            return refused(_ANOTHERS)
         try:
-            if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
-                raise ProxyError(_ANOTHERS)
             shown.access.check(request)
             if watchers is None:
                 from proxy.web.inspector.events import Watchers  # noqa: PLC0415 (few ever look)

@@ -158,7 +158,7 @@ class _Watcher:
 
     @property
     def is_there(self) -> bool:
-        """Whether he has not left: his place is free at once, and not when next he is written to."""
+        """Whether he has not left: whose place is free at once, not when he is written to."""
         return self._request.transport is not None
 
     def put(self, line: bytes) -> None:

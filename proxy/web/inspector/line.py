@@ -125,7 +125,7 @@ class Gathered:
                     ended = {"open": False, "outcome": WORKER_ENDED}
                     self.hear([{"exchange": exchange | ended}])
 
-    def _pass_on(self, told: Any) -> None:
+    def _pass_on(self, told: dict[str, Any]) -> None:
         line = json.dumps(told, separators=(",", ":")).encode()
         exchange = told.get("exchange")
         if exchange is not None:
