@@ -59,7 +59,7 @@ async def play(on: Stage) -> asyncio.Task[Any]:
 
 async def _without_store(on: Stage, agent: Agent) -> None:
     async def fails(_: str) -> None:
-        raise StoreError
+        raise StoreError("it is away")
 
     store = on.app.store
     whole, store.inner = store.inner, Hooked(store.inner, fails)
