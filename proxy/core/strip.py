@@ -75,6 +75,10 @@ def strip_of(request: Request, notes: Sequence[Note]) -> Strip:
     else:
         noted = notes[-NOTED_SHOWN:]
         items = _shortened(places, noted)
+    for note in noted:
+        if len(note[4]) > ID_CHARS:
+            noted = [(*each[:4], each[4][:ID_CHARS]) for each in noted]
+            break
     try:
         shown = _ENCODE({"items": items, "notes": noted})
     except UnicodeEncodeError:  # half a surrogate in an id

@@ -72,6 +72,13 @@ def test_what_a_client_writes_is_shortened() -> None:
     assert size > 2000
 
 
+def test_what_upstream_calls_its_items_is_shortened() -> None:
+    """As what a client does."""
+    notes = [(0, Outcome.INJECTED, 1, 9, "rs_" + "x" * 999), (0, Outcome.INJECTED, 1, 9, "rs_1")]
+    got = shown(strip([C1], *notes))["notes"]
+    assert [note[4] for note in got] == ["rs_" + "x" * 61, "rs_1"]
+
+
 def test_notes_say_where_what_happened() -> None:
     """By the place in the row, with how many and how large."""
     note = (1, Outcome.INJECTED, 2, 345, "")
