@@ -35,13 +35,11 @@ class Strip(NamedTuple):
     The items of one request.
 
     Attributes:
-        model: As the client named it, shortened.
         total: How many items there are.
         shown: JSON: `items` has for each item its letter (below), type, id and bytes, and a
             number for so many that are left out there; `notes` has the plan's, the newest of them.
     """
 
-    model: str
     total: int
     shown: bytes
 
@@ -70,20 +68,24 @@ def strip_of(request: Request, notes: Sequence[Note]) -> Strip:
     Cost: linear in the items that are shown, not in those that there are.
     """
     places = request.places
-    model, total = request.model[:ID_CHARS], len(places)
+    total = len(places)
     noted: Sequence[Note] = notes
     if total <= WHOLE_SHOWN:
         items: list[_Entry | int] = _entries(places)
     else:
         noted = notes[-NOTED_SHOWN:]
         items = _shortened(places, noted)
+    for note in noted:
+        if len(note[4]) > ID_CHARS:
+            noted = [(*each[:4], each[4][:ID_CHARS]) for each in noted]
+            break
     try:
         shown = _ENCODE({"items": items, "notes": noted})
     except UnicodeEncodeError:  # half a surrogate in an id
         shown = b""
     if not shown or len(shown) > JSON_MAX_BYTES:
         shown = _ENCODE({"items": [total] if total else [], "notes": _summed(notes)})
-    return Strip(model, total, shown)
+    return Strip(total, shown)
 
 
 def _entries(places: Iterable[Place]) -> list[_Entry | int]:

@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from proxy.web.conversations import Access, Conversations, refused
-from proxy.web.errors import ProxyError
+from proxy.web.errors import Fault, ProxyError
 from proxy.web.inspector.recorder import Source
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ __all__ = ["Readiness", "Shown", "admin_app"]
 # A probe has a deadline of its own, 1 s where Kubernetes is not told otherwise.
 STORE_WAIT_S: Final = 0.2
 EVENTS: Final = "/inspector/events"
+# It could not read it, and would take the places of those who may.
+_ANOTHERS: Final = Fault(
+    403, "cross_origin", "A page of another origin may not watch: open this port's own page."
+)
 
 
 class Readiness(NamedTuple):
@@ -139,6 +143,8 @@ def _add_events(
 
     async def events(request: web.Request) -> web.StreamResponse:
         nonlocal watchers
+        if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+            return refused(_ANOTHERS)
         try:
             shown.access.check(request)
             if watchers is None:

@@ -4,7 +4,7 @@ What becomes of a request, once it is known what the store holds for it: no awai
 Much of it may run in a thread, beside the loop, so nothing in here changes what others look at.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from proxy.core.include import include_edit
 from proxy.core.inject import plan
 from proxy.core.keys import Recalled
 from proxy.core.models import family, is_known_not_to_reason
-from proxy.core.plans import Anchors, Outcome, Plan, Policy
+from proxy.core.plans import Anchors, Note, Outcome, Plan, Policy
 from proxy.core.profiles import Profile
 from proxy.core.request import Request, read_request
 from proxy.core.scope import Account, Scoping
@@ -108,10 +108,10 @@ class Decider:
             stores=request.stores,
         )
         if request.is_stateful:
-            return Decided("stateful", origin, body, strip=strip_of(request, ()))
+            return Decided("stateful", origin, body, strip=_shown(request, ()))
         asked = "planned" if found is not None else "store_failed"
         decided = plan(request, recognised, self.policy) if found is not None else Plan()
-        outcomes, strip = decided.outcomes, strip_of(request, decided.notes)
+        outcomes, strip = decided.outcomes, _shown(request, decided.notes)
         if self._is_shadow:
             return Decided(asked, origin, body, repairs, outcomes, strip=strip)
         # Upstream says that it keeps nothing (zero data retention), and a blob was missing already.
@@ -164,3 +164,11 @@ class Decider:
             case "auto" if request.stores and profile.keeps_items and not lacks_blob:
                 return False
         return not self._learned.is_refused(scope, Fault.INCLUDE, family(request.model))
+
+
+def _shown(request: Request, notes: Sequence[Note]) -> Strip | None:
+    """Return what people may see of a request; a fault in that costs the request nothing."""
+    try:
+        return strip_of(request, notes)
+    except Exception:  # noqa: BLE001 (fail open: nobody need see it)
+        return None

@@ -113,7 +113,7 @@ class _Parent:
         may_look = access(self._settings)
         conversations = Conversations(self._store, may_look, workers.drop)
         gathered = Gathered(workers.watch)
-        workers.on_seen = gathered.hear
+        workers.on_seen, workers.on_ended = gathered.hear, gathered.end
         shown = Shown(gathered, may_look, lambda: facts(self._settings, workers.url))
         operators = Port(
             admin_runner(

@@ -32,6 +32,7 @@ class Workers:
         failure: Why they could not be started; "" as long as there is nothing to say.
         url: Where clients connect.
         on_seen: Told what has passed in them, while that is watched.
+        on_ended: Told the process id of each that has ended.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Workers:
         self.count = count
         self.failure = self.url = ""
         self.on_seen: Seen = lambda _: None
+        self.on_ended: Callable[[int | None], None] = lambda _: None
         self._process = process
         self._metrics = metrics
         self._log = log
@@ -136,6 +138,7 @@ class Workers:
         code = await worker.follow(self._heard, self._probe_s, lambda: self._is_watched)
         del self._running[number]
         self._metrics.forget_gauges(number)
+        self.on_ended(worker.pid)
         if code or not self._drain:
             reason = worker.failure or f"worker {number} ended with exit code {code}"
             self._lost(reason, number, pid=worker.pid, exit_code=code)

@@ -1,11 +1,12 @@
-"""One browser for all tests: to start one takes longer than any of them."""
+"""One browser for all tests, and one page for most: to start them takes longer than any of them."""
 
 import os
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
+from tests.browser.stage import Seen, Stage, looking, stage
 from tests.programs import CHROMIUM_FLAGS, require
 
 
@@ -20,3 +21,24 @@ async def chromium() -> AsyncIterator[Browser]:
         )
         yield browser
         await browser.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shown(chromium: Browser) -> AsyncIterator[tuple[Stage, Seen]]:
+    """Return a proxy and a page that watches it."""
+    async with stage() as on, looking(chromium, on.app.admin_url) as seen:
+        yield on, seen
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def cleared(shown: tuple[Stage, Seen]) -> tuple[Stage, Seen]:
+    """Return them with nothing on the page yet, and with the pointer and the focus on nothing."""
+    on, seen = shown
+    await seen.page.set_viewport_size({"width": 1280, "height": 800})
+    await seen.page.evaluate("scrollTo(0, 0)")
+    await expect(seen.page.locator("#link")).to_have_text("live")
+    await seen.page.locator("#clear").click()
+    await expect(seen.page.locator("#rows > li")).to_have_count(0)
+    await seen.page.mouse.move(1, 1)
+    seen.complaints.clear()
+    return on, seen

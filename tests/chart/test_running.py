@@ -106,6 +106,7 @@ async def test_the_sidecar_needs_no_rights(consumer: Helm) -> None:
 
 async def test_the_classic_ones_hooks_work(consumer: Helm) -> None:
     """The one ends when the proxy answers, the other when it has slept."""
+    sidecar = {"preStopSeconds": {"classic": 0}}
     (pod,) = pod_specs(
         consumer.manifests(
             {"classic": True, "replay": {"sidecar": {"preStopSeconds": {"classic": 0}}}}

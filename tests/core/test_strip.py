@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.core.plans import Note, Outcome
-from proxy.core.request import read_request
+from proxy.core.plans import Note, Outcome, Plan
+from proxy.core.request import Request, read_request
 from proxy.core.strip import (
     FIRST_SHOWN,
     JSON_MAX_BYTES,
@@ -65,13 +65,18 @@ def test_nothing_that_was_said_is_in_it() -> None:
 
 
 def test_what_a_client_writes_is_shortened() -> None:
-    """Ids, types and the model's name have an end."""
-    made = strip_of(
-        read_request(body([{"type": "t" * 999, "id": "i" * 999}], model="m" * 999), {}), ()
-    )
+    """Ids and types have an end."""
+    made = strip_of(read_request(body([{"type": "t" * 999, "id": "i" * 999}]), {}), ())
     ((_, kind, name, size),) = shown(made)["items"]
-    assert (len(kind), len(name), len(made.model)) == (40, 64, 64)
+    assert (len(kind), len(name)) == (40, 64)
     assert size > 2000
+
+
+def test_what_upstream_calls_its_items_is_shortened() -> None:
+    """As what a client does."""
+    notes = [(0, Outcome.INJECTED, 1, 9, "rs_" + "x" * 999), (0, Outcome.INJECTED, 1, 9, "rs_1")]
+    got = shown(strip([C1], *notes))["notes"]
+    assert [note[4] for note in got] == ["rs_" + "x" * 61, "rs_1"]
 
 
 def test_notes_say_where_what_happened() -> None:
@@ -137,6 +142,23 @@ def test_half_a_surrogate_costs_the_row_and_nothing_else() -> None:
     assert shown(strip_of(read_request(body("hello"), {}), ())) == {"items": [], "notes": []}
 
 
+def assert_stands_where_it_went_in(request: Request, decided: Plan) -> None:
+    """What upstream gets is what the strip shows, item by item, in the same order."""
+    row = shown(strip_of(request, decided.notes))
+    want: list[tuple[str, int | None]] = []
+    for index, (_, kind, _, size) in enumerate(row["items"]):
+        put = [note[3] for note in row["notes"] if note[:2] == [index, "injected"]]
+        want += [("reasoning", size) for size in put]
+        want.append((kind, None))  # it may have lost its id
+    sent = read_request(decided.apply(request.body), {})
+    got = [(place.item.type, place.item.end - place.item.start) for place in sent.places]
+    assert [kind for kind, _ in got] == [kind for kind, _ in want]
+    missing = [n for n, what, *_ in row["notes"] if what in ("missed", "ambiguous")]
+    assert all(row["items"][n][0] in "mc" for n in missing)
+    new = {n for n, (kind, size) in enumerate(want) if kind == "reasoning" and size is not None}
+    assert [got[n] for n in new] == [want[n] for n in new]
+
+
 @settings(max_examples=100, deadline=None)
 @given(TAPES, st.booleans(), UPSTREAMS)
 def test_outcomes_are_the_sums_of_notes(
@@ -158,5 +180,5 @@ def test_outcomes_are_the_sums_of_notes(
         put = [edit.new for edit in decided.edits if b'"reasoning"' in edit.new[:4096]]
         assert sum(map(len, put)) == sum(size for *_, size, _ in decided.notes) + len(put)
         assert decided.injected_bytes == sum(size for *_, size, _ in decided.notes)
-        strip_of(request, decided.notes)
+        assert_stands_where_it_went_in(request, decided)
         person.go_on(world.learn(sent, person.emit(shape, text)), saying)

@@ -118,6 +118,21 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
         assert not is_ours or w.upstream.received[0].body == BODY
 
 
+async def test_a_bug_in_what_people_see_costs_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reasoning goes back all the same."""
+
+    def fails(*_: object) -> None:
+        raise Bug
+
+    monkeypatch.setattr(decide, "strip_of", fails)
+    async with world() as w:
+        w.upstream.answers(whole(PLAIN), whole(b"{}"))
+        await w.turn(ASK)
+        assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=1"
+
+
 @pytest.mark.parametrize("name", ["feed", "read", "close", "snapshot", "hear", "_response"])
 async def test_a_bug_in_the_capture_is_not_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch

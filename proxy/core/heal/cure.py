@@ -6,6 +6,7 @@ for the whole of it what the refusal asks for one item: the API names only the f
 What belongs together stays together: reasoning, what it led to, and the outputs of its calls.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -64,8 +65,8 @@ class Cure:
 
     Attributes:
         body: The request, never the one that was refused.
-        injected: How many more reasoning items it has than what the client sent.
-        injected_bytes: How many more bytes of them.
+        injected: How many reasoning items it has that the client did not send.
+        injected_bytes: How many bytes they are.
         takes_back: Nothing of ours is left in it: it is what the client sent.
         lost: Digests of the blobs that it goes without: once it is taken, they were the fault.
         evicted: Turns as they shall be kept from then on, less what upstream named.
@@ -121,11 +122,11 @@ def cure(
     is_about_blobs = diagnosis.fault is Fault.BLOB
     named = named_blobs(case) if is_about_blobs else set()
     left = ((turn, turn.without_reasoning(named.__contains__)) for turn in recalled.turns)
-    again = read_request(body, {})
+    ours = _added(read_request(body, {}), given)
     return Cure(
         body,
-        injected=max(0, _thoughts(again) - _thoughts(given)),
-        injected_bytes=max(0, _thought_bytes(again) - _thought_bytes(given)),
+        injected=len(ours),
+        injected_bytes=sum(ours),
         takes_back=body == given.body,
         lost=frozenset(lost_blobs(case, body)) if is_about_blobs else frozenset(),
         evicted=tuple(after for before, after in left if after is not before),
@@ -141,6 +142,20 @@ def _thoughts(request: Request) -> int:
     return sum(place.item.role is Role.REASONING for place in request.places)
 
 
-def _thought_bytes(request: Request) -> int:
-    items = (place.item for place in request.places)
-    return sum(item.end - item.start for item in items if item.role is Role.REASONING)
+def _added(request: Request, given: Request) -> list[int]:
+    """Return the sizes of reasoning items that were not given: some that were may have gone."""
+    theirs = Counter(
+        place.item.blob or place.item.id
+        for place in given.places
+        if place.item.role is Role.REASONING
+    )
+    sizes: list[int] = []
+    for place in request.places:
+        item = place.item
+        if item.role is Role.REASONING:
+            name = item.blob or item.id
+            if theirs[name]:
+                theirs[name] -= 1
+            else:
+                sizes.append(item.end - item.start)
+    return sizes

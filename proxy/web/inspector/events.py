@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from aiohttp import web
@@ -71,16 +71,17 @@ class Watchers:
         Raises:
             ProxyError: There are too many of them.
         """
-        if len(self._watchers) >= WATCHERS_MAX:
+        if sum(watcher.is_there for watcher in self._watchers) >= WATCHERS_MAX:
             raise ProxyError(_FULL)
         headers = {
             "Content-Type": "application/x-ndjson",
             "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff",
             "X-Accel-Buffering": "no",
+            "Cross-Origin-Resource-Policy": "same-origin",
         }
         response = web.StreamResponse(headers=headers)
-        watcher = _Watcher()
+        watcher = _Watcher(request)
         self._watchers[watcher] = asyncio.current_task()
         try:
             await response.prepare(request)
@@ -108,7 +109,7 @@ class Watchers:
             self._source.listen(self._heard)
             self._ticking = asyncio.create_task(self._tick())
         watcher.put(json.dumps({"hello": self._facts()}).encode())
-        watcher.put(self._state())
+        self._put_state([watcher])
         for told in self._source.recent():
             watcher.put(told)
 
@@ -126,8 +127,13 @@ class Watchers:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(STATE_S)
-            with contextlib.suppress(Exception):  # those who watch see an old state then
-                self._heard(self._state())
+            self._put_state(self._watchers)
+
+    def _put_state(self, watchers: "Iterable[_Watcher]") -> None:
+        with contextlib.suppress(Exception):  # those who watch see an old state then, or none
+            state = self._state()
+            for watcher in watchers:
+                watcher.put(state)
 
     def _state(self) -> bytes:
         totals, fares = read_totals(self._exposition()), dict(self._fares())
@@ -144,10 +150,16 @@ class _Watcher:
         has_lines: Whether there is anything.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, request: web.Request) -> None:
         self.has_lines = asyncio.Event()
+        self._request = request
         self._lines: deque[bytes] = deque()
         self._bytes = self._lost = 0
+
+    @property
+    def is_there(self) -> bool:
+        """Whether he has not left: whose place is free at once, not when he is written to."""
+        return self._request.transport is not None
 
     def put(self, line: bytes) -> None:
         """Add a line; the oldest ones give way."""

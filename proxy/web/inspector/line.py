@@ -5,6 +5,7 @@ While somebody watches, each worker says in batches what passes through it; else
 """
 
 import asyncio
+import contextlib
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ WAITING_BYTES: Final = 2 << 20
 # What the parent keeps for further ones who begin to watch.
 KEPT: Final = 200
 KEPT_BYTES: Final = 4 << 20
+# What became of an exchange whose worker is gone.
+WORKER_ENDED: Final = "worker_ended"
 
 
 class Reporting:
@@ -36,12 +39,13 @@ class Reporting:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, *, is_watched: bool) -> None:
-        """Begin with what is kept, or end."""
+        """Begin with what is kept, or end; if it cannot, what else the parent says is heard."""
         self._source.listen(self._put if is_watched else None)
         self._waiting.clear()
         self._bytes = self._lost = 0
-        for told in self._source.recent() if is_watched else ():
-            self._put(told)
+        with contextlib.suppress(Exception):
+            for told in self._source.recent() if is_watched else ():
+                self._put(told)
 
     def _put(self, told: bytes) -> None:
         self._waiting.append(told)
@@ -106,10 +110,27 @@ class Gathered:
         if self._heard is None:
             return  # it was under way when the last one left
         for told in batch:
-            line = json.dumps(told, separators=(",", ":")).encode()
-            exchange = told.get("exchange")
-            if exchange is not None:
-                self._keep(exchange["id"], line)
+            with contextlib.suppress(Exception):  # whoever looks on costs no worker
+                self._pass_on(told)
+
+    def end(self, pid: int | None) -> None:
+        """Note that a worker is gone: what was under way in it is over, and nobody else says so."""
+        if self._heard is None or pid is None:
+            return
+        prefix = f"{pid:x}."
+        for name, line in list(self._kept.items()):
+            if name.startswith(prefix):
+                exchange = json.loads(line)["exchange"]
+                if exchange["open"]:
+                    ended = {"open": False, "outcome": WORKER_ENDED}
+                    self.hear([{"exchange": exchange | ended}])
+
+    def _pass_on(self, told: dict[str, Any]) -> None:
+        line = json.dumps(told, separators=(",", ":")).encode()
+        exchange = told.get("exchange")
+        if exchange is not None:
+            self._keep(exchange["id"], line)
+        if self._heard is not None:
             self._heard(line)
 
     def _keep(self, name: str, line: bytes) -> None:

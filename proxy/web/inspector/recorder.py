@@ -29,13 +29,14 @@ OPEN_SHOWN: Final = 100
 OPEN_BYTES: Final = 2 << 20
 # Whatever is not ended is forgotten one day: this keeps hold of exchanges.
 OPEN_MAX: Final = 20_000
-# Of a hash, as much as tells one from another on a page.
+# Of a hash, as much as tells one from another on a page; of a model's name, which a client writes.
 HASH_CHARS: Final = 12
+NAME_CHARS: Final = 64
 
 # Told of an exchange, when it was decided and when it is over: JSON, `{"exchange": {…}}`.
 Heard = Callable[[bytes], None]
 
-_NO_STRIP = Strip("", 0, b"").counted()
+_NO_STRIP = Strip(0, b"").counted()
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -72,6 +73,8 @@ class _Seen(msgspec.Struct, gc=False):
     scope: bytes | None
     conversation: bytes
     strip: Strip
+    model: str
+    injected_bytes: int
 
 
 def _seen(number: int, exchange: Exchange, took_s: float | None) -> _Seen:
@@ -94,6 +97,8 @@ def _seen(number: int, exchange: Exchange, took_s: float | None) -> _Seen:
         exchange.scope,
         exchange.conversation,
         exchange.strip or _NO_STRIP,
+        exchange.model[:NAME_CHARS],
+        exchange.injected_bytes,
     )
 
 
@@ -156,7 +161,11 @@ class Recorder:
         self._look_at_the_time()
         newest = list(self._open.values())[-OPEN_SHOWN:]
         under_way = [_seen(number, exchange, None) for number, exchange, _ in newest]
-        return [self._json(seen) for seen in (*self._over, *under_way)]
+        told: list[bytes] = []
+        for seen in (*self._over, *under_way):
+            with contextlib.suppress(Exception):  # one that cannot be told hides no other
+                told.append(self._json(seen))
+        return told
 
     def listen(self, heard: Heard | None) -> None:
         """Tell of every exchange from now on; None: of none."""
@@ -193,7 +202,8 @@ class Recorder:
             "sent_bytes": seen.sent_bytes,
             "scope": seen.scope.hex()[:HASH_CHARS] if seen.scope else "",
             "conversation": seen.conversation.hex()[:HASH_CHARS],
-            "model": seen.strip.model,
+            "model": seen.model,
+            "injected_bytes": seen.injected_bytes,
             "items": seen.strip.total,
             "strip": msgspec.Raw(seen.strip.shown),
         }

@@ -145,6 +145,15 @@ def test_of_shapes_of_two_vendors_the_other_ones_go() -> None:
     assert got == [ASK, nameless(C1), O1, R2, C2, O2]
 
 
+def test_ours_are_counted_where_the_clients_own_goes() -> None:
+    """What was put in is still in it."""
+    given = [ASK, C1, O1, R2, C2, O2]
+    found = cure_of(world_of([R1, C1]), [ASK, *PAIRS], masked(R2), given=given)
+    assert found is not None
+    assert found.injected == 1
+    assert found.injected_bytes > len(R1["encrypted_content"])
+
+
 def test_ours_go_first() -> None:
     """What the client sent was not refused as long as something of ours may have been."""
     sent, given = [ASK, *PAIRS], [ASK, C1, O1, R2, C2, O2]

@@ -5,6 +5,7 @@ import contextlib
 import json
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from proxy.web.inspector import events
 from tests.web.inspector.watching import to_watch, watching
@@ -80,6 +81,43 @@ async def test_without_one_a_name_that_leads_here_may_not() -> None:
         assert (got.status, json.loads(got.body)["error"]["code"]) == (403, "bad_host")
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_another_page_in_the_same_browser_takes_no_place(site: str) -> None:
+    """It could not read what comes, but it would keep out whoever may: also one on another port."""
+    async with world(admin_token="sesame") as w:
+        may = "Authorization: Bearer sesame"
+        assert await refused(w, may, f"Sec-Fetch-Site: {site}") == (403, "cross_origin")
+        async with watching(w.app.admin_url, may, "Sec-Fetch-Site: same-origin") as watcher:
+            await watcher.until("hello")
+
+
+async def test_who_has_left_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, not when next he is written to: a page may be loaded anew many times a second."""
+    monkeypatch.setattr(events, "WATCHERS_MAX", 1)
+    monkeypatch.setattr(events, "STATE_S", 3600.0)
+    async with world() as w:
+        for _ in range(5):
+            async with watching(w.app.admin_url) as watcher:
+                await watcher.until("state")
+            await asyncio.sleep(0.02)
+
+
+async def test_a_state_that_fails_from_the_start_costs_a_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What passes is shown all the same."""
+
+    def fails(_: bytes) -> dict[str, object]:
+        raise ValueError
+
+    monkeypatch.setattr(events, "read_totals", fails)
+    async with world() as w:
+        w.upstream.answers(whole(b"{}"))
+        await w.turn(ASK)
+        async with watching(w.app.admin_url) as watcher:
+            await watcher.until("exchange")
+
+
 async def test_only_so_many_watch_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever leaves makes room, and with the last one nobody listens any more."""
     monkeypatch.setattr(events, "WATCHERS_MAX", 2)
@@ -104,7 +142,7 @@ async def test_only_so_many_watch_at_once(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_who_does_not_read_is_told_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest lines are; nothing waits for him, and nothing grows."""
     monkeypatch.setattr(events, "WAITING_BYTES", 2000)
-    watcher = events._Watcher()
+    watcher = events._Watcher(make_mocked_request("GET", "/"))
     for number in range(100):
         watcher.put(b'{"exchange": {"n": %d}}' % number)
     lines = [json.loads(line) for line in watcher.taken().splitlines()]

@@ -133,6 +133,40 @@ def test_the_parent_keeps_the_newest_while_somebody_watches(
     assert (parent.recent(), told) == ([], [True, False])
 
 
+def test_what_was_under_way_in_a_worker_ends_with_it() -> None:
+    """Nobody else would say so; what others do goes on."""
+    heard: list[bytes] = []
+    parent = Gathered(lambda _: None)
+    parent.end(0xAB)  # nobody watches
+    parent.listen(heard.append)
+    told = [("ab.1.1", True), ("ab.1.2", False), ("abc.1.1", True)]
+    parent.hear([{"exchange": {"id": name, "open": is_open}} for name, is_open in told])
+    heard.clear()
+    parent.end(None)
+    parent.end(0xAB)
+    ended = {"id": "ab.1.1", "open": False, "outcome": "worker_ended"}
+    assert [json.loads(line)["exchange"] for line in heard] == [ended]
+
+
+def test_what_cannot_be_shown_costs_no_worker() -> None:
+    """Neither in its parent, nor in the one that shall say what it kept."""
+    parent = Gathered(lambda _: None)
+
+    def fails(_: bytes) -> None:
+        raise RuntimeError
+
+    parent.listen(fails)
+    parent.hear([1, {"exchange": {}}, {"exchange": {"id": "a.1.1", "open": True}}])
+    parent.end(0xA)
+
+    class Broken(Kept):
+        def recent(self) -> list[bytes]:
+            raise RuntimeError
+
+    worker = Reporting(Broken(), Pipe())  # type: ignore[arg-type]
+    worker.watch(is_watched=True)
+
+
 async def test_two_workers_are_one_page(tmp_path: Path) -> None:
     """What passed before in either, what passes now, also in one that has just been started."""
     async with (

@@ -49,7 +49,7 @@ def exchange(shown: Strip | None = None, **fields: Any) -> Exchange:
 
 def strip(size: int = 0) -> Strip:
     """Return one of so many bytes."""
-    return Strip("gpt", 3, b'"' + b"x" * size + b'"')
+    return Strip(3, b'"' + b"x" * size + b'"')
 
 
 def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
@@ -59,6 +59,8 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
     told.recorder.end(
         exchange(
             strip_of(request, [(2, Outcome.INJECTED, 1, 7, "")]),
+            model="gpt-5.4" + "x" * 99,
+            injected_bytes=7,
             scope=b"\xab" * 16,
             conversation=b"\xcd" * 16,
             asked="planned",
@@ -98,7 +100,8 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
         "sent_bytes": 99,
         "scope": "ab" * 6,
         "conversation": "cd" * 6,
-        "model": "gpt-5.4",
+        "model": "gpt-5.4" + "x" * 57,
+        "injected_bytes": 7,
         "items": 3,
     }
 
@@ -149,6 +152,14 @@ def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     assert (told.recorder._open, told.recorder._open_bytes) == ({}, 0)
 
 
+def test_one_that_cannot_be_told_hides_no_other() -> None:
+    """Whatever it is made of."""
+    told = Told()
+    told.recorder.end(exchange(Strip(0, b"{}"), conversation=None), 1.0)
+    told.recorder.end(exchange(), 1.0)
+    assert len(told.recent()) == 1
+
+
 def test_who_listens_badly_costs_no_exchange() -> None:
     """Whatever he raises; and half a surrogate in a name costs the name."""
 
@@ -157,7 +168,7 @@ def test_who_listens_badly_costs_no_exchange() -> None:
 
     told = Told()
     told.recorder.listen(fails)
-    one = exchange(Strip("\ud800", 0, b"{}"))
+    one = exchange(Strip(0, b"{}"), model="\ud800")
     told.recorder.begin(one)
     told.recorder.end(one, 1.0)
     assert [kept["model"] for kept in told.recent()] == [""]

@@ -1,0 +1,46 @@
+"""Exchanges that nobody had to send, and where a page shows them."""
+
+import json
+from typing import Any
+
+from playwright.async_api import Locator, Page
+
+from proxy.core.inject import Note
+from proxy.core.request import read_request
+from proxy.core.strip import Strip, strip_of
+from proxy.web.exchange import Exchange
+from proxy.web.routes import Route
+from tests.browser.stage import Stage
+
+__all__ = ["LOST_CALL", "record", "rows", "strip"]
+
+LOST_CALL = {
+    "type": "function_call",
+    "id": "fc_never_seen",
+    "call_id": "call_Zk3mQ9xT7bLw2RsV",
+    "name": "get_weather",
+    "arguments": "{}",
+}
+
+
+def rows(page: Page) -> Locator:
+    """Return the exchanges, newest first."""
+    return page.locator("#rows > li:visible")
+
+
+def strip(items: list[dict[str, Any]], *notes: Note) -> Strip:
+    """Return what is shown of a request with these items."""
+    body = json.dumps({"model": "m", "input": items}).encode()
+    return strip_of(read_request(body, {}), notes)
+
+
+def record(on: Stage, items: list[dict[str, Any]], *notes: Note, **fields: Any) -> None:
+    """Let an exchange pass that nobody had to send."""
+    exchange = Exchange(Route.RESPONSES, on.app.recorder._clock())
+    exchange.status, exchange.outcome, exchange.asked = 200, "ok", "planned"
+    exchange.strip = strip(items, *notes)
+    for _, what, count, *_ in notes:
+        exchange.outcomes[what] = exchange.outcomes.get(what, 0) + count
+    for name, value in fields.items():
+        setattr(exchange, name, value)
+    on.app.recorder.end(exchange, 0.1)
