@@ -24,7 +24,8 @@ from proxy.sources import env_of
 from proxy.web.account import Account
 from proxy.web.exchange import Exchange
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
@@ -118,3 +119,20 @@ def test_every_profile_is_in_the_table(profile: Profile) -> None:
 def test_every_cure_and_repair_is_named(word: Repair | Fault) -> None:
     """What the header says is explained."""
     assert f"`{word.value}`" in README or f"`healed={word.value}`" in README
+
+
+MODULES = [path.relative_to(ROOT) for path in sorted(ROOT.glob("proxy/**/*.py"))]
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.stem != "__init__"], ids=str)
+def test_every_module_is_in_the_tree(path: Path) -> None:
+    """In its folder's lines; of what is told as one, the folder is."""
+    tree = README.split("```text\nproxy/\n")[1].split("```")[0]
+    _, *folders, _ = path.parts
+    lines = dict(re.findall(r"^  (\w+)/ (.*(?:\n {4,}.*)*)", tree, re.MULTILINE))
+    if folders == ["standin"]:
+        assert "standin" in lines
+        return
+    told = lines[folders[0]] if folders else tree.split("\n  check/")[0]
+    named = "heal/" if folders[1:] == ["heal"] else path.stem
+    assert re.search(rf"(?<!\w){named}(?!\w)", told)

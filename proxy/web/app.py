@@ -31,7 +31,7 @@ from proxy.web.parts import (
     upstream,
 )
 from proxy.web.port import Port
-from proxy.web.server import Server, silent
+from proxy.web.server import Handler, Server, silent
 from proxy.web.store_watch import look_after
 
 __all__ = ["App", "access", "admin_runner", "announce", "facts", "running"]
@@ -83,8 +83,7 @@ class App:
         else:
             self._upstream = upstream(settings, self._traced.upstream)
             account = self._traced.account(account)
-        make = Forward if self._traced is None else self._traced.forward
-        self.forward = make(
+        self.forward = Forward(
             settings.upstream_url,
             self._upstream,
             None if settings.mode == "off" else replay(settings, self.store),
@@ -94,7 +93,11 @@ class App:
         self._is_worker = worker > 0
         self._flushing: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
-        self.server = Server(self.forward, connection_limits(settings, self.log), self.log)
+        handle: Handler = self.forward.handle
+        if self._traced is not None:
+            handle = self._traced.handler(handle)
+        bounds = connection_limits(settings, self.log)
+        self.server = Server(self.forward, handle, bounds, self.log)
         self._clients = Port(web.ServerRunner(self.server, shutdown_timeout=CUT_OFF_S))
         self._operators: Port | None = None
         self._has_started = False

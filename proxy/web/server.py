@@ -6,7 +6,7 @@ import functools
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -19,7 +19,7 @@ from proxy.web.errors import spelled
 from proxy.web.forward import Forward
 from proxy.web.refusals import too_many_connections
 
-__all__ = ["Server", "silent"]
+__all__ = ["Handler", "Server", "silent"]
 
 # How often within client_timeout_s it is looked who has stalled, and how seldom at the least.
 LOOKS = 4
@@ -39,15 +39,22 @@ silent.propagate = False
 silent.disabled = True
 
 
+# Takes one request, and answers it.
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
 class Server(web.Server):
     """Accepts clients' connections for one `Forward`."""
 
-    def __init__(self, forward: Forward, limits: ConnectionLimits, log: Log) -> None:
+    def __init__(
+        self, forward: Forward, handle: Handler, limits: ConnectionLimits, log: Log
+    ) -> None:
         """
         Accept nothing yet; needs a running loop.
 
         Args:
-            forward: Gets every request.
+            forward: Told of whom there is no room for.
+            handle: Gets every request.
             limits: On each connection, and on all of them.
             log: Told when there is no room, and when there is again.
         """
@@ -62,7 +69,7 @@ class Server(web.Server):
         self._sweeping: asyncio.TimerHandle | None = None
         self._handshakes: set[asyncio.Task[None]] = set()
         super().__init__(
-            forward.handle,
+            handle,
             handler_cancellation=True,  # a client that leaves cancels its exchange at once
             auto_decompress=False,
             access_log=None,

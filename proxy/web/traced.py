@@ -26,11 +26,10 @@ from proxy.core.headers import Headers
 from proxy.core.profiles import Profile
 from proxy.core.traces import Parent, fit_method, naming, parent_of
 from proxy.web.account import Account
-from proxy.web.exchange import Exchange, Limits
-from proxy.web.forward import Forward
+from proxy.web.exchange import Exchange
 from proxy.web.handshake import SWITCHED, is_websocket
-from proxy.web.replay import Replay
 from proxy.web.routes import Route, route_of
+from proxy.web.server import Handler
 from proxy.web.telling import MS, OPERATIONS, OURS, REFUSED, Known, ago_ns, error_of, tell
 
 __all__ = ["Traced"]
@@ -99,16 +98,17 @@ class Traced:
         given = {known.name: getattr(account, known.name) for known in fields(account)}
         return _Account(**given, traced=self)
 
-    def forward(
-        self,
-        upstream_url: str,
-        upstream: Upstream,
-        replay: Replay | None,
-        limits: Limits,
-        account: Account,
-    ) -> Forward:
-        """Return what forwards exchanges, each of them a span."""
-        return _Forward(self, upstream_url, upstream, replay, limits, account)
+    def handler(self, handle: Handler) -> Handler:
+        """Return what handles each exchange in a span."""
+
+        async def traced(request: web.BaseRequest) -> web.StreamResponse:
+            token = _current.set(self.tracing.harmless(self.begun, request))
+            try:
+                return await handle(request)
+            finally:
+                _current.reset(token)
+
+        return traced
 
     def begun(self, request: web.BaseRequest) -> _Trace:
         """Begin an exchange's span."""
@@ -137,30 +137,6 @@ class Traced:
             return None
         facts = self.operation(Route.CREATE) | self.place | {OURS + "route": Route.CREATE}
         return trace.live.child(OPERATIONS[Route.CREATE], facts, ago_ns(took_s))
-
-
-class _Forward(Forward):
-    """Begins a span with each exchange."""
-
-    def __init__(  # noqa: PLR0913, PLR0917 (those of Forward, and one)
-        self,
-        traced: Traced,
-        upstream_url: str,
-        upstream: Upstream,
-        replay: Replay | None,
-        limits: Limits,
-        account: Account,
-    ) -> None:
-        super().__init__(upstream_url, upstream, replay, limits, account)
-        self._traced = traced
-
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        trace = self._traced.tracing.harmless(self._traced.begun, request)
-        token = _current.set(trace)
-        try:
-            return await super().handle(request)
-        finally:
-            _current.reset(token)
 
 
 class _Upstream(Upstream):
