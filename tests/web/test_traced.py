@@ -487,6 +487,7 @@ async def test_an_sdk_that_raises_costs_no_exchange(
 
     owner = "opentelemetry.sdk.trace." + ("Tracer" if broken == "start_span" else "Span")
     otel.setattr(f"{owner}.{broken}", raises)
+    otel.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")  # what was sent well would be told of again
     async with traced() as w:
         w.upstream.answers(error(PAIRING), DONE, whole(b"{}", status="500 Broken"))
         assert (await w.turn(*LOST)).head.status == 200
