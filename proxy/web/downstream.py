@@ -178,10 +178,12 @@ async def pump(  # noqa: PLR0913, PLR0917 (all that takes part in it)
 
     async def write_in_time(chunk: bytes) -> None:
         """Write what has to wait, once it need not; a slow client is waited for behind that."""
-        await _settle(reader, downstream)
-        downstream.put(chunk)
+        try:
+            await _settle(reader, downstream)
+            downstream.put(chunk)
+        finally:  # also where the client did not wait for that
+            exchange.between_ms += (clock() - came_s) * 1000
         exchange.sent_bytes += len(chunk)
-        exchange.between_ms += (clock() - came_s) * 1000
         await downstream.drain()
 
     if read and not passes(read):

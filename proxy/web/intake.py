@@ -125,7 +125,11 @@ class Intake:
                 exchange.asked, body = incoming.why, incoming.rest()
             else:
                 body = whole
-                prepared = await self._prepare(self._replay, exchange, whole, request, incoming)
+                try:
+                    prepared = await self._prepare(self._replay, exchange, whole, request, incoming)
+                except BaseException:  # the client did not wait for that
+                    exchange.before_ms = (self._clock() - began) * 1000
+                    raise
         headers = self._headers(exchange, request, body)
         outgoing = Outgoing(request.method, url, headers, body, incoming)
         if prepared is not None and exchange.edited:

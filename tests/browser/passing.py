@@ -5,7 +5,7 @@ from typing import Any
 
 from playwright.async_api import Locator, Page
 
-from proxy.core.inject import Note
+from proxy.core.plans import Note
 from proxy.core.request import read_request
 from proxy.core.strip import Strip, strip_of
 from proxy.web.exchange import Exchange

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from playwright.async_api import expect
 
-from proxy.core.inject import Outcome
+from proxy.core.plans import Outcome
 from proxy.web.exchange import Exchange
 from proxy.web.routes import Route
 from tests.browser.passing import LOST_CALL, record, rows, strip

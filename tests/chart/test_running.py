@@ -107,11 +107,8 @@ async def test_the_sidecar_needs_no_rights(consumer: Helm) -> None:
 async def test_the_classic_ones_hooks_work(consumer: Helm) -> None:
     """The one ends when the proxy answers, the other when it has slept."""
     sidecar = {"preStopSeconds": {"classic": 0}}
-    (pod,) = pod_specs(
-        consumer.manifests(
-            {"classic": True, "replay": {"sidecar": {"preStopSeconds": {"classic": 0}}}}
-        )
-    )
+    values = {"classic": True, "replay": {"sidecar": sidecar}}
+    (pod,) = pod_specs(consumer.manifests(values))
     first = pod["containers"][0]
     hooks = {name: hook["exec"]["command"] for name, hook in first["lifecycle"].items()}
     async with contained(first, "http://127.0.0.1:9/v1") as proxy:

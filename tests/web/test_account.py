@@ -209,6 +209,28 @@ async def test_a_save_that_holds_a_chunk_up_is_ours() -> None:
         assert rest >= 0
 
 
+@pytest.mark.parametrize(("operation", "phase"), [("recall", "before"), ("save", "between")])
+async def test_time_that_a_client_does_not_wait_for_is_ours(operation: str, phase: str) -> None:
+    """It would be hidden where it hurts most."""
+    held = asyncio.Event()
+
+    async def holds(one: str) -> None:
+        if one == operation:
+            held.set()
+            await asyncio.Event().wait()
+
+    async with world() as w:
+        w.app.store.inner = Hooked(w.app.store.inner, holds)
+        w.upstream.answers(STREAMED)
+        async with line_to(w.app.url) as line:
+            await line.send(post({"model": "gpt-5.4", "input": LOST}))
+            await held.wait()
+            await asyncio.sleep(0.05)
+            await line.leave()
+        await eventually(lambda: w.counted("exchanges_total", outcome="client_gone") == 1)
+        assert w.counted("overhead_seconds_sum", phase=phase) >= 0.05
+
+
 async def test_a_slow_clients_time_is_not_ours() -> None:
     """What waits for it to read is held up neither amid the answer nor behind it."""
     seconds = 0.4
