@@ -13,7 +13,7 @@ The rules it follows are the API's (pairing by id both ways, order, no reasoning
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -173,9 +173,9 @@ class _Planner:
                 group.places.append(index)
         return list(groups.values())
 
-    def _replayed(self, groups: Iterable[_Group]) -> dict[_Slot, int]:
+    def _replayed(self, groups: Sequence[_Group]) -> dict[_Slot, int]:
         """Find the reasoning that the client sends itself: which slot -> index of its place."""
-        if not self._may_replay():
+        if not (groups and self._may_replay()):
             return {}
         by_blob: dict[bytes, list[_Slot]] = defaultdict(list)
         by_id: dict[str, list[_Slot]] = defaultdict(list)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from proxy.core.forms import in_form
 from proxy.core.heal.blobs import unsealed
 from proxy.core.heal.ids import once
-from proxy.core.heal.pieces import Piece, body_of, pieces_of, runs_of
+from proxy.core.heal.pieces import Piece, Run, body_of, pieces_of, runs_of
 from proxy.core.heal.thoughts import Thought, Thoughts
 from proxy.core.items import Role
 from proxy.core.models import are_known_to_differ, family
@@ -89,9 +89,10 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
         counts[Repair.HOLLOW] += _complete(pieces, thoughts, request.model, profile)
     if Repair.FOREIGN in allowed:
         foreign = _foreign(pieces, thoughts, request.model, repairs)
-        counts[Repair.FOREIGN] += len(foreign)
-        foreign -= _replaced(foreign, thoughts, request.model, repairs)
-        pieces = unsealed(pieces, foreign, stores=keeps_items)
+        if foreign:
+            counts[Repair.FOREIGN] += len(foreign)
+            foreign -= _replaced(foreign, thoughts, request.model, repairs)
+            pieces = unsealed(pieces, foreign, stores=keeps_items)
     if Repair.DANGLING in allowed and profile.checks_pairs:
         left = _less_dangling(pieces)
         counts[Repair.DANGLING] += len(pieces) - len(left)
@@ -122,6 +123,8 @@ def _less_dangling(pieces: list[Piece]) -> list[Piece]:
     end = len(pieces)
     while end and pieces[end - 1].item.role is Role.REASONING and pieces[end - 1].item.id:
         end -= 1
+    if end == len(pieces):
+        return pieces
     covered = {piece for run in runs_of(pieces[:end]) for piece in (*run.group, *run.later)}
     emitted = {piece for piece in pieces[:end] if piece.item.role in (Role.MODEL, Role.REFERENCE)}
     return pieces if end == 0 or emitted - covered else pieces[:end]
@@ -150,17 +153,21 @@ def _foreign(
     """
     foreign: set[Piece] = set()
     for run in runs_of(pieces):
-        is_hosting = any(p.item.id and not p.item.id_is_optional for p in run.group)
         for piece in run.reasoning:
-            thought = thoughts.of(piece.item)
             blob = blob_digest(piece.item)
             if not repairs.takes_reasoning or (blob and repairs.is_refused(blob)):
                 foreign.add(piece)
-            elif thought is None or not blob or is_hosting:
                 continue
-            elif are_known_to_differ(model, thought.turn.models):
+            thought = thoughts.of(piece.item)
+            if thought is None or not blob or _is_hosting(run):
+                continue
+            if are_known_to_differ(model, thought.turn.models):
                 foreign.add(piece)
     return foreign
+
+
+def _is_hosting(run: Run) -> bool:
+    return any(piece.item.id and not piece.item.id_is_optional for piece in run.group)
 
 
 def _replaced(
