@@ -4,7 +4,6 @@ Mend a request before the first try, where it is certain to be refused, or certa
 What only upstream can know is left to upstream: see `cure`.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -78,28 +77,29 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     if not (repeats or has_thoughts(request)):
         return Repaired(request.body)
     pieces = pieces_of(request)
-    counts: Counter[Repair] = Counter()
+    counts: dict[Repair, int] = {}
     if repeats:
         left = once(pieces, exact=True)
-        counts[Repair.DUPLICATES] += len(pieces) - len(left)
+        counts[Repair.DUPLICATES] = len(pieces) - len(left)
         pieces = left
     thoughts = Thoughts(turns)
     keeps_items = request.stores and profile.keeps_items
     if Repair.HOLLOW in allowed and not keeps_items:
-        counts[Repair.HOLLOW] += _complete(pieces, thoughts, request.model, profile)
+        counts[Repair.HOLLOW] = _complete(pieces, thoughts, request.model, profile)
     if Repair.FOREIGN in allowed:
         foreign = _foreign(pieces, thoughts, request.model, repairs)
         if foreign:
-            counts[Repair.FOREIGN] += len(foreign)
+            counts[Repair.FOREIGN] = len(foreign)
             foreign -= _replaced(foreign, thoughts, request.model, repairs)
             pieces = unsealed(pieces, foreign, stores=keeps_items)
     if Repair.DANGLING in allowed and profile.checks_pairs:
         left = _less_dangling(pieces)
-        counts[Repair.DANGLING] += len(pieces) - len(left)
+        counts[Repair.DANGLING] = len(pieces) - len(left)
         pieces = left
     body = body_of(request, pieces)
-    # What has a key twice cannot be cut, and is not mended then.
-    return Repaired(body, +counts if body is not request.body else {})
+    if body is request.body:
+        return Repaired(body)  # also where what has a key twice could not be cut
+    return Repaired(body, {kind: count for kind, count in counts.items() if count})
 
 
 def has_thoughts(request: Request) -> bool:
