@@ -93,7 +93,7 @@ class Plan:
 
 
 _NO_PLAN = Plan()
-_MODEL, _REASONING, _REFERENCE = Role.MODEL, Role.REASONING, Role.REFERENCE
+_MODEL, _REASONING = Role.MODEL, Role.REASONING
 _REPLAYED = (Role.REASONING, Role.REFERENCE)
 _INJECTED = Outcome.INJECTED
 
@@ -175,7 +175,7 @@ class _Planner:
 
     def _replayed(self, groups: Sequence[_Group]) -> dict[_Slot, int]:
         """Find the reasoning that the client sends itself: which slot -> index of its place."""
-        if not (groups and self._may_replay()):
+        if not (groups and self._request.has_thoughts):
             return {}
         by_blob: dict[bytes, list[_Slot]] = defaultdict(list)
         by_id: dict[str, list[_Slot]] = defaultdict(list)
@@ -202,13 +202,6 @@ class _Planner:
         for index in nameless:
             _take_first(by_anchor.get(anchors[index], []), found, index)
         return found
-
-    def _may_replay(self) -> bool:
-        for place in self._request.places:
-            role = place.item.role
-            if role is _REASONING or role is _REFERENCE:
-                return True
-        return False
 
     def _anchors_after(self, indices: list[int]) -> dict[int, int]:
         """Return for each reasoning item the first place behind it that is not reasoning."""

@@ -19,10 +19,7 @@ from proxy.core.profiles import GENERIC, Profile
 from proxy.core.request import Request
 from proxy.core.turns import Turn, blob_digest
 
-__all__ = ["Repair", "Repaired", "Repairs", "has_an_id_twice", "has_thoughts", "repair"]
-
-
-_THOUGHTS = (Role.REASONING, Role.REFERENCE)
+__all__ = ["Repair", "Repaired", "Repairs", "has_an_id_twice", "repair"]
 
 
 class Repair(StrEnum):
@@ -74,7 +71,7 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     allowed, profile = repairs.allowed, repairs.profile
     # Where nobody checks ids, they may be anything, and say nothing of what is a copy.
     repeats = Repair.DUPLICATES in allowed and profile.checks_pairs and has_an_id_twice(request)
-    if not (repeats or has_thoughts(request)):
+    if not (repeats or request.has_thoughts):
         return Repaired(request.body)
     pieces = pieces_of(request)
     counts: dict[Repair, int] = {}
@@ -102,14 +99,9 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     return Repaired(body, {kind: count for kind, count in counts.items() if count})
 
 
-def has_thoughts(request: Request) -> bool:
-    """Tell whether a request holds reasoning, or what may stand for it."""
-    return any([place.item.role in _THOUGHTS for place in request.places])  # noqa: C419
-
-
 def has_an_id_twice(request: Request) -> bool:
     """Tell whether two items of a request have one id."""
-    ids = [place.item.id for place in request.places if place.item.id]
+    ids = [item_id for place in request.places if (item_id := place.item.id)]
     return len(ids) > len(set(ids))
 
 
