@@ -246,7 +246,7 @@ def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_serve_starts_without_what_it_does_not_use() -> None:
-    """Time and memory would go into the demo, Redis, SQLite, ciphers, YAML and other processes."""
+    """Time and memory would go into the stand-in, stores, WebSockets, traces and other processes."""
     words = (
         "import sys, proxy.cli, proxy.web.serve; from proxy.web.parts import bare_store; "
         "bare_store(proxy.settings.Settings()); print(*sys.modules)"
@@ -258,6 +258,9 @@ def test_serve_starts_without_what_it_does_not_use() -> None:
     assert {"proxy.cli", "proxy.web.app"} <= brought_in
     assert not brought_in & {"proxy.demo", "proxy.standin", "proxy.check", "multiprocessing"}
     assert not brought_in & {"redis", "sqlite3", "cryptography", "yaml", "pydantic_settings"}
+    # Of what runs with some settings, for some clients or for who looks on.
+    seldom = {"tunnel", "traced", "inspector.events", "inspector.page", "inspector.line"}
+    assert not brought_in & {f"proxy.web.{name}" for name in seldom}
 
 
 def test_the_collector_is_at_work_and_passes_over_what_was_brought_in(

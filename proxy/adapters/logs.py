@@ -18,13 +18,12 @@ Value = str | int | float | bool | None
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 # What somebody else has named: so much of it, and nothing but what can be printed everywhere.
 NAME_MAX = 96
-_NAME = re.compile(rf"[ -~]{{0,{NAME_MAX}}}")
 _ODD = re.compile(r"[^ -~]")
 
 
 def called(name: str) -> str | None:
     """Return what somebody else has named, fit for a log: bounded and of ASCII; None if empty."""
-    if not _NAME.fullmatch(name):
+    if len(name) > NAME_MAX or not (name.isascii() and name.isprintable()):
         name = _ODD.sub("?", name[: NAME_MAX + 1])
         name = name if len(name) <= NAME_MAX else name[: NAME_MAX - 2] + ".."
     return name or None

@@ -100,7 +100,8 @@ class Response:
         if not self._by_name:
             for given, value in self.headers:
                 self._by_name.setdefault(given.lower(), []).append(value)
-        return b", ".join(self._by_name.get(name, ())).decode("latin-1")
+        values = self._by_name.get(name)
+        return b", ".join(values).decode("latin-1") if values is not None else ""
 
     @property
     def content_type(self) -> str:

@@ -11,13 +11,12 @@ import msgspec
 
 from proxy.core.items import Role
 from proxy.core.names import Match
-from proxy.core.request import Place
+from proxy.core.request import Place, Request
 from proxy.core.turns import Reasoning, Turn, blob_digest
 
 __all__ = ["Group", "Slot", "groups_of", "head_of_group", "replayed"]
 
-_REASONING, _REFERENCE = Role.REASONING, Role.REFERENCE
-_REPLAYED = (_REASONING, _REFERENCE)
+_REPLAYED = (Role.REASONING, Role.REFERENCE)
 
 Slot = tuple[bytes, int, int]  # turn, where its run stands in it, position in the run
 
@@ -79,10 +78,11 @@ def head_of_group(match: Match) -> int | None:
     return None
 
 
-def replayed(places: Sequence[Place], groups: Iterable[Group]) -> dict[Slot, int]:
+def replayed(request: Request, groups: Sequence[Group]) -> dict[Slot, int]:
     """Find the reasoning that the client sends itself: which slot -> index of its place."""
-    if not _may_replay(places):
+    if not (groups and request.has_thoughts):
         return {}
+    places = request.places
     by_blob: dict[bytes, list[Slot]] = defaultdict(list)
     by_id: dict[str, list[Slot]] = defaultdict(list)
     by_anchor: dict[int, list[Slot]] = {}
@@ -108,14 +108,6 @@ def replayed(places: Sequence[Place], groups: Iterable[Group]) -> dict[Slot, int
     for index in nameless:
         _take_first(by_anchor.get(anchors[index], []), found, index)
     return found
-
-
-def _may_replay(places: Sequence[Place]) -> bool:
-    for place in places:
-        role = place.item.role
-        if role is _REASONING or role is _REFERENCE:
-            return True
-    return False
 
 
 def _anchors_after(places: Sequence[Place], indices: list[int]) -> dict[int, int]:

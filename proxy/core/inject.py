@@ -59,7 +59,7 @@ class _Planner:
 
     def run(self) -> Plan:
         groups = groups_of(self._recognised.matches)
-        theirs = replayed(self._request.places, groups)
+        theirs = replayed(self._request, groups)
         # Most runs go back as they came, ahead of the very item that they led to.
         may_be_plain = (
             not theirs

@@ -26,6 +26,7 @@ VALUES_MAX = 200_000
 ANSWERED_ITEMS = 8
 
 _MODEL, _CLIENT, _FRAME = Role.MODEL, Role.CLIENT, Role.FRAME
+_REASONING, _REFERENCE = Role.REASONING, Role.REFERENCE
 
 
 class Place(msgspec.Struct, gc=False, eq=False):
@@ -93,6 +94,15 @@ class Request:
     def is_background(self) -> bool:
         """Whether the answer is fetched later."""
         return self.raw("background") == b"true"
+
+    @property
+    def has_thoughts(self) -> bool:
+        """Whether it holds reasoning, or what may stand for it."""
+        for place in self.places:  # a loop, as a history has thousands, and an enum compares slowly
+            role = place.item.role
+            if role is _REASONING or role is _REFERENCE:
+                return True
+        return False
 
     @property
     def links(self) -> list[bytes]:

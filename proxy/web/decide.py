@@ -16,7 +16,6 @@ from proxy.core.heal.repair import (
     Repair,
     Repairs,
     has_an_id_twice,
-    has_thoughts,
     repair,
 )
 from proxy.core.identity import parent_of, recognise
@@ -131,7 +130,7 @@ class Decider:
         scope, learned = whose.scope, self._learned
         if request.is_stateful:
             return request, _NOTHING
-        if not (has_thoughts(request) or has_an_id_twice(request)):
+        if not (request.has_thoughts or has_an_id_twice(request)):
             return request, _NOTHING  # as most are
         repairs = Repairs(
             allowed=self._settings.repairs,

@@ -26,7 +26,6 @@ from proxy.web.reader import Reader, reader_for
 from proxy.web.refusals import too_long
 from proxy.web.replay import Replay
 from proxy.web.routes import Route, route_of
-from proxy.web.tunnel import tunnel
 from proxy.web.under_way import UnderWay
 
 __all__ = ["Forward"]
@@ -166,6 +165,9 @@ class Forward:
             if incoming.fault is not None:
                 raise ProxyError(incoming.fault)
             if exchange.route == Route.WEBSOCKET and answer.response.status == SWITCHED:
+                # Many serve no WebSocket at all.
+                from proxy.web.tunnel import tunnel  # noqa: PLC0415 (as above)
+
                 replay = self._replay if self._intake.reads(path) else None
                 return await tunnel(
                     exchange,

@@ -4,7 +4,6 @@ Mend a request before the first try, where it is certain to be refused, or certa
 What only upstream can know is left to upstream: see `cure`.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,7 +11,7 @@ from enum import StrEnum
 from proxy.core.forms import in_form
 from proxy.core.heal.blobs import unsealed
 from proxy.core.heal.ids import once
-from proxy.core.heal.pieces import Piece, body_of, pieces_of, runs_of
+from proxy.core.heal.pieces import Piece, Run, body_of, pieces_of, runs_of
 from proxy.core.heal.thoughts import Thought, Thoughts
 from proxy.core.items import Role
 from proxy.core.models import are_known_to_differ, family
@@ -20,10 +19,7 @@ from proxy.core.profiles import GENERIC, Profile
 from proxy.core.request import Request
 from proxy.core.turns import Turn, blob_digest
 
-__all__ = ["Repair", "Repaired", "Repairs", "has_an_id_twice", "has_thoughts", "repair"]
-
-
-_THOUGHTS = (Role.REASONING, Role.REFERENCE)
+__all__ = ["Repair", "Repaired", "Repairs", "has_an_id_twice", "repair"]
 
 
 class Repair(StrEnum):
@@ -75,40 +71,37 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     allowed, profile = repairs.allowed, repairs.profile
     # Where nobody checks ids, they may be anything, and say nothing of what is a copy.
     repeats = Repair.DUPLICATES in allowed and profile.checks_pairs and has_an_id_twice(request)
-    if not (repeats or has_thoughts(request)):
+    if not (repeats or request.has_thoughts):
         return Repaired(request.body)
     pieces = pieces_of(request)
-    counts: Counter[Repair] = Counter()
+    counts: dict[Repair, int] = {}
     if repeats:
         left = once(pieces, exact=True)
-        counts[Repair.DUPLICATES] += len(pieces) - len(left)
+        counts[Repair.DUPLICATES] = len(pieces) - len(left)
         pieces = left
     thoughts = Thoughts(turns)
     keeps_items = request.stores and profile.keeps_items
     if Repair.HOLLOW in allowed and not keeps_items:
-        counts[Repair.HOLLOW] += _complete(pieces, thoughts, request.model, profile)
+        counts[Repair.HOLLOW] = _complete(pieces, thoughts, request.model, profile)
     if Repair.FOREIGN in allowed:
         foreign = _foreign(pieces, thoughts, request.model, repairs)
-        counts[Repair.FOREIGN] += len(foreign)
-        foreign -= _replaced(foreign, thoughts, request.model, repairs)
-        pieces = unsealed(pieces, foreign, stores=keeps_items)
+        if foreign:
+            counts[Repair.FOREIGN] = len(foreign)
+            foreign -= _replaced(foreign, thoughts, request.model, repairs)
+            pieces = unsealed(pieces, foreign, stores=keeps_items)
     if Repair.DANGLING in allowed and profile.checks_pairs:
         left = _less_dangling(pieces)
-        counts[Repair.DANGLING] += len(pieces) - len(left)
+        counts[Repair.DANGLING] = len(pieces) - len(left)
         pieces = left
     body = body_of(request, pieces)
-    # What has a key twice cannot be cut, and is not mended then.
-    return Repaired(body, +counts if body is not request.body else {})
-
-
-def has_thoughts(request: Request) -> bool:
-    """Tell whether a request holds reasoning, or what may stand for it."""
-    return any([place.item.role in _THOUGHTS for place in request.places])  # noqa: C419
+    if body is request.body:
+        return Repaired(body)  # also where what has a key twice could not be cut
+    return Repaired(body, {kind: count for kind, count in counts.items() if count})
 
 
 def has_an_id_twice(request: Request) -> bool:
     """Tell whether two items of a request have one id."""
-    ids = [place.item.id for place in request.places if place.item.id]
+    ids = [item_id for place in request.places if (item_id := place.item.id)]
     return len(ids) > len(set(ids))
 
 
@@ -122,6 +115,8 @@ def _less_dangling(pieces: list[Piece]) -> list[Piece]:
     end = len(pieces)
     while end and pieces[end - 1].item.role is Role.REASONING and pieces[end - 1].item.id:
         end -= 1
+    if end == len(pieces):
+        return pieces
     covered = {piece for run in runs_of(pieces[:end]) for piece in (*run.group, *run.later)}
     emitted = {piece for piece in pieces[:end] if piece.item.role in (Role.MODEL, Role.REFERENCE)}
     return pieces if end == 0 or emitted - covered else pieces[:end]
@@ -150,17 +145,21 @@ def _foreign(
     """
     foreign: set[Piece] = set()
     for run in runs_of(pieces):
-        is_hosting = any(p.item.id and not p.item.id_is_optional for p in run.group)
         for piece in run.reasoning:
-            thought = thoughts.of(piece.item)
             blob = blob_digest(piece.item)
             if not repairs.takes_reasoning or (blob and repairs.is_refused(blob)):
                 foreign.add(piece)
-            elif thought is None or not blob or is_hosting:
                 continue
-            elif are_known_to_differ(model, thought.turn.models):
+            thought = thoughts.of(piece.item)
+            if thought is None or not blob or _is_hosting(run):
+                continue
+            if are_known_to_differ(model, thought.turn.models):
                 foreign.add(piece)
     return foreign
+
+
+def _is_hosting(run: Run) -> bool:
+    return any(piece.item.id and not piece.item.id_is_optional for piece in run.group)
 
 
 def _replaced(

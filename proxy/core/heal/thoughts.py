@@ -50,6 +50,8 @@ class Thoughts:
 
     def of(self, item: Item) -> Thought | None:
         """Return what an item is; None when that is not known, or not clear."""
+        if not self._by_id:
+            return None  # nothing was recalled
         found = self._by_blob.get(blob_digest(item), [])
         if not found and item.id:  # one id may stand for two items (xAI)
             found = self._by_id.get(item.id, [])
