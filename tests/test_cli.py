@@ -246,7 +246,7 @@ def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_serve_starts_without_what_it_does_not_use() -> None:
-    """Time and memory would go into the stand-in, stores, WebSockets, traces and other processes."""
+    """Time and memory would go into stores, WebSockets, traces and other processes."""
     words = (
         "import sys, proxy.cli, proxy.web.serve; from proxy.web.parts import bare_store; "
         "bare_store(proxy.settings.Settings()); print(*sys.modules)"

@@ -150,6 +150,15 @@ ODD_LEFT = (
 )
 
 
+def test_who_answers_is_known_from_what_upstream_says() -> None:
+    """And by what name; nothing before it has said so."""
+    assert (after([]).model, after([]).response_id) == ("", "")
+
+    capture = read(answer([C1], "resp_1", model="gpt-5.6-2026-07-01"))
+
+    assert (capture.model, capture.response_id) == ("gpt-5.6-2026-07-01", "resp_1")
+
+
 def test_reasoning_is_kept_byte_for_byte() -> None:
     """Spacing, escapes, number spelling and unknown fields stay; only `status` does not go back."""
     output = b'"output":[%b , %b]' % (ODD, json.dumps(C1).encode())
