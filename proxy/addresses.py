@@ -5,21 +5,29 @@ Every check raises ValueError with a reason and a way out. None quotes the addre
 hold a password; who wants to show it sends it through `redacted`.
 """
 
+import contextlib
 import re
+import socket
 from urllib.parse import SplitResult, urlsplit
 
 from proxy.store_urls import read_store_url
 
 __all__ = [
+    "authority",
+    "dialled",
     "host_and_port",
     "is_at",
     "listen",
+    "port_of",
     "redacted",
     "store_url",
     "upstream_proxy",
     "upstream_url",
 ]
 
+_PORTS = {"http": 80, "https": 443}
+_ANY_IPV4 = bytes(4)
+_ANY_IPV6 = bytes(16)
 # What reaches a port that listens there, from this machine.
 _REACHED_BY = {
     "127.0.0.1": {"localhost"},
@@ -53,11 +61,32 @@ def host_and_port(listen: str) -> tuple[str, int]:
     return ipv6 or name, int(port)
 
 
+def authority(host: str, port: int) -> str:
+    """Spell a host and a port as URLs have them."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def dialled(host: str) -> str:
+    """Return whom to call to reach what listens at a host: for every interface, loopback."""
+    with contextlib.suppress(OSError):  # it is not of this family
+        if socket.inet_aton(host) == _ANY_IPV4:
+            return "127.0.0.1"
+    with contextlib.suppress(OSError):
+        if socket.inet_pton(socket.AF_INET6, host) == _ANY_IPV6:
+            return "::1"
+    return host
+
+
+def port_of(url: SplitResult) -> int:
+    """Return the port of an http or https URL, by its scheme where it names none."""
+    return url.port or _PORTS[url.scheme]
+
+
 def is_at(url: str, listen: str) -> bool:
     """Tell whether a URL leads to who listens there, as far as names and numbers tell."""
     parts = urlsplit(url)
     host, port = host_and_port(listen)
-    if port != (parts.port or (443 if parts.scheme == "https" else 80)):
+    if port != port_of(parts):
         return False
     return (parts.hostname or "") in {host.lower()} | _REACHED_BY.get(host.lower(), set())
 

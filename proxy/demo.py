@@ -20,6 +20,7 @@ import aiohttp
 from proxy.settings import Settings
 from proxy.standin import StandIn
 from proxy.web.app import running
+from proxy.web.errors import MARK
 
 __all__ = ["run"]
 
@@ -30,7 +31,6 @@ TURNS_MAX: Final = 8
 COLUMN: Final = 48  # two columns and what parts them: under 100
 WIDTH: Final = 98
 TAIL: Final = 6  # ids of one conversation begin alike: their ends tell them apart
-MARK: Final = "x-reasoning-replay"
 WANTED_ERROR: Final = "was provided without its required 'reasoning' item"
 
 ASK: Final[Item] = {"role": "user", "content": "Which of my trips will be rainy?"}

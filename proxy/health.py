@@ -5,12 +5,11 @@ Asked every few seconds, so it brings in next to nothing, and not the settings: 
 them is one address.
 """
 
-import contextlib
 import socket
 import time
 from typing import Final
 
-from proxy.addresses import host_and_port
+from proxy.addresses import authority, dialled, host_and_port
 
 __all__ = ["ADMIN_LISTEN", "health"]
 
@@ -19,8 +18,6 @@ ADMIN_LISTEN: Final = "127.0.0.1:9090"
 
 DEADLINE_S: Final = 2.0
 HEAD_MAX_BYTES: Final = 16 * 1024
-ANY_IPV4: Final = bytes(4)
-ANY_IPV6: Final = bytes(16)
 
 
 def health(admin_listen: str, path: str = "/livez") -> int:
@@ -47,23 +44,12 @@ def health(admin_listen: str, path: str = "/livez") -> int:
         return 1
     place = f"{admin_listen}{path}"
     try:
-        status = _asked(_reachable(host), port, path)
+        status = _asked(dialled(host), port, path)
     except OSError as error:
         print(f"{place}: {error.strerror or 'no answer'}")
         return 1
     print(f"{place}: {status or 'no HTTP'}")
     return int(status != "200")
-
-
-def _reachable(host: str) -> str:
-    """Turn the address of every interface into that of loopback."""
-    with contextlib.suppress(OSError):  # it is not of this family
-        if socket.inet_aton(host) == ANY_IPV4:
-            return "127.0.0.1"
-    with contextlib.suppress(OSError):
-        if socket.inet_pton(socket.AF_INET6, host) == ANY_IPV6:
-            return "::1"
-    return host
 
 
 def _asked(host: str, port: int, path: str) -> str:
@@ -75,8 +61,8 @@ def _asked(host: str, port: int, path: str) -> str:
     """
     until = time.monotonic() + DEADLINE_S
     with socket.create_connection((host, port), DEADLINE_S) as connection:
-        written = f"[{host}]" if ":" in host else host
-        request = f"GET {path} HTTP/1.1\r\nHost: {written}:{port}\r\nConnection: close\r\n\r\n"
+        place = authority(host, port)
+        request = f"GET {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n"
         connection.sendall(request.encode())
         head = b""
         while b"\r\n" not in head and len(head) < HEAD_MAX_BYTES:

@@ -155,3 +155,25 @@ def test_an_option_that_cannot_be_used_stops_the_start(url: str) -> None:
 def test_options_of_a_redis_are_accepted(url: str) -> None:
     """A database on a socket, and certificates."""
     assert addresses.store_url(url) == url
+
+
+@pytest.mark.parametrize(
+    ("host", "want"),
+    [
+        pytest.param("0.0.0.0", "127.0.0.1", id="every-ipv4"),  # noqa: S104 (called, not bound)
+        pytest.param("0", "127.0.0.1", id="every-ipv4-in-short"),
+        pytest.param("::", "::1", id="every-ipv6"),
+        pytest.param("0:0::0", "::1", id="every-ipv6-at-length"),
+        pytest.param("10.0.0.7", "10.0.0.7", id="one"),
+        pytest.param("localhost", "localhost", id="name"),
+    ],
+)
+def test_what_listens_everywhere_is_called_on_loopback(host: str, want: str) -> None:
+    """However every interface is written."""
+    assert addresses.dialled(host) == want
+
+
+def test_an_ipv6_address_has_brackets_before_its_port() -> None:
+    """A colon would be read as the port's otherwise."""
+    assert addresses.authority("::1", 80) == "[::1]:80"
+    assert addresses.authority("localhost", 80) == "localhost:80"

@@ -8,10 +8,12 @@ from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
 
+from proxy.addresses import port_of
+
 __all__ = ["Egress", "egress"]
 
 FROM_ENVIRONMENT = "env"
-_PORTS = {"http": 80, "https": 443}
+_SCHEMES = frozenset({"http", "https"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Egress:
         if not self.proxy_url:
             return ""
         parts = urlsplit(self.proxy_url)
-        return f" through the proxy {parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
+        return f" through the proxy {parts.hostname}:{port_of(parts)}"
 
 
 def egress(upstream_url: str, ca_file: str = "", proxy: str = "") -> Egress:
@@ -82,7 +84,7 @@ def _trusting(ca_file: str) -> ssl.SSLContext:
 def _of_environment(upstream: SplitResult) -> str:
     """Return what HTTPS_PROXY and its kind say of an upstream; "" when that is nothing."""
     host = upstream.hostname or ""
-    address = f"{host}:{upstream.port or _PORTS[upstream.scheme]}"
+    address = f"{host}:{port_of(upstream)}"
     proxy = getproxies_environment().get(upstream.scheme, "")
     if not proxy or proxy_bypass(address):
         return ""
@@ -90,7 +92,7 @@ def _of_environment(upstream: SplitResult) -> str:
         proxy = f"http://{proxy}"
     try:
         parts = urlsplit(proxy)
-        is_known = parts.scheme in _PORTS and bool(parts.hostname) and parts.port != 0
+        is_known = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
     except ValueError:  # its message quotes it, and it may hold a password
         is_known = False
     if not is_known:

@@ -159,13 +159,8 @@ class Tracing:
         self, name: str, kind: SpanKind, context: Context, facts: Facts, start_ns: int | None = None
     ) -> Live:
         """Begin a span; one that cannot be made is none."""
-        return Live(self, self._begun(name, kind, context, facts, start_ns))
-
-    def _begun(
-        self, name: str, kind: SpanKind, context: Context, facts: Facts, start_ns: int | None
-    ) -> Span | None:
         start = functools.partial(self._tracer.start_span, start_time=start_ns)
-        return self.harmless(start, name, context, kind, facts)
+        return Live(self, self.harmless(start, name, context, kind, facts))
 
     def harmless(
         self, call: Callable[_Given, _Got], *args: _Given.args, **named: _Given.kwargs

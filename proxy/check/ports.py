@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import aiohttp
 
-from proxy.addresses import host_and_port
+from proxy.addresses import authority, dialled, host_and_port
 from proxy.check.finding import Finding
 from proxy.settings import Settings
 
@@ -16,7 +16,6 @@ __all__ = ["of_ports"]
 
 ASK_TIMEOUT_S: Final = 2.0
 VERSION = re.compile(r'^reasoning_replay_build_info\{version="([\w.+-]+)"\}', re.MULTILINE)
-ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (asked there, not listened on)
 
 
 class Running(NamedTuple):
@@ -75,8 +74,7 @@ def _words(fault: OSError) -> str:
 async def _maybe_running(admin_listen: str) -> Running | None:
     """Ask whoever listens there what a proxy of ours would answer; None when it is none."""
     host, port = host_and_port(admin_listen)
-    host = ANY.get(host, host)
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    url = f"http://{authority(dialled(host), port)}"
     timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
     try:
         async with aiohttp.ClientSession(timeout=timeout) as session:

@@ -11,12 +11,12 @@ from proxy.check.finding import Finding
 from proxy.check.upstream import Key
 from proxy.settings import Settings
 from proxy.web.app import running
+from proxy.web.errors import MARK
 from proxy.web.parts import profile
 
 __all__ = ["of_proof"]
 
 TURN_TIMEOUT_S: Final = 120.0
-MARK: Final = "x-reasoning-replay"
 ANY_PORT: Final = "127.0.0.1:0"
 CALLS: Final = ("function_call",)
 

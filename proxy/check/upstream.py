@@ -14,6 +14,7 @@ import aiohttp
 
 from proxy.adapters.response import UpstreamError
 from proxy.adapters.upstream import Upstream
+from proxy.addresses import port_of
 from proxy.check.finding import Finding
 from proxy.core.profiles import Profile
 from proxy.settings import Settings
@@ -62,7 +63,7 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
     """Connect as serving would, and ask for the list of models."""
     parts = urlsplit(settings.upstream_url)
     is_tls = parts.scheme == "https"
-    place = f"{parts.hostname} port {parts.port or (443 if is_tls else 80)}"
+    place = f"{parts.hostname} port {port_of(parts)}"
     try:
         way = upstream(settings)
     except OSError as error:

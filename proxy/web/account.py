@@ -126,11 +126,11 @@ class Account:
 
 def mark(exchange: Exchange, *, is_shadow: bool) -> str:
     """Say what was done, as a structured field (RFC 9651): a dictionary of counts."""
-    members = [f"{name}={count}" for name, count in {"injected": 0, **_counts(exchange)}.items()]
+    members = [f"{name}={count}" for name, count in {"injected": 0, **exchange.counts}.items()]
     if is_shadow:
         members.append("shadow")
     if exchange.repairs:
-        members.append(f"repaired={sum(exchange.repairs.values())}")
+        members.append(f"repaired={exchange.repaired}")
     if exchange.healed:
         members.append(f"healed={exchange.healed}")
     if exchange.asked not in ("", "planned"):
@@ -164,8 +164,8 @@ def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
         "asked": exchange.asked or None,
         "captured": exchange.captured or None,
         "healed": exchange.healed or None,
-        "repaired": sum(exchange.repairs.values()) or None,
-        **_counts(exchange),
+        "repaired": exchange.repaired or None,
+        **exchange.counts,
         "injected_bytes": exchange.injected_bytes or None,
         "captured_items": exchange.captured_items,
         "captured_bytes": exchange.captured_bytes or None,
@@ -183,7 +183,3 @@ def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
         "upstream_request_id": called(exchange.upstream_request_id),
         "trace_id": exchange.trace_id or None,
     }
-
-
-def _counts(exchange: Exchange) -> dict[str, int]:
-    return {outcome.value: count for outcome, count in exchange.outcomes.items() if count}

@@ -72,7 +72,7 @@ def admin_app(
     store: Probed,
     readiness: Callable[[], Readiness],
     conversations: Conversations,
-    shown: Shown | None = None,
+    shown: Shown,
 ) -> web.Application:
     """
     Return the admin port's application.
@@ -98,7 +98,7 @@ def admin_app(
         return web.Response(body=exposition(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def index(request: web.Request) -> web.Response:
-        if shown is None or "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
+        if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
             return web.json_response({"paths": paths}, headers={hdrs.VARY: hdrs.ACCEPT})
         from proxy.web.inspector.page import page  # noqa: PLC0415 (few ever look)
 
@@ -110,14 +110,11 @@ def admin_app(
         "/readyz": readyz,
         "/metrics": metrics,
     }
-    paths = [path for path in handlers if path != "/"] + ["/conversations"]
+    paths = [*(path for path in handlers if path != "/"), "/conversations", EVENTS]
     app = web.Application()
     app.add_routes([web.get(path, handler) for path, handler in handlers.items()])
     app.add_routes(conversations.routes())
-
-    if shown is not None:
-        paths.append(EVENTS)
-        _add_events(app, exposition, store, readiness, shown)
+    _add_events(app, exposition, store, readiness, shown)
 
     async def leave(_: web.Application) -> None:
         await signs.close()

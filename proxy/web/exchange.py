@@ -118,6 +118,16 @@ class Exchange:
             self._id = os.urandom(_ID_BYTES).hex()
         return self._id
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many reasoning items came to what, in words; what none came to is left out."""
+        return {outcome.value: count for outcome, count in self.outcomes.items() if count}
+
+    @property
+    def repaired(self) -> int:
+        """How many items were mended before the request was sent."""
+        return sum(self.repairs.values())
+
     def forget(self) -> None:
         """Note that preparing the request failed: it goes out as it came."""
         self.asked, self.capture, self.edited, self.strip = "failed", None, False, None

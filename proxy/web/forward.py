@@ -19,13 +19,13 @@ from proxy.web.connection import Connection
 from proxy.web.downstream import Passed, pump
 from proxy.web.errors import BUG, DRAINING, MARK, Fault, ProxyError, of_upstream, refusal_of
 from proxy.web.exchange import Exchange, Limits
-from proxy.web.handshake import SWITCHED, is_websocket
+from proxy.web.handshake import SWITCHED
 from proxy.web.heal import Answer, Healer
 from proxy.web.intake import Intake, Outgoing
 from proxy.web.reader import Reader, reader_for
 from proxy.web.refusals import too_long
 from proxy.web.replay import Replay
-from proxy.web.routes import Route, route_of
+from proxy.web.routes import Route, route_of_request
 from proxy.web.under_way import UnderWay
 
 __all__ = ["Forward"]
@@ -85,8 +85,7 @@ class Forward:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Carry one exchange through all its phases."""
         path = request.raw_path.partition("?")[0]
-        route = Route.WEBSOCKET if is_websocket(request) else route_of(request.method, path)
-        exchange = Exchange(route, self._account.clock(), method=request.method)
+        exchange = Exchange(route_of_request(request), self._account.clock(), method=request.method)
         try:
             tenant = self.under_way.enter(request)
             try:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from proxy.addresses import host_and_port
+from proxy.addresses import authority, host_and_port
 
 __all__ = ["Port", "reserved"]
 
@@ -128,4 +128,4 @@ def _family(host: str) -> socket.AddressFamily:
 
 def _written(bound: socket.socket) -> str:
     host, port = bound.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return authority(host, port)

@@ -2,7 +2,11 @@
 
 import re
 
-__all__ = ["Route", "retrieved", "route_of"]
+from aiohttp import web
+
+from proxy.web.handshake import is_websocket
+
+__all__ = ["Route", "retrieved", "route_of", "route_of_request"]
 
 
 class Route:
@@ -34,6 +38,13 @@ def route_of(method: str, path: str) -> str:
         ends = (route for end, route in _POSTED.items() if path.endswith(end))
         return next(ends, Route.OTHER)
     return Route.RETRIEVE if method == "GET" and retrieved(path) else Route.OTHER
+
+
+def route_of_request(request: web.BaseRequest) -> str:
+    """Return which route a request is on, a WebSocket's among them."""
+    if is_websocket(request):
+        return Route.WEBSOCKET
+    return route_of(request.method, request.raw_path.partition("?")[0])
 
 
 def retrieved(path: str) -> str:

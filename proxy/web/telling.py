@@ -67,7 +67,7 @@ def tell(live: Live, exchange: Exchange, sent_ns: int, answered_ns: int) -> None
         "asked": exchange.asked,
         "captured": exchange.captured,
         "healed": exchange.healed,
-        "repaired": sum(exchange.repairs.values()) if counts else None,
+        "repaired": exchange.repaired if counts else None,
         "injected_bytes": exchange.injected_bytes if counts else None,
         "captured_items": exchange.captured_items if counts else None,
         "captured_bytes": exchange.captured_bytes if counts else None,
@@ -81,7 +81,7 @@ def tell(live: Live, exchange: Exchange, sent_ns: int, answered_ns: int) -> None
         "received_bytes": exchange.received_bytes,
         "sent_bytes": exchange.sent_bytes,
     }
-    known |= {outcome.value: count for outcome, count in exchange.outcomes.items()}
+    known |= exchange.counts
     facts: Known = {OURS + k: value for k, value in known.items() if value not in {None, ""}}
     if exchange.status:
         facts["http.response.status_code"] = exchange.status

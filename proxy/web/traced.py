@@ -22,19 +22,19 @@ from proxy.adapters.sending import Body
 from proxy.adapters.tracing import Live, Tracing
 from proxy.adapters.upstream import Upstream
 from proxy.adapters.wire import Patience
+from proxy.addresses import port_of
 from proxy.core.headers import Headers
 from proxy.core.profiles import Profile
 from proxy.core.traces import Parent, fit_method, naming, parent_of
 from proxy.web.account import Account
 from proxy.web.exchange import Exchange
-from proxy.web.handshake import SWITCHED, is_websocket
-from proxy.web.routes import Route, route_of
+from proxy.web.handshake import SWITCHED
+from proxy.web.routes import Route, route_of_request
 from proxy.web.server import Handler
 from proxy.web.telling import MS, OPERATIONS, OURS, REFUSED, Known, ago_ns, error_of, tell
 
 __all__ = ["Traced"]
 
-_PORTS = {"http": 80, "https": 443}
 # The path as the API documents it. What a client really asked for is not told: it may be anything.
 _TEMPLATES = {
     Route.RESPONSES: "/responses",
@@ -85,7 +85,7 @@ class Traced:
         parts = urlsplit(upstream_url)
         self.place: Known = {
             "server.address": parts.hostname or "",
-            "server.port": parts.port or _PORTS[parts.scheme],
+            "server.port": port_of(parts),
         }
         self.provider = profile.provider or profile.name
 
@@ -113,8 +113,7 @@ class Traced:
     def begun(self, request: web.BaseRequest) -> _Trace:
         """Begin an exchange's span."""
         parent = parent_of([*request.raw_headers])
-        path = request.raw_path.partition("?")[0]
-        route = Route.WEBSOCKET if is_websocket(request) else route_of(request.method, path)
+        route = route_of_request(request)
         method = fit_method(request.method)
         facts: Known = {"http.request.method": method, OURS + "route": route}
         template = _TEMPLATES.get(route)

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tomllib
@@ -16,6 +15,7 @@ import pytest
 
 import proxy
 from tests.image.dockerfile import Built, build, instructions, passes_ignore
+from tests.ports import free_port
 from tests.programs import require
 
 ROOT = Path(__file__).parents[2]
@@ -68,13 +68,6 @@ def tree(folder: Path) -> dict[str, tuple[int, int, str]]:
         state = path.lstat()
         found[path.relative_to(folder).as_posix()] = (state.st_mode, state.st_mtime_ns, content)
     return found
-
-
-def free_port() -> int:
-    """A port that nobody has at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # One test: so that several processes that share the tests out build it once.

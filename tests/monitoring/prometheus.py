@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ from typing import Any
 import aiohttp
 
 from tests.monitoring.files import RULES_PATH
+from tests.ports import free_port
 from tests.programs import require
 
-__all__ = ["Prometheus", "free_port", "prometheus"]
+__all__ = ["Prometheus", "prometheus"]
 
 SOON_S = 30.0  # a busy machine takes its time
 
@@ -100,11 +100,3 @@ async def prometheus(
     finally:
         process.kill()
         await process.wait()
-
-
-def free_port() -> int:
-    """Return one that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-    return port

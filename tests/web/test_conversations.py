@@ -13,9 +13,10 @@ from proxy.adapters.memory_store import MemoryStore
 from proxy.adapters.metrics import Metrics
 from proxy.adapters.store import Bounds, Page, StoreError
 from proxy.web import conversations
-from proxy.web.admin import Readiness, admin_app
+from proxy.web.admin import Readiness, Shown, admin_app
 from proxy.web.app import admin_runner
 from proxy.web.conversations import Access, Conversations, Surveyed
+from proxy.web.inspector.recorder import Recorder
 from proxy.web.port import Port
 from tests.adapters.turns import bytes_of, turn
 from tests.web.line import Answer, line_to
@@ -76,7 +77,9 @@ async def desk(
 
     about = Conversations(store or memory(), Access(token, host), note)
     ready = Readiness(is_ready=True, status="ready")
-    port = Port(admin_runner(admin_app(Metrics().exposition, Signs(), lambda: ready, about)))
+    shown = Shown(Recorder(time.monotonic, lambda: 0), Access(token, host), dict)
+    admin = admin_app(Metrics().exposition, Signs(), lambda: ready, about, shown)
+    port = Port(admin_runner(admin))
     await port.open("127.0.0.1:0")
     try:
         found = Desk(port.url)
