@@ -9,6 +9,7 @@ import pytest
 from proxy.adapters.tally import Tally
 from proxy.core.capture import Capture
 from proxy.web import account, decide, forward, heal, reader, replay
+from proxy.web.exchange import Exchange
 from tests.redis_server import RedisServer
 from tests.web.line import Answer, request
 from tests.web.wire import (
@@ -190,7 +191,7 @@ async def test_a_log_that_cannot_be_written_is_not_noticed(
     def fails(*_: object, **__: object) -> None:
         raise Bug
 
-    monkeypatch.setattr(account, "_counts", fails)
+    monkeypatch.setattr(Exchange, "counts", property(fails))
     async with world() as w:
         w.upstream.answers(whole(PLAIN))
         got = await w.get("/v1/models")
