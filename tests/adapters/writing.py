@@ -8,10 +8,11 @@ import asyncio
 import sys
 import time
 
-from proxy.adapters.sqlite_store import SqliteStore
-from proxy.adapters.store import Bounds
-from proxy.core.turns import Turn
-from tests.adapters.turns import SCOPE, bytes_of, key, turn
+from reasoning_replay.adapters.stores.base import Bounds
+from reasoning_replay.adapters.stores.sqlite import SqliteStore
+from reasoning_replay.core.history.turns import Turn
+
+from tests.adapters.stores.turns import SCOPE, bytes_of, key, turn
 
 __all__ = ["BOUNDS", "key_of", "opened", "turn_of"]
 

@@ -156,7 +156,7 @@ async def ours(
     environ |= {
         f"REPLAY_{key.upper()}": str(value) for key, value in (given | dict(settings or {})).items()
     }
-    words = (sys.executable, "-m", "proxy", "serve")
+    words = (sys.executable, "-m", "reasoning_replay", "serve")
     with (bench.folder / f"log-{port}").open("wb") as log:
         async with started(*words, core=cores()[:1], env=environ, stdout=log) as process:
             starts_s = await _ready(process, admin_port)

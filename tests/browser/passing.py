@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 from playwright.async_api import Locator, Page
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.item_summary import ItemSummary, summarise
+from reasoning_replay.core.history.plan import PlanNote
+from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.routes import Route
 
-from proxy.core.plans import Note
-from proxy.core.request import read_request
-from proxy.core.strip import Strip, strip_of
-from proxy.web.exchange import Exchange
-from proxy.web.routes import Route
 from tests.browser.stage import Stage
 
 __all__ = ["LOST_CALL", "record", "rows", "strip"]
@@ -28,13 +28,13 @@ def rows(page: Page) -> Locator:
     return page.locator("#rows > li:visible")
 
 
-def strip(items: list[dict[str, Any]], *notes: Note) -> Strip:
+def strip(items: list[dict[str, Any]], *notes: PlanNote) -> ItemSummary:
     """Return what is shown of a request with these items."""
     body = json.dumps({"model": "m", "input": items}).encode()
-    return strip_of(read_request(body, {}), notes)
+    return summarise(read_request(body, {}), notes)
 
 
-def record(on: Stage, items: list[dict[str, Any]], *notes: Note, **fields: Any) -> None:
+def record(on: Stage, items: list[dict[str, Any]], *notes: PlanNote, **fields: Any) -> None:
     """Let an exchange pass that nobody had to send."""
     exchange = Exchange(Route.RESPONSES, on.app.recorder._clock())
     exchange.status, exchange.outcome, exchange.asked = 200, "ok", "planned"

@@ -5,8 +5,8 @@ import itertools
 from typing import Any
 
 from msgspec import structs
+from reasoning_replay.adapters.stores.base import StoreError
 
-from proxy.adapters.store import StoreError
 from tests.browser.stage import Agent, Stage
 from tests.web.world import Hooked
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import aiohttp
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, ViewportSize
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import App, running
 
-from proxy.settings import Settings
-from proxy.standin import StandIn
-from proxy.web.app import App, running
+from tests.standin import StandIn
 
 __all__ = ["ASK", "MODEL", "Agent", "Seen", "Stage", "looking", "stage"]
 

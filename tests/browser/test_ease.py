@@ -6,10 +6,10 @@ from typing import Literal
 
 import pytest
 from playwright.async_api import expect
+from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.routes import Route
 
-from proxy.core.plans import Outcome
-from proxy.web.exchange import Exchange
-from proxy.web.routes import Route
 from tests.browser.passing import LOST_CALL, record, rows, strip
 from tests.browser.stage import Seen, Stage
 

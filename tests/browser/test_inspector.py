@@ -4,11 +4,11 @@ import re
 
 import pytest
 from playwright.async_api import Browser, expect
+from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.web.admin.inspector import events
+from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.routes import Route
 
-from proxy.core.plans import Outcome
-from proxy.web.exchange import Exchange
-from proxy.web.inspector import events
-from proxy.web.routes import Route
 from tests.browser.passing import LOST_CALL, record, rows
 from tests.browser.stage import ASK, Seen, Stage, looking, stage
 

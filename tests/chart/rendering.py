@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from reasoning_replay.settings.loader import ENV_PREFIX
 
-from proxy.sources import ENV_PREFIX
 from tests.chart import strict_yaml
 
 __all__ = ["CHART", "CI", "NEWEST", "OLDEST", "SIDECARS", "Helm", "env_of_container", "pod_specs"]

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import SecretStr
-
-from proxy.settings import Settings
-from proxy.sources import SECRET_NAMES
+from reasoning_replay.settings.loader import SECRET_NAMES
+from reasoning_replay.settings.model import Settings
 
 __all__ = ["SCHEMA", "definitions"]
 

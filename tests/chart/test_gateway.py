@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import yaml
+from reasoning_replay.settings.loader import SECRET_NAMES, env_of, load
+from reasoning_replay.settings.model import Settings
 
-from proxy.settings import Settings
-from proxy.sources import SECRET_NAMES, env_of, load
 from tests.chart.rendering import CHART, CI, Helm, env_of_container
 
 REDIS = {"config": {"store_url": "redis://redis:6379/0"}}

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
+from reasoning_replay.settings.loader import SECRET_NAMES
 
-from proxy.sources import SECRET_NAMES
 from tests.chart.rendering import Helm
 
 REDIS = "redis://redis:6379/0"

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import pytest
+from reasoning_replay.settings.loader import ENV_PREFIX
 
-from proxy.sources import ENV_PREFIX
 from tests.chart.rendering import Helm, env_of_container, pod_specs
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, Upstream, scripted, send

@@ -5,9 +5,9 @@ import re
 
 import pytest
 import yaml
+from reasoning_replay.settings.loader import SECRET_NAMES
+from reasoning_replay.settings.model import Settings
 
-from proxy.settings import Settings
-from proxy.sources import SECRET_NAMES
 from tests.chart.rendering import CHART
 from tests.chart.schema import SCHEMA, definitions
 from tests.chart.values_table import table, written

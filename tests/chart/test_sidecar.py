@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import yaml
+from reasoning_replay.settings.loader import load
 
-from proxy.sources import load
 from tests.chart.rendering import CHART, OLDEST, SIDECARS, Helm, env_of_container, pod_specs
 
 SNIPPETS = CHART.parent / "config" / "kubernetes"

@@ -6,9 +6,9 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+import reasoning_replay
 import yaml
 
-import proxy
 from tests.chart import operator_kinds
 from tests.chart.rendering import CHART, CI, NEWEST, OLDEST, SIDECARS, Helm
 
@@ -48,7 +48,7 @@ def test_names_and_labels_are_complete(helm: Helm, name: str) -> None:
         assert {
             "app.kubernetes.io/name": "reasoning-replay",
             "app.kubernetes.io/instance": "r",
-            "app.kubernetes.io/version": proxy.__version__,
+            "app.kubernetes.io/version": reasoning_replay.__version__,
             "app.kubernetes.io/managed-by": "Helm",
         }.items() <= manifest["metadata"]["labels"].items()
 
@@ -90,7 +90,7 @@ def test_the_chart_is_of_this_version() -> None:
     """Whoever installs the chart gets the proxy that it was made with."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
-    assert chart["appVersion"] == proxy.__version__
+    assert chart["appVersion"] == reasoning_replay.__version__
     assert chart["kubeVersion"] == f">={OLDEST}.0-0"
 
 

@@ -4,8 +4,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-
-from proxy.settings import Settings
+from reasoning_replay.settings.model import Settings
 
 
 @pytest.fixture

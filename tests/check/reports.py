@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-
-from proxy.check.finding import Finding
+from reasoning_replay.check.report import Finding
 
 __all__ = ["KEY", "found", "report"]
 

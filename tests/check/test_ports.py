@@ -4,13 +4,13 @@ import errno
 import socket
 
 import pytest
+import reasoning_replay
 from aiohttp import web
 from aiohttp.pytest_plugin import AiohttpServer
+from reasoning_replay.check.ports import of_ports
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
 
-import proxy
-from proxy.check.ports import of_ports
-from proxy.settings import Settings
-from proxy.web.app import running
 from tests.check.reports import found
 
 
@@ -54,7 +54,9 @@ async def test_a_proxy_that_runs_is_told(settings: Settings) -> None:
             "admin_listen": app.admin_url.removeprefix("http://"),
         }
         lines = await ports(settings, **here)
-    assert lines == [f"ok: a reasoning-replay {proxy.__version__} is running here: ready, store ok"]
+    assert lines == [
+        f"ok: a reasoning-replay {reasoning_replay.__version__} is running here: ready, store ok"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ async def test_each_fault_has_its_way_out(
     def refuse(*_: object, **__: object) -> socket.socket:
         raise error
 
-    monkeypatch.setattr("proxy.check.ports.socket.create_server", refuse)
+    monkeypatch.setattr("reasoning_replay.check.ports.socket.create_server", refuse)
     lines = await ports(settings)
     assert [line.split()[:2] for line in lines] == [
         ["problem:", "listen"],

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
+from reasoning_replay.check import check
+from reasoning_replay.check import store as module
+from reasoning_replay.check.store import of_store
+from reasoning_replay.settings.model import Settings
 
-from proxy.check import check
-from proxy.check import store as module
-from proxy.check.store import of_store
-from proxy.settings import Settings
-from tests.adapters.stores import ALLOWED
+from tests.adapters.stores.kinds import ALLOWED
 from tests.check.reports import found, report
 from tests.redis_server import RedisServer, redis_server
 from tests.slow_line import slow_line

@@ -8,12 +8,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.pytest_plugin import AiohttpServer
+from reasoning_replay.adapters.upstream.pool import UpstreamPool
+from reasoning_replay.adapters.upstream.response import UpstreamError
+from reasoning_replay.check import upstream as module
+from reasoning_replay.check.upstream import of_upstream
+from reasoning_replay.settings.model import Settings
 
-from proxy.adapters.response import UpstreamError
-from proxy.adapters.upstream import Upstream
-from proxy.check import upstream as module
-from proxy.check.upstream import of_upstream
-from proxy.settings import Settings
 from tests.certificates import certificates
 from tests.check.reports import KEY, found
 
@@ -228,7 +228,7 @@ async def test_a_certificate_may_be_wrong_in_other_ways(
     async def reach(*_: object) -> None:
         raise UpstreamError("connect", "no") from refused
 
-    monkeypatch.setattr(Upstream, "reach", reach)
+    monkeypatch.setattr(UpstreamPool, "reach", reach)
     (line,) = await upstream(f"https://127.0.0.1:{silent_port}/v1")
     assert "cannot be reached: its certificate is refused: it says why; its certificate is" in line
     assert want in line

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.responses.placement import plan_injection
+from reasoning_replay.core.dialects.responses.profiles import PROFILES, Profile
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.plan import Policy
 
-from proxy.core.capture import Capture, Origin
-from proxy.core.inject import plan
-from proxy.core.plans import Policy
-from proxy.core.profiles import PROFILES, Profile
-from proxy.core.request import read_request
 from tests.core.world import (
     Item,
     World,
@@ -255,5 +255,5 @@ def test_no_shape_of_input_is_an_error(given_input: object) -> None:
 
     _, recognised, _ = world.ask(sent)
 
-    assert plan(request, recognised, Policy()).apply(sent) is sent
+    assert plan_injection(request, recognised, Policy()).apply(sent) is sent
     assert input_of(sent) == given_input

@@ -6,14 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.core.capture import Capture, Origin
-from proxy.core.identity import Recognised, recognise
-from proxy.core.inject import plan
-from proxy.core.keys import Recalled, choose, keys_of_request, keys_of_turn
-from proxy.core.plans import Anchors, Plan, Policy
-from proxy.core.profiles import GENERIC, Profile
-from proxy.core.request import Request, read_request
-from proxy.core.turns import Turn
+from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.responses.placement import plan_injection
+from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
+from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.lookup_keys import (
+    LookupResult,
+    choose,
+    keys_of_request,
+    keys_of_turn,
+)
+from reasoning_replay.core.history.matching import Matches, match_items
+from reasoning_replay.core.history.plan import Anchors, Plan, Policy
+from reasoning_replay.core.history.turns import Turn
 
 Item = dict[str, Any]
 
@@ -106,21 +111,25 @@ class World:
     responses: int = 0
     profile: Profile = GENERIC
 
-    def recall(self, request: Request) -> Recalled:
+    def recall(self, request: Request) -> LookupResult:
         """Return what the store holds for a request."""
         choice = choose(keys_of_request(request), lambda key: self.index.get(key, ()))
         chosen = set(choice.conversations)
-        return Recalled(
+        return LookupResult(
             [turn for turn in self.turns.values() if turn.conversation in chosen], choice.crowded
         )
 
     def ask(
         self, sent: bytes, anchors: Anchors = Anchors.ALL, headers: Mapping[str, str] | None = None
-    ) -> tuple[Request, Recognised, Plan]:
+    ) -> tuple[Request, Matches, Plan]:
         """Return a request as read, what was recognised in it, and what is decided."""
         request = read_request(sent, headers or {})
-        recognised = recognise(request, self.recall(request))
-        return request, recognised, plan(request, recognised, Policy(anchors, self.profile))
+        recognised = match_items(request, self.recall(request))
+        return (
+            request,
+            recognised,
+            plan_injection(request, recognised, Policy(anchors, self.profile)),
+        )
 
     def seen(self, sent: bytes) -> list[Item]:
         """Return the input that upstream receives."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from proxy.standin import Behaviour, Quirks
 from tests.demand.notation import Item
 from tests.demand.scenario import Scenario
+from tests.standin import Behaviour, Quirks
 
 __all__ = ["SCENARIOS"]
 

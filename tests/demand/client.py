@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import aiohttp
 import msgspec
 
-from proxy.standin import StandIn
 from tests.demand.notation import Item, Past
 from tests.demand.scenario import Scenario
+from tests.standin import StandIn
 
 __all__ = ["Answer", "Client", "standin_for"]
 

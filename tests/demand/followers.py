@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from proxy.standin import Behaviour
 from tests.demand.scenario import LACKS_FOLLOWER, LACKS_REASONING, Scenario
+from tests.standin import Behaviour
 
 __all__ = ["SCENARIOS"]
 

@@ -8,8 +8,8 @@ cured by leaving out the ids that demand it, which the API takes.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from proxy.standin import Behaviour
 from tests.demand.scenario import LACKS_REASONING, Scenario
+from tests.standin import Behaviour
 
 __all__ = ["SCENARIOS"]
 

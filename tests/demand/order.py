@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from proxy.standin import Quirks
 from tests.demand.scenario import (
     LACKS_CALL,
     LACKS_FOLLOWER,
@@ -11,6 +10,7 @@ from tests.demand.scenario import (
     LACKS_REASONING,
     Scenario,
 )
+from tests.standin import Quirks
 
 __all__ = ["SCENARIOS"]
 

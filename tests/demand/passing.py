@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from proxy.standin import Quirks
 from tests.demand.blobs import MASKED
 from tests.demand.scenario import LACKS_CALL, LACKS_OUTPUT, NOT_FOUND, Scenario
+from tests.standin import Quirks
 
 __all__ = ["SCENARIOS"]
 

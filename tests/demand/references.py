@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from proxy.standin import Quirks
 from tests.demand.scenario import NOT_FOUND, Scenario
+from tests.standin import Quirks
 
 __all__ = ["SCENARIOS"]
 

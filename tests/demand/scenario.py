@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from proxy.standin.answering import Behaviour
-from proxy.standin.quirks import Quirks
-from proxy.standin.rules import Continuity
-from proxy.standin.variants import Variant
 from tests.demand.notation import Item
+from tests.standin.answering import Behaviour
+from tests.standin.quirks import Quirks
+from tests.standin.rules import Continuity
+from tests.standin.variants import Variant
 
 __all__ = [
     "DUPLICATE",

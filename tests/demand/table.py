@@ -8,7 +8,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from proxy.standin import Received, StandIn
 from tests.demand import (
     blobs,
     duplicates,
@@ -23,6 +22,7 @@ from tests.demand.client import Answer, Client, standin_for
 from tests.demand.notation import Item, Past, written
 from tests.demand.scenario import Scenario
 from tests.e2e.proxies import proxied
+from tests.standin import Received, StandIn
 
 __all__ = ["TABLE", "Stage", "cases", "client_of", "history", "one_of_each", "set_up", "turn"]
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from proxy.standin import StandIn
 from tests.demand.client import Client
 from tests.demand.notation import Item, written
 from tests.demand.scenario import Scenario
 from tests.demand.table import TABLE, cases, client_of, history, set_up
 from tests.e2e.proxies import proxied
+from tests.standin import StandIn
 
 NEXT: Item = {"role": "user", "content": "And on Monday?"}
 INCLUDE = "reasoning.encrypted_content"

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.standin.exchange import Received
-from proxy.standin.variants import Variant
 from tests.demand.client import Answer
 from tests.demand.distort import distorted
 from tests.demand.notation import Item, Past, written
 from tests.demand.scenario import Made, Scenario
 from tests.demand.table import client_of
 from tests.e2e.proxies import proxied
+from tests.standin.exchange import Received
+from tests.standin.variants import Variant
 
 # What the model does, how many turns of it, and what the user says in the end.
 LOOPS: Sequence[tuple[Variant, int, str]] = (

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
 
-from proxy.settings import Settings
-from proxy.standin import StandIn
-from proxy.web.app import running
+from tests.standin import StandIn
 
 __all__ = ["ProxyProcess", "proxied"]
 
@@ -43,7 +43,7 @@ async def proxied(
 
 class ProxyProcess:
     """
-    One `python -m proxy serve`, with settings from the environment alone.
+    One `python -m reasoning_replay serve`, with settings from the environment alone.
 
     Attributes:
         base_url: What a client takes as its base URL; another one after each start.
@@ -86,7 +86,7 @@ class ProxyProcess:
     async def start(self) -> None:
         """Start, and wait until it says where it listens."""
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "proxy", "serve"),
+            *(sys.executable, "-m", "reasoning_replay", "serve"),
             cwd=ROOT,
             env=self._environ,
             stdout=asyncio.subprocess.PIPE,

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from proxy.standin import Refusal, StandIn
-from proxy.standin.variants import Variant
 from tests.e2e.agent import Agent, Item, Keeps
 from tests.e2e.proxies import proxied
 from tests.redis_server import RedisServer
+from tests.standin import Refusal, StandIn
+from tests.standin.variants import Variant
 
 FORKS = 4
 SLOW_S = 0.05

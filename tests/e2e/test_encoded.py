@@ -7,10 +7,10 @@ import httpx2
 import pytest
 import zstandard
 
-from proxy.standin import StandIn
 from tests.e2e.agent import Agent, Keeps, Way
 from tests.e2e.proxies import proxied
 from tests.e2e.witness import assert_restored
+from tests.standin import StandIn
 
 WAYS = pytest.mark.parametrize("way", ["async", "async-stream"])
 

@@ -9,12 +9,12 @@ import openai
 import pytest
 from aiohttp import web
 from openai import APIStatusError, AsyncOpenAI
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
 
-from proxy.settings import Settings
-from proxy.standin import Refusal, StandIn
-from proxy.web.app import running
 from tests.e2e.agent import MARK, MODEL
 from tests.e2e.proxies import proxied
+from tests.standin import Refusal, StandIn
 
 OURS_OR_THE_CLOCKS = {"date", MARK}
 RATE_LIMITED = {

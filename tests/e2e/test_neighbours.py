@@ -8,9 +8,9 @@ import pytest
 from openai import AsyncOpenAI, Omit, omit
 from openai.types import CreateEmbeddingResponse
 
-from proxy.standin import StandIn
 from tests.e2e.agent import MARK, MODEL
 from tests.e2e.proxies import proxied
+from tests.standin import StandIn
 
 ASK = "Where does it rain today?"
 FILE_BYTES = 3_000_000

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from proxy.standin import StandIn
-from proxy.standin.variants import Variant
 from tests.e2e.agent import Agent, Keeps, Way
 from tests.e2e.proxies import ProxyProcess
 from tests.e2e.witness import assert_nothing_invented, assert_restored
 from tests.redis_server import RedisServer
+from tests.standin import StandIn
+from tests.standin.variants import Variant
 
 QUESTIONS = ("Where does it rain today?", "And tomorrow?", "And on Sunday?")
 

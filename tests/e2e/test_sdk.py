@@ -8,13 +8,13 @@ from typing import get_args
 import pytest
 from openai import BadRequestError
 
-from proxy.standin import StandIn
-from proxy.standin.rules import Continuity
-from proxy.standin.variants import Variant
 from tests.e2e.agent import Agent, Item, Keeps, Way
 from tests.e2e.proxies import proxied
 from tests.e2e.witness import assert_restored
 from tests.redis_server import RedisServer
+from tests.standin import StandIn
+from tests.standin.rules import Continuity
+from tests.standin.variants import Variant
 
 LOST = "was provided without its required 'reasoning' item"
 

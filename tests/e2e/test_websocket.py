@@ -15,12 +15,12 @@ from openai.resources.responses.responses import AsyncResponsesConnection
 from openai.types.responses import ResponseStreamEvent
 from openai.types.responses.responses_client_event_param import ResponsesClientEventParam
 
-from proxy.standin import Refusal, StandIn
-from proxy.standin.rules import Continuity
-from proxy.standin.variants import Variant
 from tests.e2e.agent import MODEL, Agent, Answer, Item, Keeps, items_of
 from tests.e2e.proxies import ProxyProcess, proxied
 from tests.e2e.witness import assert_restored
+from tests.standin import Refusal, StandIn
+from tests.standin.rules import Continuity
+from tests.standin.variants import Variant
 
 LOST = "was provided without its required 'reasoning' item"
 LIMITS = ResponsesWebSocketLimits(

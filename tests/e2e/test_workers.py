@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from proxy.standin import StandIn
 from tests.certificates import certificates
 from tests.e2e.agent import Agent
 from tests.e2e.witness import assert_restored
 from tests.redis_server import RedisServer
+from tests.standin import StandIn
 from tests.web.line import Broken, line_to, request
 from tests.web.scripted import Script, scripted, send, wait
 from tests.web.served import Served, served

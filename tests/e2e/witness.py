@@ -4,8 +4,8 @@ import itertools
 import json
 from collections.abc import Sequence
 
-from proxy.standin import StandIn
 from tests.e2e.agent import Agent, Item, Step
+from tests.standin import StandIn
 
 __all__ = ["assert_nothing_invented", "assert_restored"]
 

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from proxy.adapters.memory_store import MemoryStore
-from proxy.adapters.store import Page, Store
-from proxy.core.keys import Asked, Recalled
-from proxy.core.turns import Turn
+from reasoning_replay.adapters.stores.base import Page, Store
+from reasoning_replay.adapters.stores.memory import MemoryStore
+from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
+from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["Act", "Embedded", "Failing", "Faulty", "after_all", "gives", "hangs", "raises"]
 
@@ -47,9 +47,9 @@ class Faulty:
         self.struck += 1
         return await self._failing(act)
 
-    async def recall(self, scope: bytes, asked: Sequence[Asked]) -> Recalled:
+    async def recall(self, scope: bytes, asked: Sequence[Lookup]) -> LookupResult:
         """As the store, or not."""
-        found: Recalled = await self._do("recall", lambda: self._inner.recall(scope, asked))
+        found: LookupResult = await self._do("recall", lambda: self._inner.recall(scope, asked))
         return found
 
     async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:

@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proxy.settings import Settings
-from proxy.web.app import running
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
+
 from tests.faults.kinds import JSON, RESTORED, STREAM
 from tests.web import scripted
 from tests.web.line import Line, line_to

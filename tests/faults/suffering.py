@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from proxy.adapters import breaker, trials
-from proxy.adapters.output import Output
-from proxy.settings import Settings
-from proxy.standin import StandIn
-from proxy.web.app import App, running
+from reasoning_replay.adapters.resilience import circuit_breaker, store_calls
+from reasoning_replay.adapters.telemetry.log_output import Output
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import App, running
+
 from tests.e2e.agent import Agent
 from tests.e2e.witness import assert_nothing_invented
+from tests.standin import StandIn
 
 __all__ = ["PATIENT_MS", "RESUMES_S", "WHOLE", "Suffering", "given_back", "suffering"]
 
@@ -202,9 +203,9 @@ def given_back(lines: Sequence[Line]) -> int:
 async def hasty_breakers() -> AsyncIterator[None]:
     """Let what fails be tried again soon, and as soon each time: a test would only wait."""
     with (
-        mock.patch.object(breaker, "PAUSE_S", PAUSE_S),
-        mock.patch.object(breaker, "PAUSE_MAX_S", PAUSE_S),
-        mock.patch.object(trials, "PAUSE_S", PAUSE_S),
+        mock.patch.object(circuit_breaker, "PAUSE_S", PAUSE_S),
+        mock.patch.object(circuit_breaker, "PAUSE_MAX_S", PAUSE_S),
+        mock.patch.object(store_calls, "PAUSE_S", PAUSE_S),
     ):
         yield
 

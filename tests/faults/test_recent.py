@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
 
-from proxy.settings import Settings
-from proxy.web.app import running
 from tests.faults.standalone import Store, standalone
 from tests.faults.suffering import PATIENT_MS, RESUMES_S, WHOLE, Suffering, suffering
 

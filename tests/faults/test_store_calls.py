@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reasoning_replay.adapters.resilience import guarded_store
+from reasoning_replay.adapters.stores.base import StoreError
+from reasoning_replay.core.history.lookup_keys import LookupResult
 
-from proxy.adapters import guarded_store
-from proxy.adapters.store import StoreError
-from proxy.core.keys import Recalled
 from tests.faults.faulty import Embedded, Failing, Faulty, after_all, gives, hangs, raises
 from tests.faults.stage import Stage, staged
 from tests.web.line import Answer, line_to, request
@@ -50,9 +50,9 @@ FAILINGS: dict[str, Failing] = {
     "nothing": gives(None),
     "a number": gives(7),
     "a list": gives([b"\xff", None]),
-    "no turns": gives(Recalled(None, None)),  # type: ignore[arg-type] # garbage
-    "turns that are none": gives(Recalled([b"x", {}, 5])),  # type: ignore[list-item] # garbage
-    "places that are none": gives(Recalled((), {"x", None})),  # type: ignore[arg-type] # garbage
+    "no turns": gives(LookupResult(None, None)),  # type: ignore[arg-type] # garbage
+    "turns that are none": gives(LookupResult([b"x", {}, 5])),  # type: ignore[list-item] # garbage
+    "places that are none": gives(LookupResult((), {"x", None})),  # type: ignore[arg-type] # garbage
 }
 HANGS = hangs()
 TIMES: dict[str, Any] = {"store_budget_ms": 20, "store_timeout_ms": 100}

@@ -1,20 +1,20 @@
 """What must hold at the edges: of what a store gives back, and of whose a request is."""
 
 from multidict import CIMultiDict
+from reasoning_replay.adapters.stores.encryption import SEALED, EncryptedCodec
+from reasoning_replay.core.dialects.responses.heal.cure import cure
+from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, repair
+from reasoning_replay.core.dialects.responses.placement import plan_injection
+from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_turn
+from reasoning_replay.core.history.matching import match_items
+from reasoning_replay.core.history.plan import Policy
+from reasoning_replay.core.history.turns import decode_turn, encode_turn
+from reasoning_replay.core.tenancy.jwt_claims import claims_of
+from reasoning_replay.core.tenancy.scope import Scoping, account_of, hint_of, read_parts
+from reasoning_replay.core.wire.headers import asking_for_identity, for_downstream, for_upstream
+from reasoning_replay.core.wire.json_spans import Unspliceable
+from reasoning_replay.settings.encryption_keys import Key
 
-from proxy.adapters.sealed import SEALED, Sealed
-from proxy.core.claims import claims_of
-from proxy.core.headers import asking_for_identity, for_downstream, for_upstream
-from proxy.core.heal.cure import cure
-from proxy.core.heal.repair import Repair, Repairs, repair
-from proxy.core.identity import recognise
-from proxy.core.inject import plan
-from proxy.core.keys import Recalled, keys_of_turn
-from proxy.core.plans import Policy
-from proxy.core.scope import Scoping, account_of, hint_of, read_parts
-from proxy.core.spans import Unspliceable
-from proxy.core.turns import decode_turn, encode_turn
-from proxy.key_ring import Key
 from tests.fuzz.inputs import read
 from tests.fuzz.naive import spliced
 from tests.fuzz.requests import drawn, plain_read
@@ -22,7 +22,7 @@ from tests.fuzz.requests import drawn, plain_read
 __all__ = ["rows", "scope"]
 
 _REPAIRS = Repairs(frozenset(Repair), lambda _: False)
-_SEALED = Sealed([Key("a", bytes(32)), Key("b", bytes(range(32)))])
+_SEALED = EncryptedCodec([Key("a", bytes(32)), Key("b", bytes(range(32)))])
 _SCOPE = bytes(16)
 
 
@@ -47,9 +47,9 @@ def rows(data: bytes) -> None:
     request = plain_read(asked)
     if request is None:
         return
-    recalled = Recalled([turn])
+    recalled = LookupResult([turn])
     try:
-        decided = plan(request, recognise(request, recalled), Policy())
+        decided = plan_injection(request, match_items(request, recalled), Policy())
         assert spliced(request.body, decided.edits) == (decided.apply(request.body), request.body)
         repair(request, recalled.turns, _REPAIRS)
         cure(request, request, drawn(dice, request, [turn]), recalled, Policy())

@@ -2,10 +2,11 @@
 
 import re
 
-from proxy.core import spans
-from proxy.core.include import INCLUDE, exclude_edit, include_edit
-from proxy.core.request import read_request
-from proxy.core.spans import Unspliceable
+from reasoning_replay.core.dialects.responses.include import INCLUDE, exclude_edit, include_edit
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.json_spans import Unspliceable
+
 from tests.fuzz.inputs import read
 from tests.fuzz.naive import json_of, less, meaning, spliced
 from tests.fuzz.trees import is_deep
@@ -20,7 +21,7 @@ def document(data: bytes) -> None:
     """What is located is what a decoder finds, and every byte that no edit names stays."""
     dice, body = read(data)
     try:
-        found = spans.members(body)
+        found = json_spans.members(body)
     except Unspliceable:
         _is_unreadable(body)
         return
@@ -32,26 +33,28 @@ def document(data: bytes) -> None:
         raw = body[at.start : at.end]
         assert meaning(raw) == value
         words = value if isinstance(value, str) else None
-        assert spans.text(raw) == words or spans.text(raw) is None is not _HALF.search(words or "")
+        assert json_spans.text(raw) == words or json_spans.text(raw) is None is not _HALF.search(
+            words or ""
+        )
         if raw[:1] == b"[":
-            places = spans.elements(body, at.start, at.end)
+            places = json_spans.elements(body, at.start, at.end)
             assert [meaning(body[a:b]) for a, b in places] == value
     keys = [key for key in found if dice.random() < 0.5]
-    left = spans.without(body, keys)
+    left = json_spans.without(body, keys)
     assert (left is body) == (not keys)
     assert json_of(left) == less(tree, keys)
     for key in keys:
-        edit = spans.remove(body, found, key)
-        assert spliced(body, [edit])[0] == spans.apply(body, [edit])
+        edit = json_spans.remove(body, found, key)
+        assert spliced(body, [edit])[0] == json_spans.apply(body, [edit])
         assert not edit.new
     _judge_include(body)
 
 
 def _is_unreadable(body: bytes) -> None:
     """What is refused is refused with half surrogates mended too, unless those were the fault."""
-    mended = spans.readable(body)
+    mended = json_spans.readable(body)
     assert len(mended) == len(body)
-    assert spans.readable(mended) == mended
+    assert json_spans.readable(mended) == mended
     changed = [n for n in range(len(body)) if body[n] != mended[n]]
     assert all(body[max(0, n - 5) : n + 1].count(b"\\u") for n in changed)
 
@@ -65,7 +68,7 @@ def _judge_include(body: bytes) -> None:
     edit = include_edit(request)
     if edit is None:
         return
-    asking = spans.apply(body, [edit])
+    asking = json_spans.apply(body, [edit])
     assert spliced(body, [edit]) == (asking, body)
     assert INCLUDE in dict(json_of(asking))["include"]
     again = read_request(asking, {})
@@ -73,6 +76,6 @@ def _judge_include(body: bytes) -> None:
     taken = exclude_edit(again)
     assert taken is not None
     before, after = (
-        less(json_of(one), ["include"]) for one in (body, spans.apply(asking, [taken]))
+        less(json_of(one), ["include"]) for one in (body, json_spans.apply(asking, [taken]))
     )
     assert before == after

@@ -93,9 +93,11 @@ def guided(name: str, seconds: float, folder: Path) -> None:
     for n, data in enumerate(TARGETS[name].seeds()):
         if len(data) <= MAX_BYTES:
             (seeds / str(n)).write_bytes(data)
-    for module in [module for module in sys.modules if module.startswith(("proxy", "tests"))]:
+    for module in [
+        module for module in sys.modules if module.startswith(("reasoning_replay", "tests"))
+    ]:
         del sys.modules[module]
-    with atheris.instrument_imports(include=["proxy.core"]):
+    with atheris.instrument_imports(include=["reasoning_replay.core"]):
         from tests.fuzz import targets  # noqa: PLC0415
     check = targets.TARGETS[name].check
 

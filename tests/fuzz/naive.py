@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from proxy.core.spans import Edit
+from reasoning_replay.core.wire.json_spans import Edit
+
 from tests.fuzz.trees import Literal, Object
 
 __all__ = ["Unclear", "data_of", "json_of", "less", "meaning", "spliced"]

@@ -6,21 +6,22 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from proxy.core.capture import Capture, Origin
-from proxy.core.forms import in_form
-from proxy.core.heal.cure import asked_of, cure
-from proxy.core.heal.diagnosis import Diagnosis, Fault, diagnose
-from proxy.core.heal.repair import Repair, Repairs, repair
-from proxy.core.identity import parent_of, recognise
-from proxy.core.inject import plan
-from proxy.core.items import Role
-from proxy.core.keys import Recalled, choose
-from proxy.core.models import family
-from proxy.core.plans import Anchors, Outcome, Plan, Policy
-from proxy.core.profiles import PROFILES
-from proxy.core.request import Request, read_request
-from proxy.core.spans import Edit, Unspliceable
-from proxy.core.turns import Turn
+from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.responses.heal.cure import asked_of, cure
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind, diagnose
+from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, repair
+from reasoning_replay.core.dialects.responses.id_policy import in_form
+from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.dialects.responses.placement import plan_injection
+from reasoning_replay.core.dialects.responses.profiles import PROFILES
+from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.lookup_keys import LookupResult, choose
+from reasoning_replay.core.history.matching import match_items, parent_of
+from reasoning_replay.core.history.model_names import family
+from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, Policy
+from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
+
 from tests.core.world import World
 from tests.fuzz.inputs import read
 from tests.fuzz.naive import json_of, less, meaning, spliced
@@ -48,7 +49,7 @@ class Played:
         origin = Origin(_NO_CONTEXT, "gpt-5.4")
         if request is not None:
             recalled = self.world.recall(request)
-            parent = parent_of(request, recognise(request, recalled), recalled)
+            parent = parent_of(request, match_items(request, recalled), recalled)
             origin = Origin(
                 context=request.context(),
                 model=request.model,
@@ -68,7 +69,9 @@ class Played:
 
     def plan(self, request: Request) -> Plan:
         """Decide as the proxy does."""
-        return plan(request, recognise(request, self.world.recall(request)), self.policy)
+        return plan_injection(
+            request, match_items(request, self.world.recall(request)), self.policy
+        )
 
 
 _NO_CONTEXT = read_request(b'{"previous_response_id":"r"}', {}).context()
@@ -274,14 +277,14 @@ def cures(data: bytes) -> None:
     if request is None:
         return
     diagnosis = diagnose(400, said)
-    if diagnosis.fault is Fault.OTHER or given.dice.random() < 0.3:
+    if diagnosis.fault is RefusalKind.OTHER or given.dice.random() < 0.3:
         diagnosis = drawn(given.dice, request, played.world.turns.values())
     decided = played.plan(request)
     sent = plain_read(decided.apply(request.body)) if not request.is_stateful else request
     assert sent is not None
     choice = choose(asked_of(sent, diagnosis), lambda key: played.world.index.get(key, ()))
     kept = [t for t in played.world.turns.values() if t.conversation in choice.conversations]
-    recalled = Recalled(kept, choice.crowded)
+    recalled = LookupResult(kept, choice.crowded)
     found = cure(sent, request, diagnosis, recalled, policy)
     assert cure(sent, request, diagnosis, recalled, policy) == found
     if found is None:
@@ -303,7 +306,7 @@ def drawn(dice: random.Random, request: Request, turns: Iterable[Turn]) -> Diagn
     names += [part.id for item in emitted for part in item.run]
     blob = dice.choice([item.blob for item in items] or [""])
     return Diagnosis(
-        dice.choice(list(Fault)),
+        dice.choice(list(RefusalKind)),
         subject=dice.choice([*names, ""]),
         wanted=dice.choice([*names, "rs_unknown"]),
         index=dice.choice([None, *range(len(items))]),

@@ -14,15 +14,17 @@ from typing import Any
 import brotli
 import msgspec
 import zstandard
+from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.turns import encode_turn
+from reasoning_replay.core.wire.content_coding import decode
+from reasoning_replay.core.wire.ws_frames import close_frame, text_frame
 
-from proxy.core.capture import Capture, Origin
-from proxy.core.coding import decode
-from proxy.core.frames import close_frame, text_frame
-from proxy.core.request import read_request
-from proxy.core.turns import encode_turn
-from proxy.standin import refusals
-from proxy.standin.events import Telling, frame, tell
-from proxy.standin.shapes import (
+from tests.fuzz.inputs import write
+from tests.recordings import tape
+from tests.standin import refusals
+from tests.standin.events import Telling, frame, tell
+from tests.standin.shapes import (
     Answer,
     CustomToolCall,
     FunctionCall,
@@ -36,8 +38,6 @@ from proxy.standin.shapes import (
     SummaryText,
     WebSearchCall,
 )
-from tests.fuzz.inputs import write
-from tests.recordings import tape
 
 __all__ = [
     "CODINGS",

@@ -4,26 +4,27 @@ import asyncio
 import io
 from collections.abc import Callable
 
-from proxy.adapters.guarded_store import GuardedStore
-from proxy.adapters.logs import Log
-from proxy.adapters.memory_store import MemoryStore
-from proxy.adapters.metrics import Metrics
-from proxy.adapters.store import Bounds
-from proxy.core.coding import decoder_for, is_encoded
-from proxy.core.frames import Piece, text_frame
-from proxy.core.heal.diagnosis import diagnose
-from proxy.core.heal.repair import Repair
-from proxy.core.plans import Anchors, Outcome
-from proxy.core.profiles import PROFILES
-from proxy.core.scope import Scoping
-from proxy.core.spans import Unspliceable
-from proxy.web.account import Account
-from proxy.web.creates import is_worth_preparing, read_message
-from proxy.web.exchange import Exchange
-from proxy.web.lanes import Lanes
-from proxy.web.reader import Reader
-from proxy.web.replay import Replay, ReplaySettings
-from proxy.web.routes import Route
+from reasoning_replay.adapters.resilience.guarded_store import GuardedStore
+from reasoning_replay.adapters.stores.base import Bounds
+from reasoning_replay.adapters.stores.memory import MemoryStore
+from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.core.dialects.responses.heal.diagnosis import diagnose
+from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.responses.profiles import PROFILES
+from reasoning_replay.core.history.plan import Anchors, Outcome
+from reasoning_replay.core.tenancy.scope import Scoping
+from reasoning_replay.core.wire.content_coding import decoder_for, is_encoded
+from reasoning_replay.core.wire.json_spans import Unspliceable
+from reasoning_replay.core.wire.ws_frames import Piece, text_frame
+from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.pipeline.capture_tee import CaptureTee
+from reasoning_replay.web.pipeline.replay import Replay, ReplaySettings
+from reasoning_replay.web.routes import Route
+from reasoning_replay.web.websocket.messages import is_worth_preparing, read_message
+from reasoning_replay.web.websocket.session import Lanes
+
 from tests.fuzz.inputs import cut, read
 
 __all__ = ["lanes", "replay"]
@@ -40,7 +41,7 @@ class _Web:
         self.log = Log("error", "json", io.StringIO())
         self.now = 0.0
         self.clock: Callable[[], float] = lambda: self.now
-        self.account = Account(METRICS, self.log, self.clock)
+        self.account = ExchangeRecorder(METRICS, self.log, self.clock)
         bounds = Bounds(ttl_s=60, max_turns=50, max_bytes=MAX_BYTES)
         store = MemoryStore(bounds, MAX_BYTES, self.clock)
         settings = ReplaySettings(
@@ -62,10 +63,10 @@ class _Web:
         self.replay.identify(exchange, {"authorization": f"Bearer {key}"})
         return exchange
 
-    def reader(self, exchange: Exchange, coding: str, *, is_stream: bool) -> Reader | None:
+    def reader(self, exchange: Exchange, coding: str, *, is_stream: bool) -> CaptureTee | None:
         if exchange.capture is None:
             return None
-        return Reader(
+        return CaptureTee(
             replay=self.replay,
             exchange=exchange,
             capture=exchange.capture,
@@ -83,7 +84,7 @@ async def _replay(data: bytes) -> None:
     dice = given.dice
     web = _Web(dice.choice(sorted(PROFILES)), is_shadow=dice.random() < 0.1)
     coding = dice.choice(("", "", "", "gzip", "br"))
-    reader: Reader | None = None
+    reader: CaptureTee | None = None
     for n, said in enumerate(given.documents):
         web.now += 1.0
         if n % 2:

@@ -7,15 +7,19 @@ import zlib
 import brotli
 import pytest
 import zstandard
+from reasoning_replay.core.dialects.responses.capture import Capture, Origin, Snapshot
+from reasoning_replay.core.dialects.responses.heal.diagnosis import (
+    diagnose,
+    is_failing_event,
+    is_refusing_event,
+)
+from reasoning_replay.core.history.lookup_keys import certain_keys_of_turn, keys_of_turn
+from reasoning_replay.core.history.turns import Context, Turn, decode_turn, encode_turn
+from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, decoder_for
+from reasoning_replay.core.wire.sse import Events, first_event, is_worth_reading
+from reasoning_replay.core.wire.ws_frames import Messages, Piece, text_frame
 
-from proxy.core import spans
-from proxy.core.capture import Capture, Origin, Snapshot
-from proxy.core.coding import TooLarge, Undecodable, decode, decoder_for
-from proxy.core.frames import Messages, Piece, text_frame
-from proxy.core.heal.diagnosis import diagnose, is_failing_event, is_refusing_event
-from proxy.core.keys import certain_keys_of_turn, keys_of_turn
-from proxy.core.sse import Events, first_event, is_worth_reading
-from proxy.core.turns import Context, Turn, decode_turn, encode_turn
 from tests.fuzz.inputs import cut, read
 from tests.fuzz.naive import Unclear, data_of, less, meaning
 from tests.fuzz.seeds import CODINGS
@@ -115,13 +119,13 @@ def judge_turn(turn: Turn | None, said: list[bytes]) -> None:
         return  # no model to judge it by
     try:
         emitted = [item for document in said for item in _items(document)]
-    except spans.Unspliceable:
+    except json_spans.Unspliceable:
         return  # a key twice around the items: the last of them counts, which this model knows not
     for item in turn.items:
         for part in item.run:
             assert not item.withheld
             _judge_raw(part.raw, emitted, OUTPUT_ONLY)
-            assert spans.without(part.raw, OUTPUT_ONLY) is part.raw
+            assert json_spans.without(part.raw, OUTPUT_ONLY) is part.raw
             if part.has_blob:
                 assert b"encrypted_content" in part.raw or b"\\u" in part.raw
                 assert part.blobs
@@ -139,8 +143,8 @@ def _judge_raw(raw: bytes, emitted: list[bytes], left_out: tuple[str, ...]) -> N
 def _items(document: bytes) -> list[bytes]:
     """Return the raw items of an event, or of a whole answer."""
     try:
-        found = spans.members(document)
-    except spans.Unspliceable:
+        found = json_spans.members(document)
+    except json_spans.Unspliceable:
         if _is_json(document):
             raise
         return []
@@ -150,7 +154,7 @@ def _items(document: bytes) -> list[bytes]:
         if key == "response":
             items += _items(value)
         if key == "output" and value[:1] == b"[":
-            items += [document[a:b] for a, b in spans.elements(document, at.start, at.end)]
+            items += [document[a:b] for a, b in json_spans.elements(document, at.start, at.end)]
     return items
 
 

@@ -10,12 +10,14 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reasoning_replay.core.dialects.responses import placement
+from reasoning_replay.core.dialects.responses.heal import diagnosis, repair
+from reasoning_replay.core.history import turns
+from reasoning_replay.core.tenancy.scope import Scoping
+from reasoning_replay.core.wire import json_spans, sse
+from reasoning_replay.core.wire.ws_frames import Messages
+from reasoning_replay.web.websocket.session import Lanes
 
-from proxy.core import inject, spans, sse, turns
-from proxy.core.frames import Messages
-from proxy.core.heal import diagnosis, repair
-from proxy.core.scope import Scoping
-from proxy.web.lanes import Lanes
 from tests.fuzz import around
 from tests.fuzz.inputs import HEAD_BYTES, cut, read, write
 from tests.fuzz.mutation import mutated
@@ -25,7 +27,7 @@ from tests.fuzz.trees import Style, parse, spell
 from tests.fuzz.work import SUPERLINEAR, Pump, growth, pumped
 
 INPUTS = 1000
-_APPLY = spans.apply
+_APPLY = json_spans.apply
 
 
 def _loses_a_byte(body: bytes, edits: Any) -> bytes:
@@ -39,8 +41,10 @@ async def _lost(*_: object) -> bytes:
 
 # (the target that has to find it, what is replaced, by what)
 FAULTS: list[Any] = [
-    pytest.param("conversation", spans, "apply", _loses_a_byte, id="a-byte-lost"),
-    pytest.param("conversation", inject, "replayed", lambda *_: {}, id="put-in-beside-the-clients"),
+    pytest.param("conversation", json_spans, "apply", _loses_a_byte, id="a-byte-lost"),
+    pytest.param(
+        "conversation", placement, "replayed", lambda *_: {}, id="put-in-beside-the-clients"
+    ),
     pytest.param("conversation", repair, "_less_dangling", lambda _: [], id="words-left-out"),
     pytest.param("sse", sse, "_END", re.compile(rb"\n\n|\r\n\r\n|\r\r"), id="ends-not-mixed"),
     pytest.param("refusal", diagnosis, "_decoded", msgspec.json.decode, id="a-refusal-raises"),

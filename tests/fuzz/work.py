@@ -10,23 +10,24 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from proxy.core import spans
-from proxy.core.capture import Capture, Origin
-from proxy.core.claims import claims_of
-from proxy.core.coding import Undecodable, decoder_for
-from proxy.core.frames import Messages
-from proxy.core.heal.cure import asked_of, cure
-from proxy.core.heal.diagnosis import diagnose
-from proxy.core.heal.repair import Repair, Repairs, repair
-from proxy.core.identity import recognise
-from proxy.core.include import include_edit
-from proxy.core.inject import plan
-from proxy.core.keys import Recalled, choose, keys_of_turn
-from proxy.core.plans import Policy
-from proxy.core.scope import Scoping, read_parts
-from proxy.core.spans import Unspliceable
-from proxy.core.sse import Events, first_event
-from proxy.core.turns import Context, decode_turn, encode_turn
+from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.responses.heal.cure import asked_of, cure
+from reasoning_replay.core.dialects.responses.heal.diagnosis import diagnose
+from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, repair
+from reasoning_replay.core.dialects.responses.include import include_edit
+from reasoning_replay.core.dialects.responses.placement import plan_injection
+from reasoning_replay.core.history.lookup_keys import LookupResult, choose, keys_of_turn
+from reasoning_replay.core.history.matching import match_items
+from reasoning_replay.core.history.plan import Policy
+from reasoning_replay.core.history.turns import Context, decode_turn, encode_turn
+from reasoning_replay.core.tenancy.jwt_claims import claims_of
+from reasoning_replay.core.tenancy.scope import Scoping, read_parts
+from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for
+from reasoning_replay.core.wire.json_spans import Unspliceable
+from reasoning_replay.core.wire.sse import Events, first_event
+from reasoning_replay.core.wire.ws_frames import Messages
+
 from tests.fuzz.inputs import HEAD_BYTES, SEPARATOR, read
 from tests.fuzz.requests import Played, plain_read
 from tests.fuzz.seeds import CODINGS
@@ -138,13 +139,13 @@ def coding(data: bytes) -> None:
 def document(data: bytes) -> None:
     """Locate values, and leave members out."""
     body = read(data).payload
-    spans.readable(body)
+    json_spans.readable(body)
     request = plain_read(body)
     if request is None:
         return
     include_edit(request)
     try:
-        spans.without(body, ("id", "status", "include", "input"))
+        json_spans.without(body, ("id", "status", "include", "input"))
     except Unspliceable:
         return
 
@@ -184,7 +185,7 @@ def cures(data: bytes) -> None:
     diagnosis = diagnose(400, said)
     choice = choose(asked_of(request, diagnosis), lambda key: played.world.index.get(key, ()))
     kept = [t for t in played.world.turns.values() if t.conversation in choice.conversations]
-    cure(request, request, diagnosis, Recalled(kept, choice.crowded), Policy())
+    cure(request, request, diagnosis, LookupResult(kept, choice.crowded), Policy())
 
 
 def refusal(data: bytes) -> None:
@@ -199,7 +200,7 @@ def rows(data: bytes) -> None:
     if turn is None or request is None:
         return
     try:
-        plan(request, recognise(request, Recalled([turn])), Policy())
+        plan_injection(request, match_items(request, LookupResult([turn])), Policy())
     except Unspliceable:
         return
 

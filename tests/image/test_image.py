@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import reasoning_replay
 
-import proxy
 from tests.image.dockerfile import Built, build, instructions, passes_ignore
 from tests.ports import free_port
 from tests.programs import require
@@ -155,7 +155,7 @@ def test_its_label_has_the_version_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     for name, value in {
-        "version": proxy.__version__,
+        "version": reasoning_replay.__version__,
         "description": project["description"],
         "licenses": project["license"],
     }.items():
@@ -166,8 +166,10 @@ def test_its_label_has_the_version_of_the_package() -> None:
     ("path", "is_in"),
     [
         pytest.param("pyproject.toml", True, id="project"),
-        pytest.param("proxy/web/app.py", True, id="code"),
-        pytest.param("proxy/web/__pycache__/app.cpython-313.pyc", False, id="bytecode"),
+        pytest.param("proxy/reasoning_replay/web/app.py", True, id="code"),
+        pytest.param(
+            "proxy/reasoning_replay/web/__pycache__/app.cpython-313.pyc", False, id="bytecode"
+        ),
         pytest.param("tests/conftest.py", False, id="tests"),
         pytest.param("config/redis.yaml", False, id="examples"),
         pytest.param(".env", False, id="secrets"),

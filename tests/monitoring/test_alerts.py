@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
+from reasoning_replay.settings.model import Settings
 
-from proxy.settings import Settings
 from tests.monitoring.files import ALERTS, PANELS, ROOT, RULES_PATH
 from tests.programs import require
 
-SOURCE = "".join(path.read_text() for path in (ROOT / "proxy").rglob("*.py"))
+SOURCE = "".join(path.read_text() for path in (ROOT / "proxy" / "reasoning_replay").rglob("*.py"))
 README = (ROOT / "README.md").read_text()
 TESTS = Path(__file__).with_name("alerts_test.yaml")
 SILENT = 'ALERTS{alertstate=~"pending|firing"}'

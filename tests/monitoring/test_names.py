@@ -8,8 +8,8 @@ from typing import Self
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from reasoning_replay.web.pipeline.admission import AdmissionControl
 
-from proxy.web.under_way import UnderWay
 from tests.monitoring.files import ALERTS, RECORDED, RULES, queries
 from tests.monitoring.promql import Selector, labels_of, selectors_of
 from tests.web.line import line_to, request
@@ -111,7 +111,7 @@ def buggy() -> Iterator[None]:
         raise ZeroDivisionError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(UnderWay, "enter", fail)
+        patch.setattr(AdmissionControl, "enter", fail)
         yield
 
 

@@ -4,12 +4,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from proxy.standin import StandIn
-from proxy.standin.refusals import missing_reasoning
 from tests.e2e.agent import Agent
 from tests.monitoring.files import RULES, queries
 from tests.monitoring.prometheus import prometheus
 from tests.ports import free_port
+from tests.standin import StandIn
+from tests.standin.refusals import missing_reasoning
 from tests.web.line import line_to, request
 from tests.web.served import served
 

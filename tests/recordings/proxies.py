@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Self
 
-from proxy.settings import Settings
-from proxy.web.app import running
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
 
 __all__ = ["Served", "inside"]
 
 ROOT = Path(__file__).parents[2]
-SERVE = ("-m", "proxy", "serve")
+SERVE = ("-m", "reasoning_replay", "serve")
 STARTS_S = 30.0
 # A busy machine is no fault of the proxy's: the store may take its time here.
 STORE_TIMEOUT_MS = 10_000
@@ -41,7 +41,7 @@ async def inside(upstream_url: str, **more: Any) -> AsyncIterator[str]:
 
 class Served:
     """
-    One `python -m proxy serve`.
+    One `python -m reasoning_replay serve`.
 
     Attributes:
         url: Where clients connect.

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from reasoning_replay.core.dialects.responses.profiles import AUTO, PROFILES, profile_of
 
-from proxy.core.profiles import AUTO, PROFILES, profile_of
 from tests.recordings import tape
 from tests.recordings.client import Variant
 from tests.recordings.judge import RULES, TOGETHER, Result

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Iterator
 from itertools import chain, repeat
 
 import pytest
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import App, running
 
-from proxy.settings import Settings
-from proxy.web.app import App, running
 from tests.web.line import Broken, line_to, request
 from tests.web.wire import chunk, head, whole
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
+from reasoning_replay.core.tenancy.scope import Scoping, read_parts
+from reasoning_replay.core.wire.headers import for_upstream
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
 
-from proxy.core.headers import for_upstream
-from proxy.core.scope import Scoping, read_parts
-from proxy.settings import Settings
-from proxy.web.app import running
 from tests.security.strict import recording
 from tests.security.tenants import bearer
 from tests.security.test_smuggling import get, tell

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from reasoning_replay.core.tenancy.scope import Scoping
 
-from proxy.core.scope import Scoping
 from tests.security.tenants import TENANTS, Tenants
 from tests.web.line import request
 from tests.web.sockets import HANDSHAKE, KEY, said, tunnelled

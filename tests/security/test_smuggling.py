@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import App, running
 
-from proxy.settings import Settings
-from proxy.web.app import App, running
 from tests.security.strict import Recorder, Request, first_requests, recording
 from tests.web.world import eventually
 

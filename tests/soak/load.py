@@ -8,12 +8,12 @@ from random import Random
 
 import aiohttp
 
-from proxy.standin import LOOPS
 from tests.soak.claims import Told
 from tests.soak.client import Conversation, Plan, Way
 from tests.soak.faults import dice
 from tests.soak.habits import HABITS
 from tests.soak.upstream import Upstream
+from tests.standin import LOOPS
 
 __all__ = ["Load"]
 

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from proxy.standin import StandIn
-from proxy.standin.ledger import Emitted
 from tests.soak.claims import Claim, Item, claim_in
 from tests.soak.faults import ANSWERED, dice, fault_of
 from tests.soak.judge import Attempt, Judge
+from tests.standin import StandIn
+from tests.standin.ledger import Emitted
 from tests.web.line import Head, Line, line_to
 from tests.web.scripted import Received, _body, _received
 from tests.web.sockets import TEXT

@@ -17,11 +17,11 @@ from typing import Any
 
 import msgspec
 
-from proxy.standin import LOOPS, StandIn
 from tests.soak.claims import Told
 from tests.soak.faults import dice
 from tests.soak.judge import Judge
 from tests.soak.relay import Relay
+from tests.standin import LOOPS, StandIn
 
 __all__ = ["Upstream", "upstream"]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from proxy.standin.answering import End, View, estimate_tokens
-from proxy.standin.shapes import Reasoning
-from proxy.standin.variants import Variant
+from tests.standin.answering import End, View, estimate_tokens
+from tests.standin.shapes import Reasoning
+from tests.standin.variants import Variant
 from tests.standin.world import ASK, MODEL, NOW_S, World
 
 

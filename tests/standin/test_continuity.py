@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
-from proxy.standin.variants import Variant
 from tests.standin.test_pairing import lost
+from tests.standin.variants import Variant
 from tests.standin.world import ASK, Item, World, answers, as_input, without
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)

@@ -5,9 +5,9 @@ from typing import Any, Unpack, get_args
 import msgspec
 import pytest
 
-from proxy.standin.answering import Behaviour, End, View
-from proxy.standin.events import frame, tell
-from proxy.standin.variants import Variant
+from tests.standin.answering import Behaviour, End, View
+from tests.standin.events import frame, tell
+from tests.standin.variants import Variant
 from tests.standin.world import More, World
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)

@@ -7,7 +7,7 @@ import zlib
 import aiohttp
 import pytest
 
-from proxy.standin import StandIn
+from tests.standin import StandIn
 
 HEADERS = {"Authorization": "Bearer sk-a", "Content-Type": "application/json"}
 BODY = json.dumps({"model": "gpt-5.4", "input": "hi"}).encode()

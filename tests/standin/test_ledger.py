@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from proxy.standin.ledger import Ledger, Turn, pair
-from proxy.standin.shapes import (
+from tests.standin.ledger import Ledger, Turn, pair
+from tests.standin.shapes import (
     FunctionCall,
     Message,
     OutputItem,

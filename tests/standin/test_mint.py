@@ -2,7 +2,7 @@
 
 import re
 
-from proxy.standin.mint import Ids, Mint, lineage_of
+from tests.standin.mint import Ids, Mint, lineage_of
 
 
 def test_ids_have_a_prefix_and_48_digits() -> None:

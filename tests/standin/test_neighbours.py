@@ -7,7 +7,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.standin.neighbours import EmbeddingRequest, embed, maybe_file, models
+from tests.standin.neighbours import EmbeddingRequest, embed, maybe_file, models
 
 
 def test_models_are_listed() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from proxy.standin import Quirks, StandIn
-from proxy.standin.quirks import RefusesBy
+from tests.standin import Quirks, StandIn
+from tests.standin.quirks import RefusesBy
 from tests.standin.test_server import events_of, post
 from tests.standin.world import ASK, answers, as_input
 

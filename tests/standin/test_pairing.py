@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from proxy.standin.variants import Variant
+from tests.standin.variants import Variant
 from tests.standin.world import ASK, Item, World, answers, as_input, without
 
 

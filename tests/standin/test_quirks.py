@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from proxy.standin.quirks import Foreign, Quirks
-from proxy.standin.rules import judge
-from proxy.standin.variants import Variant
+from tests.standin.quirks import Foreign, Quirks
+from tests.standin.rules import judge
+from tests.standin.variants import Variant
 from tests.standin.world import ASK, Item, World, answers, as_input, without
 
 NEXT: Item = {"role": "user", "content": "And tomorrow?"}

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from proxy.standin import refusals
-from proxy.standin.refusals import Refusal
+from tests.standin import refusals
+from tests.standin.refusals import Refusal
 
 
 def test_the_envelope_has_its_four_members() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.standin.rules import family, reasons
+from tests.standin.rules import family, reasons
 from tests.standin.world import ASK, Item, World, answers, as_input, without
 
 FC = "fc_0123456789abcdef"

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.standin.sealing import Binding, Sealer
+from tests.standin.sealing import Binding, Sealer
 
 SEALER = Sealer(b"key")
 BINDING = Binding("caller", "gpt-5.4", "rs_1")

@@ -11,8 +11,8 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from proxy.standin import LOOPS, Refusal, StandIn
-from proxy.standin.variants import Variant
+from tests.standin import LOOPS, Refusal, StandIn
+from tests.standin.variants import Variant
 from tests.standin.world import ASK, MODEL, Item, answers, as_input, without
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
@@ -355,7 +355,7 @@ async def test_the_next_request_can_be_refused(standin: StandIn) -> None:
 
 async def test_records_are_bounded(standin: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo left running does not grow."""
-    monkeypatch.setattr("proxy.standin.server.RECEIVED_KEPT", 2)
+    monkeypatch.setattr("tests.standin.server.RECEIVED_KEPT", 2)
     for _ in range(3):
         await post(standin)
 

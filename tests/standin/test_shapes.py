@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from proxy.standin.shapes import Body, FunctionCall, Part, WebSearchCall, plain_text
+from tests.standin.shapes import Body, FunctionCall, Part, WebSearchCall, plain_text
 
 
 def read(raw: bytes) -> Body:

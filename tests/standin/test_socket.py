@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from proxy.standin import Refusal, StandIn
+from tests.standin import Refusal, StandIn
 from tests.standin.world import MODEL
 
 Item = dict[str, Any]

@@ -5,9 +5,9 @@ from typing import Unpack, get_args
 import msgspec
 import pytest
 
-from proxy.standin.mint import Ids, Mint
-from proxy.standin.shapes import FunctionCall, InputItem, Message, Tool
-from proxy.standin.variants import LOOPS, Cue, Variant, cue, perform, progress, script
+from tests.standin.mint import Ids, Mint
+from tests.standin.shapes import FunctionCall, InputItem, Message, Tool
+from tests.standin.variants import LOOPS, Cue, Variant, cue, perform, progress, script
 from tests.standin.world import ASK, Item, More, World, answers, as_input, without
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)

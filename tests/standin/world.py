@@ -5,14 +5,14 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from proxy.standin.answering import Behaviour, End, Issue, View, respond
-from proxy.standin.ledger import Ledger, Turn
-from proxy.standin.mint import Mint
-from proxy.standin.refusals import Refusal
-from proxy.standin.rules import Continuity, Verdict, judge
-from proxy.standin.sealing import Sealer
-from proxy.standin.shapes import Body
-from proxy.standin.variants import Variant
+from tests.standin.answering import Behaviour, End, Issue, View, respond
+from tests.standin.ledger import Ledger, Turn
+from tests.standin.mint import Mint
+from tests.standin.refusals import Refusal
+from tests.standin.rules import Continuity, Verdict, judge
+from tests.standin.sealing import Sealer
+from tests.standin.shapes import Body
+from tests.standin.variants import Variant
 
 Item = dict[str, Any]
 

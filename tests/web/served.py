@@ -102,7 +102,7 @@ async def served(*, under: Sequence[str] = (), **settings: object) -> AsyncItera
     environ = {key: value for key, value in os.environ.items() if not key.startswith("REPLAY_")}
     environ |= {f"REPLAY_{key.upper()}": str(value) for key, value in (given | settings).items()}
     process = await asyncio.create_subprocess_exec(
-        *(*under, sys.executable, "-m", "proxy", "serve"),
+        *(*under, sys.executable, "-m", "reasoning_replay", "serve"),
         env=environ,
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,

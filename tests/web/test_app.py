@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import App, announce, running
+from reasoning_replay.web.serve import run
 
-from proxy.settings import Settings
-from proxy.web.app import App, announce, running
-from proxy.web.serve import run
 from tests.web.line import Broken, line_to, request
 from tests.web.scripted import Script, Upstream, scripted, send, wait
 from tests.web.served import Served, served

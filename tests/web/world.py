@@ -7,11 +7,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from proxy.adapters.store import Page, Store
-from proxy.core.keys import Asked, Recalled
-from proxy.core.turns import Turn
-from proxy.settings import Settings
-from proxy.web.app import App, running
+from reasoning_replay.adapters.stores.base import Page, Store
+from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
+from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import App, running
+
 from tests.web.line import Answer, line_to, request
 from tests.web.scripted import Upstream, scripted
 from tests.web.wire import as_json
@@ -103,7 +104,7 @@ class Hooked:
         self._inner = inner
         self._before = before
 
-    async def recall(self, scope: bytes, asked: Sequence[Asked]) -> Recalled:
+    async def recall(self, scope: bytes, asked: Sequence[Lookup]) -> LookupResult:
         """As the store, afterwards."""
         await self._before("recall")
         return await self._inner.recall(scope, asked)

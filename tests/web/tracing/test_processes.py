@@ -71,13 +71,13 @@ async def test_off_brings_nothing_in() -> None:
     """A process that does not trace has nothing of OpenTelemetry in it."""
     probe = (
         "import asyncio, sys\n"
-        "from proxy.settings import Settings\n"
-        "from proxy.web import serve\n"
-        "from proxy.web.app import running\n"
+        "from reasoning_replay.settings.model import Settings\n"
+        "from reasoning_replay.web import serve\n"
+        "from reasoning_replay.web.app import running\n"
         "async def main():\n"
         "    async with running(Settings(listen='127.0.0.1:0', admin_listen='127.0.0.1:0')):\n"
         "        print([name for name in sys.modules if 'opentelemetry' in name\n"
-        "               or name in ('proxy.web.traced', 'requests')])\n"
+        "               or name in ('reasoning_replay.web.tracing.instrumented', 'requests')])\n"
         "asyncio.run(main())\n"
     )
     done = await asyncio.to_thread(

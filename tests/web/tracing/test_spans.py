@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.web.creates import create, failed, told, turn
 from tests.web.scripted import Script, cut, send
 from tests.web.sockets import tunnelled
 from tests.web.tracing.collector import CLIENT, SERVER, Collector
 from tests.web.tracing.world import ANSWER, DONE, GIVEN, LAST, PARENT, SPAN, TRACE, logged, traced
+from tests.web.websocket.creates import create, failed, told, turn
 from tests.web.wire import (
     ASK,
     CALL,

@@ -1,0 +1,1 @@
+"""Runtime: threads and sockets of this process."""

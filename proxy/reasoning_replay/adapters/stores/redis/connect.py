@@ -1,0 +1,178 @@
+"""
+How a Redis is connected to, by its address: standalone, socket, Sentinel or Cluster.
+
+redis-py's defaults wait and talk more than a proxy may, so each is named here: no retry but one
+at once on a connection that has gone stale, no health checks, no notices of maintenance (which
+log, and lengthen timeouts), no CLIENT SETINFO. Each step of a round trip (a free connection, to
+connect, to log in, to write, to read) takes `timeout_s` at the most, and a stale connection
+makes it two rounds; the whole of an operation is bounded above, by `guarded_store`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import MasterNotFoundError, SentinelConnectionPool
+from redis.backoff import NoBackoff
+from redis.credentials import CredentialProvider
+from redis.exceptions import AuthenticationError, ConnectionError, RedisError  # noqa: A004
+from redis.maint_notifications import MaintNotificationsConfig
+
+from reasoning_replay.adapters.stores.redis.cluster import Cluster
+from reasoning_replay.adapters.stores.redis.connections import (
+    SentinelTcp,
+    SentinelTls,
+    Tcp,
+    Tls,
+    TlsFacts,
+    Unix,
+)
+from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer, ask
+from reasoning_replay.settings.store_url import StoreUrl
+
+__all__ = ["Credentials", "connect"]
+
+
+class Credentials(CredentialProvider):
+    """Who we are to a Redis; a file is read again for each new connection."""
+
+    def __init__(self, username: str = "", password: str = "", password_file: str = "") -> None:
+        """Take the password from the file, if one is named."""
+        self._username = username
+        self._password = password
+        self._file = password_file
+
+    def __bool__(self) -> bool:
+        """Tell whether there is anything to say."""
+        return bool(self._username or self._password or self._file)
+
+    def or_else(self, username: str, password: str) -> "Credentials":
+        """Return the same, with these in place of what is missing."""
+        secret = self._password or ("" if self._file else password)
+        return Credentials(self._username or username, secret, self._file)
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        """
+        As redis-py asks for them.
+
+        Raises:
+            AuthenticationError: The file cannot be read.
+        """
+        password = self._password
+        if self._file:
+            try:
+                password = Path(self._file).read_text("utf-8").rstrip("\r\n")
+            except (OSError, ValueError):
+                raise AuthenticationError("the file with the password cannot be read") from None
+        return (self._username, password) if self._username else (password,)
+
+    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
+        """As `get_credentials`; a disk that hangs holds up nobody else."""
+        return await asyncio.to_thread(self.get_credentials)
+
+
+class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
+    """Connections to the master, of which there may be none free for a while."""
+
+
+class _Sentinels:
+    """All Sentinels, asked at once: one that hangs holds nobody up."""
+
+    def __init__(self, clients: "list[Redis]") -> None:
+        self._clients = clients
+
+    async def discover_master(self, service: str) -> tuple[str, int]:
+        """Return where the master is; the first Sentinel that knows is believed."""
+        asked = [
+            asyncio.ensure_future(ask(client, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", service))
+            for client in self._clients
+        ]
+        try:
+            for answer in asyncio.as_completed(asked):
+                try:
+                    found = await answer
+                except (RedisError, OSError):
+                    continue
+                if found:
+                    host, port = found
+                    return host.decode(), int(port)
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        raise MasterNotFoundError("no Sentinel names a master")
+
+
+def connect(
+    url: StoreUrl, credentials: Credentials, timeout_s: float, max_connections: int
+) -> RedisExecutor:
+    """
+    Return the way to a Redis; connects on first use.
+
+    Args:
+        url: Of any kind of Redis.
+        credentials: They win over those in the address.
+        timeout_s: For each step of a round trip.
+        max_connections: To one server, of this process; beyond, one waits for another.
+    """
+    given = credentials.or_else(url.username, url.password)
+    every = _every(url, timeout_s)
+    common = every | {"client_name": url.options.get("client_name")}
+    common |= {"protocol": int(url.options.get("protocol", 2)), "db": url.database}
+    if given:
+        common["credential_provider"] = given
+    limits: dict[str, Any] = {"max_connections": max_connections, "timeout": timeout_s}
+    tcp = Tls if url.tls else Tcp
+    opens = _opener(common | limits | {"connection_class": tcp})
+    match url.kind:
+        case "cluster":
+            return Cluster(url.hosts, opens)
+        case "sentinel":
+            asking = every | limits | {"connection_class": tcp, "protocol": 2}
+            name, secret = (url.options.get(f"sentinel_{n}", "") for n in ("username", "password"))
+            if who := Credentials(name, secret):
+                asking["credential_provider"] = who
+            sentinels = [_opener(asking)(*host) for host in url.hosts]
+            kind = SentinelTls if url.tls else SentinelTcp
+            pool = _SentinelPool(  # type: ignore[no-untyped-call]
+                url.service, _Sentinels(sentinels), connection_class=kind, **common, **limits
+            )
+            return SingleServer(Redis.from_pool(pool), *sentinels)
+        case "unix":
+            kind_of: dict[str, Any] = {"connection_class": Unix, "path": url.path}
+            return SingleServer(
+                Redis.from_pool(BlockingConnectionPool(**common, **limits, **kind_of))
+            )
+        case _:
+            return SingleServer(opens(*url.hosts[0]))
+
+
+def _every(url: StoreUrl, timeout_s: float) -> dict[str, Any]:
+    """Return what every connection is made with."""
+    tls: dict[str, Any] = {n: value for n, value in url.options.items() if n.startswith("ssl_")}
+    if "ssl_check_hostname" in tls:
+        tls |= {"ssl_check_hostname": tls["ssl_check_hostname"] == "true"}
+    if url.tls:
+        tls |= {"tls_facts": TlsFacts(tls)}
+    return tls | {
+        "socket_timeout": timeout_s,
+        "socket_connect_timeout": timeout_s,
+        # A stale connection is found out by the command itself: one more try costs less than
+        # asking before each. What took too long is not asked again.
+        "retry": Retry(NoBackoff(), 1, (ConnectionError,)),
+        "health_check_interval": 0,
+        "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+        "driver_info": None,
+    }
+
+
+def _opener(settings: dict[str, Any]) -> "Callable[[str, int], Redis]":
+    """Return what opens a client of one server; one that waits: a burst is no failure."""
+
+    def opens(host: str, port: int) -> "Redis":
+        return Redis.from_pool(BlockingConnectionPool(host=host, port=port, **settings))
+
+    return opens

@@ -1,0 +1,49 @@
+"""What fails at a Redis, in words."""
+
+import re
+
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    ConnectionError,  # noqa: A004 - redis-py's
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    SlotNotCoveredError,
+)
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from reasoning_replay.adapters.stores.base import StoreError
+
+__all__ = ["FAILURES", "store_error"]
+
+FAILURES = (RedisError, OSError, TimeoutError)
+_WORDS: tuple[tuple[type[BaseException], str], ...] = (
+    (AuthenticationError, "it refuses the user or the password"),
+    (NoPermissionError, "its ACL does not let this user do that"),
+    (ReadOnlyError, "it is a replica that cannot be written"),
+    (OutOfMemoryError, "it is full, and its eviction policy makes no room"),
+    (BusyLoadingError, "it is still loading its data"),
+    (ClusterDownError, "the Cluster is down, or a part of it"),
+    (SlotNotCoveredError, "no node of the Cluster keeps a part of the keys"),
+    (RedisTimeoutError, "it did not answer in time"),
+    (TimeoutError, "it did not answer in time"),
+    (ConnectionError, "it cannot be reached"),
+    (OSError, "it cannot be reached"),
+)
+
+
+def store_error(error: Exception) -> StoreError:
+    """Name an error without what is kept, or a key, or a password, that its words may quote."""
+    name = type(error).__name__
+    if type(error) is ResponseError:  # not those derived from it, which are about the store
+        code = re.match(r"[A-Z]+\b", str(error))
+        reason = f"it refused a command ({code[0] if code else 'ERR'})"
+        return StoreError(f"{name}: {reason}", is_local=code is not None and code[0] == "WRONGTYPE")
+    words = next((words for kind, words in _WORDS if isinstance(error, kind)), "it failed")
+    # These quote an address and what the system says to it, such as of a certificate.
+    cause = f": {error}"[:300] if isinstance(error, ConnectionError | NoPermissionError) else ""
+    return StoreError(f"{name}: {words}{cause}")

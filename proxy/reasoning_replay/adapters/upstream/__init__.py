@@ -1,0 +1,1 @@
+"""Upstream: the HTTP client."""

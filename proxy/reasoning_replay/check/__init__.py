@@ -1,0 +1,57 @@
+"""
+Tell in plain words whether the proxy could serve with these settings, and what to do if not.
+
+Every probe is bounded in time, and no line holds a key or a password.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+
+from reasoning_replay.check.ports import of_ports
+from reasoning_replay.check.report import Finding
+from reasoning_replay.check.settings import of_settings
+from reasoning_replay.check.store import of_store
+from reasoning_replay.check.upstream import key_of, of_upstream
+from reasoning_replay.settings.model import Settings
+
+__all__ = ["check"]
+
+
+async def check(settings: Settings, environ: Mapping[str, str], prove: str = "") -> int:
+    """
+    Print one line for each thing looked at, as soon as it is known.
+
+    Args:
+        settings: What `serve` would run with; that they could be loaded is the first finding.
+        environ: Where the caller's key for the upstream may be; without one, the upstream is
+            reached and not asked.
+        prove: A model to hold a conversation of two turns with, which costs tokens; "": none.
+
+    Returns:
+        The exit code: 1 when anything is a problem, else 0; warnings do not count.
+
+    Cost: a few connections, and one GET upstream; one turn of our own is kept in the store, found
+    and deleted, under a name that nobody else has.
+    """
+    probes = [
+        of_settings(settings),
+        of_ports(settings),
+        of_upstream(settings, environ),
+        of_store(settings, environ),
+    ]
+    if prove:
+        probes.append(_proof(settings, environ, prove))
+    worst = 0
+    for probe in probes:
+        async for finding in probe:
+            print(f"{finding.grade:<8} {finding.subject:<9} {finding.words}", flush=True)
+            worst = max(worst, finding.grade == "problem")
+    return int(worst)
+
+
+async def _proof(
+    settings: Settings, environ: Mapping[str, str], model: str
+) -> AsyncIterator[Finding]:
+    from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (a whole proxy, for those who ask)
+
+    async for finding in of_proof(settings, key_of(settings, environ), model):
+        yield finding

@@ -1,0 +1,158 @@
+"""The proof: two turns with a real model, through a proxy in this process, less its reasoning."""
+
+import json
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+
+from reasoning_replay.check.report import Finding
+from reasoning_replay.check.upstream import Key
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
+from reasoning_replay.web.errors import MARK
+from reasoning_replay.web.wiring import profile
+
+__all__ = ["of_proof"]
+
+TURN_TIMEOUT_S: Final = 120.0
+ANY_PORT: Final = "127.0.0.1:0"
+CALLS: Final = ("function_call",)
+
+Item = dict[str, Any]
+
+QUESTION: Final[Item] = {
+    "role": "user",
+    "content": "I have a red, a green and a blue box. The key is neither in the first by alphabet "
+    "nor in the last. Look into the box that has it, and tell me what is inside.",
+}
+TOOL: Final[Item] = {
+    "type": "function",
+    "name": "look_into",
+    "description": "Tells what is in a box.",
+    "parameters": {
+        "type": "object",
+        "properties": {"box": {"type": "string"}},
+        "required": ["box"],
+        "additionalProperties": False,
+    },
+    "strict": True,
+}
+THANKS: Final[Item] = {"role": "user", "content": "Thank you. Which box was that again?"}
+
+
+class Answer(NamedTuple):
+    """What came of one turn."""
+
+    status: int
+    output: list[Item]
+    mark: str
+    code: str
+
+
+async def of_proof(settings: Settings, key: Key, model: str) -> AsyncIterator[Finding]:
+    """
+    Ask, drop the reasoning, go on, and tell whether the upstream took what was put back.
+
+    Cost: two requests upstream, a few hundred tokens. What is kept is kept in this process.
+    """
+    if not key.name and profile(settings).wants_key:
+        yield Finding("problem", "proof", "there is no key to prove it with; see upstream, above")
+        return
+    # Without a credential nothing is kept, whoever asks for none.
+    header = key.header if key.name else ("Authorization", "Bearer none")
+    changed: dict[str, object] = {
+        "listen": ANY_PORT,
+        "admin_listen": ANY_PORT,
+        "tls_cert_file": "",
+        "tls_key_file": "",
+        "store_url": "memory://",
+        "workers": 1,
+        "mode": "on",
+        "scope_from": "credential",
+        "log_level": "error",
+    }
+    timeout = aiohttp.ClientTimeout(total=TURN_TIMEOUT_S)
+    try:
+        async with (
+            running(settings.model_copy(update=changed)) as app,
+            aiohttp.ClientSession(timeout=timeout, headers=[header]) as session,
+        ):
+            url = f"{app.url}/v1/responses"
+            first = await _turn(session, url, model, [QUESTION])
+            yield _of_first(first, model)
+            if first.status == HTTPStatus.OK:
+                second = await _turn(session, url, model, _went_on(first.output))
+                yield _of_second(second, first.output)
+    except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+        reason = f"no answer within {TURN_TIMEOUT_S:g} s"
+        words = reason if isinstance(error, TimeoutError) else f"it failed: {type(error).__name__}"
+        yield Finding("problem", "proof", words)
+
+
+async def _turn(session: aiohttp.ClientSession, url: str, model: str, items: list[Item]) -> Answer:
+    body: Item = {"model": model, "input": items, "tools": [TOOL], "store": False}
+    async with session.post(url, json=body, allow_redirects=False) as response:
+        mark = response.headers.get(MARK, "")
+        text = await response.text()
+    try:
+        read = json.loads(text)
+    except ValueError:
+        read = {}
+    read = read if isinstance(read, dict) else {}
+    error = read.get("error")
+    code = error.get("code") or error.get("type") if isinstance(error, dict) else ""
+    output = read.get("output")
+    return Answer(
+        response.status, output if isinstance(output, list) else [], mark, str(code or "")
+    )
+
+
+def _went_on(output: list[Item]) -> list[Item]:
+    """Return the history of a client that keeps what it was answered, but for reasoning."""
+    kept = [item for item in output if item.get("type") != "reasoning"]
+    answers = [
+        {"type": "function_call_output", "call_id": item.get("call_id"), "output": "a gold ring"}
+        for item in kept
+        if item.get("type") in CALLS
+    ]
+    return [QUESTION, *kept, *(answers or [THANKS])]
+
+
+def _reasoning(output: list[Item]) -> list[Item]:
+    return [item for item in output if item.get("type") == "reasoning"]
+
+
+def _refused(answer: Answer) -> str:
+    code = f", {answer.code}" if answer.code.isprintable() and len(answer.code) < 80 else ""  # noqa: PLR2004 (a word)
+    return f"was refused with {answer.status}{code}"
+
+
+def _of_first(answer: Answer, model: str) -> Finding:
+    if answer.status != HTTPStatus.OK:
+        words = f"the first turn {_refused(answer)}: is {model} a model that this key may use?"
+        return Finding("problem", "proof", words)
+    reasoning = _reasoning(answer.output)
+    sealed = sum(bool(item.get("encrypted_content")) for item in reasoning)
+    if not reasoning:
+        words = f"{model} emitted no reasoning, so there is nothing to give back; try another model"
+        return Finding("warning", "proof", words)
+    words = f"{model} emitted {len(reasoning)} reasoning item(s), {sealed} of them encrypted"
+    return Finding("ok", "proof", words)
+
+
+def _of_second(answer: Answer, before: list[Item]) -> Finding:
+    if answer.status != HTTPStatus.OK:
+        return Finding("problem", "proof", f"the second turn {_refused(answer)}")
+    told = dict(part.strip().partition("=")[::2] for part in answer.mark.split(","))
+    if "healed" in told:
+        words = f"the second turn was taken only once it had been mended ({answer.mark})"
+        return Finding("warning", "proof", f"{words}: is upstream_profile right?")
+    if not _reasoning(before):
+        return Finding("ok", "proof", "the second turn was taken, too")
+    if not told.get("injected"):
+        words = f"the second turn was taken, but nothing was put back ({answer.mark or 'no mark'})"
+        return Finding("problem", "proof", words)
+    words = f"sent without reasoning, {told['injected']} item(s) were put back, and were taken"
+    return Finding("ok", "proof", words)

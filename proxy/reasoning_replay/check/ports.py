@@ -1,0 +1,91 @@
+"""Whether the two ports can be had, or a proxy of ours has them already."""
+
+import errno
+import re
+import socket
+from collections.abc import AsyncIterator
+from typing import Final, NamedTuple
+
+import aiohttp
+
+from reasoning_replay.check.report import Finding
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.urls import authority, dialled, host_and_port
+
+__all__ = ["of_ports"]
+
+ASK_TIMEOUT_S: Final = 2.0
+VERSION = re.compile(r'^reasoning_replay_build_info\{version="([\w.+-]+)"\}', re.MULTILINE)
+
+
+class Running(NamedTuple):
+    """A proxy that answers on the admin port."""
+
+    version: str
+    readiness: str
+
+
+async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
+    """Take each port for a moment; where that fails, ask who has it."""
+    faults = {
+        name: fault
+        for name, listen in (("listen", settings.listen), ("admin_listen", settings.admin_listen))
+        if (fault := _fault(listen))
+    }
+    running = await _maybe_running(settings.admin_listen) if "admin_listen" in faults else None
+    if running is not None:
+        words = f"a reasoning-replay {running.version} is running here: {running.readiness}"
+        yield Finding("ok", "ports", words)
+        faults = {name: fault for name, fault in faults.items() if not _is_taken(fault)}
+    for name, fault in faults.items():
+        yield Finding("problem", "ports", f"{name} {getattr(settings, name)}: {_words(fault)}")
+    if not faults and running is None:
+        words = f"nobody has {settings.listen} or {settings.admin_listen}: serve can listen there"
+        yield Finding("ok", "ports", words)
+
+
+def _fault(listen: str) -> OSError | None:
+    """Return what keeps a port from being had; None for nothing."""
+    host, port = host_and_port(listen)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family, backlog=1).close()
+    except OSError as error:
+        return error
+    return None
+
+
+def _is_taken(fault: OSError) -> bool:
+    return fault.errno == errno.EADDRINUSE
+
+
+def _words(fault: OSError) -> str:
+    if isinstance(fault, socket.gaierror):
+        return "its host is no name or address of this machine; use 127.0.0.1 or 0.0.0.0"
+    if _is_taken(fault):
+        return "another program has this port; stop it, or choose another port"
+    if fault.errno in {errno.EACCES, errno.EPERM}:
+        return "this user may not have this port; choose one above 1023"
+    if fault.errno == errno.EADDRNOTAVAIL:
+        return "this machine has no such address; use 127.0.0.1, or 0.0.0.0 for every interface"
+    return f"it cannot be had: {fault.strerror}"
+
+
+async def _maybe_running(admin_listen: str) -> Running | None:
+    """Ask whoever listens there what a proxy of ours would answer; None when it is none."""
+    host, port = host_and_port(admin_listen)
+    url = f"http://{authority(dialled(host), port)}"
+    timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
+    try:
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            async with session.get(f"{url}/metrics", allow_redirects=False) as response:
+                version = VERSION.search(await response.text())
+            if version is None:
+                return None
+            async with session.get(f"{url}/readyz", allow_redirects=False) as response:
+                state = await response.json()
+    except (aiohttp.ClientError, OSError, ValueError):
+        return None
+    is_told = isinstance(state, dict)
+    status, store = (state.get("status"), state.get("store")) if is_told else ("", "")
+    return Running(version[1], f"{status}, store {store}")

@@ -1,0 +1,153 @@
+"""The command line: serve, check, health, demo and --version."""
+
+import argparse
+import asyncio
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from pydantic import SecretStr
+
+from reasoning_replay import __version__
+from reasoning_replay.settings.loader import SettingsError, env_of, flag_of, load
+from reasoning_replay.settings.model import Settings
+
+__all__ = ["main"]
+
+USAGE_ERROR = 2
+UNHEALTHY = 1  # not 2, which Docker keeps for itself
+
+EPILOG = """\
+A flag wins over its environment variable, that over the file of --config, that over the default.
+A secret may be in a file that REPLAY_<NAME>_FILE names, such as REPLAY_SCOPE_SECRET_FILE; so may
+store_url and upstream_proxy, as they may hold a password.
+config/replay.yaml shows every setting with its unit, default and hazard.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose complaint is one line, without the usage in front of it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE_ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    Run one command.
+
+    Args:
+        argv: The words after the program's name; those of the process when None.
+
+    Returns:
+        The exit code: 0 done, 1 the command found a problem, 2 it was not started as asked.
+    """
+    # Each command brings in what it alone needs, so that `serve` starts quickly.
+    words = sys.argv[1:] if argv is None else argv
+    arguments, rest = _parser(words).parse_known_args(words)
+    try:
+        overrides = _overrides(arguments, rest)
+        if arguments.command == "demo":
+            from reasoning_replay import demo  # noqa: PLC0415 (as above)
+
+            _settle()
+            return demo.run()
+        settings = load(overrides, os.environ, arguments.config)
+    except SettingsError as error:
+        for fault in error.faults:
+            print(fault, file=sys.stderr)
+        return UNHEALTHY if arguments.command == "health" else USAGE_ERROR
+    if arguments.command == "health":
+        from reasoning_replay.healthcheck import health  # noqa: PLC0415 (as above)
+
+        return health(settings.admin_listen, "/readyz" if arguments.ready else "/livez")
+    if arguments.command == "check":
+        from reasoning_replay.check import check  # noqa: PLC0415 (as above)
+
+        _settle()
+        return asyncio.run(check(settings, os.environ, arguments.prove))
+    from reasoning_replay.web import serve  # noqa: PLC0415 (as above)
+
+    _settle()
+    return serve.run(settings)
+
+
+def _settle() -> None:
+    """
+    Let the collector pass over what has been brought in, which stays, from now on.
+
+    To look through all of it takes 40 ms, in which every stream would wait.
+    """
+    gc.freeze()
+    gc.enable()
+
+
+def _parser(words: Sequence[str]) -> _Parser:
+    """Return what reads the words; the flags of a command that they do not name are left out."""
+    parser = _Parser(prog="reasoning-replay", description=sys.modules["reasoning_replay"].__doc__)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, purpose in [
+        ("serve", "run the proxy"),
+        ("check", "tell whether the settings, the upstream and the store are fit to serve"),
+        (
+            "health",
+            "ask the proxy that runs with these settings whether it lives; ends with 0 or 1",
+        ),
+    ]:
+        command = commands.add_parser(
+            name,
+            help=purpose,
+            description=purpose.capitalize() + ".",
+            epilog=EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        if name in words:  # they take time to make, and `serve` starts quickly
+            _add_settings(command)
+        if name == "check":
+            text = (
+                "hold a conversation of two turns with MODEL; costs tokens, and shows replay work"
+            )
+            command.add_argument("--prove", default="", metavar="MODEL", help=text)
+        if name == "health":
+            command.add_argument(
+                "--ready", action="store_true", help="ask whether it takes traffic"
+            )
+    commands.add_parser("demo", help="show one exchange against a built-in stand-in for the API")
+    return parser
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    """Offer one flag per setting; what was not given is absent from the parsed arguments."""
+    command.add_argument("--config", type=Path, metavar="FILE", help="a YAML file of settings")
+    for name, field in Settings.model_fields.items():
+        default = "empty" if isinstance(field.default, SecretStr) else field.default
+        text = f"{field.description} Default: {default}. Environment: {env_of(name)}."
+        command.add_argument(
+            flag_of(name),
+            dest=name,
+            metavar="VALUE",
+            default=argparse.SUPPRESS,
+            help=text.replace("%", "%%"),
+        )
+
+
+def _overrides(arguments: argparse.Namespace, rest: Sequence[str]) -> dict[str, str]:
+    """
+    Collect the given settings, with the unknown flags among them for `load` to refuse.
+
+    Raises:
+        SettingsError: Words that belong to no flag. They are not quoted: what follows a
+            misspelt --scope-secret is a secret.
+    """
+    known = Settings.model_fields
+    given = {name: value for name, value in vars(arguments).items() if name in known}
+    unknown = [word.partition("=")[0] for word in rest if word.startswith("--")]
+    if rest and (not unknown or arguments.command == "demo"):
+        hint = "demo takes none" if arguments.command == "demo" else "write --name value"
+        raise SettingsError([f"{arguments.command}: {len(rest)} unexpected argument(s); {hint}"])
+    return given | {flag.removeprefix("--").replace("-", "_"): "" for flag in unknown}

@@ -1,0 +1,1 @@
+"""Dialects: the wire formats of the APIs, one package each."""

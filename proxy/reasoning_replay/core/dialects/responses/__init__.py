@@ -1,0 +1,1 @@
+"""Responses: the dialect of OpenAI's Responses API."""

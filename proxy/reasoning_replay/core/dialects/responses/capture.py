@@ -1,0 +1,297 @@
+"""
+Learn from an answer what may have to go back: reasoning, and the items it led to.
+
+One `Capture` follows one answer, plain or streamed. It is fed what the client is fed, and never
+holds the client up: whatever it cannot follow it gives up on, and says why.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from reasoning_replay.core.dialects.responses.events import (
+    ResponseFields,
+    read_context,
+    read_event,
+    read_removals,
+    read_response,
+)
+from reasoning_replay.core.dialects.responses.items import Item, Role, read_item
+from reasoning_replay.core.dialects.responses.usage import Usage, read_usage
+from reasoning_replay.core.history.model_names import family
+from reasoning_replay.core.history.turns import (
+    Context,
+    Emitted,
+    Reasoning,
+    Turn,
+    blob_digest,
+    emitted_of,
+    reasoning_of,
+    turn_id,
+)
+from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.lenient_json import NONE
+from reasoning_replay.core.wire.sse import Events
+
+__all__ = ["Capture", "Origin", "Snapshot"]
+
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+_DONE = "response.output_item.done"
+_ADDED = "response.output_item.added"
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_PENDING = frozenset({"queued", "in_progress"})
+_STARTS = frozenset({"response.created", "response.queued", "response.in_progress"})
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """
+    What the request was, as far as its answer's turn remembers it.
+
+    Attributes:
+        conversation: The one it continues; b"" starts a new one.
+        parent: The newest turn recognised in its history; b"" when none was.
+        model: As the client asked for it; "" when unknown (a GET).
+        stores: Whether upstream keeps the items, as far as the request says.
+    """
+
+    context: Context
+    model: str
+    conversation: bytes = b""
+    parent: bytes = b""
+    stores: bool = True
+
+
+class Snapshot(msgspec.Struct, frozen=True, gc=False):
+    """
+    The answer as far as it is known.
+
+    Attributes:
+        status: `completed`, `incomplete`, `failed`, `queued`, `in_progress`, `cancelled` or "".
+        turn: What to keep; None while there is nothing to recognise it by.
+    """
+
+    status: str
+    turn: Turn | None
+
+
+class _Part(msgspec.Struct, frozen=True, gc=False):
+    """
+    What is kept of one output item; its bytes are let go at once, as they may be an image's.
+
+    Attributes:
+        reasoning: None when it is of another kind, or cannot go back.
+        emitted: None when it is reasoning.
+    """
+
+    id: str
+    reasoning: Reasoning | None = None
+    emitted: Emitted | None = None
+    is_finished: bool = True
+
+
+class Capture:
+    """
+    Follow one answer.
+
+    Call `feed` with each chunk of a stream, `hear` with each event where there is no framing, or
+    `read` with a whole JSON answer. Whenever `dirty` is true afterwards there is something that
+    should be saved before the client sees it.
+
+    Attributes:
+        removed: How many reasoning items upstream says it left out, by one of REMOVALS.
+        reasoning_context: How much reasoning it went by, one of CONTEXTS; "" if it did not say.
+        reasoning_items, reasoning_bytes: Of the turn that the last snapshot has.
+        usage: As upstream reports it at the end; None if it does not.
+    """
+
+    def __init__(self, origin: Origin, frame_max_bytes: int) -> None:
+        """Start before the first byte of an answer."""
+        self.dirty = False
+        self.gave_up = ""  # why, when it no longer follows
+        self.reasoning_items = 0
+        self.reasoning_bytes = 0
+        self.removed = _NOTHING
+        self.reasoning_context = ""
+        self.usage: Usage | None = None
+        self._origin = origin
+        self._frame_max_bytes = frame_max_bytes
+        self._events: Events | None = None  # of a stream
+        self._parts: dict[int, _Part] = {}
+        self._blobs: dict[int, set[bytes]] = {}
+        self._response_id = ""
+        self._model = ""
+        self._status = ""
+        self._is_stored: bool | None = None
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes of a stream; never raises."""
+        if self.gave_up:
+            return
+        events = self._events
+        if events is None:
+            events = self._events = Events(self._frame_max_bytes)
+        for data in events.feed(chunk):
+            self.hear(data)
+        if events.is_overrun:
+            self.gave_up = "frame_too_long"
+
+    def close(self) -> None:
+        """Take the end of the stream."""
+        if self._events is not None and not self.gave_up:
+            for data in self._events.close():
+                self.hear(data)
+
+    def read(self, answer: bytes) -> None:
+        """Take a whole JSON answer; never raises."""
+        self._response(answer, "response.completed")
+
+    @property
+    def response_id(self) -> str:
+        """Its id; "" while that is not known."""
+        return self._response_id
+
+    @property
+    def model(self) -> str:
+        """Who answers, as upstream says it; "" while that is not known."""
+        return self._model
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether upstream says that there is no answer after all."""
+        return self._status in ("failed", "cancelled")
+
+    def successor(self) -> Origin:
+        """Return the origin of a response that upstream begins behind this one, unasked."""
+        this = turn_id(self._response_id)
+        origin = self._origin
+        return Origin(
+            context=Context(),
+            model=origin.model,
+            conversation=origin.conversation or this,
+            parent=this,
+            stores=origin.stores,
+        )
+
+    def snapshot(self, created_ms: int) -> Snapshot:
+        """Return what is known so far, and count it as saved."""
+        self.dirty = False
+        items = self._emitted()
+        # Without items a turn is only worth its context, which a later GET of it will need.
+        if not self._response_id or not (items or self._status in _PENDING):
+            return Snapshot(self._status, None)
+        origin = self._origin
+        this = turn_id(self._response_id)
+        stored = origin.stores if self._is_stored is None else self._is_stored
+        turn = Turn(
+            id=this,
+            conversation=origin.conversation or this,
+            parent=origin.parent,
+            models=_families(origin.model, self._model),
+            is_stored=stored,
+            created_ms=created_ms,
+            context=origin.context,
+            items=tuple(items),
+        )
+        return Snapshot(self._status, turn)
+
+    def hear(self, data: bytes) -> None:
+        """Take the JSON of one event; never raises."""
+        event = read_event(data)
+        if event is None:
+            return
+        kind = json_spans.text(event.type) or ""
+        if kind in (_DONE, _ADDED):
+            try:
+                index = int(bytes(event.output_index))
+            except ValueError:
+                return
+            item = read_item(bytes(event.item))
+            if kind == _ADDED:
+                # Its blob is unfit to go back, but some clients replay it: it names the item.
+                self._note_blob(index, item)
+                return
+            before = self._parts.get(index)
+            if before is not None and before.id != item.id:
+                index = max(self._parts) + 1  # an upstream that does not count its outputs
+            self._parts[index] = _part(item)
+            self.dirty = self.dirty or item.role is not Role.REASONING
+        elif kind in _ENDS or kind in _STARTS:
+            self._response(event.response, kind)
+
+    def _response(self, response: bytes | Raw, kind: str) -> None:
+        found = read_response(response)
+        if found is None:
+            return
+        self._response_id = found.id or self._response_id
+        self._model = found.model or self._model
+        self._status = found.status or kind.rpartition(".")[2]
+        if found.store is not None:
+            self._is_stored = found.store
+        self.dirty = self.dirty or self._status == "queued"
+        self._note(found)
+        if found.usage is not NONE and kind in _ENDS:
+            self.usage = read_usage(found.usage)
+        output = found.output
+        if kind not in _ENDS or output is UNSET:
+            return
+        self.dirty = True
+        parts = self._parts
+        ids = {part.id for part in parts.values()} - {""} if parts else ()
+        for index, raw in enumerate(output or ()):
+            item = read_item(bytes(raw))
+            if index in parts:
+                # The item of its own event is the authoritative one; this one's blob differs.
+                self._note_blob(index, item)
+            elif item.id not in ids:
+                parts[index] = _part(item)
+
+    def _note(self, response: ResponseFields) -> None:
+        """Note what upstream says it did to the reasoning that it was given."""
+        if response.input_transformations is not NONE:
+            removals = read_removals(response.input_transformations)
+            self.removed = self.removed if removals is None else removals
+        if response.reasoning is not NONE:
+            self.reasoning_context = read_context(response.reasoning) or self.reasoning_context
+
+    def _note_blob(self, index: int, item: Item) -> None:
+        """Note one more blob that an item was seen with."""
+        self._blobs.setdefault(index, set()).add(blob_digest(item))
+
+    def _emitted(self) -> list[Emitted]:
+        """Tie each run of reasoning to the item directly behind it; a run with none is left out."""
+        emitted: list[Emitted] = []
+        run: list[Reasoning | None] = []
+        for index, part in sorted(self._parts.items()):
+            if part.emitted is None:
+                blobs = self._blobs.get(index)
+                reasoning = part.reasoning
+                run.append(reasoning.known_by(blobs) if reasoning and blobs else reasoning)
+                continue
+            usable = tuple([reasoning for reasoning in run if reasoning is not None])
+            # Half a run is not what upstream emitted; and what never finished has no follower.
+            withheld = bool(run) and (len(usable) < len(run) or not part.is_finished)
+            emitted.append(part.emitted.after(() if withheld else usable, withheld=withheld))
+            run = []
+        runs = [reasoning.raw for item in emitted for reasoning in item.run]
+        self.reasoning_items = len(runs)
+        self.reasoning_bytes = sum(map(len, runs))
+        return emitted
+
+
+def _part(item: Item) -> _Part:
+    if item.role is Role.REASONING:
+        return _Part(item.id, reasoning=reasoning_of(item))
+    return _Part(item.id, emitted=emitted_of(item), is_finished=item.is_finished)
+
+
+def _families(asked: str, answered: str) -> tuple[str, ...]:
+    """Return the families of those that are named, in order, each once."""
+    if not answered:
+        return (family(asked),) if asked else ()
+    theirs = family(answered)
+    ours = family(asked) if asked else theirs
+    if ours == theirs:
+        return (theirs,)
+    return (ours, theirs) if ours < theirs else (theirs, ours)

@@ -1,0 +1,190 @@
+"""Cures for reasoning that upstream will not have: refused blobs, members, models."""
+
+from collections.abc import Iterable
+
+from reasoning_replay.core.dialects.responses.heal.input_editor import (
+    InputPiece,
+    by_value,
+    dropped,
+    pieces_of,
+    runs_of,
+)
+from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
+from reasoning_replay.core.dialects.responses.include import exclude_edit
+from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.turns import blob_digest
+from reasoning_replay.core.wire import json_spans
+
+__all__ = [
+    "lost_blobs",
+    "named_blobs",
+    "unsealed",
+    "without_blobs",
+    "without_include",
+    "without_member",
+    "without_reasoning",
+]
+
+# What reasoning may hold besides its id.
+_HOLDING = ("encrypted_content", "content", "summary")
+
+
+def without_blobs(case: RefusedRequest) -> bytes | None:
+    """
+    Leave out what was refused: ours first, then the client's.
+
+    A blob that only does not match its id stays, without the id. Of the client's go those that
+    upstream names, and those that are not known to be this upstream's and model's own.
+    """
+    sealed = _sealed(case.pieces)
+    if case.diagnosis.is_bound:
+        return case.body(_unnamed(case))
+    named = set(_named(case, sealed))
+    says_which = bool(case.diagnosis.subject or case.diagnosis.ends)
+    if says_which and not named and not case.added():
+        return None  # it is about none of the reasoning that is sent
+    damaged = {piece for piece in named if _is_damaged(case, piece)}
+    if damaged:
+        for piece in damaged:
+            piece.raw = case.captured(piece)  # its item stays the one that upstream has named
+        return case.body(case.pieces)
+    ours = case.added() & set(sealed)
+    if ours and (not named or named & ours):
+        refused = ours
+    else:
+        foreign = {p for p in sealed if not case.policy.profile.is_own_blob(p.item.blob)}
+        # Where one that was captured is refused, no other can be relied on.
+        is_all = any(case.thought(piece) is not None for piece in named)
+        doubtful = {piece for piece in sealed if is_all or not _is_trusted(case, piece)}
+        refused = named | doubtful if named else foreign or doubtful or set(sealed)
+    return case.body(unsealed(case.pieces, refused, stores=case.sent.stores))
+
+
+def unsealed(
+    pieces: list[InputPiece], refused: set[InputPiece], *, stores: bool
+) -> list[InputPiece]:
+    """
+    Leave refused blobs out: with the reasoning that they are in, or alone.
+
+    Alone where upstream keeps the items, so that the id says it all, and where otherwise a hosted
+    item of the group, whose id is required, would have to go as well.
+    """
+    left = set(refused)
+    for run in runs_of(pieces) if stores else ():
+        hosted = [one for one in run.group if one.item.id and not one.item.id_is_optional]
+        if hosted and all(piece.item.id for piece in run.reasoning):
+            for piece in left.intersection(run.reasoning):
+                piece.leave_out("encrypted_content")
+                left.discard(piece)
+    return dropped(pieces, left)
+
+
+def named_blobs(case: RefusedRequest) -> set[bytes]:
+    """Return the digests of the one blob that upstream names, of all forms it is known in."""
+    named = _named(case, _sealed(pieces_of(case.sent)))
+    # Four characters at each end may be those of several.
+    if case.diagnosis.is_bound or len({piece.item.blob for piece in named}) != 1:
+        return set()
+    return _digests(case, named)
+
+
+def lost_blobs(case: RefusedRequest, body: bytes) -> set[bytes]:
+    """
+    Return the digests of the blobs that a cured request goes without, as `named_blobs`.
+
+    Less those that went because another was named: nothing was proven of them.
+    """
+    left = {place.item.blob for place in read_request(body, {}).places}
+    sealed = _sealed(pieces_of(case.sent))
+    gone = [piece for piece in sealed if piece.item.blob not in left]
+    named = set(_named(case, sealed))
+    return _digests(case, [piece for piece in gone if not named or piece in named])
+
+
+def without_member(case: RefusedRequest) -> bytes | None:
+    """Leave a member out of all reasoning; what has nothing left goes as a whole."""
+    member = case.diagnosis.member
+    index = case.diagnosis.index
+    if any(p.index == index and p.item.role is not Role.REASONING for p in case.pieces):
+        return None  # of another item: reasoning is none of its business
+    empty = set()
+    for piece in case.pieces:
+        if piece.item.role is Role.REASONING:
+            piece.leave_out(member)
+            if _is_hollow(piece.raw) and not _is_hollow(piece.item.raw):
+                empty.add(piece)
+    return case.body(dropped(case.pieces, empty))
+
+
+def without_reasoning(case: RefusedRequest) -> bytes | None:
+    """Leave all reasoning out, and what names or asks for it."""
+    gone = [piece for piece in case.pieces if piece.is_reasoning]
+    return case.body(dropped(case.pieces, gone))
+
+
+def without_include(case: RefusedRequest) -> bytes | None:
+    """Ask for no encrypted reasoning."""
+    edit = exclude_edit(case.sent)
+    return json_spans.apply(case.sent.body, [edit]) if edit is not None else None
+
+
+def _digests(case: RefusedRequest, pieces: Iterable[InputPiece]) -> set[bytes]:
+    found = set()
+    for piece in pieces:
+        digest = blob_digest(piece.item)
+        thought = case.thought(piece)
+        known = thought.part.blobs if thought is not None else ()
+        found |= {digest, *known} if digest in known else {digest}
+    return found
+
+
+def _sealed(pieces: list[InputPiece]) -> list[InputPiece]:
+    return [p for p in pieces if p.item.role is Role.REASONING and p.item.blob]
+
+
+def _named(case: RefusedRequest, sealed: list[InputPiece]) -> list[InputPiece]:
+    """Return the reasoning that upstream's words are about; [] when they name none."""
+    subject, ends = case.diagnosis.subject, case.diagnosis.ends
+    if subject:
+        return [piece for piece in sealed if subject in (piece.item.id, _captured_id(case, piece))]
+    if ends is None:
+        return []
+    head, tail = ends
+    return [p for p in sealed if p.item.blob.startswith(head) and p.item.blob.endswith(tail)]
+
+
+def _captured_id(case: RefusedRequest, piece: InputPiece) -> str:
+    """Return the id of reasoning that goes without: upstream knows it by what is sealed in it."""
+    thought = case.thought(piece) if not piece.item.id else None
+    return thought.part.id if thought is not None else ""
+
+
+def _is_damaged(case: RefusedRequest, piece: InputPiece) -> bool:
+    """Tell whether a blob is none that upstream gave for the item, and a good one is kept."""
+    thought = case.thought(piece)
+    if thought is None or blob_digest(piece.item) in thought.part.blobs:
+        return False
+    return case.is_own(thought.turn) and bool(case.captured(piece))
+
+
+def _is_trusted(case: RefusedRequest, piece: InputPiece) -> bool:
+    """Tell whether a blob is known to come from where it goes; nobody is if all are foreign."""
+    thought = case.thought(piece)
+    return thought is not None and not case.diagnosis.is_foreign and case.is_own(thought.turn)
+
+
+def _unnamed(case: RefusedRequest) -> list[InputPiece]:
+    """Leave out the ids of reasoning that goes by value, and those that would demand it by id."""
+    for run in runs_of(case.pieces):
+        if any(not piece.item.blob for piece in run.reasoning):
+            continue
+        by_value(run)
+    return case.pieces
+
+
+def _is_hollow(raw: bytes) -> bool:
+    """Tell whether nothing is left in reasoning but its id."""
+    found = json_spans.members(raw)
+    held = [found[name] for name in _HOLDING if name in found]
+    return all(raw[at.start : at.end] in (b"null", b"[]", b'""') for at in held)

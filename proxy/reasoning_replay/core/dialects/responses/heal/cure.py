@@ -1,0 +1,167 @@
+"""
+Change a refused request so that it is taken: the least that cures, and nothing that is invented.
+
+`cure` is pure and total. It works on the request as it was sent, our own edits included, and does
+for the whole of it what the refusal asks for one item: the API names only the first.
+What belongs together stays together: reasoning, what it led to, and the outputs of its calls.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from reasoning_replay.core.dialects.responses.heal.blobs import (
+    lost_blobs,
+    named_blobs,
+    without_blobs,
+    without_include,
+    without_member,
+    without_reasoning,
+)
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.ids import completed, deduplicated, with_good_ids
+from reasoning_replay.core.dialects.responses.heal.pairing import (
+    with_calls,
+    with_follower,
+    with_outputs_behind,
+    with_reasoning,
+    with_text,
+)
+from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
+from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.lookup_keys import (
+    RESPONSE,
+    Lookup,
+    LookupResult,
+    keys_of_name,
+    keys_of_request,
+)
+from reasoning_replay.core.history.plan import Policy
+from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.wire.json_spans import Unspliceable
+
+__all__ = ["Cure", "asked_of", "cure"]
+
+# So many ids without content are looked up besides the one that upstream names.
+HOLLOW_LOOKED_UP = 64
+
+_CURES: Mapping[RefusalKind, Callable[[RefusedRequest], bytes | None]] = {
+    RefusalKind.LACKS_REASONING: with_reasoning,
+    RefusalKind.LACKS_FOLLOWER: with_follower,
+    RefusalKind.LACKS_OUTPUT: with_outputs_behind,
+    RefusalKind.LACKS_CALL: with_calls,
+    RefusalKind.LACKS_TEXT: with_text,
+    RefusalKind.DUPLICATE: deduplicated,
+    RefusalKind.NOT_FOUND: completed,
+    RefusalKind.BAD_ID: with_good_ids,
+    RefusalKind.BLOB: without_blobs,
+    RefusalKind.FIELD: without_member,
+    RefusalKind.INCLUDE: without_include,
+    RefusalKind.NO_REASONING_MODEL: without_reasoning,
+}
+# Faults that our edits cannot be the cause of, as long as no call or output is missing by them.
+_NEVER_OURS = frozenset({RefusalKind.LACKS_OUTPUT, RefusalKind.LACKS_CALL})
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """
+    What to send instead.
+
+    Attributes:
+        body: The request, never the one that was refused.
+        injected: How many reasoning items it has that the client did not send.
+        injected_bytes: How many bytes they are.
+        takes_back: Nothing of ours is left in it: it is what the client sent.
+        lost: Digests of the blobs that it goes without: once it is taken, they were the fault.
+        evicted: Turns as they shall be kept from then on, less what upstream named.
+    """
+
+    body: bytes
+    injected: int = 0
+    injected_bytes: int = 0
+    takes_back: bool = False
+    lost: frozenset[bytes] = frozenset()
+    evicted: tuple[Turn, ...] = ()
+
+
+def asked_of(sent: Request, diagnosis: Diagnosis) -> list[Lookup]:
+    """Return what to look up for a cure: what upstream names, and all that the request holds."""
+    names = [diagnosis.wanted, diagnosis.subject]
+    hollow = [p.item.id for p in sent.places if p.item.is_id_alone]
+    orphans = [p.item.call_id for p in sent.places if p.item.type.endswith("_output")]
+    names += hollow[-HOLLOW_LOOKED_UP:] + orphans[-HOLLOW_LOOKED_UP:]
+    named = [Lookup(RESPONSE, keys_of_name(name)) for name in dict.fromkeys(names) if name]
+    return [*(asked for asked in named if asked.keys), *keys_of_request(sent)]
+
+
+def cure(
+    sent: Request, given: Request, diagnosis: Diagnosis, recalled: LookupResult, policy: Policy
+) -> Cure | None:
+    """
+    Decide what to send instead of a request that was refused.
+
+    Args:
+        sent: As it went out.
+        given: As the client sent it.
+        diagnosis: Of the refusal.
+        recalled: What the store holds for `asked_of`.
+        policy: As for `plan`.
+
+    Returns:
+        None where nothing can be done: the refusal is the client's.
+    """
+    case = RefusedRequest(sent, given, diagnosis, recalled, policy)
+    act = _CURES.get(diagnosis.fault)
+    try:
+        body = act(case) if act is not None else None
+    except Unspliceable:
+        body = None
+    if body in (None, sent.body):
+        body = given.body
+    if body == sent.body:
+        return None
+    is_ours = diagnosis.fault not in _NEVER_OURS or _is_less(sent, given)
+    if body == given.body and not is_ours:
+        return None
+    is_about_blobs = diagnosis.fault is RefusalKind.BLOB
+    named = named_blobs(case) if is_about_blobs else set()
+    left = ((turn, turn.without_reasoning(named.__contains__)) for turn in recalled.turns)
+    ours = _added(read_request(body, {}), given)
+    return Cure(
+        body,
+        injected=len(ours),
+        injected_bytes=sum(ours),
+        takes_back=body == given.body,
+        lost=frozenset(lost_blobs(case, body)) if is_about_blobs else frozenset(),
+        evicted=tuple(after for before, after in left if after is not before),
+    )
+
+
+def _is_less(sent: Request, given: Request) -> bool:
+    """Tell whether a request went out with fewer items, other than reasoning, than it came with."""
+    return len(sent.places) - _thoughts(sent) < len(given.places) - _thoughts(given)
+
+
+def _thoughts(request: Request) -> int:
+    return sum(place.item.role is Role.REASONING for place in request.places)
+
+
+def _added(request: Request, given: Request) -> list[int]:
+    """Return the sizes of reasoning items that were not given: some that were may have gone."""
+    theirs = Counter(
+        place.item.blob or place.item.id
+        for place in given.places
+        if place.item.role is Role.REASONING
+    )
+    sizes: list[int] = []
+    for place in request.places:
+        item = place.item
+        if item.role is Role.REASONING:
+            name = item.blob or item.id
+            if theirs[name]:
+                theirs[name] -= 1
+            else:
+                sizes.append(item.end - item.start)
+    return sizes

@@ -1,0 +1,238 @@
+"""
+Read a refusal: what is wrong with the request, as upstream says it?
+
+One table, and only what upstream says decides; nothing is guessed from a status alone.
+Texts: OpenAI and vendors behind the same API, as quoted in public issues of their clients.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "Diagnosis",
+    "RefusalKind",
+    "diagnose",
+    "is_failing_event",
+    "is_refusal",
+    "is_refusing_event",
+]
+
+# The statuses that the API answers bad input with; 429 and 5xx are never healed.
+_STATUSES = frozenset({400, 404, 422})
+
+
+class RefusalKind(StrEnum):
+    """What a request is refused for, as far as it may concern us."""
+
+    LACKS_REASONING = "lacks_reasoning"  # an item without the reasoning that led to it
+    LACKS_FOLLOWER = "lacks_follower"  # reasoning without the item that it led to
+    DUPLICATE = "duplicate"  # an id twice
+    NOT_FOUND = "not_found"  # an id alone, of something that is not kept
+    BLOB = "blob"  # encrypted content: damaged, or made by or for somebody else
+    INCLUDE = "include"  # the model knows no encrypted reasoning
+    NO_REASONING_MODEL = "no_reasoning_model"  # the model takes no reasoning at all
+    LACKS_TEXT = "lacks_text"  # reasoning must come with its text in the open
+    BAD_ID = "bad_id"  # an id of a form that the API does not take
+    LACKS_OUTPUT = "lacks_output"  # a call without its output
+    LACKS_CALL = "lacks_call"  # an output without its call
+    FIELD = "field"  # a member that reasoning may not have here
+    INPUT = "input"  # something else about items: our edits may be the cause
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """
+    A refusal, understood.
+
+    Attributes:
+        subject: The id or `call_id` that it names; "" when it names none.
+        wanted: The id of the reasoning that the subject lacks.
+        index: Of the item in `input` that it points at.
+        member: The member of that item.
+        ends: The first and the last characters of the blob that it shows.
+        is_bound: The blob is whole, but belongs to another item id.
+        is_foreign: The blob is whole, but was made for somebody else.
+    """
+
+    fault: RefusalKind
+    subject: str = ""
+    wanted: str = ""
+    index: int | None = None
+    member: str = ""
+    ends: tuple[str, str] | None = None
+    is_bound: bool = False
+    is_foreign: bool = False
+
+
+# The first that is found decides. Named groups become the attributes of a Diagnosis.
+
+
+def _row(fault: RefusalKind, *parts: str) -> tuple[RefusalKind, re.Pattern[str]]:
+    return fault, re.compile("".join(parts), re.IGNORECASE)
+
+
+_VERIFIED = (
+    r" could not be verified"
+    r"(?:.*(?P<bound>item_id did not match)|.*(?P<foreign>organization_id did not match))?"
+)
+_TABLE = (
+    _row(
+        RefusalKind.LACKS_REASONING,
+        r"Item '(?P<subject>[^']+)' of type '[^']+' was provided without its required",
+        r" 'reasoning' item: '(?P<wanted>[^']+)'",
+    ),
+    _row(
+        RefusalKind.LACKS_FOLLOWER,
+        r"Item '(?P<subject>[^']+)' of type 'reasoning' was provided without its required",
+        r" following item",
+    ),
+    _row(RefusalKind.DUPLICATE, r"Duplicate item found with id (?P<subject>[\w-]+)"),
+    _row(RefusalKind.NOT_FOUND, r"Item with id '(?P<subject>[^']+)' not found"),
+    _row(RefusalKind.BLOB, r"encrypted content for item (?P<subject>[\w-]+)", _VERIFIED),
+    _row(
+        RefusalKind.BLOB,
+        r"encrypted content (?P<head>[^\s.]{1,8})\.\.\.(?P<tail>[^\s.]{1,8})",
+        _VERIFIED,
+    ),
+    _row(RefusalKind.BLOB, r"item_id did not match (?P<bound>the target item id)"),
+    _row(
+        RefusalKind.BLOB,
+        r"(?P<foreign>organization_id did not match|was not issued to this caller",
+        r"|created under a different Azure OpenAI resource)",
+    ),
+    _row(RefusalKind.BLOB, r"encrypted content could not be (?:verified|decrypted)"),
+    _row(RefusalKind.INCLUDE, r"Encrypted content is not supported with this model"),
+    _row(RefusalKind.FIELD, r"(?P<sealed>Encrypted content is not supported)"),
+    _row(
+        RefusalKind.NO_REASONING_MODEL, r"Reasoning input items can only be provided to a reasoning"
+    ),
+    _row(
+        RefusalKind.LACKS_TEXT,
+        r"(?:reasoning_text|reasoning_content|content\[\]\.thinking)`? in the thinking mode",
+        r" must be passed back|Missing `reasoning_content`|reasoning_content is missing",
+    ),
+    _row(RefusalKind.BAD_ID, r"Invalid 'input\[(?P<index>\w+)\]\.id'"),
+    _row(RefusalKind.BAD_ID, r"Missing required parameter: 'input\[(?P<index>\w+)\]\.id'"),
+    _row(RefusalKind.BAD_ID, r"Invalid 'id': message id must be"),
+    _row(
+        RefusalKind.LACKS_OUTPUT,
+        r"No tool output found for [\w ]{0,40}?call (?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])",
+    ),
+    _row(
+        RefusalKind.LACKS_CALL,
+        r"No tool call found for [\w ]{1,60}? with call_id ",
+        r"(?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])",
+    ),
+    _row(
+        RefusalKind.FIELD,
+        r"'input\[(?P<index>\w+)\]\.(?P<member>status|content|encrypted_content)'",
+    ),
+)
+_OURS = re.compile(
+    r"'reasoning'|reasoning_(?:text|content)|reasoning (?:input )?item|encrypted[ _]content"
+    r"|input\[\d+\]|Invalid 'input",
+    re.IGNORECASE,
+)
+# What is wrong stands at the beginning; what follows may be anybody's words.
+MESSAGE_MAX_CHARS = 4096
+# How deep the words of a refusal are looked for: {"detail": [{"error": {"message": …}}]}.
+_DEPTH_MAX = 4
+
+
+def is_refusal(status: int) -> bool:
+    """Tell whether an answer of this status is worth reading."""
+    return status in _STATUSES
+
+
+def is_failing_event(data: bytes) -> bool:
+    """Tell whether an event says that the answer has failed, for whatever reason."""
+    event = _decoded(data)
+    kind = event.get("type") if isinstance(event, dict) else None
+    return kind in ("error", "response.failed")
+
+
+def is_refusing_event(data: bytes) -> bool:
+    """Tell whether an event says that there will be no answer, for what the request is."""
+    if not is_failing_event(data):
+        return False
+    status = _decoded(data).get("status")
+    return status is None or (isinstance(status, int) and is_refusal(status))
+
+
+def diagnose(status: int, body: bytes) -> Diagnosis:
+    """
+    Tell what a refusal is about.
+
+    Args:
+        status: HTTP status of the answer; 400 for an event that `is_refusing_event`.
+        body: The answer's, whole and decoded: JSON in any of the known forms, or plain text; or
+            the data of an event.
+    """
+    if not is_refusal(status):
+        return Diagnosis(RefusalKind.OTHER)
+    said = list(_sayings(_decoded(body)))
+    message = " ".join(text for name, text in said if name not in ("param", "code", "type"))
+    params = [text for name, text in said if name == "param"]
+    codes = [text for name, text in said if name == "code"]
+    if not said:
+        message = body.decode("utf-8", "replace")
+    message = message[:MESSAGE_MAX_CHARS]
+    for fault, pattern in _TABLE:
+        if (found := pattern.search(message)) is not None:
+            return _read(fault, found.groupdict())
+    if any(param == "include" or param.startswith("include[") for param in params):
+        return Diagnosis(RefusalKind.INCLUDE)
+    if "invalid_encrypted_content" in codes:
+        return Diagnosis(RefusalKind.BLOB)
+    if any(param == "input" or param.startswith("input[") for param in params):
+        return Diagnosis(RefusalKind.INPUT)
+    return Diagnosis(RefusalKind.INPUT if _OURS.search(message) else RefusalKind.OTHER)
+
+
+def _read(fault: RefusalKind, found: dict[str, str | None]) -> Diagnosis:
+    head, tail, index = found.get("head"), found.get("tail"), found.get("index")
+    return Diagnosis(
+        fault,
+        subject=found.get("subject") or "",
+        wanted=found.get("wanted") or "",
+        index=int(index) if index and index.isdecimal() else None,
+        member="encrypted_content" if found.get("sealed") else found.get("member") or "",
+        ends=(head, tail) if head and tail else None,
+        is_bound=bool(found.get("bound")),
+        is_foreign=bool(found.get("foreign")),
+    )
+
+
+def _decoded(body: bytes) -> Any:  # noqa: ANN401 (whatever JSON an upstream writes)
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _sayings(value: object, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """
+    Yield every (member, text) that may belong to an error, wherever an upstream puts it.
+
+    `{"error": {"message": …}}`, `{"error": "…", "code": …}` (xAI), `{"detail": "…"}`, a list of
+    either, and the two events: `{"type": "error", …}` flat or not, and a failed response's.
+    """
+    if depth > _DEPTH_MAX:
+        return
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _sayings(each, name, depth + 1)
+    elif isinstance(value, dict):
+        for key in ("error", "detail", "message", "msg", "param", "code", "response"):
+            if key == "response" and isinstance(value.get(key), dict):
+                yield from _sayings(value[key].get("error"), "error", depth + 1)
+            elif key in value:
+                yield from _sayings(value[key], key, depth + 1)

@@ -1,0 +1,215 @@
+"""
+The items of a request as pieces that may be left out, moved, mended and put in.
+
+For what cannot be said as an insertion before an item: repairs, and cures of refused requests.
+Bytes that are not touched stay as they came, the white space between two neighbours included.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from reasoning_replay.core.dialects.responses.items import Item, Role, read_item
+from reasoning_replay.core.dialects.responses.request import Request
+from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
+
+__all__ = [
+    "InputPiece",
+    "Run",
+    "Spot",
+    "body_of",
+    "by_value",
+    "dropped",
+    "is_answered",
+    "pieces_of",
+    "put_in",
+    "runs_of",
+]
+
+# Of an item that was captured: its turn, and where it stood in it; reasoning sorts ahead.
+Spot = tuple[bytes, tuple[int, int]]
+
+# What the model does and somebody else answers; all else stands for itself.
+_ANSWERED = frozenset(
+    {
+        "function_call",
+        "custom_tool_call",
+        "computer_call",
+        "local_shell_call",
+        "shell_call",
+        "apply_patch_call",
+        "tool_search_call",
+        "mcp_approval_request",
+        "program",
+    }
+)
+
+
+@dataclass(slots=True, eq=False)
+class InputPiece:
+    """
+    One item of `input`.
+
+    Attributes:
+        item: As it came; as it was captured where it is put in.
+        raw: Its JSON as it shall go out.
+        index: Its place in the request; None where it is put in.
+        spot: Where it stood in its turn, if it is put in: turn, and what its place sorts by.
+    """
+
+    item: Item
+    raw: bytes
+    index: int | None = None
+    spot: Spot | None = None
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Whether it is reasoning, or a reference that names some."""
+        return self.item.is_reasoning
+
+    @property
+    def is_output(self) -> bool:
+        """Whether it answers a call."""
+        return self.item.role is Role.CLIENT and self.item.type.endswith("_output")
+
+    def become(self, raw: bytes) -> None:
+        """Be the whole item that it only stood for."""
+        self.item = read_item(raw)
+        self.raw = raw
+
+    def leave_out(self, member: str) -> None:
+        """Leave a member out; a piece whose bytes cannot be cut stays as it is."""
+        try:
+            self.raw = json_spans.without(self.raw, (member,))
+        except Unspliceable:
+            return
+
+    def name(self, item_id: str) -> None:
+        """Give it an id, in place of any that it has."""
+        try:
+            raw = json_spans.without(self.raw, ("id",))
+        except Unspliceable:
+            return
+        comma = b"" if raw[1:].lstrip(b" \t\r\n")[:1] == b"}" else b","
+        self.raw = b'{"id":' + msgspec.json.encode(item_id) + comma + raw[1:]
+
+
+@dataclass(slots=True)
+class Run:
+    """
+    Consecutive reasoning, and the model's items behind it up to whoever speaks next.
+
+    Attributes:
+        later: The model's items that only outputs stand ahead of: they may be of the same group.
+    """
+
+    reasoning: list[InputPiece] = field(default_factory=list)
+    group: list[InputPiece] = field(default_factory=list)
+    later: list[InputPiece] = field(default_factory=list)
+
+
+def is_answered(kind: str, call_id: str) -> bool:
+    """Tell whether an output belongs to such an item: half of a unit is never removed."""
+    return bool(call_id) or kind in _ANSWERED
+
+
+def pieces_of(request: Request) -> list[InputPiece]:
+    """Return the pieces that a request's `input` is made of."""
+    return [InputPiece(place.item, place.item.raw, n) for n, place in enumerate(request.places)]
+
+
+def put_in(raw: bytes, spot: Spot | None) -> InputPiece:
+    """Return a captured item as a piece."""
+    return InputPiece(read_item(raw), raw, spot=spot)
+
+
+def body_of(request: Request, pieces: Sequence[InputPiece]) -> bytes:
+    """Return the request with these pieces as its `input`; the same object if they are its own."""
+    places = request.places
+    if len(pieces) == len(places) and all(
+        piece.index == n and piece.raw is places[n].item.raw for n, piece in enumerate(pieces)
+    ):
+        return request.body
+    written: list[bytes] = []
+    before: int | None = None
+    for piece in pieces:
+        if written:
+            written.append(_between(request, before, piece.index))
+        written.append(piece.raw)
+        before = piece.index
+    return json_spans.apply(
+        request.body, [Edit(places[0].item.start, places[-1].item.end, b"".join(written))]
+    )
+
+
+def runs_of(pieces: Sequence[InputPiece]) -> Iterator[Run]:
+    """Yield every run of reasoning, with what it leads to by its place; () where that is none."""
+    run = Run()
+    has_output = False
+    for piece in pieces:
+        if piece.is_reasoning:
+            if run.group or has_output:
+                yield run
+                run, has_output = Run(), False
+            run.reasoning.append(piece)
+        elif not run.reasoning:
+            continue
+        elif piece.item.role in (Role.MODEL, Role.REFERENCE):
+            (run.later if has_output else run.group).append(piece)
+        elif piece.is_output:
+            has_output = True
+        else:
+            yield run
+            run, has_output = Run(), False
+    if run.reasoning:
+        yield run
+
+
+def by_value(run: Run) -> None:
+    """Leave the ids of a run and its group out: then nothing is paired by them."""
+    for piece in run.reasoning:
+        piece.leave_out("id")
+    for piece in run.group:
+        if piece.item.role is Role.MODEL and piece.item.id_is_optional:
+            piece.leave_out("id")
+
+
+def dropped(pieces: Sequence[InputPiece], refused: Collection[InputPiece]) -> list[InputPiece]:
+    """
+    Leave reasoning out, and with it what would demand it.
+
+    That is the ids of its group, and a hosted item whose id is required as a whole: it is the
+    rest of a unit whose other half cannot stay. Half a run does not stay with its ids either.
+    """
+    gone = set(refused)
+    for run in runs_of(pieces):
+        if gone.isdisjoint(run.reasoning):
+            continue
+        for piece in run.reasoning:
+            if piece in gone:
+                continue
+            if piece.item.blob:
+                piece.leave_out("id")
+            else:
+                gone.add(piece)
+        for piece in (*run.group, *run.later):
+            if piece.item.role is Role.MODEL and piece.item.id_is_optional:
+                piece.leave_out("id")
+        if gone.issuperset(run.reasoning):
+            gone.update(piece for piece in run.group if _is_hosted(piece.item))
+    return [piece for piece in pieces if piece not in gone]
+
+
+def _is_hosted(item: Item) -> bool:
+    """Tell whether the model did it alone, and it has an id that the API demands."""
+    is_own = item.role is Role.MODEL and not item.id_is_optional
+    return is_own and bool(item.id) and not is_answered(item.type, item.call_id)
+
+
+def _between(request: Request, before: int | None, index: int | None) -> bytes:
+    """Return what stands between two items: what stood there, if they were neighbours."""
+    if before is None or index is None or index != before + 1:
+        return b","
+    return request.body[request.places[before].item.end : request.places[index].item.start]

@@ -1,0 +1,58 @@
+"""Which captured reasoning a reasoning item is: by its blob, or by its id."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from reasoning_replay.core.dialects.responses.items import Item
+from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn, blob_digest
+
+__all__ = ["KnownReasoning", "ReasoningIndex"]
+
+
+class KnownReasoning(NamedTuple):
+    """The n-th item of the run of reasoning ahead of the k-th item that a turn emitted."""
+
+    turn: Turn
+    k: int
+    n: int
+
+    @property
+    def part(self) -> Reasoning:
+        """The reasoning as it was captured."""
+        return self.turn.items[self.k].run[self.n]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """What its place in the turn sorts by: ahead of the k-th item, which is at (k, 0)."""
+        return self.k, self.n - len(self.follower.run)
+
+    @property
+    def follower(self) -> Emitted:
+        """What it led to."""
+        return self.turn.items[self.k]
+
+
+class ReasoningIndex:
+    """The reasoning of recalled turns."""
+
+    def __init__(self, turns: Iterable[Turn]) -> None:
+        """Find each by its id, and by every blob that was seen of it."""
+        self._by_id: dict[str, list[KnownReasoning]] = defaultdict(list)
+        self._by_blob: dict[bytes, list[KnownReasoning]] = defaultdict(list)
+        for turn in turns:
+            for k, item in enumerate(turn.items):
+                for n, part in enumerate(item.run):
+                    thought = KnownReasoning(turn, k, n)
+                    self._by_id[part.id].append(thought)
+                    for blob in part.blobs:
+                        self._by_blob[blob].append(thought)
+
+    def of(self, item: Item) -> KnownReasoning | None:
+        """Return what an item is; None when that is not known, or not clear."""
+        if not self._by_id:
+            return None  # nothing was recalled
+        found = self._by_blob.get(blob_digest(item), [])
+        if not found and item.id:  # one id may stand for two items (xAI)
+            found = self._by_id.get(item.id, [])
+        return found[0] if len(found) == 1 else None

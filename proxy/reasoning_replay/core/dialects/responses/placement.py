@@ -1,0 +1,223 @@
+"""
+Placement: decides which reasoning a request lacks, and where it is injected.
+
+`plan_injection` is pure and total: it takes the matches and returns edits, with the reasons
+counted.
+The rules it follows are the API's (pairing by id both ways, order, no reasoning at the end):
+
+- a run of reasoning goes directly before the first item of its group that the client still sends,
+  where a group is the item the run led to and those behind it up to the next run;
+- it goes in a form that the upstream takes, with ids or without (`forms`);
+- where reasoning exists but may not go back, the ids that would demand it are left out instead
+  (*degrade*), if the upstream takes the items without;
+- what the client replays itself, by id or by any blob of it, is left alone.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from reasoning_replay.core.dialects.responses.id_policy import (
+    FollowingItems,
+    choose_form,
+    id_removals,
+    takes_plainly,
+)
+from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.dialects.responses.reasoning_runs import (
+    ReasoningRun,
+    RunPosition,
+    groups_of,
+    replayed,
+)
+from reasoning_replay.core.dialects.responses.request import Request
+from reasoning_replay.core.history.matching import Matches
+from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
+from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote, Policy
+from reasoning_replay.core.wire.json_spans import Edit
+
+__all__ = ["plan_injection"]
+
+_NO_PLAN = Plan()
+_MODEL, _REASONING = Role.MODEL, Role.REASONING
+_INJECTED = Outcome.INJECTED
+
+
+def plan_injection(request: Request, recognised: Matches, policy: Policy) -> Plan:
+    """
+    Decide the edits of one request.
+
+    Args:
+        request: Not stateful; the caller sees to that.
+        recognised: Where its items came from.
+        policy: See Policy.
+
+    Returns:
+        A Plan; its edits do not overlap, and only insert whole reasoning items, insert ids that
+        upstream emitted, or take ids away.
+    """
+    if not (request.run or recognised.matches or recognised.ambiguous):
+        return _NO_PLAN  # nothing of a model's is in it
+    return _Planner(request, recognised, policy).run()
+
+
+class _Planner:
+    def __init__(self, request: Request, recognised: Matches, policy: Policy) -> None:
+        self._request = request
+        self._recognised = recognised
+        self._policy = policy
+        self._family = family(request.model)
+        self._edits: list[Edit] = []
+        self._notes: list[PlanNote] = []
+
+    def run(self) -> Plan:
+        groups = groups_of(self._recognised.matches)
+        theirs = replayed(self._request, groups)
+        # Most runs go back as they came, ahead of the very item that they led to.
+        may_be_plain = (
+            not theirs
+            and self._policy.anchors is Anchors.ALL
+            and takes_plainly(self._policy.profile)
+        )
+        for group in groups:
+            if not (may_be_plain and self._restore_plainly(group)):
+                self._restore(group, theirs)
+        self._note_unknown()
+        return Plan(tuple(self._edits), _summed(self._notes), tuple(self._notes))
+
+    def _restore_plainly(self, group: ReasoningRun) -> bool:
+        """Do what `_restore` does where there is nothing to weigh; False where there is."""
+        turn, index = group.turn, group.places[0]
+        own, item = turn.items[group.head], self._request.places[index].item
+        if not own.id or item.id != own.id or self._recognised.matches[index].k != group.head:
+            return False
+        if own.withheld or self._family not in turn.models:
+            return False
+        for part in own.run:
+            if not part.id or not part.has_blob:
+                return False
+        at = item.start
+        for part in own.run:
+            self._edits.append(Edit(at, at, part.raw + b","))
+            self._notes.append((index, _INJECTED, 1, len(part.raw), part.id))
+        return True
+
+    def _restore(self, group: ReasoningRun, theirs: Mapping[RunPosition, int]) -> None:
+        turn = group.turn
+        if turn.items[group.head].withheld:
+            ahead = self._request.places[max(0, group.places[0] - 1)].item.role
+            if ahead in (Role.REASONING, Role.REFERENCE):
+                return  # the client replays it all the same: its own affair
+            self._guard(group, Outcome.GUARDED_UNFINISHED, 1, is_partial=False)
+            return
+        run = group.run
+        missing = [*range(len(run))]
+        if theirs:
+            slots = group.slots
+            missing = [n for n in missing if slots[n] not in theirs]
+            present = [theirs[slot] for slot in slots if slot in theirs]
+            self._notes += [(index, Outcome.PRESENT, 1, 0, "") for index in present]
+            if not missing:
+                return
+        is_partial = len(missing) < len(run)
+        if self._policy.anchors is Anchors.TOOL_CALLS and not self._has_call(group):
+            self._guard(group, Outcome.SKIPPED, len(missing), is_partial=is_partial)
+            return
+        if self._family not in turn.models:
+            self._guard(group, Outcome.GUARDED_MODEL, len(missing), is_partial=is_partial)
+            return
+        going = [run[n] for n in missing]
+        form = choose_form(self._request, self._policy.profile, self._led(group), going)
+        if form is None or self._is_displaced(group):
+            self._guard(group, Outcome.GUARDED_FORM, len(missing), is_partial=is_partial)
+            return
+        for n, raw in zip(missing, form.parts, strict=True):
+            index = self._place_of(group, n, theirs)
+            at = self._request.places[index].item.start
+            self._edits.append(Edit(at, at, raw + b","))
+            self._notes.append((index, _INJECTED, 1, len(raw), run[n].id))
+        self._edits += form.edits
+
+    def _has_call(self, group: ReasoningRun) -> bool:
+        kinds = (self._recognised.matches[index].emitted.type for index in group.places)
+        return any(kind != "message" for kind in kinds)
+
+    def _is_displaced(self, group: ReasoningRun) -> bool:
+        """Tell whether the run's own item may be the unknown one directly ahead of the anchor."""
+        anchor = group.places[0]
+        if self._recognised.matches[anchor].k == group.head:
+            return False
+        ahead = anchor - 1
+        while ahead >= 0 and self._request.places[ahead].item.role is Role.REASONING:
+            ahead -= 1
+        is_model = ahead >= 0 and self._request.places[ahead].item.role is Role.MODEL
+        return is_model and ahead not in self._recognised.matches
+
+    def _place_of(self, group: ReasoningRun, n: int, theirs: Mapping[RunPosition, int]) -> int:
+        """Return where to insert: ahead of the anchor, or of a later item of the run before it."""
+        places, anchor = self._request.places, group.places[0]
+        if not theirs:
+            return anchor
+        later = (theirs.get(slot) for slot in group.slots[n + 1 :])
+        sibling = next((index for index in later if index is not None), None)
+        if sibling is not None and sibling < anchor:
+            between = places[sibling:anchor]
+            if all(place.item.role is Role.REASONING for place in between):
+                return sibling
+        return anchor
+
+    def _led(self, group: ReasoningRun) -> FollowingItems:
+        places = self._request.places
+        if len(group.places) == 1:
+            index = group.places[0]
+            match = self._recognised.matches[index]
+            head = match.k == group.head
+            return FollowingItems(
+                (places[index].item,), (match.emitted,), head, group.turn.is_stored
+            )
+        matches = [self._recognised.matches[index] for index in group.places]
+        return FollowingItems(
+            items=tuple([places[index].item for index in group.places]),
+            emitted=tuple([match.emitted for match in matches]),
+            has_head=matches[0].k == group.head,
+            is_stored=group.turn.is_stored,
+        )
+
+    def _guard(
+        self, group: ReasoningRun, outcome: Outcome, count: int, *, is_partial: bool
+    ) -> None:
+        self._notes.append((group.places[0], outcome, count, 0, ""))
+        if is_partial:
+            return  # the client replays half of the run: what it means by that is its own affair
+        if not self._policy.profile.checks_pairs:
+            return  # no id demands anything there
+        led = self._led(group)
+        for index, item, emitted in zip(group.places, led.items, led.emitted, strict=True):
+            removals = id_removals(self._request.body, [(item, emitted)])
+            if removals:
+                self._edits += removals
+                self._notes.append((index, Outcome.DEGRADED, 1, 0, ""))
+
+    def _note_unknown(self) -> None:
+        """PlanNote what cannot be told, and each run of emitted items of which nothing is known."""
+        for index in sorted(self._recognised.ambiguous):
+            self._notes.append((index, Outcome.AMBIGUOUS, 1, 0, ""))
+        if is_known_not_to_reason(self._request.model):
+            return
+        is_run = False
+        matches, ambiguous = self._recognised.matches, self._recognised.ambiguous
+        for index, place in enumerate(self._request.places):
+            role = place.item.role
+            if role is _MODEL and not is_run and index not in matches and index not in ambiguous:
+                self._notes.append((index, Outcome.MISSED, 1, 0, ""))
+            is_run = role is _MODEL or role is _REASONING
+
+
+def _summed(notes: Iterable[PlanNote]) -> dict[Outcome, int]:
+    sums: dict[Outcome, int] = {}
+    injected = 0
+    for note in notes:
+        what = note[1]
+        if what is _INJECTED:  # as most are: an enum's word takes long to look up
+            injected += note[2]
+        else:
+            sums[what] = sums.get(what, 0) + note[2]
+    return {_INJECTED: injected, **sums} if injected else sums

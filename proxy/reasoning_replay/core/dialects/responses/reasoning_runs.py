@@ -1,0 +1,128 @@
+"""
+Where a request has what a run of reasoning led to, and which of the reasoning the client sends.
+
+A group is the item that a run led to and those behind it up to the next run.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.dialects.responses.request import Place, Request
+from reasoning_replay.core.history.item_index import Match
+from reasoning_replay.core.history.turns import Reasoning, Turn, blob_digest
+
+__all__ = ["ReasoningRun", "RunPosition", "groups_of", "head_of_group", "replayed"]
+
+_REPLAYED = (Role.REASONING, Role.REFERENCE)
+
+RunPosition = tuple[bytes, int, int]  # turn, where its run stands in it, position in the run
+
+
+class ReasoningRun(msgspec.Struct, gc=False):
+    """
+    A run of reasoning with the items of its group that the request holds.
+
+    Attributes:
+        head: Index of the run's own item in the turn.
+        places: Indices into Request.places, in its order.
+    """
+
+    turn: Turn
+    head: int
+    places: list[int]
+
+    @property
+    def run(self) -> tuple[Reasoning, ...]:
+        """The reasoning."""
+        return self.turn.items[self.head].run
+
+    @property
+    def slots(self) -> list[RunPosition]:
+        """Where each part of the run stands."""
+        return [(self.turn.id, self.head, n) for n in range(len(self.run))]
+
+
+def groups_of(matches: Mapping[int, Match]) -> list[ReasoningRun]:
+    """Return the groups of what was recognised, by the index of its place, in their order."""
+    groups: dict[tuple[bytes, int], ReasoningRun] = {}
+    for index in sorted(matches):
+        match = matches[index]
+        turn, head = match.turn, head_of_group(match)
+        if head is None:
+            continue
+        group = groups.get((turn.id, head))
+        if group is None:
+            groups[turn.id, head] = ReasoningRun(turn, head, [index])
+        else:
+            group.places.append(index)
+    return list(groups.values())
+
+
+def head_of_group(match: Match) -> int | None:
+    """
+    Return where in its turn the run stands that an item's group begins with; None without.
+
+    What stood ahead of a compaction is in it, and never goes back.
+    """
+    items, k = match.turn.items, match.k
+    while k >= 0:
+        item = items[k]
+        if item.type == "compaction":
+            return None
+        if item.run or item.withheld:
+            return k
+        k -= 1
+    return None
+
+
+def replayed(request: Request, groups: Sequence[ReasoningRun]) -> dict[RunPosition, int]:
+    """Find the reasoning that the client sends itself: which slot -> index of its place."""
+    if not (groups and request.has_thoughts):
+        return {}
+    places = request.places
+    by_blob: dict[bytes, list[RunPosition]] = defaultdict(list)
+    by_id: dict[str, list[RunPosition]] = defaultdict(list)
+    by_anchor: dict[int, list[RunPosition]] = {}
+    for group in groups:
+        by_anchor[group.places[0]] = group.slots
+        for slot, part in zip(group.slots, group.run, strict=True):
+            by_id[part.id].append(slot)
+            for blob in part.blobs:
+                by_blob[blob].append(slot)
+    found: dict[RunPosition, int] = {}
+    nameless: list[int] = []
+    for index, place in enumerate(places):
+        item = place.item
+        if item.role not in _REPLAYED:
+            continue
+        # One id may stand for two items (xAI), so a blob says more than an id does.
+        named = by_blob.get(blob_digest(item)) or by_id.get(item.id or "?", [])
+        if named:
+            _take_first(named, found, index)
+        elif item.is_reasoning:
+            nameless.append(index)
+    anchors = _anchors_after(places, nameless)
+    for index in nameless:
+        _take_first(by_anchor.get(anchors[index], []), found, index)
+    return found
+
+
+def _anchors_after(places: Sequence[Place], indices: list[int]) -> dict[int, int]:
+    """Return for each reasoning item the first place behind it that is not reasoning."""
+    after: dict[int, int] = {}
+    anchor = len(places)
+    for index in range(len(places) - 1, -1, -1) if indices else ():
+        if not places[index].item.is_reasoning:
+            anchor = index
+        after[index] = anchor
+    return after
+
+
+def _take_first(slots: Iterable[RunPosition], found: dict[RunPosition, int], index: int) -> None:
+    """Note that an item of the request is the first of these that none is known to be yet."""
+    free = next((slot for slot in slots if slot not in found), None)
+    if free is not None:
+        found[free] = index

@@ -1,0 +1,240 @@
+"""
+How a store finds the conversations that a request may continue.
+
+Every captured item leads to its conversation by several keys: its id, its `call_id`, and what it
+says together with what had been said before it. A request is looked up by the same keys.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property
+from typing import NamedTuple, overload
+
+from reasoning_replay.core.dialects.responses.items import Item, Role, digest, is_distinctive
+from reasoning_replay.core.dialects.responses.request import Place, Request
+from reasoning_replay.core.history.turns import LINK_BYTES, Context, Turn, turn_id
+
+__all__ = [
+    "RESPONSE",
+    "ConversationChoice",
+    "Lookup",
+    "LookupResult",
+    "certain_keys_of_turn",
+    "choose",
+    "key_of_response",
+    "key_of_turn",
+    "keys_of_name",
+    "keys_of_request",
+    "keys_of_turn",
+    "response_named_by",
+]
+
+# A request is looked up by this many of its newest items, and this many spread over the rest:
+# any one of them leads to its conversation, which is then loaded whole.
+NEWEST_LOOKED_UP = 16
+SPREAD_LOOKED_UP = 8
+CONVERSATIONS_LOADED = 6
+
+_MODEL, _CLIENT, _FRAME, _REFERENCE = Role.MODEL, Role.CLIENT, Role.FRAME, Role.REFERENCE
+
+Key = bytes
+RESPONSE = -1  # in Lookup.place: not an item, but the response that the request continues
+
+
+class Lookup(NamedTuple):
+    """
+    What one item of a request is looked up by.
+
+    Attributes:
+        place: Its index in the request, or RESPONSE.
+        certain: Keys that one item alone has: its id and its `call_id`.
+        doubtful: Keys of what it says and after what, the strongest first; may be made only when
+            they are looked at.
+    """
+
+    place: int
+    certain: Sequence[Key]
+    doubtful: Sequence[Key] = ()
+
+    @property
+    def keys(self) -> Sequence[Key]:
+        """All of them."""
+        return [*self.certain, *self.doubtful]
+
+
+class ConversationChoice(NamedTuple):
+    """
+    Which conversations to load.
+
+    Attributes:
+        conversations: Their ids, at most CONVERSATIONS_LOADED.
+        crowded: Places of items that more conversations could have said than can be compared.
+    """
+
+    conversations: list[bytes]
+    crowded: set[int]
+
+
+class LookupResult(NamedTuple):
+    """What a store holds for a request: every turn of the conversations chosen for it."""
+
+    turns: Sequence[Turn] = ()
+    crowded: AbstractSet[int] = frozenset()
+
+
+def key_of_response(response_id: str) -> Key:
+    """Return the key under which a response's conversation is found."""
+    return key_of_turn(turn_id(response_id))
+
+
+def key_of_turn(this: bytes) -> Key:
+    """Return the key under which a turn's conversation is found, by the turn's id."""
+    return digest(b"r", this)
+
+
+def keys_of_name(name: str) -> list[Key]:
+    """Return the keys of the conversation that an item's id or `call_id` belongs to."""
+    return _certain(name, "", "")
+
+
+def keys_of_turn(turn: Turn) -> list[Key]:
+    """Return every key that shall lead to a turn's conversation."""
+    keys = [key_of_turn(turn.id)]
+    context = turn.context
+    for item in turn.items:
+        keys += [_key_of(part.id) for part in item.run if is_distinctive(part.id, "")]
+        keys += _certain(item.id, item.call_id, item.name)
+        if item.content and context.is_known:
+            keys += _doubtful(item.content, context)
+    return list(dict.fromkeys(keys))
+
+
+def certain_keys_of_turn(turn: Turn) -> list[Key]:
+    """Return those of a turn's keys that one item alone has, or the turn itself."""
+    keys = [key_of_turn(turn.id)]
+    for item in turn.items:
+        keys += [_key_of(part.id) for part in item.run if is_distinctive(part.id, "")]
+        keys += _certain(item.id, item.call_id, item.name)
+    return list(dict.fromkeys(keys))
+
+
+def keys_of_request(request: Request) -> list[Lookup]:
+    """Return what to look a request up by, newest item first."""
+    places = request.places
+    anchors = [n for n, place in enumerate(places) if _is_anchor(place.item)]
+    if not (anchors or request.is_stateful):
+        return []  # as the first request of a conversation
+    newest, older = anchors[-NEWEST_LOOKED_UP:], anchors[:-NEWEST_LOOKED_UP]
+    step = max(1, -(-len(older) // SPREAD_LOOKED_UP))
+    asked = [_asked(request, n) for n in reversed(older[::step] + newest)]
+    if previous := request.text("previous_response_id"):
+        asked.insert(0, Lookup(RESPONSE, [key_of_response(previous)]))
+    return [item for item in asked if item.certain or item.doubtful]
+
+
+def choose(
+    asked: Sequence[Lookup], leads_to: Callable[[Key], Sequence[bytes]]
+) -> ConversationChoice:
+    """
+    Choose the conversations to load.
+
+    Args:
+        asked: As `keys_of_request` gives it.
+        leads_to: The conversations that a key leads to, newest last.
+
+    For each item its certain keys decide, or else the strongest doubtful one that leads anywhere.
+    What leads to more conversations than can be compared decides nothing: to load some of them
+    would make an ambiguous saying look like a clear one.
+    """
+    chosen: dict[bytes, None] = {}
+    crowded: set[int] = set()
+    for item in asked:
+        # Both, where an item has both: if they disagree, that must come out.
+        found = {conversation: None for key in item.certain for conversation in leads_to(key)}
+        if not found:
+            doubtful = (dict.fromkeys(reversed(leads_to(key))) for key in item.doubtful)
+            found = next((conversations for conversations in doubtful if conversations), {})
+        if len(chosen | found) <= CONVERSATIONS_LOADED:
+            chosen.update(found)
+        else:
+            crowded.add(item.place)
+    return ConversationChoice(list(chosen), crowded)
+
+
+def _asked(request: Request, n: int) -> Lookup:
+    place = request.places[n]
+    item = place.item
+    certain = _certain(item.id, item.call_id, item.name)
+    if response_id := response_named_by(item):
+        certain.append(key_of_response(response_id))
+    return Lookup(n, certain, _Sayings(request, place))
+
+
+class _Sayings(Sequence[Key]):
+    """The doubtful keys of an item, made when they are looked at: where names lead, nobody does."""
+
+    def __init__(self, request: Request, place: Place) -> None:
+        self._request = request
+        self._place = place
+
+    @cached_property
+    def _keys(self) -> list[Key]:
+        return _doubtful(self._place.item.content, self._request.context(self._place))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, at: int) -> Key: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Key]: ...
+    def __getitem__(self, at: int | slice) -> Key | list[Key]:
+        return self._keys[at]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys)
+
+
+def _certain(item_id: str, call_id: str, name: str) -> list[Key]:
+    """Return the keys of an item's names; ids and call ids share one space: clients mix them."""
+    keys = [_key_of(item_id)] if item_id and is_distinctive(item_id, "") else []
+    if call_id and is_distinctive(call_id, name):
+        keys.append(_key_of(call_id))
+    return keys
+
+
+def _key_of(name: str) -> Key:
+    return digest(b"i", name.encode("utf-8", "surrogatepass"))
+
+
+def _doubtful(content: bytes, context: Context) -> list[Key]:
+    """
+    Return the keys of a saying, the strongest first.
+
+    After all that was said, under the same instructions and name; after all that was said, after
+    the last of it, and alone: for histories whose frame is rewritten, or whose head is cut.
+    """
+    if not content or not context.is_known:
+        return []
+    keys = [
+        digest(b"f", context.chain, content, context.frame, context.hint),
+        digest(b"x", context.chain, content),
+    ]
+    if context.depth:
+        keys.append(digest(b"l", context.tail[-LINK_BYTES:], content))
+    return [*keys, digest(b"t", content)]
+
+
+def response_named_by(item: Item) -> str:
+    """Return the response id that pydantic-ai puts before a `call_id` that is used repeatedly."""
+    if ":" not in item.call_id:
+        return ""
+    response_id, _, call_id = item.call_id.rpartition(":")
+    return response_id if call_id and is_distinctive(response_id, item.name) else ""
+
+
+def _is_anchor(item: Item) -> bool:
+    role = item.role
+    if role is _CLIENT or role is _FRAME:  # most of a history, with what comes first here
+        return item.type == "compaction"
+    return role is _MODEL or role is _REFERENCE or item.type == "compaction" or item.is_hollow

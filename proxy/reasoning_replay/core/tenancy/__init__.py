@@ -1,0 +1,1 @@
+"""Tenancy: whose request it is."""

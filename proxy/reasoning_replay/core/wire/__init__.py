@@ -1,0 +1,1 @@
+"""Wire: bytes and syntax, with no knowledge of any API."""

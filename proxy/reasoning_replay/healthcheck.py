@@ -1,0 +1,76 @@
+"""
+Ask the proxy on this machine whether it lives: for health checks of containers, and exec probes.
+
+Asked every few seconds, so it brings in next to nothing, and not the settings: what it wants of
+them is one address.
+"""
+
+import socket
+import time
+from typing import Final
+
+from reasoning_replay.settings.urls import authority, dialled, host_and_port
+
+__all__ = ["ADMIN_LISTEN", "health"]
+
+ADMIN_LISTEN: Final = "127.0.0.1:9090"
+"""The default of the setting `admin_listen`."""
+
+DEADLINE_S: Final = 2.0
+HEAD_MAX_BYTES: Final = 16 * 1024
+
+
+def health(admin_listen: str, path: str = "/livez") -> int:
+    """
+    Ask one question of the admin port, straight: no proxy of the environment stands in between.
+
+    Args:
+        admin_listen: As in the settings; what stands for every interface is asked on loopback.
+        path: `/livez` or `/readyz`.
+
+    Returns:
+        The exit code: 0 for an answer of 200, else 1, with one line that says why. Never 2,
+        which Docker keeps for itself.
+
+    Cost: one connection; DEADLINE_S at the most.
+    """
+    try:
+        host, port = host_and_port(admin_listen)
+    except ValueError as error:
+        print(f"admin_listen: {error}")
+        return 1
+    if port == 0:
+        print("admin_listen has port 0, so any port may be its: give it one of its own")
+        return 1
+    place = f"{admin_listen}{path}"
+    try:
+        status = _asked(dialled(host), port, path)
+    except OSError as error:
+        print(f"{place}: {error.strerror or 'no answer'}")
+        return 1
+    print(f"{place}: {status or 'no HTTP'}")
+    return int(status != "200")
+
+
+def _asked(host: str, port: int, path: str) -> str:
+    """
+    Return the status of an answer, as it is written; "" when what came is no answer.
+
+    Raises:
+        OSError: There is none within DEADLINE_S.
+    """
+    until = time.monotonic() + DEADLINE_S
+    with socket.create_connection((host, port), DEADLINE_S) as connection:
+        place = authority(host, port)
+        request = f"GET {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n"
+        connection.sendall(request.encode())
+        head = b""
+        while b"\r\n" not in head and len(head) < HEAD_MAX_BYTES:
+            connection.settimeout(max(0.001, until - time.monotonic()))
+            if not (some := connection.recv(HEAD_MAX_BYTES)):
+                break
+            head += some
+    version, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+    if not version.startswith(b"HTTP/1."):
+        return ""
+    return rest[:3].decode("ascii", "replace")

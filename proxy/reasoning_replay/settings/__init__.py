@@ -1,0 +1,1 @@
+"""Settings: every setting of the proxy, and where it is read from."""

@@ -1,0 +1,104 @@
+"""The kinds of value that settings have, each refused with a reason and a way out."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.tenancy.scope import read_parts
+from reasoning_replay.settings import urls
+from reasoning_replay.settings.encryption_keys import parse_keys
+from reasoning_replay.settings.secret_files import why_unreadable
+
+__all__ = [
+    "MIB",
+    "Count",
+    "EncryptionKeys",
+    "File",
+    "Limit",
+    "Listen",
+    "Prefix",
+    "RepairNames",
+    "ScopeFrom",
+    "Seconds",
+    "Secret",
+    "StoreUrl",
+    "TracingWay",
+    "UpstreamProxy",
+    "UpstreamUrl",
+]
+
+MIB: Final = 1024 * 1024
+
+
+def _utf8(secret: SecretStr) -> SecretStr:
+    try:
+        secret.get_secret_value().encode()
+    except UnicodeEncodeError:
+        raise ValueError("not UTF-8 text; use letters and digits") from None
+    return secret
+
+
+def _keys(secret: SecretStr) -> SecretStr:
+    parse_keys(secret.get_secret_value())
+    return secret
+
+
+def _repairs(written: str) -> str:
+    """Take names of repairs by comma, or none of them."""
+    names = [name.strip() for name in written.split(",")]
+    known = [repair.value for repair in Repair]
+    if names not in (["none"], [""]) and not set(names) <= set(known):
+        raise ValueError(f"name some of {','.join(known)}, or none")
+    return ",".join(names)
+
+
+def _scope_from(written: str) -> str:
+    """Take what tells tenants apart."""
+    read_parts(written)
+    return written
+
+
+def _file(path: str) -> str:
+    """Take the path of a file that can be read, or none."""
+    if path and (reason := why_unreadable(path)):
+        raise ValueError(f"cannot be read: {reason}; name a file, or leave it empty")
+    return path
+
+
+def _tracing(way: str) -> str:
+    """Take a way to a collector, if what goes it is installed."""
+    if way != "off" and not _has_otel():
+        raise ValueError(
+            "needs OpenTelemetry, which is not installed; pip install 'reasoning-replay[otel]'"
+        )
+    return way
+
+
+def _has_otel() -> bool:
+    import importlib.util  # noqa: PLC0415 (for those who trace)
+
+    try:
+        found = [
+            importlib.util.find_spec(name)
+            for name in ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
+        ]
+    except ImportError:  # not even what they stand in
+        return False
+    return None not in found
+
+
+UpstreamUrl = Annotated[str, AfterValidator(urls.upstream_url)]
+UpstreamProxy = Annotated[str, AfterValidator(urls.upstream_proxy)]
+StoreUrl = Annotated[str, AfterValidator(urls.store_url)]
+Listen = Annotated[str, AfterValidator(urls.listen)]
+RepairNames = Annotated[str, AfterValidator(_repairs)]
+Prefix = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
+ScopeFrom = Annotated[str, AfterValidator(_scope_from)]
+File = Annotated[str, AfterValidator(_file)]
+Secret = Annotated[SecretStr, AfterValidator(_utf8)]
+EncryptionKeys = Annotated[SecretStr, AfterValidator(_keys)]
+TracingWay = Annotated[Literal["off", "otlp"], AfterValidator(_tracing)]
+Count = Annotated[int, Field(ge=1)]
+Limit = Annotated[int, Field(ge=0)]  # 0: none
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

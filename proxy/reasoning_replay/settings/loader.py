@@ -1,0 +1,206 @@
+"""
+The four places where a setting may be written, and what is wrong with what is written there.
+
+Flags win over environment variables, those over the file, that over the default.
+A secret's variable may name a file instead, as Docker and Kubernetes hand secrets out.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pydantic import SecretStr, ValidationError
+from pydantic_core import ErrorDetails
+
+from reasoning_replay.settings import urls
+from reasoning_replay.settings.model import Settings
+
+__all__ = ["SettingsError", "env_of", "flag_of", "load"]
+
+ENV_PREFIX: Final = "REPLAY_"
+# What Kubernetes tells a pod about a Service called "replay" or "replay-...": no setting of ours.
+SERVICE_LINK: Final = re.compile(
+    r"REPLAY_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=.*"
+    r"|REPLAY_(\w+_)?PORT=(tcp|udp|sctp)://.*",
+    re.DOTALL,
+)
+
+
+# Settings that may hold a secret; with this behind its name, a variable names a file that does.
+SECRET_NAMES: Final = frozenset({"store_url", "upstream_proxy"}) | {
+    name for name, field in Settings.model_fields.items() if isinstance(field.default, SecretStr)
+}
+FILE_SUFFIX: Final = "_file"
+SECRET_MAX_BYTES: Final = 64 * 1024
+
+
+class SettingsError(Exception):
+    """The settings cannot be used; `faults` has one line for each thing to mend."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__(*faults)
+        self.faults = faults
+
+
+class Written(NamedTuple):
+    """One setting as a person wrote it, and where."""
+
+    name: str  # as in Settings, when it is one of its fields
+    value: str
+    place: str  # the start of a fault's line: a flag, a variable, a file with line and key
+    spell: Callable[[str], str]  # how this place spells a setting's name
+    is_hidden: bool = False  # it was put where nobody should see it
+
+
+def flag_of(name: str) -> str:
+    """Spell a setting as a flag: ttl_s -> --ttl-s."""
+    return "--" + name.replace("_", "-")
+
+
+def env_of(name: str) -> str:
+    """Spell a setting as an environment variable: ttl_s -> REPLAY_TTL_S."""
+    return ENV_PREFIX + name.upper()
+
+
+def load(
+    argv_overrides: Mapping[str, str], environ: Mapping[str, str], config_path: Path | None
+) -> Settings:
+    """
+    Merge flags over environment over file over defaults.
+
+    Args:
+        argv_overrides: Setting name, as in Settings, -> the text given on the command line.
+        environ: The whole environment; only REPLAY_* is looked at, without REPLAY_TEST_*.
+            For a secret, REPLAY_<NAME>_FILE may name a file that holds it.
+        config_path: A YAML file of `name: value` lines, or None.
+
+    Raises:
+        SettingsError: With every fault there is, so that one start shows them all.
+    """
+    written: dict[str, Written] = {}
+    faults: list[str] = []
+    try:
+        if config_path is not None:
+            _take(_from_file(config_path), written, faults)
+    except SettingsError as error:
+        faults += error.faults
+    _take(_from_environ(environ, faults), written, faults)
+    flags = (Written(name, text, flag_of(name), flag_of) for name, text in argv_overrides.items())
+    _take(flags, written, faults)
+    try:
+        settings = Settings.model_validate({name: entry.value for name, entry in written.items()})
+    except ValidationError as error:
+        faults += [_fault(detail, written) for detail in error.errors(include_url=False)]
+    if faults:
+        raise SettingsError(faults)
+    return settings
+
+
+def _from_environ(environ: Mapping[str, str], faults: list[str]) -> Iterator[Written]:
+    for key, value in sorted(environ.items()):
+        ours = key.startswith(ENV_PREFIX) and not key.startswith("REPLAY_TEST_")
+        if not ours or SERVICE_LINK.fullmatch(f"{key}={value}"):
+            continue
+        name = key.removeprefix(ENV_PREFIX).lower()
+        of = name.removesuffix(FILE_SUFFIX)
+        if name in Settings.model_fields or of == name or of not in SECRET_NAMES:
+            yield Written(name, value, key, env_of)
+        elif env_of(of) in environ:
+            faults.append(f"{env_of(of)}, {key}: both are set; keep one")
+        elif (secret := _from_secret_file(key, value, faults)) is not None:
+            yield Written(of, secret, key, env_of, is_hidden=True)
+
+
+def _from_secret_file(key: str, path: str, faults: list[str]) -> str | None:
+    """
+    Read the one value that a file holds, less a line break at its end; None for a fault.
+
+    The path is not quoted: it may be the secret itself, set by the wrong name.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(SECRET_MAX_BYTES + 1)
+        secret = re.sub(r"\r?\n\Z", "", content.decode())
+    except UnicodeDecodeError:
+        faults.append(f"{key}: its file is not UTF-8 text; name one with nothing but the value")
+        return None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        faults.append(f"{key}: its file cannot be read: {reason}")
+        return None
+    if not secret or len(content) > SECRET_MAX_BYTES:
+        size = "longer than 64 KiB" if secret else "empty"
+        faults.append(f"{key}: its file is {size}; name one with nothing but the value")
+        return None
+    return secret
+
+
+def _from_file(path: Path) -> Iterator[Written]:
+    """
+    Read `name: value` lines as text: YAML's own types would make `on` and `off` booleans.
+
+    Raises:
+        SettingsError: Not readable, or not flat YAML. YAML's own message is left out: it quotes.
+    """
+    import yaml  # noqa: PLC0415 (a start without a file of settings does without it)
+
+    try:
+        root = yaml.compose(path.read_bytes(), Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise SettingsError([f"--config: {path}: cannot be read: {error.strerror}"]) from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else f"{path}"
+        raise SettingsError([f"{where}: not YAML; write one `name: value` on a line"]) from None
+    if root is not None and not isinstance(root, yaml.MappingNode):
+        raise SettingsError([f"{path}: not a mapping; write one `name: value` on a line"])
+    seen: set[str] = set()
+    for key, value in root.value if root else ():
+        where = f"{path}:{key.start_mark.line + 1}"
+        if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):
+            raise SettingsError([f"{where}: nested; write one `name: value` on a line"])
+        if key.value in seen:
+            raise SettingsError([f"{where}: {key.value}: set twice; keep one"])
+        seen.add(key.value)
+        if value.tag != "tag:yaml.org,2002:null":  # `name:` with nothing after it sets nothing
+            yield Written(key.value, value.value, f"{where}: {key.value}", str)
+
+
+def _take(entries: Iterator[Written], written: dict[str, Written], faults: list[str]) -> None:
+    """Let these entries win over those of lower places; one that is no setting is a fault."""
+    for entry in entries:
+        if entry.name in Settings.model_fields:
+            written[entry.name] = entry
+            continue
+        import difflib  # noqa: PLC0415 (for this one hint)
+
+        near = difflib.get_close_matches(entry.name, Settings.model_fields, n=1)
+        way_out = f"did you mean {entry.spell(near[0])}?" if near else "serve --help lists them"
+        faults.append(f"{entry.place}: unknown setting; {way_out}")
+
+
+def _fault(detail: ErrorDetails, written: Mapping[str, Written]) -> str:
+    """Say in one line where a value was written, what it is, and what would be accepted."""
+    if not detail["loc"]:
+        return str(detail["ctx"]["error"])
+    entry = written[str(detail["loc"][0])]
+    if detail["type"] == "value_error":
+        reason = str(detail["ctx"]["error"])
+    else:
+        default = Settings.model_fields[entry.name].default
+        reason = f"{detail['msg'].removeprefix('Input ')}; the default is {default}"
+    return f'{entry.place}: "{_shown(entry)}": {reason}'
+
+
+def _shown(entry: Written) -> str:
+    """Quote a refused value on one line, at a bearable length and without its secrets."""
+    field = Settings.model_fields[entry.name]
+    of = Settings.model_fields.get(entry.name.removesuffix(FILE_SUFFIX), field)
+    # Where the name of a secret's file should stand, the secret itself may stand.
+    if entry.is_hidden or isinstance(of.default, SecretStr):
+        return "***"
+    is_address = entry.name.endswith(("_url", "_proxy"))
+    value = urls.redacted(entry.value) if is_address else entry.value
+    line = value.encode("unicode_escape").decode("ascii")
+    return line if len(line) <= 80 else line[:77] + "..."  # noqa: PLR2004 - a terminal's width

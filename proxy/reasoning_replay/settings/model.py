@@ -1,0 +1,70 @@
+"""
+Settings: every setting of the proxy, with its unit, its default and its hazard.
+
+Only `cli`, `check`, `demo` and the wiring in `web` read this model. Everything below takes plain
+values. `loader` reads it from flags, environment and file.
+"""
+
+from typing import Self
+
+from pydantic import ConfigDict, model_validator
+
+from reasoning_replay.settings import urls
+from reasoning_replay.settings.access import AccessSettings
+from reasoning_replay.settings.clients import ClientSettings
+from reasoning_replay.settings.process import RunningSettings
+from reasoning_replay.settings.replay import ReplayingSettings
+from reasoning_replay.settings.storage import KeepingSettings
+from reasoning_replay.settings.upstream import UpstreamSettings
+
+__all__ = ["Settings"]
+
+
+class Settings(  # the last base's fields come first
+    RunningSettings,
+    AccessSettings,
+    KeepingSettings,
+    ReplayingSettings,
+    ClientSettings,
+    UpstreamSettings,
+):
+    """
+    What one process runs with; immutable once it is made.
+
+    It reads its arguments and nothing else, so that tests and embedders are not at the mercy of
+    the environment; `load` is the one that looks around.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        validate_default=True,
+        # Its bases are never made by themselves: to have validators built for them takes time.
+        defer_build=False,
+    )
+
+    @model_validator(mode="after")
+    def _two_ports(self) -> Self:
+        if self.listen == self.admin_listen and urls.host_and_port(self.listen)[1] != 0:
+            raise ValueError("admin_listen: the same address as listen; give it a port of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _not_itself(self) -> Self:
+        for name in ("listen", "admin_listen"):
+            if not self.upstream_proxy and urls.is_at(self.upstream_url, getattr(self, name)):
+                raise ValueError(
+                    f"upstream_url: that is this proxy itself ({name}), which would ask itself "
+                    "without end; name the API behind it, such as https://api.openai.com/v1"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _shared_store(self) -> Self:
+        if self.workers > 1 and self.store_url == "memory://":
+            raise ValueError(
+                f"workers: {self.workers} processes cannot share memory://, which is each one's "
+                "own; use sqlite:///path on one machine, or redis://host:6379/0"
+            )
+        return self

@@ -1,0 +1,45 @@
+"""Settings of the process itself."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from reasoning_replay.settings.field_types import Count, TracingWay
+
+__all__ = ["RunningSettings"]
+
+
+class RunningSettings(BaseModel, defer_build=True):
+    """How many processes, how they end, and what they write."""
+
+    workers: Count = Field(
+        default=1,
+        description="Processes that share the port (SO_REUSEPORT), watched over by one more. More "
+        "than one needs a store that they share: sqlite:// or redis://.",
+    )
+    drain_grace_s: float = Field(
+        default=5.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds after SIGTERM in which new requests are still taken, while others "
+        "learn that this replica is going. Ctrl-C has none.",
+    )
+    drain_s: float = Field(
+        default=600.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds that running exchanges get to finish after SIGTERM. Whatever stops "
+        "the process (terminationGracePeriodSeconds) must wait longer than this.",
+    )
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto", description="json, text, or auto: text on a terminal, JSON lines elsewhere."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        description="Least severe level written; above info, no line for each exchange.",
+    )
+    tracing: TracingWay = Field(
+        default="off",
+        description="otlp: spans go to a collector, as the variables OTEL_* say, and requests to "
+        "upstream carry a traceparent of ours. It needs reasoning-replay[otel].",
+    )

@@ -1,0 +1,210 @@
+"""
+The address of a store, taken apart.
+
+Every fault is a ValueError with a reason and a way out. None quotes the address, since it may
+hold a password.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+from urllib.parse import parse_qsl, unquote
+
+from reasoning_replay.settings.secret_files import why_unreadable
+
+__all__ = ["StoreUrl", "read_store_url"]
+
+Kind = Literal["memory", "sqlite", "unix", "redis", "sentinel", "cluster"]
+
+REDIS_PORT: Final = 6379
+SENTINEL_PORT: Final = 26379
+
+_TLS: Final = (
+    "ssl_ca_certs",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_cert_reqs",
+    "ssl_check_hostname",
+)
+_FILES: Final = _TLS[:3]
+_SENTINEL: Final = ("sentinel_username", "sentinel_password")
+_COMMON: Final = ("username", "password", "protocol", "client_name")
+# What may stand behind the "?", and which values of it, where there are but a few.
+_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    "protocol": ("2", "3"),
+    "ssl_cert_reqs": ("required", "optional", "none"),
+    "ssl_check_hostname": ("true", "false"),
+}
+_KINDS: Final[Mapping[str, Kind]] = {  # of scheme; one more "s" ahead of the "+" means TLS
+    "memory": "memory",
+    "sqlite": "sqlite",
+    "unix": "unix",
+    "redis": "redis",
+    "redis+sentinel": "sentinel",
+    "redis+cluster": "cluster",
+}
+_CHOICE: Final = (
+    "memory://, sqlite:///path, redis://, rediss://, unix:///path, redis+sentinel:// or "
+    "redis+cluster://"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUrl:
+    """
+    Where a store is, and how it is spoken to.
+
+    Attributes:
+        path: Of the file of sqlite, or of the socket of unix.
+        hosts: Of a Redis, of Sentinels, or of nodes of a Cluster: name and port.
+        database: Its number.
+        service: What Sentinels call the master.
+        username, password: As the address has them; "" where it has none.
+        options: What else was behind the "?".
+    """
+
+    kind: Kind
+    tls: bool = False
+    path: str = ""
+    hosts: tuple[tuple[str, int], ...] = ()
+    database: int = 0
+    service: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def read_store_url(url: str) -> StoreUrl:
+    """
+    Take the address of a store apart.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if re.search(r"[\x00-\x20\x7f]", url):
+        raise ValueError("has a space or a control character; write it as %20 and its kind")
+    if "://" not in url:
+        raise ValueError(f"not a URL; start it with {_CHOICE}")
+    if "#" in url:
+        raise ValueError('has a "#"; leave it out, or write it as %23 where a password has it')
+    scheme, _, rest = url.partition("://")
+    plain = re.sub(r"^(?:redis|valkey)s?(?=\+|$)", "redis", scheme)
+    if plain not in _KINDS:
+        shown = scheme if re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]{0,20}", scheme) else "***"
+        raise ValueError(f'unknown scheme "{shown}"; use {_CHOICE}')
+    kind, tls = _KINDS[plain], scheme.partition("+")[0] in ("rediss", "valkeys")
+    place, _, query = rest.partition("?")
+    match kind:
+        case "memory":
+            if rest:
+                raise ValueError("takes nothing after memory://; its bound is memory_max_bytes")
+            return StoreUrl("memory")
+        case "sqlite":
+            if "?" in rest:
+                raise ValueError("takes no options; its bound is sqlite_max_bytes")
+            return StoreUrl("sqlite", path=_path(place, "sqlite:///var/lib/replay/replay.db"))
+    options = _options(query, kind, tls=tls)
+    if kind == "unix":
+        return _socket(place, options)
+    return _redis(place, kind, options, tls=tls)
+
+
+def _socket(place: str, options: dict[str, str]) -> StoreUrl:
+    """Read what is behind unix://."""
+    if "@" in place:
+        raise ValueError("has a user ahead of its path; use store_username, store_password")
+    return StoreUrl(
+        kind="unix",
+        path=_path(place, "unix:///run/redis/redis.sock"),
+        database=int(options.pop("db", "0")),
+        username=options.pop("username", ""),
+        password=options.pop("password", ""),
+        options=options,
+    )
+
+
+def _redis(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> StoreUrl:
+    """Read what is behind redis:// and its kind: user:password@hosts/service/database."""
+    authority, _, path = place.partition("/")
+    user, _, hosts = authority.rpartition("@")
+    name, _, secret = user.partition(":")
+    service, number = _service(path) if kind == "sentinel" else ("", path)
+    if number and not (number.isascii() and number.isdigit()):
+        raise ValueError("the path is not a database number; use redis://host:6379/0")
+    other_number = options.pop("db", "0")
+    database = int(number or other_number)
+    if kind == "cluster" and database:
+        raise ValueError("names a database; a Cluster has none but 0, leave it out")
+    other_name, other_secret = options.pop("username", ""), options.pop("password", "")
+    return StoreUrl(
+        kind=kind,
+        tls=tls,
+        hosts=_hosts(hosts, kind),
+        database=database,
+        service=service,
+        username=unquote(name) or other_name,
+        password=unquote(secret) or other_secret,
+        options=options,
+    )
+
+
+def _path(written: str, example: str) -> str:
+    path = unquote(written)
+    if not path.startswith("/"):
+        raise ValueError(f"has no absolute path; use {example}, with three slashes")
+    if path.endswith("/") or "\x00" in path:
+        raise ValueError(f"names no file; use {example}")
+    return path
+
+
+def _service(path: str) -> tuple[str, str]:
+    service, _, number = path.partition("/")
+    if not service:
+        raise ValueError(
+            "does not name the master; use redis+sentinel://host,host:26379/mymaster, where "
+            "mymaster is what the Sentinels call it"
+        )
+    return unquote(service), number
+
+
+def _hosts(written: str, kind: Kind) -> tuple[tuple[str, int], ...]:
+    """Read hosts by comma; several where there may be several nodes."""
+    if not written:
+        raise ValueError("has no host; use redis://host:6379/0")
+    hosts = []
+    for host in written.split(","):
+        match = re.fullmatch(
+            r"(?:\[([\da-fA-F:.]+)\]|([^\s:\[\]@]+))(?::(\d{1,5}))?", host, re.ASCII
+        )
+        if match is None or int(match[3] or 1) not in range(1, 65536):
+            raise ValueError("the host or the port is malformed; use host:port or [ipv6]:port")
+        usual = SENTINEL_PORT if kind == "sentinel" else REDIS_PORT
+        hosts.append((match[1] or unquote(match[2]), int(match[3] or usual)))
+    if kind == "redis" and len(hosts) > 1:
+        raise ValueError("has several hosts; use redis+cluster:// or redis+sentinel:// for them")
+    return tuple(hosts)
+
+
+def _options(query: str, kind: Kind, *, tls: bool) -> dict[str, str]:
+    allowed = {
+        "unix": ("db", *_COMMON),
+        "redis": ("db", *_COMMON),
+        "sentinel": ("db", *_COMMON, *_SENTINEL),
+    }.get(kind, _COMMON) + (_TLS if tls else ())
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in allowed:
+            if name in _TLS:
+                raise ValueError(f"the option {name} is for TLS; use rediss:// with it")
+            raise ValueError(f"has an option that is not known; there are {', '.join(allowed)}")
+        if name in options:
+            raise ValueError(f"has the option {name} twice; leave one out")
+        if name in _VALUES and value not in _VALUES[name]:
+            raise ValueError(f"the option {name} takes {' or '.join(_VALUES[name])}")
+        if name == "db" and not (value.isascii() and value.isdigit()):
+            raise ValueError("the option db is not a database number; use db=0")
+        if name in _FILES and (reason := why_unreadable(value)):
+            raise ValueError(f"the file of the option {name} cannot be read: {reason}")
+        options[name] = value
+    return options

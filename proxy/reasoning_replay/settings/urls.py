@@ -1,0 +1,147 @@
+"""
+The addresses in our settings: read, checked, and shown without their passwords.
+
+Every check raises ValueError with a reason and a way out. None quotes the address, since it may
+hold a password; who wants to show it sends it through `redacted`.
+"""
+
+import contextlib
+import re
+import socket
+from urllib.parse import SplitResult, urlsplit
+
+from reasoning_replay.settings.store_url import read_store_url
+
+__all__ = [
+    "authority",
+    "dialled",
+    "host_and_port",
+    "is_at",
+    "listen",
+    "port_of",
+    "redacted",
+    "store_url",
+    "upstream_proxy",
+    "upstream_url",
+]
+
+_PORTS = {"http": 80, "https": 443}
+_ANY_IPV4 = bytes(4)
+_ANY_IPV6 = bytes(16)
+# What reaches a port that listens there, from this machine.
+_REACHED_BY = {
+    "127.0.0.1": {"localhost"},
+    "::1": {"localhost"},
+    "localhost": {"127.0.0.1", "::1"},
+    "0.0.0.0": {"127.0.0.1", "localhost"},  # noqa: S104 (compared, not listened on)
+    "::": {"::1", "localhost"},
+}
+
+
+def redacted(url: str) -> str:
+    """Leave out of a URL, or of what was meant to be one, all that may hold a password."""
+    without_user = re.sub(r"^([A-Za-z][\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
+    return re.sub(r"[?#].*", "?***", without_user, flags=re.DOTALL)
+
+
+def host_and_port(listen: str) -> tuple[str, int]:
+    """
+    Read `host:port` or `[ipv6]:port`; port 0 asks the system for a free one.
+
+    Raises:
+        ValueError: Not of that form, or the port is above 65535.
+    """
+    match = re.fullmatch(r"(?:\[([\da-fA-F:.]+)\]|([^\s:\[\]/@]+)):(\d{1,5})", listen, re.ASCII)
+    if match is None:
+        reason = "not host:port; use 127.0.0.1:8080, 0.0.0.0:8080 (every interface) or [::1]:8080"
+        raise ValueError(reason)
+    ipv6, name, port = match.groups()
+    if int(port) > 65535:  # noqa: PLR2004 - the highest TCP port
+        raise ValueError("the port is above 65535; use 0 to 65535, 0 means any free one")
+    return ipv6 or name, int(port)
+
+
+def authority(host: str, port: int) -> str:
+    """Spell a host and a port as URLs have them."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def dialled(host: str) -> str:
+    """Return whom to call to reach what listens at a host: for every interface, loopback."""
+    with contextlib.suppress(OSError):  # it is not of this family
+        if socket.inet_aton(host) == _ANY_IPV4:
+            return "127.0.0.1"
+    with contextlib.suppress(OSError):
+        if socket.inet_pton(socket.AF_INET6, host) == _ANY_IPV6:
+            return "::1"
+    return host
+
+
+def port_of(url: SplitResult) -> int:
+    """Return the port of an http or https URL, by its scheme where it names none."""
+    return url.port or _PORTS[url.scheme]
+
+
+def is_at(url: str, listen: str) -> bool:
+    """Tell whether a URL leads to who listens there, as far as names and numbers tell."""
+    parts = urlsplit(url)
+    host, port = host_and_port(listen)
+    if port != port_of(parts):
+        return False
+    return (parts.hostname or "") in {host.lower()} | _REACHED_BY.get(host.lower(), set())
+
+
+def listen(value: str) -> str:
+    """Accept what `host_and_port` can read."""
+    host_and_port(value)
+    return value
+
+
+def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
+    """Take a URL apart; messages never quote it, since it may hold a password."""
+    choice = ", ".join(f"{scheme}://" for scheme in schemes[:-1]) + f" or {schemes[-1]}://"
+    if re.search(r"[\x00-\x20\x7f]", url):
+        raise ValueError("has a space or a control character; take it out")
+    if "://" not in url:
+        raise ValueError(f"not a URL; start it with {choice}")
+    scheme = url.partition("://")[0]
+    if scheme not in schemes:
+        raise ValueError(f'unknown scheme "{redacted(scheme)}"; use {choice}')
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise ValueError("the host or the port is malformed; use host:port") from None
+    return parts
+
+
+def upstream_url(value: str) -> str:
+    """Accept the base URL of an API, and take the slash off its end."""
+    parts = _split(value, ("http", "https"))
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("holds a user name or password; leave it out, clients send their own key")
+    if not parts.hostname:
+        raise ValueError("has no host; use https://host/v1")
+    if "?" in value or "#" in value:
+        raise ValueError("has a query or a fragment; leave it out, the client's own is passed on")
+    if parts.path.rstrip("/").endswith("/responses"):
+        raise ValueError('ends in "/responses"; leave that out, the client\'s path is added to it')
+    return value.rstrip("/")
+
+
+def upstream_proxy(value: str) -> str:
+    """Accept the URL of an HTTP proxy, `env`, or nothing."""
+    if value in ("", "env"):
+        return value
+    parts = _split(value, ("http", "https"))
+    if not parts.hostname:
+        raise ValueError("has no host; use http://host:3128")
+    if parts.path.strip("/") or "?" in value or "#" in value:
+        raise ValueError("has more than a host and a port; use http://host:3128")
+    return value.rstrip("/")
+
+
+def store_url(value: str) -> str:
+    """Accept what `store_urls` can read."""
+    read_store_url(value)
+    return value

@@ -1,0 +1,1 @@
+"""Admin: health, metrics, conversations and the inspector."""

@@ -1,0 +1,184 @@
+"""The operators' port: am I alive, may I get traffic, what happens, and what is kept."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from aiohttp import hdrs, web
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from reasoning_replay.web.admin.conversations import Access, Conversations, refused
+from reasoning_replay.web.admin.inspector.recorder import Source
+from reasoning_replay.web.errors import ErrorResponse, ProxyError
+
+if TYPE_CHECKING:
+    from reasoning_replay.web.admin.inspector.events import Watchers
+
+__all__ = ["Readiness", "Shown", "admin_app"]
+
+# A probe has a deadline of its own, 1 s where Kubernetes is not told otherwise.
+STORE_WAIT_S: Final = 0.2
+EVENTS: Final = "/inspector/events"
+# It could not read it, and would take the places of those who may.
+_ANOTHERS: Final = ErrorResponse(
+    403, "cross_origin", "A page of another origin may not watch: open this port's own page."
+)
+
+
+class Readiness(NamedTuple):
+    """
+    Whether traffic may come, and why.
+
+    Attributes:
+        status: A word: `ready`, or what it is instead.
+        workers: How many serve, where there are several; None otherwise.
+    """
+
+    is_ready: bool
+    status: str
+    workers: str | None = None
+
+
+class Shown(NamedTuple):
+    """
+    What the inspector shows.
+
+    Attributes:
+        source: Where exchanges are from.
+        access: Who may see them.
+        facts: What a proxy is, as long as it runs.
+    """
+
+    source: Source
+    access: Access
+    facts: Callable[[], Mapping[str, object]]
+
+
+class Probed(Protocol):
+    """As much of a store as probes ask."""
+
+    @property
+    def is_degraded(self) -> bool:
+        """Whether it does not work as it should."""
+        ...
+
+    async def check(self) -> bool:
+        """Ask it for a sign of life."""
+        ...
+
+
+def admin_app(
+    exposition: Callable[[], bytes],
+    store: Probed,
+    readiness: Callable[[], Readiness],
+    conversations: Conversations,
+    shown: Shown,
+) -> web.Application:
+    """
+    Return the admin port's application.
+
+    Readiness does not depend on the store: the proxy works without it, only not as well, and a
+    store that is down must not take every replica out of service (README, Decisions D5).
+    """
+    signs = _SignsOfLife(store.check)
+
+    async def livez(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        has_answered = await signs.within(STORE_WAIT_S)
+        ready = readiness()
+        is_well = has_answered and not store.is_degraded
+        state = {"status": ready.status, "store": "ok" if is_well else "degraded"}
+        if ready.workers is not None:
+            state["workers"] = ready.workers
+        return web.json_response(state, status=200 if ready.is_ready else 503)
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=exposition(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def index(request: web.Request) -> web.Response:
+        if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
+            return web.json_response({"paths": paths}, headers={hdrs.VARY: hdrs.ACCEPT})
+        from reasoning_replay.web.admin.inspector.page import page  # noqa: PLC0415 (few ever look)
+
+        return page()
+
+    handlers: Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] = {
+        "/": index,
+        "/livez": livez,
+        "/readyz": readyz,
+        "/metrics": metrics,
+    }
+    paths = [*(path for path in handlers if path != "/"), "/conversations", EVENTS]
+    app = web.Application()
+    app.add_routes([web.get(path, handler) for path, handler in handlers.items()])
+    app.add_routes(conversations.routes())
+    _add_events(app, exposition, store, readiness, shown)
+
+    async def leave(_: web.Application) -> None:
+        await signs.close()
+
+    app.on_cleanup.append(leave)
+    return app
+
+
+def _add_events(
+    app: web.Application,
+    exposition: Callable[[], bytes],
+    store: Probed,
+    readiness: Callable[[], Readiness],
+    shown: Shown,
+) -> None:
+    """Let those who may watch what passes."""
+    watchers: Watchers | None = None
+
+    def fares() -> Mapping[str, object]:
+        ready = readiness()
+        health = "degraded" if store.is_degraded else "ok"
+        return {"status": ready.status, "store": health, "workers": ready.workers}
+
+    async def events(request: web.Request) -> web.StreamResponse:
+        nonlocal watchers
+        if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+            return refused(_ANOTHERS)
+        try:
+            shown.access.check(request)
+            if watchers is None:
+                from reasoning_replay.web.admin.inspector.events import Watchers  # noqa: PLC0415 (few ever look)
+
+                watchers = Watchers(shown.source, shown.facts, fares, exposition)
+            return await watchers.serve(request)
+        except ProxyError as error:
+            return refused(error.fault)
+
+    async def shut(_: web.Application) -> None:
+        if watchers is not None:
+            watchers.close()
+
+    app.router.add_get(EVENTS, events, allow_head=False)
+    app.on_shutdown.append(shut)
+
+
+class _SignsOfLife:
+    """Asks once for all probes that come meanwhile, and lets none of them wait for long."""
+
+    def __init__(self, check: Callable[[], Awaitable[bool]]) -> None:
+        self._check = check
+        self._asking: asyncio.Task[None] | None = None
+
+    async def within(self, wait_s: float) -> bool:
+        """Ask; False when there was no answer in time, be it good or bad."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        done, _ = await asyncio.wait([self._asking], timeout=wait_s)
+        return bool(done)
+
+    async def close(self) -> None:
+        """Ask no longer."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait([self._asking])
+
+    async def _ask(self) -> None:
+        await self._check()

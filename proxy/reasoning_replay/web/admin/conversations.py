@@ -1,0 +1,268 @@
+"""
+What is kept, for operators: counted, listed by its ids and numbers, and deleted. Never read.
+
+    GET    /conversations?scope=&cursor=&limit=    some of them, and where the next ones begin
+    GET    /conversations/count?scope=             how many there are
+    DELETE /conversations/{scope:conversation}     forget one
+    DELETE /scopes/{scope}                         forget all of a tenant's
+"""
+
+import asyncio
+import contextlib
+import hmac
+import ipaddress
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+from aiohttp import hdrs, web
+
+from reasoning_replay.adapters.stores.base import ConversationInfo, Page, StoreError
+from reasoning_replay.web.errors import ErrorResponse, ProxyError, as_response
+
+__all__ = ["Access", "Conversations", "is_loopback", "refused"]
+
+PAGE: Final = 100
+PAGE_MAX: Final = 1000
+# For what goes through all pages; what is not done by then is said to be so.
+WALK_S: Final = 20.0
+_SCOPE = re.compile(r"[0-9a-f]{32}")
+_ID = re.compile(r"([0-9a-f]{32}):([0-9a-f]{32})")
+
+Json = dict[str, object]
+
+
+class Surveyed(Protocol):
+    """As much of a store as operators use; it may raise StoreError."""
+
+    async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
+        """As `Store.survey`."""
+        ...
+
+    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+        """As `Store.forget`."""
+        ...
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Access:
+    """Who may see and delete what is kept."""
+
+    def __init__(self, token: str, host: str) -> None:
+        """
+        Keep the rule.
+
+        Args:
+            token: That operators have to show; "": none, and then loopback alone is trusted.
+            host: Where the operators' port listens.
+        """
+        self._token = token.encode()
+        self._host = host
+
+    @property
+    def is_off(self) -> bool:
+        """Whether nobody may."""
+        return not self._token and not is_loopback(self._host)
+
+    def check(self, request: web.Request) -> None:
+        """
+        Let an operator pass.
+
+        Raises:
+            ProxyError: It is none, as far as can be told.
+        """
+        if self.is_off:
+            raise ProxyError(
+                ErrorResponse(
+                    403,
+                    "no_admin_token",
+                    "What is kept is shown to nobody here: the operators' port is open to more "
+                    "than this machine, and admin_token is not set. Set it, or let admin_listen "
+                    "be 127.0.0.1:9090.",
+                )
+            )
+        if self._token:
+            scheme, _, shown = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+            given = shown.strip().encode("utf-8", "surrogateescape")
+            if scheme.lower() != "bearer" or not hmac.compare_digest(given, self._token):
+                raise ProxyError(
+                    ErrorResponse(
+                        401, "bad_admin_token", "Send Authorization: Bearer <admin_token>."
+                    )
+                )
+        elif not self._is_named_here(request.headers.get(hdrs.HOST, "")):
+            # A page in a browser of this machine reaches loopback by a name of its own that leads
+            # here (DNS rebinding); the name is what gives it away. It cannot know a token.
+            raise ProxyError(
+                ErrorResponse(
+                    403,
+                    "bad_host",
+                    "Without admin_token, this port is to be asked by its IP address, or as "
+                    "localhost.",
+                )
+            )
+
+    def _is_named_here(self, host: str) -> bool:
+        name = re.sub(r":\d*$", "", host).strip("[]").lower()
+        if name in ("localhost", self._host.lower()):
+            return True
+        with contextlib.suppress(ValueError):
+            ipaddress.ip_address(name)
+            return True
+        return False
+
+
+class Conversations:
+    """Answers operators' questions about what is kept."""
+
+    def __init__(
+        self, store: Surveyed, access: Access, forgotten: Callable[[bytes, bytes], Awaitable[None]]
+    ) -> None:
+        """
+        Keep what answers are made of.
+
+        Args:
+            store: Where things are kept.
+            access: Who may ask.
+            forgotten: Told of each scope and conversation once it is deleted, and waited for.
+        """
+        self._store = store
+        self._access = access
+        self._forgotten = forgotten
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return what the operators' port answers by this."""
+        one = "/conversations/{id}"
+        return [
+            web.get("/conversations", self._answering(self._list), allow_head=False),
+            web.get("/conversations/count", self._answering(self._count), allow_head=False),
+            web.delete(one, self._answering(self._forget)),
+            web.delete("/scopes/{scope}", self._answering(self._forget_scope)),
+        ]
+
+    def _answering(
+        self, answer: Callable[[web.Request], Awaitable[Json]]
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                self._access.check(request)
+                return web.json_response(await answer(request))
+            except ProxyError as error:
+                return refused(error.fault)
+            except StoreError as error:
+                return refused(_fault_of(error))
+
+        return handle
+
+    async def _list(self, request: web.Request) -> Json:
+        limit = request.query.get("limit", str(PAGE))
+        if not re.fullmatch(r"[1-9]\d{0,3}", limit) or int(limit) > PAGE_MAX:
+            raise ProxyError(_bad("bad_limit", f"limit is a number from 1 to {PAGE_MAX}."))
+        page = await self._store.survey(
+            _scope_asked(request), request.query.get("cursor", ""), int(limit)
+        )
+        return {
+            "conversations": [_in_numbers(kept) for kept in page.conversations],
+            "next": page.next_cursor or None,
+        }
+
+    async def _count(self, request: web.Request) -> Json:
+        scopes: set[bytes] = set()
+        count = 0
+        is_complete = False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(WALK_S):
+                async for kept in self._all(_scope_asked(request)):
+                    scopes.add(kept.scope)
+                    count += 1
+                is_complete = True
+        return {"conversations": count, "scopes": len(scopes), "complete": is_complete}
+
+    async def _forget(self, request: web.Request) -> Json:
+        match = _ID.fullmatch(request.match_info["id"])
+        if match is None:
+            raise ProxyError(_bad("bad_id", "An id is scope:conversation, 32 hex digits each."))
+        scope, conversation = map(bytes.fromhex, match.groups())
+        if not await self._forget_one(scope, conversation):
+            raise ProxyError(
+                ErrorResponse(404, "not_kept", "Nothing is kept of this conversation.")
+            )
+        return {"forgotten": True}
+
+    async def _forget_scope(self, request: web.Request) -> Json:
+        """Go through the pages until there is none left: a deletion may move what follows."""
+        scope = _scope_of(request.match_info["scope"])
+        count = 0
+        is_complete = False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(WALK_S):
+                while not is_complete:
+                    before = count
+                    async for kept in self._all(scope):
+                        count += await self._forget_one(scope, kept.conversation)
+                    is_complete = count == before
+        return {"forgotten": count, "complete": is_complete}
+
+    async def _forget_one(self, scope: bytes, conversation: bytes) -> bool:
+        is_forgotten = await self._store.forget(scope, conversation)
+        # Also when it is gone here: others may have it near.
+        await self._forgotten(scope, conversation)
+        return is_forgotten
+
+    async def _all(self, scope: bytes | None) -> AsyncIterator[ConversationInfo]:
+        cursor = ""
+        while True:
+            page = await self._store.survey(scope, cursor, PAGE_MAX)
+            for kept in page.conversations:
+                yield kept
+            cursor = page.next_cursor
+            if not cursor:
+                return
+            await asyncio.sleep(0)  # a store that never waits would hold everything else up
+
+
+def refused(fault: ErrorResponse) -> web.Response:
+    """Return what somebody gets who is no operator, or asked for what there is not."""
+    response = as_response(fault)
+    if response.status == web.HTTPUnauthorized.status_code:
+        response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
+    return response
+
+
+def _in_numbers(kept: ConversationInfo) -> Json:
+    return {
+        "id": f"{kept.scope.hex()}:{kept.conversation.hex()}",
+        "turns": kept.turns,
+        "bytes": kept.turn_bytes,
+        "expires_in_s": kept.expires_in_s,
+    }
+
+
+def _scope_asked(request: web.Request) -> bytes | None:
+    written = request.query.get("scope", "")
+    return _scope_of(written) if written else None
+
+
+def _scope_of(written: str) -> bytes:
+    if not _SCOPE.fullmatch(written):
+        raise ProxyError(_bad("bad_scope", "A scope is 32 hex digits, as in the log."))
+    return bytes.fromhex(written)
+
+
+def _bad(code: str, message: str) -> ErrorResponse:
+    return ErrorResponse(400, code, message)
+
+
+def _fault_of(error: StoreError) -> ErrorResponse:
+    if error.is_local:
+        return _bad("not_understood", f"The store says: {error}.")
+    return ErrorResponse(503, "store_failed", f"The store did not answer: {error}. Try again.", 1)

@@ -1,0 +1,180 @@
+"""
+What passes, told to those who watch: a stream of lines of JSON, as long as they stay.
+
+    {"hello": …}       first: what this proxy is
+    {"exchange": …}    what is kept, then each one when it is decided, and again when it is over
+    {"state": …}       each second: how it fares, in numbers
+    {"lost": n}        so many lines were too much for this reader, or for a worker
+"""
+
+import asyncio
+import contextlib
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from aiohttp import web
+
+from reasoning_replay.web.admin.inspector.recorder import Source
+from reasoning_replay.web.admin.inspector.totals import read_totals
+from reasoning_replay.web.errors import ErrorResponse, ProxyError
+
+__all__ = ["Watchers"]
+
+WATCHERS_MAX: Final = 8
+STATE_S: Final = 1.0
+# What happens at once is written at once.
+GATHER_S: Final = 0.05
+# For one who does not read: what waits for him, and how long.
+WAITING_BYTES: Final = 4 << 20
+STALLED_S: Final = 60.0
+
+_FULL = ErrorResponse(
+    503,
+    "too_many_watchers",
+    f"{WATCHERS_MAX} watch already, on pages that are open. Close one of them.",
+    2,
+)
+
+
+class Watchers:
+    """Those who watch a proxy."""
+
+    def __init__(
+        self,
+        source: Source,
+        facts: Callable[[], Mapping[str, object]],
+        fares: Callable[[], Mapping[str, object]],
+        exposition: Callable[[], bytes],
+    ) -> None:
+        """
+        Begin with none.
+
+        Args:
+            source: Where exchanges are from.
+            facts: What a proxy is, as long as it runs.
+            fares: How it is now: words, such as `status` and `store`.
+            exposition: The same in numbers, as Prometheus scrapes them.
+        """
+        self._source = source
+        self._facts = facts
+        self._fares = fares
+        self._exposition = exposition
+        self._watchers: dict[_Watcher, asyncio.Task[None] | None] = {}
+        self._ticking: asyncio.Task[None] | None = None
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """
+        Tell one of them, who may watch, what passes until he leaves.
+
+        Raises:
+            ProxyError: There are too many of them.
+        """
+        if sum(watcher.is_there for watcher in self._watchers) >= WATCHERS_MAX:
+            raise ProxyError(_FULL)
+        headers = {
+            "Content-Type": "application/x-ndjson",
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            "X-Accel-Buffering": "no",
+            "Cross-Origin-Resource-Policy": "same-origin",
+        }
+        response = web.StreamResponse(headers=headers)
+        watcher = _Watcher(request)
+        self._watchers[watcher] = asyncio.current_task()
+        try:
+            await response.prepare(request)
+            self._welcome(watcher)
+            while True:
+                await watcher.has_lines.wait()
+                async with asyncio.timeout(STALLED_S):
+                    await response.write(watcher.taken())
+                await asyncio.sleep(GATHER_S)
+        except (ConnectionError, TimeoutError):
+            if request.transport is not None:
+                request.transport.abort()
+        finally:
+            self._leave(watcher)
+        return response
+
+    def close(self) -> None:
+        """Let none of them hold up the end."""
+        for task in self._watchers.values():
+            if task is not None:
+                task.cancel()
+
+    def _welcome(self, watcher: "_Watcher") -> None:
+        if self._ticking is None:
+            self._source.listen(self._heard)
+            self._ticking = asyncio.create_task(self._tick())
+        watcher.put(json.dumps({"hello": self._facts()}).encode())
+        self._put_state([watcher])
+        for told in self._source.recent():
+            watcher.put(told)
+
+    def _leave(self, watcher: "_Watcher") -> None:
+        del self._watchers[watcher]
+        if not self._watchers and self._ticking is not None:
+            self._ticking.cancel()
+            self._ticking = None
+            self._source.listen(None)
+
+    def _heard(self, told: bytes) -> None:
+        for watcher in self._watchers:
+            watcher.put(told)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(STATE_S)
+            self._put_state(self._watchers)
+
+    def _put_state(self, watchers: "Iterable[_Watcher]") -> None:
+        with contextlib.suppress(Exception):  # those who watch see an old state then, or none
+            state = self._state()
+            for watcher in watchers:
+                watcher.put(state)
+
+    def _state(self) -> bytes:
+        totals, fares = read_totals(self._exposition()), dict(self._fares())
+        if not totals["store_up"]:  # of some worker, which its parent need not have noticed
+            fares["store"] = "degraded"
+        return json.dumps({"state": {**fares, "totals": totals}}).encode()
+
+
+class _Watcher:
+    """
+    What one of them has yet to read.
+
+    Attributes:
+        has_lines: Whether there is anything.
+    """
+
+    def __init__(self, request: web.Request) -> None:
+        self.has_lines = asyncio.Event()
+        self._request = request
+        self._lines: deque[bytes] = deque()
+        self._bytes = self._lost = 0
+
+    @property
+    def is_there(self) -> bool:
+        """Whether he has not left: whose place is free at once, not when he is written to."""
+        return self._request.transport is not None
+
+    def put(self, line: bytes) -> None:
+        """Add a line; the oldest ones give way."""
+        self._lines.append(line)
+        self._bytes += len(line)
+        while self._bytes > WAITING_BYTES and len(self._lines) > 1:
+            self._bytes -= len(self._lines.popleft())
+            self._lost += 1
+        self.has_lines.set()
+
+    def taken(self) -> bytes:
+        """Return all there is, and go on with nothing."""
+        lost = [b'{"lost": %d}' % self._lost] if self._lost else []
+        lines = b"\n".join([*lost, *self._lines, b""])
+        self._lines.clear()
+        self._bytes = self._lost = 0
+        self.has_lines.clear()
+        return lines

@@ -1,0 +1,237 @@
+"""One running proxy: settings in, two listening ports out. As a worker among several, one port."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Self
+
+from aiohttp import web
+
+from reasoning_replay import __version__
+from reasoning_replay.adapters.resilience.safe_store import SafeStore
+from reasoning_replay.adapters.stores.memory import MemoryStore
+from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.urls import host_and_port, redacted
+from reasoning_replay.web.admin.app import Readiness, Shown, admin_app
+from reasoning_replay.web.admin.conversations import Access, Conversations
+from reasoning_replay.web.admin.inspector.recorder import Recorder
+from reasoning_replay.web.admin.store_probe import look_after
+from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.http.listener import Listener
+from reasoning_replay.web.http.server import Handler, Server, silent
+from reasoning_replay.web.pipeline.handler import ProxyHandler
+from reasoning_replay.web.wiring import (
+    connection_limits,
+    guarded_store,
+    limits,
+    profile,
+    replay,
+    tls,
+    traced,
+    upstream,
+)
+
+__all__ = ["App", "access", "admin_runner", "announce", "facts", "running"]
+
+# How long aiohttp waits for handlers when a port is closed: they have had their time.
+CUT_OFF_S = 0.1
+# How late the metrics of a worker may be.
+FLUSH_S = 0.2
+# How long the last spans have to reach their collector: what is left of the drain, in these bounds.
+TRACES_S = 2.0
+TRACES_LEAST_S = 0.1
+# How often it is looked whether all clients have taken all.
+LOOK_S = 0.02
+
+
+class App:
+    """
+    One running proxy.
+
+    Attributes:
+        url: Where clients connect, without `/v1`.
+        admin_url: Where operators look; "" for a worker among several.
+        server: Accepts clients' connections.
+        recorder: The newest exchanges, for people who look.
+    """
+
+    def __init__(self, settings: Settings, *, worker: int = 0) -> None:
+        """
+        Put the parts together; needs a running loop, opens no port yet.
+
+        Args:
+            settings: All of them.
+            worker: Its number among several that share the clients' port. They have one port for
+                operators, which is their parent's. 0: it is alone.
+
+        Raises:
+            OSError: A file is none of certificates, or tracing cannot begin; its text says more.
+        """
+        self.settings = settings
+        self.url = self.admin_url = ""
+        self.metrics = Metrics()
+        self.log = Log(settings.log_level, settings.log_format, worker=worker)
+        self.store = guarded_store(settings, self.metrics, self.log)
+        self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
+        account = ExchangeRecorder(self.metrics, self.log, time.monotonic, self.recorder)
+        self._traced = traced(settings, self.log, worker)
+        if self._traced is None:
+            self._upstream = upstream(settings)
+        else:
+            self._upstream = upstream(settings, self._traced.upstream)
+            account = self._traced.account(account)
+        self.forward = ProxyHandler(
+            settings.upstream_url,
+            self._upstream,
+            None if settings.mode == "off" else replay(settings, self.store),
+            limits(settings),
+            account,
+        )
+        self._is_worker = worker > 0
+        self._flushing: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
+        handle: Handler = self.forward.handle
+        if self._traced is not None:
+            handle = self._traced.handler(handle)
+        bounds = connection_limits(settings, self.log)
+        self.server = Server(self.forward, handle, bounds, self.log)
+        self._clients = Listener(web.ServerRunner(self.server, shutdown_timeout=CUT_OFF_S))
+        self._operators: Listener | None = None
+        self._has_started = False
+
+    async def start(self) -> Self:
+        """
+        Listen.
+
+        Raises:
+            OSError: A port cannot be had, or a file is no certificate; its text names which.
+        """
+        settings = self.settings
+        context = tls(settings, self.log)
+        secure = self.server.securing(context) if context is not None else None
+        await self._clients.open(settings.listen, secure, is_shared=self._is_worker)
+        self.url = self._clients.url
+        self._looking = asyncio.create_task(look_after(self.store))
+        if self._is_worker:
+            self._has_started = True
+            self._flush()
+            return self
+        may_look = access(settings)
+        conversations = Conversations(self.store, may_look, _nobody_else)
+        shown = Shown(self.recorder, may_look, lambda: facts(settings, self.url))
+        admin = admin_app(
+            self.metrics.exposition, self.store, self._readiness, conversations, shown
+        )
+        self._operators = Listener(admin_runner(admin))
+        await self._operators.open(settings.admin_listen)
+        self.admin_url = self._operators.url
+        self._has_started = True
+        announce(settings, self.log, self.store, self.url, self.admin_url)
+        return self
+
+    def _flush(self) -> None:
+        """Let the parent see what was counted: a worker is not asked."""
+        self._flushing = asyncio.get_running_loop().call_later(FLUSH_S, self._flush)
+        self.metrics.flush(self.log)
+
+    def _readiness(self) -> Readiness:
+        is_ready = not self.forward.is_leaving
+        return Readiness(is_ready, "ready" if is_ready else "draining")
+
+    async def stop(self, drain_s: float = 0.0, grace_s: float = 0.0) -> None:
+        """
+        Take nothing new, let what runs finish, then close.
+
+        Args:
+            drain_s: For what runs, from now on; what has not finished by then is cut off.
+            grace_s: So much of it new requests are still taken, while others learn that we go.
+        """
+        ends_at = asyncio.get_running_loop().time() + drain_s
+        self.forward.leave()
+        in_flight = self.forward.under_way.count
+        if drain_s:
+            self.log.info("draining", in_flight=in_flight, drain_s=drain_s, grace_s=grace_s)
+        await asyncio.sleep(min(grace_s, drain_s))
+        await self._clients.stop_listening()
+        self.forward.drain()
+        self.server.close_idle()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(ends_at):
+                await self.forward.under_way.idle.wait()
+                # An answer is over for us before a slow client has taken the end of it.
+                while self.server.unsent:  # noqa: ASYNC110 (a transport tells nobody)
+                    await asyncio.sleep(LOOK_S)
+        cut_off = max(self.forward.under_way.count, self.server.unsent)
+        await self._clients.close()
+        await self._upstream.close()
+        if self._looking is not None:
+            self._looking.cancel()
+        await self.store.close()
+        if self._operators is not None:
+            await self._operators.close()
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self.metrics.flush(self.log)
+        if self._traced is not None:
+            left_s = ends_at - asyncio.get_running_loop().time()
+            await self._traced.tracing.close(max(TRACES_LEAST_S, min(TRACES_S, left_s)))
+        if self._has_started:
+            (self.log.warning if cut_off else self.log.info)("stopped", cut_off=cut_off)
+
+
+async def _nobody_else(_scope: bytes, _conversation: bytes) -> None:
+    """Tell no other process of a deletion: there is none."""
+
+
+def access(settings: Settings) -> Access:
+    """Return who may see what is kept."""
+    host, _ = host_and_port(settings.admin_listen)
+    return Access(settings.admin_token.get_secret_value(), host)
+
+
+def admin_runner(app: web.Application) -> web.AppRunner:
+    """Return what answers operators."""
+    return web.AppRunner(app, access_log=None, logger=silent, shutdown_timeout=CUT_OFF_S)
+
+
+def facts(settings: Settings, url: str) -> dict[str, str | int]:
+    """Return what a proxy is, for those who look at it; nothing that is secret."""
+    return {
+        "version": __version__,
+        "listen": url,
+        "upstream": redacted(settings.upstream_url),
+        "profile": profile(settings).name,
+        "store": redacted(settings.store_url),
+        "mode": settings.mode,
+        "workers": settings.workers,
+    }
+
+
+def announce(settings: Settings, log: Log, store: SafeStore, url: str, admin_url: str) -> None:
+    """Log that it has started, and what an operator may not have meant."""
+    log.info("started", **facts(settings, url), admin=admin_url)
+    if not settings.scope_secret.get_secret_value() and not isinstance(store.inner, MemoryStore):
+        log.warning(
+            "no_scope_secret",
+            hint="credentials are hashed without a secret; set REPLAY_SCOPE_SECRET, "
+            "the same on all replicas",
+        )
+    if access(settings).is_off:
+        log.info(
+            "conversations_off",
+            hint="what is kept is neither shown nor deleted on an admin port that others reach, "
+            "and what passes is not shown; set REPLAY_ADMIN_TOKEN for that",
+        )
+
+
+@contextlib.asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[App]:
+    """Run a proxy for as long as the block lasts; for tests and the demo."""
+    app = await App(settings).start()
+    try:
+        yield app
+    finally:
+        await app.stop()

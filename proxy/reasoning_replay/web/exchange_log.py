@@ -1,0 +1,185 @@
+"""What is written down of an exchange when it is over: metrics, and one line of log. Always."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from msgspec.structs import asdict, astuple
+
+from reasoning_replay.adapters.telemetry.labels import TOKENS, status_label
+from reasoning_replay.adapters.telemetry.log import Log, Value, called
+from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.core.dialects.responses.capture import Capture
+from reasoning_replay.web.admin.inspector.recorder import Recorder
+from reasoning_replay.web.errors import BUG
+from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.routes import Route
+
+__all__ = ["ExchangeRecorder", "summary_header"]
+
+_ERRORS = frozenset({"upstream_error", "cut_off", BUG.code})
+_FAILURES = frozenset({"failed", "store_failed", "budget_exceeded"})
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRecorder:
+    """
+    Where everything is written down.
+
+    Attributes:
+        clock: Seconds, never going backwards.
+        recorder: Keeps the newest for people who look; None: nobody can.
+    """
+
+    metrics: Metrics
+    log: Log
+    clock: Callable[[], float]
+    recorder: Recorder | None = None
+
+    def begin(self, exchange: Exchange) -> None:
+        """Note that it is decided what becomes of a request; each one is settled in the end."""
+        if self.recorder is not None:
+            try:
+                self.recorder.begin(exchange)
+            except Exception as error:  # noqa: BLE001 (fail open: nobody need see it)
+                self.warn("inspector_failed", exchange, error)
+
+    def settle(self, exchange: Exchange) -> None:
+        """Count an exchange that is over, and log it. Never raises."""
+        took_s = self.clock() - exchange.started_s
+        try:
+            self.count(exchange, took_s)
+        except Exception as error:  # noqa: BLE001 (fail open: its answer is not lost for a number)
+            self.warn("metrics_failed", exchange, error)
+        self._record(exchange, took_s)
+        try:
+            level = _level(exchange)
+            if self.log.takes(level):
+                self.log.write(level, "exchange", _fields(exchange, took_s))
+        except Exception as error:  # noqa: BLE001 (as above)
+            self.warn("log_failed", exchange, error)
+
+    def warn(self, event: str, exchange: Exchange, error: Exception) -> None:
+        """Log a fault of ours that the client did not see."""
+        self.log.warning(event, request_id=exchange.id, reason=type(error).__name__)
+
+    def _record(self, exchange: Exchange, took_s: float) -> None:
+        if self.recorder is not None:
+            try:
+                self.recorder.end(exchange, took_s)
+            except Exception as error:  # noqa: BLE001 (as above)
+                self.warn("inspector_failed", exchange, error)
+
+    def count(self, exchange: Exchange, took_s: float = 0.0) -> None:
+        """Count an exchange that is over."""
+        metrics, tally = self.metrics, self.metrics.tally
+        status = status_label(exchange.status)
+        tally.count(metrics.exchanges, exchange.route, status, exchange.outcome)
+        tally.time(metrics.exchange_seconds, took_s, exchange.route)
+        if exchange.first_byte_ms:
+            tally.time(metrics.first_byte_seconds, exchange.first_byte_ms / 1000)
+        if exchange.route in Route.REPLAYED:
+            self._count_request(exchange)
+            self._time_overhead(exchange)
+        if exchange.captured:
+            tally.count(metrics.captures, exchange.captured)
+            if exchange.captured_items:
+                tally.count(metrics.captured_items, by=exchange.captured_items)
+                tally.count(metrics.captured_bytes, by=exchange.captured_bytes)
+        if exchange.capture is not None:
+            self._count_answer(exchange.route, exchange.capture)
+
+    def _count_request(self, exchange: Exchange) -> None:
+        metrics, tally = self.metrics, self.metrics.tally
+        if exchange.asked:
+            tally.count(metrics.requests, exchange.asked)
+        for outcome, count in exchange.outcomes.items():
+            tally.count(metrics.items, outcome.value, by=count)
+        for repair, count in exchange.repairs.items():
+            tally.count(metrics.repairs, repair.value, by=count)
+        if exchange.injected_bytes:
+            tally.count(metrics.injected_bytes, by=exchange.injected_bytes)
+
+    def _time_overhead(self, exchange: Exchange) -> None:
+        """Show each phase that the exchange has come to."""
+        tally, overhead = self.metrics.tally, self.metrics.overhead_seconds
+        if exchange.before_ms:
+            tally.time(overhead, exchange.before_ms / 1000, "before")
+        if exchange.between_ms:
+            tally.time(overhead, exchange.between_ms / 1000, "between")
+        if exchange.after_ms:
+            tally.time(overhead, exchange.after_ms / 1000, "after")
+
+    def _count_answer(self, route: str, capture: Capture) -> None:
+        """Count what upstream says of it."""
+        metrics, tally = self.metrics, self.metrics.tally
+        for reason, count in capture.removed.items():
+            tally.count(metrics.removed_items, reason, by=count)
+        if capture.reasoning_context:
+            tally.count(metrics.reasoning_contexts, capture.reasoning_context)
+        # An answer that is fetched may be fetched again: it took its tokens once.
+        if capture.usage is not None and route in Route.CAPTURED:
+            for kind, tokens in zip(TOKENS, astuple(capture.usage), strict=True):
+                if tokens:
+                    tally.count(metrics.tokens, kind, by=tokens)
+
+
+def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:
+    """Say what was done, as a structured field (RFC 9651): a dictionary of counts."""
+    members = [f"{name}={count}" for name, count in {"injected": 0, **exchange.counts}.items()]
+    if is_shadow:
+        members.append("shadow")
+    if exchange.repairs:
+        members.append(f"repaired={exchange.repaired}")
+    if exchange.healed:
+        members.append(f"healed={exchange.healed}")
+    if exchange.asked not in ("", "planned"):
+        members.append(f"asked={exchange.asked}")
+    return ", ".join(members)
+
+
+def _level(exchange: Exchange) -> str:
+    """
+    Return how bad it is.
+
+    error: it failed through us or upstream. warning: something failed, and it went on without.
+    What a client did wrong, or did not wait for, is neither.
+    """
+    if exchange.status >= HTTPStatus.INTERNAL_SERVER_ERROR or exchange.outcome in _ERRORS:
+        return "error"
+    has_failed = exchange.asked in _FAILURES or exchange.captured in _FAILURES
+    return "warning" if has_failed or exchange.healed else "info"
+
+
+def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
+    """Return what is logged of an exchange; README has a table of it, and a test compares them."""
+    usage = exchange.capture.usage if exchange.capture is not None else None
+    is_create = exchange.route == Route.CREATE  # of these, not every byte is looked at
+    return {
+        "route": exchange.route,
+        "status": exchange.status or None,
+        "outcome": exchange.outcome,
+        "method": called(exchange.method) if exchange.route == Route.OTHER else None,
+        "model": called(exchange.model),
+        "asked": exchange.asked or None,
+        "captured": exchange.captured or None,
+        "healed": exchange.healed or None,
+        "repaired": exchange.repaired or None,
+        **exchange.counts,
+        "injected_bytes": exchange.injected_bytes or None,
+        "captured_items": exchange.captured_items,
+        "captured_bytes": exchange.captured_bytes or None,
+        **(asdict(usage) if usage is not None else {}),
+        "before_ms": round(exchange.before_ms, 2),
+        "between_ms": round(exchange.between_ms, 2),
+        "after_ms": round(exchange.after_ms, 2),
+        "first_byte_ms": round(exchange.first_byte_ms, 1),
+        "total_ms": round(took_s * 1000, 1),
+        "received_bytes": exchange.received_bytes,
+        "sent_bytes": None if is_create else exchange.sent_bytes,
+        "scope": exchange.scope.hex() if exchange.scope else None,
+        "conversation": exchange.conversation.hex() or None,
+        "request_id": exchange.id,
+        "upstream_request_id": called(exchange.upstream_request_id),
+        "trace_id": exchange.trace_id or None,
+    }

@@ -1,0 +1,1 @@
+"""HTTP: the listener and the clients' connections."""

@@ -1,0 +1,1 @@
+"""Pipeline: the phases of one exchange, in order."""

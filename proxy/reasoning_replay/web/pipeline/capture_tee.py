@@ -1,0 +1,170 @@
+"""The side of the tee that learns from an answer while it passes by."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.adapters.upstream.response import UpstreamResponse
+from reasoning_replay.core.dialects.responses.capture import Capture
+from reasoning_replay.core.wire.content_coding import (
+    Decoder,
+    TooLarge,
+    Undecodable,
+    decoder_for,
+    is_encoded,
+)
+from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.pipeline.replay import Replay
+
+__all__ = ["CaptureTee", "capture_tee_for"]
+
+# An encoded chunk of more than this is decoded in a thread: it may make a thousand times as much.
+ON_LOOP_ENCODED_BYTES = 4096
+_SUCCESS = range(200, 300)
+
+
+@dataclass(slots=True)
+class CaptureTee:
+    """
+    Follows one answer; it holds a chunk up only while its turn is being saved.
+
+    Attributes:
+        decoder: Of the copy that is read; it makes no more than `max_bytes`.
+        max_bytes: Of an answer that is no stream, or is encoded; a larger one is not captured.
+        left: Bytes of the body still to come; None when nobody said how long it is.
+    """
+
+    replay: Replay
+    exchange: Exchange
+    capture: Capture
+    decoder: Decoder
+    max_bytes: int
+    left: int | None
+    is_stream: bool
+    is_encoded: bool
+    log: Log
+    _kept: list[bytes] = field(default_factory=list)
+    _undecoded: bytes = b""
+    _size: int = 0
+    _is_done: bool = False
+
+    def take(self, chunk: bytes) -> bool:
+        """Learn from the next bytes; False: they are passed on behind `settle`. Never raises."""
+        if self._is_done:
+            return True
+        try:
+            return self._take(chunk)
+        except Exception as error:  # noqa: BLE001 (fail open: the client's stream goes on)
+            self._failed(error)
+        return True
+
+    async def settle(self) -> None:
+        """Save what the bytes taken last have completed. Never raises."""
+        if self._is_done:
+            return
+        try:
+            await self._settle()
+        except Exception as error:  # noqa: BLE001 (as above)
+            self._failed(error)
+
+    async def close(self) -> None:
+        """Take the end of the answer. Never raises."""
+        if self._is_done:
+            return
+        try:
+            await self._end()
+        except Exception as error:  # noqa: BLE001 (as above)
+            self._failed(error)
+
+    def _take(self, chunk: bytes) -> bool:
+        if self.left is not None:
+            self.left -= len(chunk)
+        if self.is_encoded and len(chunk) > ON_LOOP_ENCODED_BYTES:
+            self._undecoded = chunk
+            return False
+        return self._learn(self.decoder.feed(chunk))
+
+    def _learn(self, decoded: bytes) -> bool:
+        """Take bytes as they are read; False when they completed something to be saved."""
+        if not self._size and not self.is_stream:
+            # Whatever its Content-Type says: some gateways stream under another one.
+            self.is_stream = decoded.startswith((b"event:", b"data:", b":"))
+        self._size += len(decoded)
+        if self.is_stream:
+            self.capture.feed(decoded)
+            if self.capture.gave_up:
+                self._give_up("too_large")
+                return True
+            return not self.capture.dirty
+        if self._size > self.max_bytes:
+            self._give_up("too_large")
+            return True
+        self._kept.append(decoded)
+        return self.left != 0  # else the client will know that it has everything
+
+    async def _settle(self) -> None:
+        if self._undecoded:
+            chunk, self._undecoded = self._undecoded, b""
+            self._learn(await asyncio.to_thread(self.decoder.feed, chunk))
+        if self._is_done:
+            return
+        if not self.is_stream and self.left == 0:
+            await self._end()
+        elif self.capture.dirty:
+            await self.replay.save(self.exchange)
+
+    async def _end(self) -> None:
+        self._is_done = True
+        if self.is_stream:
+            self.capture.close()
+        else:
+            answer = b"".join(self._kept)
+            self._kept.clear()
+            await self.replay.read(self.exchange, answer)
+        await self.replay.save(self.exchange)
+        self.exchange.captured = self.exchange.captured or "nothing"
+
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, TooLarge):
+            self._give_up("too_large")
+            return
+        if isinstance(error, Undecodable):
+            self._give_up("unreadable")
+            return
+        reason = type(error).__name__
+        self.log.warning("capture_failed", request_id=self.exchange.id, reason=reason)
+        self._give_up("failed")
+
+    def _give_up(self, why: str) -> None:
+        self.exchange.captured = why
+        self._is_done = True
+        self._kept.clear()
+
+
+def capture_tee_for(
+    response: UpstreamResponse, replay: Replay, exchange: Exchange, max_bytes: int, log: Log
+) -> CaptureTee | None:
+    """Return what follows an answer; None when there is nothing to learn from it."""
+    if exchange.capture is None:
+        return None
+    if response.status not in _SUCCESS:
+        exchange.captured = "refused"
+        return None
+    try:
+        coding = response.value(b"content-encoding")
+        decoder = decoder_for(coding, max_bytes)
+    except Undecodable:
+        exchange.captured = "unreadable"
+        return None
+    is_stream = response.content_type == "text/event-stream"
+    return CaptureTee(
+        replay=replay,
+        exchange=exchange,
+        capture=exchange.capture,
+        decoder=decoder,
+        max_bytes=max_bytes,
+        left=response.length,
+        is_stream=is_stream,
+        is_encoded=is_encoded(coding),
+        log=log,
+    )

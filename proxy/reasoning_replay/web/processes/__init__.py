@@ -1,0 +1,1 @@
+"""Processes: several workers behind one port."""

@@ -1,0 +1,1 @@
+"""Tracing: spans of exchanges."""

@@ -1,0 +1,1 @@
+"""WebSocket: a Responses session over one connection."""

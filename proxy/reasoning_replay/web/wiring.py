@@ -1,0 +1,218 @@
+"""The composition root: each part of a proxy, made from the settings that are its own."""
+
+import ssl
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from reasoning_replay.adapters.resilience.cached_store import CachedStore
+from reasoning_replay.adapters.resilience.guarded_store import GuardedStore
+from reasoning_replay.adapters.resilience.safe_store import SafeStore
+from reasoning_replay.adapters.runtime.tcp import raise_file_limit
+from reasoning_replay.adapters.stores.base import Bounds, Store
+from reasoning_replay.adapters.stores.codec import Codec, PlainCodec
+from reasoning_replay.adapters.stores.memory import MemoryStore
+from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.adapters.upstream.connection import Timeouts
+from reasoning_replay.adapters.upstream.egress import Egress, egress
+from reasoning_replay.adapters.upstream.pool import UpstreamPool
+from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.responses.profiles import Profile, profile_of
+from reasoning_replay.core.history.plan import Anchors
+from reasoning_replay.core.tenancy.scope import Scoping, read_parts
+from reasoning_replay.settings.encryption_keys import parse_keys
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.store_url import read_store_url
+from reasoning_replay.web.exchange import Limits
+from reasoning_replay.web.http.client_connection import ConnectionLimits
+from reasoning_replay.web.http.tls import Certificate
+from reasoning_replay.web.pipeline.replay import Replay, ReplaySettings
+
+if TYPE_CHECKING:
+    from reasoning_replay.web.tracing.instrumented import Instrumentation
+
+__all__ = [
+    "bare_store",
+    "connection_limits",
+    "guarded_store",
+    "limits",
+    "profile",
+    "replay",
+    "scoping",
+    "tls",
+    "traced",
+    "upstream",
+]
+
+REDIS_MAX_CONNECTIONS = 64
+# Files besides connections: the store's, those of people who look, and who is turned away.
+OTHER_FILES = 192
+
+
+def profile(settings: Settings) -> Profile:
+    """Return what is known of the upstream's API."""
+    return profile_of(settings.upstream_profile, settings.upstream_url)
+
+
+def upstream(
+    settings: Settings, make: Callable[[Timeouts, Egress], UpstreamPool] = UpstreamPool
+) -> UpstreamPool:
+    """
+    Return the connections to the upstream; needs a running loop.
+
+    Args:
+        settings: All of them.
+        make: Makes them.
+
+    Raises:
+        OSError: The file with its authorities is no good, or the environment's proxy.
+    """
+    patience = Timeouts(
+        settings.connect_timeout_s, settings.first_byte_timeout_s, settings.read_timeout_s
+    )
+    way = egress(settings.upstream_url, settings.upstream_ca_file, settings.upstream_proxy)
+    return make(patience, way)
+
+
+def limits(settings: Settings) -> Limits:
+    """Return the bounds on exchanges."""
+    return Limits(
+        inspect_max_bytes=settings.inspect_max_bytes,
+        inspect_total_max_bytes=settings.inspect_total_max_bytes,
+        decoded_max_bytes=settings.decoded_max_bytes,
+        capture_max_bytes=settings.capture_max_bytes,
+        body_max_bytes=settings.body_max_bytes,
+        max_exchanges=settings.max_exchanges,
+        tenant_max_exchanges=settings.tenant_max_exchanges,
+        tenant_of=scoping(settings).of,
+        client_timeout_s=settings.client_timeout_s,
+        total_timeout_s=settings.total_timeout_s,
+    )
+
+
+def connection_limits(settings: Settings, log: Log) -> ConnectionLimits:
+    """Return the bounds on clients' connections, as far as there are files for so many."""
+    most = settings.max_connections
+    files = raise_file_limit()
+    if files is not None and most > (fits := (files - min(OTHER_FILES, files // 4)) // 2):
+        hint = f"{files} open files are allowed, and each connection takes two; raise ulimit -n"
+        log.warning("max_connections_lowered", max_connections=fits, wanted=most, hint=hint)
+        most = fits
+    return ConnectionLimits(
+        max_connections=most,
+        head_max_bytes=settings.head_max_bytes,
+        idle_timeout_s=settings.idle_timeout_s,
+        client_timeout_s=settings.client_timeout_s,
+    )
+
+
+def tls(settings: Settings, log: Log) -> ssl.SSLContext | None:
+    """
+    Return what clients are served TLS with; None: they are not.
+
+    Raises:
+        OSError: The two files cannot be read, or do not fit.
+    """
+    if not settings.tls_cert_file:
+        return None
+    return Certificate(settings.tls_cert_file, settings.tls_key_file, log).context
+
+
+def scoping(settings: Settings) -> Scoping:
+    """Return what tells tenants apart."""
+    secret = settings.scope_secret.get_secret_value()
+    return Scoping(settings.upstream_url, secret, read_parts(settings.scope_from))
+
+
+def replay(settings: Settings, store: SafeStore) -> Replay:
+    """Return what gives reasoning back."""
+    plain = ReplaySettings(
+        scoping=scoping(settings),
+        is_shadow=settings.mode == "shadow",
+        anchors=Anchors(settings.anchors),
+        profile=profile(settings),
+        include=settings.include,
+        heals=settings.heal == "on",
+        repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
+        frame_max_bytes=settings.capture_max_bytes,
+        store_budget_s=settings.store_budget_ms / 1000,
+    )
+    return Replay(plain, store, time.monotonic, lambda: time.time_ns() // 1_000_000)
+
+
+def traced(settings: Settings, log: Log, worker: int) -> "Instrumentation | None":
+    """
+    Return what makes parts that are traced, None where nothing is; needs a running loop.
+
+    Raises:
+        OSError: A variable of OpenTelemetry's makes no sense to it.
+    """
+    if settings.tracing == "off":
+        return None
+    try:
+        from reasoning_replay.adapters.telemetry.tracing import Tracing  # noqa: PLC0415 (it brings OpenTelemetry in)
+        from reasoning_replay.web.tracing.instrumented import Instrumentation  # noqa: PLC0415 (as above)
+    except ValueError as error:  # it reads some variables as soon as it is brought in
+        raise OSError(f"tracing cannot begin: {error}; look at the OTEL_ variables") from error
+    return Instrumentation(Tracing(log, worker), settings.upstream_url, profile(settings))
+
+
+def guarded_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:
+    """Return the store that the settings name, unable to do harm; connects on first use."""
+    guarded = GuardedStore(
+        bare_store(settings), settings.store_timeout_ms / 1000, metrics, log, time.monotonic
+    )
+    if isinstance(guarded.inner, MemoryStore) or not settings.recent_max_bytes:
+        return guarded
+    near = Bounds(
+        # Half: so that what is answered near is asked of the store before that forgets it.
+        max(1, min(settings.recent_ttl_s, settings.ttl_s // 2)),
+        settings.conversation_max_turns,
+        settings.conversation_max_bytes,
+    )
+    return CachedStore(guarded, near, settings.recent_max_bytes, metrics, time.monotonic)
+
+
+def bare_store(settings: Settings) -> Store:
+    """
+    Return the store that the settings name; it may raise, and connects on first use.
+
+    What one kind of store alone needs is brought in for that one: the client of Redis, SQLite and
+    what encrypts would take a fifth of a process's memory at rest, and of the time of its start.
+    """
+    bounds = Bounds(
+        settings.ttl_s, settings.conversation_max_turns, settings.conversation_max_bytes
+    )
+    codec = _codec(settings)
+    timeout_s = settings.store_timeout_ms / 1000
+    url = read_store_url(settings.store_url)
+    match url.kind:
+        case "memory":
+            return MemoryStore(bounds, settings.memory_max_bytes, time.monotonic, codec)
+        case "sqlite":
+            from reasoning_replay.adapters.stores.sqlite import SqliteStore  # noqa: PLC0415 (as above)
+
+            return SqliteStore(
+                url.path, bounds, settings.sqlite_max_bytes, timeout_s, time.time, codec=codec
+            )
+        case _:
+            from reasoning_replay.adapters.stores.redis.connect import Credentials, connect  # noqa: PLC0415 (as above)
+            from reasoning_replay.adapters.stores.redis.store import RedisStore  # noqa: PLC0415 (as above)
+
+            credentials = Credentials(
+                settings.store_username,
+                settings.store_password.get_secret_value(),
+                settings.store_password_file,
+            )
+            link = connect(url, credentials, timeout_s, REDIS_MAX_CONNECTIONS)
+            return RedisStore(link, bounds, settings.store_prefix, codec)
+
+
+def _codec(settings: Settings) -> Codec:
+    keys = parse_keys(settings.encryption_keys.get_secret_value())
+    if not keys:
+        return PlainCodec()
+    from reasoning_replay.adapters.stores.encryption import EncryptedCodec  # noqa: PLC0415 (as in `bare_store`)
+
+    return EncryptedCodec(keys)

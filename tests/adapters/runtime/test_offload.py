@@ -1,0 +1,108 @@
+"""Work that takes long is done beside the loop, a little of it at once, and to its end."""
+
+import asyncio
+import sys
+import threading
+
+import pytest
+from reasoning_replay.adapters.runtime.offload import (
+    AT_ONCE,
+    ON_LOOP_BYTES,
+    ON_LOOP_VALUES,
+    SWITCH_S,
+    Offloader,
+    is_long,
+)
+
+SOON_S = 10.0
+
+LENGTHS = [
+    pytest.param(b"{}", False, id="short"),
+    pytest.param(b"x" * ON_LOOP_BYTES, False, id="long-text"),
+    pytest.param(b"x" * (ON_LOOP_BYTES + 1), True, id="longer-text"),
+    pytest.param(b"1," * ON_LOOP_VALUES, False, id="many-values"),
+    pytest.param(b"1," * (ON_LOOP_VALUES + 1), True, id="more-values"),
+    pytest.param(b" " + b"1," * ON_LOOP_VALUES, False, id="many-values-and-a-space"),
+]
+
+
+@pytest.mark.parametrize(("document", "long"), LENGTHS)
+def test_bytes_and_values_make_a_document_long(document: bytes, *, long: bool) -> None:
+    """Of few bytes, each may be a value that takes as long as a kilobyte of text."""
+    assert is_long(document) is long
+
+
+async def test_what_is_short_is_done_at_once() -> None:
+    """In the very thread that asks, and its error is its own."""
+    aside = Offloader()
+
+    assert await aside.run(threading.get_ident, is_long=False) == threading.get_ident()
+    with pytest.raises(ZeroDivisionError):
+        await aside.run(lambda: 1 // 0, is_long=False)
+
+
+async def test_what_is_long_is_done_beside_the_loop() -> None:
+    """The loop goes on meanwhile, or this would wait in vain."""
+    aside, goes_on = Offloader(), threading.Event()
+    asyncio.get_running_loop().call_soon(goes_on.set)
+
+    assert await aside.run(lambda: goes_on.wait(SOON_S), is_long=True)
+    assert await aside.run(threading.get_ident, is_long=True) != threading.get_ident()
+    with pytest.raises(ZeroDivisionError):
+        await aside.run(lambda: 1 // 0, is_long=True)
+
+
+async def test_threads_take_turns_often() -> None:
+    """So that the loop gets its own in time; a shorter time that somebody has set is kept."""
+    before = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(0.005)
+        Offloader()
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_S)
+        sys.setswitchinterval(SWITCH_S / 2)
+        Offloader()
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_S / 2)
+    finally:
+        sys.setswitchinterval(before)
+
+
+async def test_little_is_done_at_once_also_where_nobody_waits_any_more() -> None:
+    """Work that was given up goes on to its end, and holds its place until then."""
+    aside, ends = Offloader(), threading.Event()
+    under_way = [
+        asyncio.ensure_future(aside.run(lambda: ends.wait(SOON_S), is_long=True))
+        for _ in range(AT_ONCE)
+    ]
+    await asyncio.sleep(0)
+    for task in under_way:
+        task.cancel()
+    await asyncio.gather(*under_way, return_exceptions=True)
+    began = threading.Event()
+    next_one = asyncio.ensure_future(aside.run(began.set, is_long=True))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not began.is_set()
+    ends.set()
+    await asyncio.wait_for(next_one, SOON_S)
+    assert began.is_set()
+
+
+async def test_an_error_that_nobody_waits_for_is_no_news() -> None:
+    """The loop's handler hears nothing of it."""
+    heard: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
+    aside, ends = Offloader(), threading.Event()
+
+    def fails() -> None:
+        ends.wait(SOON_S)
+        raise ZeroDivisionError
+
+    task = asyncio.ensure_future(aside.run(fails, is_long=True))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    ends.set()
+    for _ in range(AT_ONCE):
+        await aside.run(int, is_long=True)
+    await asyncio.sleep(0)
+    assert heard == []

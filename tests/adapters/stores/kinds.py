@@ -1,0 +1,252 @@
+"""The stores that keep one contract, each with a way to let its time pass."""
+
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fakeredis import FakeAsyncRedis, FakeServer
+from reasoning_replay.adapters.stores.base import Bounds, Store
+from reasoning_replay.adapters.stores.codec import Codec, PlainCodec
+from reasoning_replay.adapters.stores.encryption import EncryptedCodec
+from reasoning_replay.adapters.stores.memory import MemoryStore
+from reasoning_replay.adapters.stores.redis.connect import Credentials, connect
+from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer
+from reasoning_replay.adapters.stores.redis.store import RedisStore
+from reasoning_replay.adapters.stores.sqlite import SqliteStore
+from reasoning_replay.settings.encryption_keys import Key
+from reasoning_replay.settings.store_url import read_store_url
+
+from tests.adapters.stores.turns import SCOPE, bytes_of
+from tests.redis_server import RedisServer
+
+__all__ = ["ALLOWED", "KINDS", "Kept", "link_to", "on_kind"]
+
+MIB = 1 << 20
+TIMEOUT_S = 20.0  # a busy machine is no fault of a store's
+SEALED = EncryptedCodec([Key("new", b"n" * 32), Key("old", b"o" * 32)])
+
+# What the README tells to allow a user of a Redis.
+ALLOWED = (
+    "~rr:1:* -@all +get +mget +set +append +del +hgetall +hget +hset +hdel +hlen "
+    "+hincrby +expire +ttl +scan +ping"
+)
+KINDS = (
+    "memory",
+    "memory, sealed",
+    "sqlite",
+    "sqlite, sealed",
+    "fakeredis",
+    "redis",
+    "redis, sealed",
+    "redis, RESP3",
+    "redis, socket",
+    "redis, TLS",
+    "redis, ACL",
+    "valkey",
+    "sentinel",
+    "cluster",
+    "cluster, RESP3",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """
+    One store under test.
+
+    Attributes:
+        opens: Gives a client of it, with bounds; all clients see the same data.
+        passes: Lets so many seconds pass.
+        names: Tells what is there of all that is kept; nothing when all is gone.
+        damages: Overwrites what is kept of a turn in conversation c.
+        counts: Tells how many conversations a key leads to, as it is kept.
+    """
+
+    opens: Callable[[Bounds], Store]
+    passes: Callable[[float], Awaitable[None]]
+    names: Callable[[], Awaitable[Sequence[object]]]
+    damages: Callable[[str, bytes], Awaitable[None]]
+    counts: Callable[[bytes], Awaitable[int]]
+
+
+def on_kind(
+    kind: str, fixture: Callable[[str], Any]
+) -> contextlib.AbstractAsyncContextManager[Kept]:
+    """Give a store of one kind, empty; `fixture` gives a server by its name."""
+    kind, _, more = kind.partition(", ")
+    codec = SEALED if more == "sealed" else PlainCodec()
+    if kind == "memory":
+        return _on_memory(codec)
+    if kind == "sqlite":
+        return _on_sqlite(codec)
+    if kind == "fakeredis":
+        server = FakeServer()
+        return _on_redis(lambda: SingleServer(FakeAsyncRedis(server=server)), codec)
+    if kind == "cluster":
+        cluster = fixture("shared_cluster")
+        _empty(cluster.masters)
+        return _on_redis(link_to(cluster.url + ("?protocol=3" if more else "")), codec)
+    if kind == "sentinel":
+        sentinels = fixture("shared_sentinels")
+        _empty([sentinels.master])
+        return _on_redis(link_to(sentinels.url), codec)
+    name = {"TLS": "shared_tls_redis"}.get(more, f"shared_{kind}")
+    redis: RedisServer = fixture(name)
+    _empty([redis])
+    url, who = redis.url, Credentials()
+    match more:
+        case "RESP3":
+            url += "?protocol=3"
+        case "socket":
+            url = f"unix://{redis.socket_path}"
+        case "TLS":
+            made = fixture("shared_certificates")
+            url += f"?ssl_ca_certs={made.ca_pem}"
+            url += f"&ssl_certfile={made.client_pem}&ssl_keyfile={made.client_pem}"
+        case "ACL":
+            redis.do("ACL", "SETUSER", "app", "reset", "on", ">a secret", *ALLOWED.split())
+            who = Credentials("app", "a secret")
+    return _on_redis(link_to(url, who), codec, link_to(redis.url) if who else None)
+
+
+def link_to(
+    url: str, who: Credentials | None = None, timeout_s: float = TIMEOUT_S
+) -> Callable[[], RedisExecutor]:
+    """Return what connects to a Redis as serving does."""
+    return lambda: connect(read_store_url(url), who or Credentials(), timeout_s, 16)
+
+
+def _empty(servers: Sequence[RedisServer]) -> None:
+    for server in servers:
+        server.do("FLUSHALL")
+
+
+@contextlib.asynccontextmanager
+async def _on_memory(codec: Codec) -> AsyncIterator[Kept]:
+    """Keep in this process; its clock stands still until it is moved."""
+    now = 1000.0
+    stores: dict[Bounds, MemoryStore] = {}
+
+    async def passes(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def opens(bounds: Bounds) -> Store:
+        return stores.setdefault(bounds, MemoryStore(bounds, 64 * MIB, lambda: now, codec))
+
+    async def names() -> Sequence[object]:
+        keys = (name for one in stores.values() for keys in one._index.values() for name in keys)
+        return [*(name for one in stores.values() for name in one._conversations), *keys]
+
+    async def damages(name: str, value: bytes) -> None:
+        for one in stores.values():
+            turns = one._conversations[SCOPE, bytes_of("c")].turns
+            assert bytes_of(name) in turns
+            turns[bytes_of(name)] = value
+
+    async def counts(key: bytes) -> int:
+        return sum(len(one.leads_to(SCOPE, key)) for one in stores.values())
+
+    yield Kept(opens, passes, names, damages, counts)
+
+
+@contextlib.asynccontextmanager
+async def _on_sqlite(codec: Codec) -> AsyncIterator[Kept]:
+    """Keep in a file; its clock stands still until it is moved."""
+    now = 1000.0
+    opened: list[SqliteStore] = []
+
+    async def asked(*sql: Any) -> list[tuple[Any, ...]]:
+        rows = opened[0]._writes(lambda db: db.execute(*sql).fetchall())
+        return await rows
+
+    async def passes(seconds: float) -> None:
+        nonlocal now
+        for store in opened:  # what nobody waits for is written before
+            await store._writes(lambda db: db.execute("SELECT 1").fetchall())
+        now += seconds
+
+    async def names() -> Sequence[object]:
+        # What has expired goes at the next save; until then it is there, and not found.
+        rows = await asked("SELECT id FROM conversations WHERE expires_at > ?", (now,))
+        return rows + await asked(
+            "SELECT leads.id FROM leads JOIN conversations c ON c.id = conversation_id"
+            " WHERE expires_at > ?",
+            (now,),
+        )
+
+    async def damages(name: str, value: bytes) -> None:
+        await asked("UPDATE turns SET value = ? WHERE turn = ?", (value, bytes_of(name)))
+
+    async def counts(key: bytes) -> int:
+        return len(await asked("SELECT id FROM leads WHERE scope = ? AND key = ?", (SCOPE, key)))
+
+    with tempfile.TemporaryDirectory(prefix="rr-") as folder:
+        path = str(Path(folder, "replay.db"))
+
+        def opens(bounds: Bounds) -> Store:
+            opened.append(SqliteStore(path, bounds, 64 * MIB, TIMEOUT_S, lambda: now, codec=codec))
+            return opened[-1]
+
+        try:
+            yield Kept(opens, passes, names, damages, counts)
+        finally:
+            for store in opened:
+                await store.close()
+
+
+@contextlib.asynccontextmanager
+async def _on_redis(
+    connects: Callable[[], RedisExecutor],
+    codec: Codec,
+    operates: Callable[[], RedisExecutor] | None = None,
+) -> AsyncIterator[Kept]:
+    """
+    Keep in a Redis, real or not, which is empty.
+
+    Args:
+        connects: Gives the way that stores take.
+        codec: How they write.
+        operates: Gives that of somebody who may do everything, where it is another.
+    """
+    link = (operates or connects)()
+    opened: list[RedisStore] = []
+
+    async def passes(seconds: float) -> None:
+        keys = [key for key in await names() if isinstance(key, bytes)]
+        left_ms = await link.run([("PTTL", key.decode()) for key in keys])
+        await link.run(
+            [
+                ("PEXPIRE", key.decode(), ms - int(seconds * 1000))
+                for key, ms in zip(keys, left_ms, strict=True)
+            ]
+        )
+
+    def opens(bounds: Bounds) -> Store:
+        opened.append(RedisStore(connects(), bounds, codec=codec))
+        return opened[-1]
+
+    async def names() -> Sequence[object]:
+        cursor, found = await link.scan("", "*", 10_000)
+        while cursor:
+            cursor, more = await link.scan(cursor, "*", 10_000)
+            found += more
+        return found
+
+    async def damages(name: str, value: bytes) -> None:
+        conversation = f"rr:1:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}"
+        assert await link.run([("HSET", conversation, bytes_of(name).hex(), value)]) == [0]
+
+    async def counts(key: bytes) -> int:
+        (answer,) = await link.get_all([f"rr:1:k:{SCOPE.hex()}:{key.hex()}"])
+        return len(answer) // 16
+
+    try:
+        yield Kept(opens, passes, names, damages, counts)
+    finally:
+        for store in opened:
+            await store.close()
+        await link.close()

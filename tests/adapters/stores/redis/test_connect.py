@@ -1,0 +1,351 @@
+"""A Redis is connected to as its address says, and as its operators changed their minds since."""
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from reasoning_replay.adapters.stores.base import Bounds, Store, StoreError
+from reasoning_replay.adapters.stores.redis.connect import Credentials
+from reasoning_replay.adapters.stores.redis.store import RedisStore
+
+from tests.adapters.stores.kinds import ALLOWED, link_to
+from tests.adapters.stores.turns import SCOPE, asked, key, turn
+from tests.certificates import Certificates, certificates
+from tests.redis_groups import redis_sentinels
+from tests.redis_server import RedisServer, redis_server, wait_until
+from tests.slow_line import slow_line
+
+BOUNDS = Bounds(ttl_s=1000, max_turns=100, max_bytes=1 << 20)
+SOON_S = 30.0
+
+
+@pytest.fixture
+async def opens() -> AsyncIterator[Callable[..., RedisStore]]:
+    """Open stores by address, and close all in the end."""
+    stores: list[RedisStore] = []
+
+    def opens(
+        url: str, who: Credentials | None = None, timeout_s: float = 20.0, prefix: str = "rr"
+    ) -> RedisStore:
+        stores.append(RedisStore(link_to(url, who, timeout_s)(), BOUNDS, prefix))
+        return stores[-1]
+
+    yield opens
+    for store in stores:
+        await store.close()
+
+
+async def works(store: Store, name: str = "a") -> None:
+    """Keep something and find it again."""
+    await store.save(SCOPE, turn(name), [key(name)])
+    recalled = await store.recall(SCOPE, asked(key(name)))
+    assert turn(name) in recalled.turns
+
+
+async def test_a_file_with_the_password_is_read_for_each_connection(
+    shared_redis: RedisServer, opens: Callable[..., RedisStore], tmp_path: Path
+) -> None:
+    """So a password may change while the proxy runs; connections that are open stay."""
+    file = tmp_path / "password"
+
+    def change(password: str) -> None:
+        rules = ["reset", "on", f">{password}", *ALLOWED.split()]
+        shared_redis.do("ACL", "SETUSER", "rotating", *rules)
+        file.write_text(password + "\n")
+
+    change("first")
+    store = opens(shared_redis.url, Credentials("rotating", "", str(file)))
+    await works(store)
+    change("second")
+    await works(store)
+    shared_redis.do("CLIENT", "KILL", "USER", "rotating")
+    await works(store)
+
+
+async def test_a_password_that_cannot_be_read_leaves_no_half_open_connection(
+    shared_redis: RedisServer, opens: Callable[..., RedisStore], tmp_path: Path
+) -> None:
+    """It is told, and when the file is there it works at once."""
+    shared_redis.do("ACL", "SETUSER", "late", "reset", "on", ">x", *ALLOWED.split())
+    file = tmp_path / "password"
+    store = opens(shared_redis.url, Credentials("late", "", str(file)))
+    for _ in range(2):
+        with pytest.raises(StoreError, match="it refuses the user or the password"):
+            await store.check()
+    file.write_text("x")
+    await works(store)
+
+
+@pytest.mark.parametrize("kind", ["RESP2", "RESP3", "socket", "TLS"])
+async def test_a_login_that_takes_too_long_leaves_no_connection_that_is_not_logged_in(
+    kind: str, opens: Callable[..., RedisStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That its socket is open is not enough: it would be the default user's, in database 0."""
+    hangs = asyncio.Event()
+    read = Credentials.get_credentials_async
+
+    async def reads(who: Credentials) -> tuple[str] | tuple[str, str]:
+        if not hangs.is_set():
+            hangs.set()
+            await asyncio.sleep(SOON_S)  # a disk
+        return await read(who)
+
+    monkeypatch.setattr(Credentials, "get_credentials_async", reads)
+    with (
+        certificates() as made,
+        redis_server("user app on >pw ~* &* +@all", tls=made if kind == "TLS" else None) as server,
+    ):
+        more = {"RESP3": "&protocol=3", "TLS": f"&ssl_ca_certs={made.ca_pem}"}.get(kind, "")
+        url = f"{server.url.removesuffix('/0')}/3?client_name=rr{more}"
+        if kind == "socket":
+            url = f"unix://{server.socket_path}?db=3"
+        store = opens(url, Credentials("app", "pw"))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await store.save(SCOPE, turn("a"), [key("a")])
+        assert hangs.is_set()
+        await works(store)
+        assert list(server.told("keyspace")) == ["db3"]
+
+
+async def test_what_failed_for_whoever_asked_does_not_reach_the_server_later(
+    opens: Callable[..., RedisStore],
+) -> None:
+    """It would overwrite what is saved after it."""
+    reads = asyncio.Event()
+    ends: asyncio.Future[type[Exception] | None] = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reads.wait()
+        try:
+            while await reader.read(1 << 16):
+                pass
+        except OSError as error:
+            ends.set_result(type(error))
+        else:
+            ends.set_result(None)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        store = opens(f"redis://127.0.0.1:{port}")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await store.save(SCOPE, turn("a", size=16 << 20), [])
+        reads.set()
+        assert await asyncio.wait_for(ends, SOON_S) is ConnectionResetError
+
+
+async def test_settings_win_over_the_address(
+    shared_redis: RedisServer, opens: Callable[..., RedisStore]
+) -> None:
+    """Each for itself: the user may be in one place and the password in the other."""
+    shared_redis.do("ACL", "SETUSER", "me", "reset", "on", ">right", *ALLOWED.split())
+    url = shared_redis.url.replace("://", "://me:wrong@")
+    await works(opens(url, Credentials("", "right")))
+    await works(opens(url.replace("wrong", "right").replace("me:", "you:"), Credentials("me")))
+    with pytest.raises(StoreError, match="it refuses the user or the password"):
+        await opens(url).check()
+
+
+async def test_a_password_without_a_user_is_the_default_users(
+    opens: Callable[..., RedisStore],
+) -> None:
+    """As in every Redis before there were users; with either protocol."""
+    with redis_server("requirepass right") as guarded:
+        for protocol in (2, 3):
+            url = f"{guarded.url}?protocol={protocol}"
+            await works(opens(url, Credentials("", "right")))
+            with pytest.raises(StoreError, match="it refuses the user or the password"):
+                await opens(url, Credentials("", "wrong")).check()
+            with pytest.raises(StoreError, match="it refuses the user or the password"):
+                await opens(url).check()
+
+
+async def test_certificates_are_asked_for_and_shown(
+    shared_tls_redis: RedisServer,
+    shared_certificates: Certificates,
+    opens: Callable[..., RedisStore],
+) -> None:
+    """A server of an unknown authority is not spoken to; this one speaks to its own alone."""
+    url, made = shared_tls_redis.url, shared_certificates
+    mine = f"ssl_certfile={made.client_pem}&ssl_keyfile={made.client_pem}"
+    await works(opens(f"{url}?ssl_ca_certs={made.ca_pem}&{mine}"))
+    await works(opens(f"{url}?ssl_cert_reqs=none&{mine}"))
+    await works(opens(f"{url}?ssl_ca_certs={made.ca_pem}&ssl_check_hostname=false&{mine}"))
+    with pytest.raises(StoreError, match="CERTIFICATE_VERIFY_FAILED"):
+        await opens(f"{url}?{mine}").check()
+    with pytest.raises(StoreError, match="it cannot be reached"):
+        await opens(f"{url}?ssl_ca_certs={made.ca_pem}").check()
+
+
+async def test_what_tls_needs_is_made_once_and_when_it_changes(
+    opens: Callable[..., RedisStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes so long that a burst of new connections would hold up everything else."""
+    made: list[float] = []
+    real = ssl.create_default_context
+
+    def counted() -> ssl.SSLContext:
+        made.append(time.monotonic())
+        return real()
+
+    monkeypatch.setattr(ssl, "create_default_context", counted)
+    with certificates(asks_client=True) as old, certificates(asks_client=True) as new:
+        mine = f"ssl_certfile={old.client_pem}&ssl_keyfile={old.client_pem}"
+        with redis_server(tls=old) as server:
+            store = opens(f"{server.url}?ssl_ca_certs={old.ca_pem}&{mine}")
+            await asyncio.gather(*(store.save(SCOPE, turn(f"{n}"), []) for n in range(30)))
+            assert len(made) == 1
+            server.kill()
+            for name in ("ca_pem", "server_pem", "client_pem"):
+                getattr(old, name).write_bytes(getattr(new, name).read_bytes())
+            server.start()
+            await works(store)
+            assert len(made) == 2
+
+
+async def test_sentinels_speak_tls_and_ask_for_passwords_of_their_own(
+    opens: Callable[..., RedisStore],
+) -> None:
+    """One password for them, another for the master, and one authority for all."""
+    with (
+        certificates() as made,
+        redis_server("requirepass right", tls=made) as master,
+        redis_server(
+            f"sentinel monitor main 127.0.0.1 {master.port} 1",
+            "sentinel auth-pass main right",
+            "requirepass theirs",
+            "tls-replication yes",
+            tls=made,
+            words=["--sentinel"],
+        ) as sentinel,
+    ):
+        place = f"rediss+sentinel://:right@127.0.0.1:{sentinel.port}/main"
+        trusted = f"ssl_ca_certs={made.ca_pem}"
+        await works(opens(f"{place}?{trusted}&sentinel_password=theirs"))
+        with pytest.raises(StoreError, match="no Sentinel names a master"):
+            await opens(f"{place}?{trusted}&sentinel_password=right").check()
+        with pytest.raises(StoreError, match="no Sentinel names a master"):
+            await opens(f"{place}?sentinel_password=theirs").check()
+
+
+async def test_a_cluster_speaks_tls(opens: Callable[..., RedisStore]) -> None:
+    """To every node, by the ports that they name for it."""
+    with (
+        certificates(asks_client=True) as made,
+        redis_server("cluster-enabled yes", "tls-cluster yes", tls=made) as node,
+    ):
+        node.do("CLUSTER", "ADDSLOTSRANGE", 0, 16_383)
+        wait_until(lambda: node.told("CLUSTER INFO")["cluster_state"] == "ok")
+        mine = f"ssl_certfile={made.client_pem}&ssl_keyfile={made.client_pem}"
+        url = f"rediss+cluster://127.0.0.1:{node.port}?ssl_ca_certs={made.ca_pem}&{mine}"
+        await works(opens(url))
+
+
+def test_the_readme_names_the_rights_that_are_enough() -> None:
+    """The contract is kept with these, and no others."""
+    assert f"on >… {ALLOWED}\n" in Path(__file__).parents[2].joinpath("README.md").read_text(
+        "utf-8"
+    )
+
+
+@pytest.mark.parametrize("protocol", ["2", "3"])
+async def test_options_reach_the_server(
+    shared_redis: RedisServer, opens: Callable[..., RedisStore], protocol: str
+) -> None:
+    """The protocol, a name for operators, and the database; nothing else is said of ourselves."""
+    name = f"replay-{protocol}"
+    url = f"redis://127.0.0.1:{shared_redis.port}/5?protocol={protocol}&client_name={name}"
+    await works(opens(url))
+    clients = shared_redis.do("CLIENT", "LIST").decode().splitlines()
+    (ours,) = [line for line in clients if f" name={name} " in line]
+    assert {"db=5", f"resp={protocol}"} <= set(ours.split())
+    assert "lib-name=redis-py" not in ours
+
+
+async def test_prefixes_are_worlds_of_their_own(
+    shared_redis: RedisServer, opens: Callable[..., RedisStore]
+) -> None:
+    """Two installations may share a Redis, and an ACL may keep them apart; [ is not a pattern."""
+    shared_redis.do("FLUSHALL")
+    one, other = opens(shared_redis.url, prefix="a.b-c"), opens(shared_redis.url, prefix="rr")
+    await one.save(SCOPE, turn("a"), [key("1")])
+    await other.save(SCOPE, turn("b"), [key("1")])
+    assert list((await one.recall(SCOPE, asked(key("1")))).turns) == [turn("a")]
+    assert [kept.turns for kept in (await one.survey(None, "", 10)).conversations] == [1]
+    assert await one.forget(SCOPE, turn("a").conversation)
+    assert list((await other.recall(SCOPE, asked(key("1")))).turns) == [turn("b")]
+    names = shared_redis.do("KEYS", "*")
+    assert {name.split(b":")[0] for name in names} == {b"rr", b"a.b-c"}
+
+
+async def test_nothing_is_logged_of_what_redis_py_minds(
+    shared_redis: RedisServer,
+    opens: Callable[..., RedisStore],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One line for each change of state is written above; a library's own would come each time."""
+    caplog.set_level(logging.DEBUG, "redis")
+    await works(opens(f"{shared_redis.url}?protocol=3"))
+    with pytest.raises(StoreError):
+        await opens("redis://127.0.0.1:1").check()
+    assert [record for record in caplog.records if record.name.startswith("redis")] == []
+
+
+async def test_a_server_that_hangs_is_given_up(
+    own_redis: RedisServer, opens: Callable[..., RedisStore]
+) -> None:
+    """With a connection that is open, and with a new one; then all goes on."""
+    store = opens(own_redis.url, timeout_s=0.3)
+    await store.check()
+    own_redis.pause()
+    try:
+        began = time.monotonic()
+        for _ in range(2):
+            with pytest.raises(StoreError, match="it did not answer in time"):
+                await store.recall(SCOPE, asked(key("1")))
+        assert time.monotonic() - began < SOON_S
+    finally:
+        own_redis.resume()
+    await works(opens(own_redis.url))
+
+
+async def test_a_burst_waits_for_its_turn(
+    shared_redis: RedisServer, opens: Callable[..., RedisStore]
+) -> None:
+    """There are fewer connections than requests, and that is no failure."""
+    async with slow_line(shared_redis.port) as line:
+        line.delay_s = 0.01
+        store = opens(line.url)
+        await store.save(SCOPE, turn("a"), [key("1")])
+        recalls = [store.recall(SCOPE, asked(key("1"))) for _ in range(100)]
+        assert all(recalled.turns for recalled in await asyncio.gather(*recalls))
+        assert line.connections <= 16
+
+
+async def test_another_sentinel_is_asked_where_one_hangs(
+    opens: Callable[..., RedisStore],
+) -> None:
+    """And when the master is gone, the one that they name then is used, without a restart."""
+    with redis_sentinels() as group:
+        group.watching[0].pause()
+        try:
+            store = opens(group.url, timeout_s=2.0)
+            await works(store)
+        finally:
+            group.watching[0].resume()
+        group.nodes[0].kill()
+        deadline = time.monotonic() + SOON_S
+        while True:
+            try:
+                await works(store, "b")
+                break
+            except StoreError:
+                assert time.monotonic() < deadline, "no failover"
+                await asyncio.sleep(0.1)
+        assert group.nodes[1].told("replication")["role"] == "master"

@@ -1,0 +1,191 @@
+"""Redis, as the store that replicas share: few round trips, and every failure is one kind."""
+
+from collections.abc import AsyncIterator
+from typing import Any, ClassVar
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, Bounds, StoreError
+from reasoning_replay.adapters.stores.redis.executor import SingleServer
+from reasoning_replay.adapters.stores.redis.store import RedisStore
+from reasoning_replay.core.history.lookup_keys import keys_of_turn
+from redis.asyncio import Connection, ConnectionPool, Redis
+
+from tests.adapters.stores.kinds import link_to
+from tests.adapters.stores.turns import SCOPE, asked, bytes_of, key, turn
+from tests.redis_server import RedisServer
+
+TTL_S = 1000
+BOUNDS = Bounds(ttl_s=TTL_S, max_turns=10, max_bytes=1 << 20)
+
+
+class Counting(Connection):
+    """Counts what is sent: a pipeline is one."""
+
+    sent: ClassVar[int] = 0
+
+    async def send_packed_command(self, *args: Any, **kwargs: Any) -> None:
+        """As the connection does."""
+        Counting.sent += 1
+        await super().send_packed_command(*args, **kwargs)
+
+
+@pytest.fixture
+async def counted(shared_redis: RedisServer) -> AsyncIterator[RedisStore]:
+    """A store on a real Redis, connected already, whose round trips are counted from 0."""
+    pool: ConnectionPool = ConnectionPool.from_url(shared_redis.url, connection_class=Counting)
+    redis = Redis(connection_pool=pool)
+    await redis.flushall()
+    Counting.sent = 0
+    yield RedisStore(SingleServer(redis), BOUNDS)
+    await redis.aclose()
+    await pool.aclose()
+
+
+async def test_a_save_is_one_round_trip(counted: RedisStore) -> None:
+    """However many keys shall lead to the turn."""
+    await counted.save(SCOPE, turn("a"), [key(f"{n}") for n in range(100)])
+    assert Counting.sent == 1
+
+
+async def test_a_save_beyond_a_bound_costs_two_more(counted: RedisStore) -> None:
+    """And leaves so much room that the next saves cost one again."""
+    for n in range(10):
+        await counted.save(SCOPE, turn(f"{n}", created_ms=n), [])
+    Counting.sent = 0
+    await counted.save(SCOPE, turn("10", created_ms=10), [])
+    assert Counting.sent == 3
+    await counted.save(SCOPE, turn("11", created_ms=11), [])
+    assert Counting.sent == 4
+
+
+async def test_a_recall_is_two_round_trips_at_the_most(counted: RedisStore) -> None:
+    """However long the request; one when nothing is found, none when nothing is asked."""
+    for n in range(5):
+        await counted.save(SCOPE, turn(f"{n}", f"conversation {n}"), [key(f"{n}")])
+    Counting.sent = 0
+    await counted.recall(SCOPE, asked(*(key(f"{n}") for n in range(300))))
+    assert Counting.sent == 2
+    await counted.recall(SCOPE, asked(key("unknown")))
+    assert Counting.sent == 3
+    await counted.recall(SCOPE, [])
+    assert Counting.sent == 3
+
+
+async def test_names_are_of_one_slot_and_one_form() -> None:
+    """Documented, versioned, and without anything that a client wrote."""
+    redis = FakeAsyncRedis()
+    store = RedisStore(SingleServer(redis), BOUNDS)
+    await store.save(SCOPE, turn("a"), [key("1")])
+    conversation = f"rr:1:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}"
+    index = f"rr:1:k:{SCOPE.hex()}:{key('1').hex()}"
+    assert sorted(await redis.keys()) == sorted([conversation.encode(), index.encode()])
+    assert sorted(await redis.hkeys(conversation)) == sorted([bytes_of("a").hex().encode(), b"b"])
+    assert await redis.get(index) == bytes_of("c")
+    await store.close()
+
+
+async def test_everything_has_a_ttl() -> None:
+    """Also what was cut back: nothing stays behind for ever."""
+    redis = FakeAsyncRedis()
+    store = RedisStore(SingleServer(redis), BOUNDS)
+    for n in range(3 * CONVERSATIONS_PER_KEY):
+        await store.save(SCOPE, turn(f"{n}", f"{n}"), [key("hi")])
+    for n in range(30):
+        await store.save(SCOPE, turn(f"{n}", created_ms=n), [key(f"{n}")])
+    for name in await redis.keys():
+        assert TTL_S - 5 <= await redis.ttl(name) <= TTL_S
+    await store.close()
+
+
+async def test_a_redis_that_is_killed_is_a_store_error(own_redis: RedisServer) -> None:
+    """On every operation, with a connection that was open and without; then it works again."""
+    store = RedisStore(link_to(own_redis.url, timeout_s=5.0)(), BOUNDS)
+    await store.save(SCOPE, turn("a"), [key("1")])
+    own_redis.kill()
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            await store.recall(SCOPE, asked(key("1")))
+        with pytest.raises(StoreError):
+            await store.save(SCOPE, turn("a"), [key("1")])
+        with pytest.raises(StoreError):
+            await store.check()
+    own_redis.start()
+    await store.check()
+    await store.save(SCOPE, turn("a"), [key("1")])
+    assert len((await store.recall(SCOPE, asked(key("1")))).turns) == 1
+    await store.close()
+
+
+async def test_a_connection_that_went_stale_is_not_noticed(own_redis: RedisServer) -> None:
+    """A Redis that was restarted in the meantime costs one more try, and no failure."""
+    store = RedisStore(link_to(own_redis.url, timeout_s=5.0)(), BOUNDS)
+    await store.save(SCOPE, turn("a"), [key("1")])
+    own_redis.kill()
+    own_redis.start()
+    assert list((await store.recall(SCOPE, asked(key("1")))).turns) == []
+    await store.close()
+
+
+async def test_an_error_says_nothing_of_the_address() -> None:
+    """It is logged, and a URL may hold a password."""
+    store = RedisStore(link_to("redis://user:hunter2@127.0.0.1:1/0")(), BOUNDS)
+    with pytest.raises(StoreError) as caught:
+        await store.check()
+    assert "hunter2" not in str(caught.value)
+    await store.close()
+
+
+async def test_somebody_elses_value_is_a_store_error(shared_redis: RedisServer) -> None:
+    """A name of another type is no bug of ours, and not overwritten."""
+    redis = Redis.from_url(shared_redis.url)
+    await redis.flushall()
+    store = RedisStore(SingleServer(redis), BOUNDS)
+    await store.save(SCOPE, turn("a"), [key("1")])
+    (name,) = await redis.keys("rr:1:{*")
+    await redis.set(name, b"theirs")
+    with pytest.raises(StoreError):
+        await store.recall(SCOPE, asked(key("1")))
+    with pytest.raises(StoreError):
+        await store.save(SCOPE, turn("a"), [])
+    assert await redis.get(name) == b"theirs"
+    await redis.delete(name)
+    await store.close()
+
+
+async def test_a_damaged_index_leads_nowhere(shared_redis: RedisServer) -> None:
+    """Half an id is no conversation."""
+    redis = Redis.from_url(shared_redis.url)
+    await redis.flushall()
+    store = RedisStore(SingleServer(redis), BOUNDS)
+    await redis.set(f"rr:1:k:{SCOPE.hex()}:{key('1').hex()}", b"half an")
+    assert list((await store.recall(SCOPE, asked(key("1")))).turns) == []
+    await store.close()
+
+
+async def test_what_is_to_be_forgotten_goes_from_a_full_memory_too(own_redis: RedisServer) -> None:
+    """Where two conversations are found by one saying, one of its leads is written anew."""
+    store = RedisStore(link_to(own_redis.url)(), BOUNDS)
+    for name in "ab":
+        kept = turn(name, name)  # both say the same
+        await store.save(SCOPE, kept, keys_of_turn(kept))
+    own_redis.do("CONFIG", "SET", "maxmemory", "1")
+    assert [await store.forget(SCOPE, bytes_of(name)) for name in "ab"] == [True, True]
+    assert (await store.survey(None, "", 10)).conversations == []
+    await store.close()
+
+
+async def test_a_connection_that_speaks_otherwise_than_agreed_is_a_failure(
+    shared_redis: RedisServer,
+) -> None:
+    """Of the store, and no bug: nothing of it is taken for a turn."""
+    shared_redis.do("FLUSHALL")
+    redis = Redis.from_url(shared_redis.url)
+    redis.set_response_callback("HGETALL", lambda response, **_: list(response))
+    store = RedisStore(SingleServer(redis), BOUNDS)
+    await store.save(SCOPE, turn("a"), [key("a")])
+    with pytest.raises(StoreError, match="another protocol"):
+        await store.recall(SCOPE, asked(key("a")))
+    with pytest.raises(StoreError, match="another protocol"):
+        await store.forget(SCOPE, turn("a").conversation)
+    await store.close()

@@ -1,0 +1,136 @@
+"""The embedded store: bounded in bytes, and exact about how many there are."""
+
+import asyncio
+import tracemalloc
+
+from hypothesis import given
+from hypothesis import strategies as st
+from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, Bounds
+from reasoning_replay.adapters.stores.memory import MemoryStore
+
+from tests.adapters.stores.turns import SCOPE, asked, bytes_of, key, turn
+
+TTL_S = 100
+BOUNDS = Bounds(ttl_s=TTL_S, max_turns=4, max_bytes=3000)
+MAX_BYTES = 8000
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now_s
+
+
+def opened(max_bytes: int = MAX_BYTES, bounds: Bounds = BOUNDS) -> tuple[MemoryStore, Clock]:
+    """Return an empty store and its clock."""
+    clock = Clock()
+    return MemoryStore(bounds, max_bytes, clock), clock
+
+
+def assert_exact(store: MemoryStore, max_bytes: int = MAX_BYTES) -> None:
+    """Check that the books are right, within the bound, and that no index entry leads nowhere."""
+    conversations = store._conversations
+    assert store.size_bytes == sum(kept.size_bytes for kept in conversations.values())
+    assert 0 <= store.size_bytes <= max_bytes
+    for kept in conversations.values():
+        assert kept.turn_bytes == sum(map(len, kept.turns.values()))
+        assert len(kept.turns) <= BOUNDS.max_turns
+        assert kept.turn_bytes <= BOUNDS.max_bytes or len(kept.turns) == 1
+    index = store._index
+    assert all(index.values())
+    for scope, name in ((scope, name) for scope, names in index.items() for name in names):
+        leads_to = index[scope][name]
+        assert 0 < len(leads_to) <= CONVERSATIONS_PER_KEY
+        for conversation in leads_to:
+            assert name in conversations[scope, conversation].keys
+    for (scope, conversation), kept in conversations.items():
+        for name in kept.keys:
+            assert conversation in index[scope][name]
+
+
+SMALL = st.integers(0, 3)
+SAVE = st.tuples(
+    st.just("save"), SMALL, SMALL, SMALL, st.integers(0, 4000), st.sets(st.integers(0, 5))
+)
+RECALL = st.tuples(st.just("recall"), SMALL, SMALL, SMALL, st.just(0), st.sets(st.integers(0, 5)))
+WAIT = st.tuples(st.just("wait"), SMALL, SMALL, SMALL, st.integers(0, 60), st.just(set()))
+
+
+@given(st.lists(st.one_of(SAVE, SAVE, RECALL, WAIT), max_size=40))
+def test_its_books_are_exact(
+    steps: list[tuple[str, int, int, int, int, set[int]]],
+) -> None:
+    """Whatever is saved, recalled, dropped and expired in whatever order; empty means 0 bytes."""
+    store, clock = opened()
+
+    async def play() -> None:
+        for what, scope, conversation, number, size, names in steps:
+            keys = [key(str(name)) for name in names]
+            if what == "save":
+                kept = turn(f"{number}", f"{conversation}", size=size)
+                await store.save(bytes_of(str(scope)), kept, keys)
+            elif what == "recall":
+                await store.recall(bytes_of(str(scope)), asked(*keys))
+            else:
+                clock.now_s += size
+            assert_exact(store)
+        clock.now_s += TTL_S
+        await store.recall(SCOPE, [])
+
+    asyncio.run(play())
+    assert (store.size_bytes, store._conversations, store._index) == (0, {}, {})
+
+
+async def test_the_least_recently_used_conversation_goes_first() -> None:
+    """Being recalled is being used."""
+    probe, _ = opened()
+    await probe.save(SCOPE, turn("a", "a", size=1000), [key("a")])
+    room_for_two = 2 * probe.size_bytes + 100
+    store, _ = opened(max_bytes=room_for_two)
+    for name in ("a", "b"):
+        await store.save(SCOPE, turn(name, name, size=1000), [key(name)])
+    await store.recall(SCOPE, asked(key("a")))
+    await store.save(SCOPE, turn("c", "c", size=1000), [key("c")])
+    left = [name for name in "abc" if (await store.recall(SCOPE, asked(key(name)))).turns]
+    assert left == ["a", "c"]
+    assert_exact(store, room_for_two)
+
+
+async def test_what_is_larger_than_all_there_is_is_not_kept() -> None:
+    """Nor anything else, for its sake; the bound holds."""
+    store, _ = opened(max_bytes=1000)
+    await store.save(SCOPE, turn("a", size=2000), [key("a")])
+    assert (await store.recall(SCOPE, asked(key("a")))).turns == []
+    assert (store.size_bytes, store._index) == (0, {})
+
+
+async def test_a_tenant_can_push_another_out_but_not_see_it() -> None:
+    """The bound is of the process: scopes share it, and nothing else."""
+    store, _ = opened(max_bytes=4000)
+    await store.save(bytes_of("one"), turn("a", size=1500), [key("1")])
+    for n in range(5):
+        await store.save(bytes_of("other"), turn(f"{n}", f"{n}", size=1500), [key("1")])
+    assert (await store.recall(bytes_of("one"), asked(key("1")))).turns == []
+    assert_exact(store, 4000)
+
+
+async def test_the_bound_is_about_real_memory() -> None:
+    """What Python needs beside the bytes is part of the sum."""
+    mib = 1 << 20
+    store, _ = opened(max_bytes=4 * mib, bounds=Bounds(TTL_S, 1024, mib))
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for n in range(6000):
+            kept = turn(f"{n}", f"{n // 4}", size=600)
+            await store.save(SCOPE, kept, [key(f"{n} {m}") for m in range(3)])
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.9 * 4 * mib < store.size_bytes <= 4 * mib
+    assert after - before < 1.1 * store.size_bytes

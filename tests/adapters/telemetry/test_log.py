@@ -1,0 +1,99 @@
+"""One line for each event, and a log that cannot be written is no reason to fail."""
+
+import io
+import json
+import re
+
+import pytest
+from reasoning_replay.adapters.telemetry.log import Log
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """It is."""
+        return True
+
+
+class Broken(io.StringIO):
+    """A pipe whose reader has left."""
+
+    def write(self, _: str) -> int:
+        """Fail."""
+        raise BrokenPipeError
+
+
+def test_json_is_one_object_on_one_line() -> None:
+    """With the time in UTC, the level and the event ahead of the fields that have a value."""
+    stream = io.StringIO()
+    Log("info", "json", stream).info("exchange", status=200, route="a\nb", asked=None, ok=True)
+    (line,) = stream.getvalue().splitlines()
+    entry = json.loads(line)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", entry.pop("time"))
+    assert list(entry.items()) == [
+        ("level", "info"),
+        ("event", "exchange"),
+        ("status", 200),
+        ("route", "a\nb"),
+        ("ok", True),
+    ]
+
+
+def test_text_is_for_people() -> None:
+    """Time of day, level and event; what has no value is left out."""
+    stream = io.StringIO()
+    Log("info", "text", stream).warning("store_failed", operation="save", reason=None)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d warning store_failed operation=save\n", stream.getvalue())
+
+
+@pytest.mark.parametrize(("stream", "is_json"), [(io.StringIO(), True), (Terminal(), False)])
+def test_auto_is_text_on_a_terminal_alone(stream: io.StringIO, *, is_json: bool) -> None:
+    """Everywhere else a program reads it."""
+    Log("info", "auto", stream).info("started")
+    assert stream.getvalue().startswith("{") is is_json
+
+
+@pytest.mark.parametrize(
+    ("level", "want"),
+    [
+        ("debug", ["one", "two", "three"]),
+        ("info", ["one", "two", "three"]),
+        ("warning", ["two", "three"]),
+        ("error", ["three"]),
+    ],
+)
+def test_what_is_below_the_level_is_left_out(level: str, want: list[str]) -> None:
+    """The levels are in order of how bad it is."""
+    stream = io.StringIO()
+    log = Log(level, "json", stream)
+    assert log.takes("info") is ("one" in want)
+    log.info("one")
+    log.warning("two")
+    log.error("three")
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == want
+
+
+def test_a_log_that_cannot_be_written_is_not_noticed() -> None:
+    """A full disk or a closed pipe must not fail a request."""
+    Log("info", "json", Broken()).info("exchange")
+    closed = io.StringIO()
+    log = Log("info", "json", closed)
+    closed.close()
+    log.error("exchange")
+
+
+def test_one_of_several_processes_tells_its_number() -> None:
+    """In each line; one that is alone has none."""
+    stream = io.StringIO()
+    Log("info", "json", stream, worker=3).info("exchange", status=200)
+    Log("info", "text", stream, worker=3).info("started", status=200)
+    as_json, as_text = stream.getvalue().splitlines()
+    assert list(json.loads(as_json))[1:] == ["level", "event", "worker", "status"]
+    assert as_text.endswith("started worker=3 status=200")
+
+
+def test_standard_output_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where orchestrators look."""
+    Log("info", "auto").info("started")
+    assert json.loads(capsys.readouterr().out)["event"] == "started"

@@ -1,0 +1,127 @@
+"""A line for people stays one line, whoever has named what stands in it."""
+
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reasoning_replay.adapters.telemetry.log import NAME_MAX, Value, called
+from reasoning_replay.adapters.telemetry.log_text import is_coloured, text_line
+
+WELL: dict[str, Value] = {
+    "route": "responses",
+    "status": 200,
+    "outcome": "ok",
+    "model": "gpt-5.4",
+    "asked": "planned",
+    "captured": "saved",
+    "injected": 2,
+    "injected_bytes": 3100,
+    "captured_items": 0,
+    "before_ms": 0.31,
+    "total_ms": 3211.0,
+    "received_bytes": 999,
+    "sent_bytes": 1_200_000,
+    "scope": "5f0c" * 8,
+    "conversation": "a81e" * 8,
+    "request_id": "0123456789abcdef",
+}
+
+texts = st.text(st.characters(codec="utf-8") | st.sampled_from('\x1b\x07\x7f\x9b\n\r\u2028 ="\\'))
+
+
+def told(level: str, event: str, fields: dict[str, Value], *, coloured: bool = False) -> str:
+    """Return a line less its time."""
+    return text_line(0.0, level, event, fields, coloured=coloured).partition(" ")[2]
+
+
+def test_an_exchange_that_went_well_is_short() -> None:
+    """In columns; what is usual, 0, or to be looked up elsewhere, is left out."""
+    assert told("info", "exchange", WELL) == (
+        "info    responses    200 ok             3.2s    model=gpt-5.4 captured=saved injected=2 "
+        "before=0.31ms received=999B sent=1.2MB conversation=a81ea81e.."
+    )
+
+
+def test_an_exchange_that_did_not_is_told_whole() -> None:
+    """All that may help; an id is shortened all the same."""
+    line = told("warning", "exchange", WELL | {"asked": "store_failed", "status": None})
+    assert line.startswith("warning responses    -   ok ")
+    assert "asked=store_failed" in line
+    assert "injected_bytes=3.1kB" in line
+    assert "scope=5f0c5f0c.." in line
+    assert "request_id=0123456789abcdef" in line
+
+
+def test_any_other_event_is_told_whole() -> None:
+    """With its 0s."""
+    line = told("info", "draining", {"in_flight": 0, "ok": True, "off": False, "why": None})
+    assert line == "info    draining in_flight=0 ok=yes off=no"
+
+
+@pytest.mark.parametrize(
+    ("size", "want"),
+    [(0, "0B"), (999, "999B"), (1000, "1.0kB"), (2_500_000, "2.5MB"), (7e12, "7000.0GB")],
+)
+def test_sizes_have_units(size: float, want: str) -> None:
+    """Those of ten."""
+    assert told("info", "e", {"sent_bytes": size}) == f"info    e sent={want}"
+
+
+@given(value=texts, key=st.sampled_from(["model", "scope", "reason", "outcome"]))
+def test_nothing_breaks_the_line_or_steers_the_terminal(value: str, key: str) -> None:
+    """Whatever stands in a value is printed, and read back as one value."""
+    for level in ("info", "error"):
+        for event in ("exchange", "store_failed"):
+            line = told(level, event, WELL | {key: value})
+            assert re.fullmatch(r"[ -~]+", line)
+            unquoted = re.sub(r'"(\\.|[^"\\])*"', "Q", line)
+            assert '"' not in unquoted
+            assert unquoted.count("=") <= len(WELL) + 1
+
+
+@given(texts)
+def test_names_of_others_are_bounded(name: str) -> None:
+    """And of characters that every terminal and every reader of logs takes."""
+    got = called(name * 40)
+    assert got is None or re.fullmatch(rf"[ -~]{{1,{NAME_MAX}}}", got)
+    assert called("openai/gpt-5.4:free") == "openai/gpt-5.4:free"
+    assert called("") is None
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """It is."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "env", "want"),
+    [
+        (Terminal(), {}, True),
+        (Terminal(), {"NO_COLOR": ""}, True),
+        (Terminal(), {"NO_COLOR": "1"}, False),
+        (Terminal(), {"TERM": "dumb"}, False),
+        (io.StringIO(), {}, False),
+    ],
+)
+def test_colours_are_for_terminals_alone(
+    stream: io.StringIO, env: dict[str, str], monkeypatch: pytest.MonkeyPatch, *, want: bool
+) -> None:
+    """And not where their user wants none (no-color.org)."""
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert is_coloured(stream) is want
+
+
+def test_a_colour_changes_no_word() -> None:
+    """And ends with the level."""
+    line = text_line(0.0, "error", "e", {"reason": "x"}, coloured=True)
+    assert "\x1b[31merror  \x1b[0m e reason=x" in line
+    plain = text_line(0.0, "error", "e", {"reason": "x"}, coloured=False)
+    assert re.sub(r"\x1b\[\d+m", "", line) == plain

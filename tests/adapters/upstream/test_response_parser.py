@@ -1,0 +1,250 @@
+"""What a connection's bytes are read as: one answer, to the byte where it ends, or an error."""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import chain, repeat
+from typing import NamedTuple
+
+import pytest
+from reasoning_replay.adapters.upstream.response import UpstreamResponse
+from reasoning_replay.adapters.upstream.response_parser import (
+    BESIDE_MAX_BYTES,
+    HEAD_MAX_BYTES,
+    ResponseParser,
+)
+
+from tests.web.wire import END, chunk, head, whole
+
+CHUNKED = "Transfer-Encoding: chunked"
+ABC = chunk(b"abc") + END
+HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+
+
+class Nowhere:
+    """What an answer comes from in these tests."""
+
+    def go_on(self) -> None:
+        """Read on."""
+
+    def leave(self, response: UpstreamResponse) -> None:
+        """Learn that nobody wants more of that answer."""
+
+    def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:
+        """Return what there is."""
+        return None, b""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Learn that the transport is gone."""
+
+
+class Read(NamedTuple):
+    """What an answer was read as; `is_whole` also when it takes the end of the connection."""
+
+    status: int
+    body: bytes
+    is_whole: bool
+    may_stay: bool
+
+
+def read(
+    answers: ResponseParser, data: bytes, *, step: int = 1 << 20, has_no_body: bool = False
+) -> tuple[Read, UpstreamResponse]:
+    """Read bytes as the next answer, as many at once as `step` says, up to its end."""
+    response = UpstreamResponse(Nowhere(), asyncio.get_running_loop().create_future())
+    answers.expect(response, has_no_body=has_no_body)
+    for at in range(0, len(data), step):
+        if answers.feed(data[at : at + step]) or answers.error:
+            break
+    is_whole = answers.is_done or (answers.until_eof and not answers.error)
+    response.end()
+    body = b"".join(response._pieces)
+    return Read(response.status, body, is_whole, answers.may_stay and answers.is_done), response
+
+
+WHOLE = {
+    "length": (whole(b"abc"), Read(200, b"abc", True, True)),
+    "length-blanks": (head("Content-Length:  3  ") + b"abc", Read(200, b"abc", True, True)),
+    "chunks": (head(CHUNKED) + ABC, Read(200, b"abc", True, True)),
+    "chunks-upper": (head(CHUNKED.upper()) + ABC, Read(200, b"abc", True, True)),
+    "chunks-blank": (head(CHUNKED + " ") + ABC, Read(200, b"abc", True, True)),
+    "extension": (head(CHUNKED) + b"3;a=b\r\nabc\r\n" + END, Read(200, b"abc", True, True)),
+    "trailers": (
+        head(CHUNKED) + ABC[:-2] + b"X: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        Read(200, b"abc", True, True),
+    ),
+    "to-its-end": (head("A: b") + b"abc", Read(200, b"abc", True, False)),
+    "identity": (head("Transfer-Encoding: identity") + b"abc", Read(200, b"abc", True, False)),
+    "close": (head("Connection: close", CHUNKED) + ABC, Read(200, b"abc", True, False)),
+    "1.0": (whole(b"abc").replace(b"1.1", b"1.0", 1), Read(200, b"abc", True, False)),
+    "interim": (HINTS * 3 + whole(b"abc"), Read(200, b"abc", True, True)),
+    "interim-unknown": (head(status="150 x") + whole(b"abc"), Read(200, b"abc", True, True)),
+    "interim-length": (
+        head("Content-Length: 3", status="100 Continue") + whole(b"abc"),
+        Read(200, b"abc", True, True),
+    ),
+    "204": (head(status="204 No Content"), Read(204, b"", True, True)),
+    "204-length": (head("Content-Length: 3", status="204 x"), Read(204, b"", True, True)),
+    "304-chunks": (head(CHUNKED, status="304 Not Modified"), Read(304, b"", True, True)),
+    "advertised": (
+        head("Connection: upgrade", "Upgrade: h2c") + b"abc",
+        Read(200, b"abc", True, False),
+    ),
+}
+
+
+@pytest.mark.parametrize("step", [1 << 20, 1], ids=["at-once", "bytewise"])
+@pytest.mark.parametrize(("data", "want"), WHOLE.values(), ids=WHOLE)
+async def test_an_answer_is_read_to_its_end(data: bytes, want: Read, step: int) -> None:
+    """However it comes, and whatever the one before it was."""
+    answers = ResponseParser()
+    assert read(answers, data, step=step)[0] == want
+    if want.may_stay:
+        got, response = read(answers, head("B: c", "Content-Length: 1") + b"z", step=step)
+        assert got == Read(200, b"z", True, True)
+        assert response.headers == [(b"B", b"c"), (b"Content-Length", b"1")]
+
+
+@pytest.mark.parametrize(("data", "want"), WHOLE.values(), ids=WHOLE)
+async def test_an_answer_to_head_ends_with_its_head(data: bytes, want: Read) -> None:
+    """Whatever that says; and then what looks like a body is nobody's."""
+    answers = ResponseParser()
+    just_head = data[: data.rindex(b"\r\n\r\n", 0, data.find(b"abc") + 1 or None)]
+    got, _ = read(answers, data[: len(just_head) + 4], has_no_body=True)
+    assert (got.status, got.body, got.is_whole) == (want.status, b"", True)
+    if got.may_stay:
+        assert read(answers, whole(b"z"))[0] == Read(200, b"z", True, True)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (data, _) in WHOLE.items() if data.endswith((b"abc", END, b"\r\n\r\n"))]
+)
+async def test_a_part_of_an_answer_is_not_all_of_it(name: str) -> None:
+    """Unless it ends with its connection, and its head is there."""
+    data, _ = WHOLE[name]
+    for size in range(len(data)):
+        got, _ = read(ResponseParser(), data[:size])
+        ends_with_connection = name in ("to-its-end", "identity", "advertised")
+        assert not got.is_whole or (ends_with_connection and got.status == 200), data[:size]
+
+
+REFUSED = {
+    "coding-tab": head(CHUNKED + "\t") + ABC,
+    "coding-comma": head(CHUNKED + ",") + ABC,
+    "coding-parameter": head(CHUNKED + ";a=b") + ABC,
+    "coding-twice": head(CHUNKED, CHUNKED) + ABC,
+    "coding-not-last": head(CHUNKED, "Transfer-Encoding: identity") + ABC,
+    "coding-gzip": head("Transfer-Encoding: gzip, chunked") + ABC,
+    "coding-unknown": head("Transfer-Encoding: xchunked") + ABC,
+    "coding-folded": head("Transfer-Encoding:", " chunked") + ABC,
+    "coding-none": head("Transfer-Encoding:") + ABC,
+    "coding-and-length": head(CHUNKED, "Content-Length: 3") + ABC,
+    "length-and-coding": head("Content-Length: 3", CHUNKED) + ABC,
+    "length-twice": head("Content-Length: 3", "Content-Length: 3") + b"abc",
+    "length-list": head("Content-Length: 3, 3") + b"abc",
+    "length-plus": head("Content-Length: +3") + b"abc",
+    "length-underscore": head("Content-Length: 1_0") + b"abc",
+    "length-none": head("Content-Length:") + b"abc",
+    "length-folded": head("Content-Length: 3", " 4") + b"abc",
+    "length-beyond-64-bits": head("Content-Length: 18446744073709551617") + b"abc",
+    "interim-with-length": head("Content-Length: 3", status="150 x") + b"abc" + whole(b"z"),
+    "interim-with-chunks": head(CHUNKED, status="199 x") + ABC + whole(b"z"),
+    "status-0": head("Content-Length: 3", status="000 x") + b"abc",
+    "status-99": head("Content-Length: 3", status="099 x") + b"abc",
+    "status-short": head("Content-Length: 3", status="20 x") + b"abc",
+    "status-long": head("Content-Length: 3", status="2000 x") + b"abc",
+    "name-blank": head("A : b", "Content-Length: 3") + b"abc",
+    "name-none": head(": b", "Content-Length: 3") + b"abc",
+    "no-colon": head("A", "Content-Length: 3") + b"abc",
+    "folded": head("A: b", " c", "Content-Length: 3") + b"abc",
+    "cr-in-value": head("A: b\rB: c", "Content-Length: 3") + b"abc",
+    "cr-in-reason": head("Content-Length: 3", status="200 a\rB: c") + b"abc",
+    "control": head("A: b\x01", "Content-Length: 3") + b"abc",
+    "delete": head("A: b\x7f", "Content-Length: 3") + b"abc",
+    "nul": head("A: b\0", "Content-Length: 3") + b"abc",
+    "nul-in-upgrade": head("Upgrade: b\0", "Content-Length: 3") + b"abc",
+}
+
+
+@pytest.mark.parametrize("step", [1 << 20, 1], ids=["at-once", "bytewise"])
+@pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
+async def test_what_readers_disagree_on_is_no_answer(data: bytes, step: int) -> None:
+    """There is no head of it, nothing of a body, and no next answer."""
+    answers = ResponseParser()
+    got, _ = read(answers, data, step=step)
+    assert answers.error
+    assert got == Read(0, b"", False, False)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [b"-1", b"0x3", b"3\r", b"ffffffffffffffffff", b" ", b"\r\n", b"3;a\r"],
+)
+async def test_a_chunk_has_a_size(size: bytes) -> None:
+    """Behind the head, all that can be done is to break off."""
+    answers = ResponseParser()
+    got, _ = read(answers, head(CHUNKED) + size + b"abc\r\n" + END)
+    assert (got.body, got.is_whole, got.may_stay) == (b"", False, False)
+    assert answers.error
+
+
+PIECE = b"x" * 4096
+ENDLESS = {
+    "reason": (b"HTTP/1.1 200 ", PIECE),
+    "header": (b"HTTP/1.1 200 OK\r\nA: ", PIECE),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"a:\r\n" * 999),
+    "interim": (b"", b"HTTP/1.1 100 x\r\n\r\n" * 99),
+    "blank-lines": (b"", b"\r\n" * 999),
+    "extension": (head(CHUNKED) + b"3;", PIECE),
+    "size": (head(CHUNKED), b"0" * 999),
+    "trailer": (head(CHUNKED) + ABC[:-2] + b"X: ", PIECE),
+    "trailers": (head(CHUNKED) + ABC[:-2], b"a:\r\n" * 999),
+}
+
+
+def endless(start: bytes, piece: bytes) -> Iterator[bytes]:
+    """Go on and on."""
+    return chain([start], repeat(piece))
+
+
+@pytest.mark.parametrize(("start", "piece"), ENDLESS.values(), ids=ENDLESS)
+async def test_what_is_beside_a_body_is_bounded(start: bytes, piece: bytes) -> None:
+    """A parser keeps the half of a header, or there is no end of waiting."""
+    answers, read_bytes = ResponseParser(), 0
+    answers.expect(
+        UpstreamResponse(Nowhere(), asyncio.get_running_loop().create_future()), has_no_body=False
+    )
+    for data in endless(start, piece):
+        if answers.error:
+            break
+        answers.feed(data)
+        read_bytes += len(data)
+        assert read_bytes <= BESIDE_MAX_BYTES + 2 * len(PIECE)
+    assert not answers.is_done
+
+
+async def test_a_body_is_not_bounded_by_what_is_beside_it() -> None:
+    """Nor is it when that is most of what comes."""
+    answers = ResponseParser()
+    body = b"1;" + b"x" * 99 + b"\r\na\r\n"
+    got, _ = read(answers, head(CHUNKED) + body * 9999 + END, step=HEAD_MAX_BYTES // 2)
+    assert got == Read(200, b"a" * 9999, True, True)
+
+
+@pytest.mark.parametrize("behind", [b"H", b"x", whole(b"z"), HINTS, b"\0"])
+async def test_what_is_behind_an_answer_ends_its_connection(behind: bytes) -> None:
+    """In the same read: it cannot be the answer to what nobody has sent yet."""
+    got, _ = read(ResponseParser(), whole(b"abc") + behind)
+    assert got == Read(200, b"abc", True, False)
+
+
+@pytest.mark.parametrize("behind", [b"", b"x", whole(b"z")])
+async def test_a_switch_is_one_if_it_names_what_to(behind: bytes) -> None:
+    """Then what is behind it is handed on as it came; otherwise the connection ends."""
+    answers = ResponseParser()
+    switched = head("Connection: upgrade", "Upgrade: x", status="101 Switching Protocols")
+    read(answers, switched + behind)
+    assert (answers.is_done, answers.is_upgraded, answers.behind) == (True, True, behind)
+    answers = ResponseParser()
+    got, _ = read(answers, head(status="101 Switching Protocols") + behind)
+    assert got == Read(101, b"", True, False)
+    assert not answers.is_upgraded

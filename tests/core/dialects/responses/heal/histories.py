@@ -1,0 +1,138 @@
+"""Random histories, and what clients make of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+
+from tests.core.dialects.responses.heal.played import ASK, hollow, nameless, reference
+from tests.core.world import Item, World, body, call, message, output, reasoning, search, user
+
+SHAPES = ["R C", "R C C", "C", "R M", "M", "R M C", "R R C", "R W R C", "R C R C", "R W R M", "S"]
+STATEFUL = {"previous_response_id": "resp_0000000000001"}
+# What a request says besides its input.
+MORE: list[dict[str, Any]] = [
+    {},
+    {"store": True},
+    {"store": False},
+    {"model": "o4-mini"},
+    {"store": False, **STATEFUL},
+]
+
+
+@dataclass
+class History:
+    """
+    What was said and done, and what a store holds of it.
+
+    Attributes:
+        items: All of it, as an honest client would send it.
+        emitted: Those of its items that upstream made.
+    """
+
+    items: list[Item] = field(default_factory=lambda: [ASK])
+    emitted: list[Item] = field(default_factory=list)
+    world: World = field(default_factory=World)
+
+
+def emit(shape: str, turn: int) -> list[Item]:
+    """Return what upstream answers; ids are drawn at random there, so unique here."""
+    items: list[Item] = []
+    for n, kind in enumerate(shape.split()):
+        name = f"{turn}x{n}"
+        match kind:
+            case "R":
+                items.append(reasoning(name))
+            case "C":
+                items.append(call(name))
+            case "W":
+                items.append(search(name))
+            case "S":
+                action = {"type": "screenshot"}
+                computer = call(name, id=f"cu_{name:0>12}", type="computer_call", action=action)
+                items += [reasoning(name), computer]
+            case _:
+                items.append(message(name, f"It is {name}."))
+    return items
+
+
+def history_of(tape: list[tuple[str, bool]]) -> History:
+    """Play a conversation: for each turn what is answered, and whether it is captured."""
+    history = History()
+    for turn, (shape, is_captured) in enumerate(tape):
+        items = emit(shape, turn)
+        if is_captured:
+            history.world.learn(body(history.items), items)
+        history.items += items
+        history.emitted += items
+        calls = [item for item in items if "call_id" in item]
+        history.items += [output(item, f"{turn}") for item in calls] or [user(f"Go on, {turn}.")]
+    return history
+
+
+tapes = st.lists(st.tuples(st.sampled_from(SHAPES), st.booleans()), min_size=1, max_size=5)
+histories = tapes.map(history_of)
+
+
+def _with_bad_id(item: Item) -> Item:
+    return {**item, "id": "call 1"}
+
+
+def _refilled(item: Item) -> Item:
+    return {**item, "status": None, "content": [{"type": "reasoning_text", "text": "Hm."}]}
+
+
+_CHANGES: list[Callable[[Item], Item]] = [nameless, hollow, _with_bad_id, reference, _refilled]
+_PLACES = st.integers(0, 40)
+_OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(["drop", "copy", "move", "change"]), _PLACES, _PLACES), max_size=6
+)
+
+
+def changed(items: list[Item], operations: list[tuple[str, int, int]]) -> list[Item]:
+    """Return what a client makes of a history: items left out, sent twice, moved and spoiled."""
+    sent = list(items)
+    for what, here, there in operations:
+        if not sent:
+            break
+        n, to = here % len(sent), there % len(sent)
+        match what:
+            case "drop":
+                del sent[n]
+            case "copy":
+                sent.insert(to, dict(sent[n]))
+            case "move":
+                sent.insert(to, sent.pop(n))
+            case _ if "id" in sent[n]:
+                sent[n] = _CHANGES[there % len(_CHANGES)](sent[n])
+    return sent
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[History, list[Item], dict[str, Any]]:
+    """Draw a history, what a client makes of it, and what it says besides."""
+    history = draw(histories)
+    return history, changed(history.items, draw(_OPERATIONS)), draw(st.sampled_from(MORE))
+
+
+@st.composite
+def refusals(draw: st.DrawFn) -> tuple[History, list[Item], dict[str, Any], Diagnosis]:
+    """Draw a request, and any refusal of it."""
+    history, sent, more = draw(requests())
+    names = [str(item[key]) for item in sent for key in ("id", "call_id") if key in item]
+    wanted = [item["id"] for item in history.emitted if item["type"] == "reasoning"]
+    blobs = [item["encrypted_content"] for item in sent if "encrypted_content" in item]
+    blob = draw(st.sampled_from([*blobs, ""]))
+    diagnosis = Diagnosis(
+        draw(st.sampled_from(sorted(RefusalKind))),
+        subject=draw(st.sampled_from([*names, "", "rs_unknown"])),
+        wanted=draw(st.sampled_from([*wanted, "rs_unknown"])),
+        index=draw(st.none() | st.integers(0, len(sent))),
+        member=draw(st.sampled_from(["status", "content", "encrypted_content"])),
+        ends=(blob[:4], blob[-4:]) if blob else None,
+        is_bound=draw(st.booleans()),
+        is_foreign=draw(st.booleans()),
+    )
+    return history, sent, more, diagnosis

@@ -1,0 +1,99 @@
+"""Refusals played through the core: what upstream refuses, and what it is sent instead."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from reasoning_replay.core.dialects.responses.heal.cure import Cure, asked_of, cure
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
+from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repaired, Repairs, repair
+from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.lookup_keys import LookupResult, choose
+from reasoning_replay.core.history.plan import Policy
+
+from tests.core.world import Item, World, body, input_of, user
+
+ASK, MORE = user("What is the weather in Paris?"), user("And tomorrow?")
+DEFAULT = Policy()
+
+
+def nameless(item: Item) -> Item:
+    """Return an item without its id, whatever the API says."""
+    return {key: value for key, value in item.items() if key != "id"}
+
+
+def hollow(item: Item) -> Item:
+    """Return reasoning of which nothing is left but its id."""
+    return {key: value for key, value in item.items() if key != "encrypted_content"}
+
+
+def reference(item: Item) -> Item:
+    """Return what stands for a stored item."""
+    return {"type": "item_reference", "id": item["id"]}
+
+
+def world_of(*turns: Sequence[Item], **more: Any) -> World:
+    """Return a world in which these responses were captured, each after what came before it."""
+    world, history = World(), [ASK]
+    for emitted in turns:
+        world.learn(body(history), list(emitted), **more)
+        history += [*emitted, MORE]
+    return world
+
+
+def recalled_for(world: World, sent: Request, diagnosis: Diagnosis) -> LookupResult:
+    """Return what the store holds for a cure."""
+    asked = asked_of(sent, diagnosis)
+    choice = choose(asked, lambda key: world.index.get(key, ()))
+    chosen = set(choice.conversations)
+    turns = [turn for turn in world.turns.values() if turn.conversation in chosen]
+    return LookupResult(turns, choice.crowded)
+
+
+def case_of(
+    world: World, items: Sequence[Item], diagnosis: Diagnosis | None = None, **more: Any
+) -> RefusedRequest:
+    """Return what is known of a request of these items."""
+    sent = read_request(body(items, **more), {})
+    refusal = diagnosis or Diagnosis(RefusalKind.OTHER)
+    return RefusedRequest(sent, sent, refusal, recalled_for(world, sent, refusal), DEFAULT)
+
+
+def cure_of(
+    world: World,
+    items: Sequence[Item],
+    diagnosis: Diagnosis,
+    *,
+    given: Sequence[Item] | None = None,
+    policy: Policy = DEFAULT,
+    **more: Any,
+) -> Cure | None:
+    """Return the cure of a request of these items; `given` is what the client sent of them."""
+    sent = read_request(body(items, **more), {})
+    came = sent if given is None else read_request(body(given, **more), {})
+    return cure(sent, came, diagnosis, recalled_for(world, sent, diagnosis), policy)
+
+
+def cured(
+    world: World, items: Sequence[Item], diagnosis: Diagnosis, **more: Any
+) -> list[Item] | None:
+    """Return the input that upstream is sent instead; None where the refusal passes."""
+    found = cure_of(world, items, diagnosis, **more)
+    return input_of(found.body) if found is not None else None
+
+
+def repaired(
+    world: World, items: Sequence[Item], repairs: Repairs | None = None, **more: Any
+) -> Repaired:
+    """Return a request as it is mended before the first try; by default in every way."""
+    return repaired_body(world, body(items, **more), repairs)
+
+
+def repaired_body(
+    world: World, sent: bytes, repairs: Repairs | None = None, turns_of: bytes = b""
+) -> Repaired:
+    """Return a body as it is mended before the first try."""
+    request = read_request(sent, {})
+    every = Repairs(frozenset(Repair), lambda _: False)
+    turns = world.recall(read_request(turns_of or sent, {})).turns
+    return repair(request, turns, repairs or every)

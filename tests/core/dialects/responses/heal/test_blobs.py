@@ -1,0 +1,276 @@
+"""Reasoning that upstream will not have goes, and nothing more than has to."""
+
+from typing import Any
+
+import pytest
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.items import read_item
+from reasoning_replay.core.dialects.responses.profiles import PROFILES
+from reasoning_replay.core.history.plan import Policy
+from reasoning_replay.core.history.turns import blob_digest
+
+from tests.core.dialects.responses.heal.played import (
+    ASK,
+    MORE,
+    cure_of,
+    cured,
+    hollow,
+    nameless,
+    reference,
+    world_of,
+)
+from tests.core.world import (
+    Item,
+    World,
+    body,
+    call,
+    input_of,
+    message,
+    output,
+    reasoning,
+    search,
+)
+
+R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
+C1, C2, C3 = call("1"), call("2"), call("3")
+O1, O2, O3 = output(C1, "one"), output(C2, "two"), output(C3, "three")
+SAID, WS = message("1", "Sunny."), search("1")
+COMPACTION: Item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAzip"}
+ANY = Diagnosis(RefusalKind.BLOB)
+FOREIGN = Diagnosis(RefusalKind.BLOB, is_foreign=True)
+BOUND = Diagnosis(RefusalKind.BLOB, subject=R1["id"], is_bound=True)
+UNSTORED, OTHER_MODEL = {"store": False}, {"model": "o4-mini"}
+
+
+def refused(item: Item) -> Diagnosis:
+    """Return the diagnosis of a refused blob, named by its item's id."""
+    return Diagnosis(RefusalKind.BLOB, subject=item["id"])
+
+
+def masked(item: Item) -> Diagnosis:
+    """Return the diagnosis of a refused blob, named by its ends."""
+    blob = item["encrypted_content"]
+    return Diagnosis(RefusalKind.BLOB, ends=(blob[:4], blob[-2:]))
+
+
+def digest_of(item: Item) -> bytes:
+    """Return the digest by which a blob is remembered."""
+    return blob_digest(read_item(body([item]).split(b"[", 1)[1].rsplit(b"]", 1)[0]))
+
+
+PAIRS = [R1, C1, O1, R2, C2, O2]
+DAMAGED = {**R1, "encrypted_content": "gAAAAhalf"}
+
+# (turns captured, what the request says, what was sent, the refusal, what is sent instead)
+BLOBS: list[Any] = [
+    pytest.param(
+        [[R2, C2]], {}, PAIRS, refused(R1), [nameless(C1), O1, R2, C2, O2], id="named-and-unknown"
+    ),
+    pytest.param([], {}, PAIRS, masked(R1), [nameless(C1), O1, nameless(C2), O2], id="masked"),
+    pytest.param(
+        [[R1, C1], [R2, C2]], {}, PAIRS, ANY, [nameless(C1), O1, nameless(C2), O2], id="all-known"
+    ),
+    pytest.param([[R2, C2]], {}, PAIRS, ANY, [nameless(C1), O1, R2, C2, O2], id="those-not-known"),
+    pytest.param(
+        [[R2, C2]], {}, PAIRS, FOREIGN, [nameless(C1), O1, nameless(C2), O2], id="foreign"
+    ),
+    pytest.param(
+        [[R1, C1], [R2, C2]],
+        {},
+        PAIRS,
+        refused(R1),
+        [nameless(C1), O1, nameless(C2), O2],
+        id="known-refused-so-all",
+    ),
+    pytest.param([[R1, C1]], OTHER_MODEL, [R1, C1, O1], ANY, [nameless(C1), O1], id="model"),
+    pytest.param([[R1, C1]], {}, [DAMAGED, C1, O1], refused(R1), [R1, C1, O1], id="damaged"),
+    pytest.param([], {}, [DAMAGED, C1, O1], refused(R1), [nameless(C1), O1], id="damaged-unknown"),
+    pytest.param(
+        [[R1, C1]],
+        OTHER_MODEL,
+        [DAMAGED, C1, O1],
+        refused(R1),
+        [nameless(C1), O1],
+        id="damaged-model",
+    ),
+    pytest.param(
+        [[R1, C1]], {}, [nameless(R1), C1, O1], refused(R1), [nameless(C1), O1], id="sealed-id"
+    ),
+    pytest.param([], {}, [R1, WS, SAID], refused(R1), [hollow(R1), WS, SAID], id="hosted-stored"),
+    pytest.param([], UNSTORED, [R1, WS, SAID], refused(R1), [nameless(SAID)], id="hosted"),
+    pytest.param([], {}, [R1, R2, C1, O1], refused(R1), [nameless(C1), O1], id="run"),
+    pytest.param(
+        [],
+        {},
+        [COMPACTION, R1, C1, O1],
+        refused(R1),
+        [COMPACTION, nameless(C1), O1],
+        id="compaction",
+    ),
+    pytest.param([], {}, [COMPACTION, MORE], refused(COMPACTION), None, id="compaction-alone"),
+    pytest.param([], {}, [C1, O1], ANY, None, id="nothing-sealed"),
+    pytest.param([], {}, [R1, C1, O1], BOUND, [nameless(R1), nameless(C1), O1], id="bound"),
+    pytest.param(
+        [],
+        {},
+        [hollow(R1), C1, R2, C2],
+        BOUND,
+        [hollow(R1), C1, nameless(R2), nameless(C2)],
+        id="bound-hollow",
+    ),
+]
+
+
+@pytest.mark.parametrize(("turns", "more", "sent", "refusal", "want"), BLOBS)
+def test_a_refused_blob_goes_with_what_would_demand_it(
+    turns: list[list[Item]],
+    more: dict[str, Any],
+    sent: list[Item],
+    refusal: Diagnosis,
+    want: list[Item] | None,
+) -> None:
+    """Those named, and those not known to be upstream's own."""
+    got = cured(world_of(*turns), [ASK, *sent], refusal, **more)
+
+    assert got == ([ASK, *want] if want is not None else None)
+
+
+def test_of_shapes_of_two_vendors_the_other_ones_go() -> None:
+    """Where upstream names none, its own shape tells."""
+    grok = {**R1, "encrypted_content": "x/y+z"}
+    policy = Policy(profile=PROFILES["openai"])
+
+    got = cured(World(), [ASK, grok, C1, O1, R2, C2, O2], ANY, policy=policy)
+
+    assert got == [ASK, nameless(C1), O1, R2, C2, O2]
+
+
+def test_ours_are_counted_where_the_clients_own_goes() -> None:
+    """What was put in is still in it."""
+    given = [ASK, C1, O1, R2, C2, O2]
+    found = cure_of(world_of([R1, C1]), [ASK, *PAIRS], masked(R2), given=given)
+    assert found is not None
+    assert found.injected == 1
+    assert found.injected_bytes > len(R1["encrypted_content"])
+
+
+def test_ours_go_first() -> None:
+    """What the client sent was not refused as long as something of ours may have been."""
+    sent, given = [ASK, *PAIRS], [ASK, C1, O1, R2, C2, O2]
+    want = [ASK, nameless(C1), O1, R2, C2, O2]
+
+    for refusal in (ANY, refused(R1)):
+        found = cure_of(World(), sent, refusal, given=given)
+        assert found is not None
+        assert cured(World(), sent, refusal, given=given) == want
+        assert found.injected == 0
+    assert cured(World(), sent, refused(R2), given=given) == [
+        ASK,
+        nameless(C1),
+        O1,
+        nameless(C2),
+        O2,
+    ]
+
+
+def test_what_was_refused_is_told() -> None:
+    """All forms of a captured blob that was named, and the turn less it."""
+    world = world_of([R1, C1], [R2, C2])
+    found = cure_of(world, [ASK, *PAIRS], refused(R1))
+    assert found is not None
+
+    assert found.lost == {digest_of(R1)}  # of the other, nothing was proven
+    assert [[item.withheld for item in turn.items] for turn in found.evicted] == [[True]]
+
+
+def test_a_damaged_copy_does_not_cost_the_good_one() -> None:
+    """The digest of the copy alone is told, and nothing is evicted."""
+    found = cure_of(world_of([R1, C1]), [ASK, DAMAGED, C1, O1], refused(R1))
+    assert found is not None
+
+    assert found.lost == {digest_of(DAMAGED)}
+    assert found.evicted == ()
+
+
+def test_a_bound_blob_is_good() -> None:
+    """Only its id is not: nothing is remembered against it."""
+    found = cure_of(world_of([R1, C1]), [ASK, R1, C1, O1], BOUND)
+    assert found is not None
+
+    assert (found.lost, found.evicted) == (frozenset(), ())
+
+
+TEXT: Item = {"content": [{"type": "reasoning_text", "text": "Hm."}]}
+SUMMED = {**R1, "summary": [{"type": "summary_text", "text": "Hm."}]}
+
+# (what was sent, the member that is refused, the index that is named, what is sent instead)
+MEMBERS = [
+    pytest.param([{**R1, "status": None}, C1], "status", 1, [R1, C1], id="status"),
+    pytest.param([R1 | TEXT, C1, R2 | TEXT, C2], "content", None, [R1, C1, R2, C2], id="content"),
+    pytest.param([hollow(R1) | TEXT, C1], "content", 1, [nameless(C1)], id="nothing-left"),
+    pytest.param([R1, C1], "encrypted_content", None, [nameless(C1)], id="blob"),
+    pytest.param(
+        [R1 | TEXT, C1], "encrypted_content", None, [hollow(R1) | TEXT, C1], id="blob-beside-text"
+    ),
+    pytest.param([SUMMED, C1], "encrypted_content", 1, [hollow(SUMMED), C1], id="summary-left"),
+    pytest.param(
+        [{**hollow(R1), "status": "completed"}, C1],
+        "status",
+        1,
+        [hollow(R1), C1],
+        id="hollow-stays",
+    ),
+    pytest.param([R1, C1], "content", None, None, id="not-there"),
+    pytest.param([R1 | TEXT, C1], "status", 2, None, id="of-another-item"),
+]
+
+
+@pytest.mark.parametrize(("sent", "member", "index", "want"), MEMBERS)
+def test_a_refused_member_leaves_all_reasoning(
+    sent: list[Item], member: str, index: int | None, want: list[Item] | None
+) -> None:
+    """What has nothing left by that goes as a whole; other items are none of its business."""
+    refusal = Diagnosis(RefusalKind.FIELD, member=member, index=index)
+    got = cured(World(), [ASK, *sent], refusal)
+
+    assert got == ([ASK, *want] if want is not None else None)
+
+
+def test_a_model_that_does_not_reason_gets_none() -> None:
+    """Neither reasoning nor ids that would demand it; what it did alone goes with its id."""
+    sent = [ASK, R1, C1, O1, R2, WS, R3, SAID, MORE, reference(R1), C2, O2]
+    refusal = Diagnosis(RefusalKind.NO_REASONING_MODEL)
+
+    assert cured(World(), sent, refusal) == [
+        ASK,
+        nameless(C1),
+        O1,
+        nameless(SAID),
+        MORE,
+        nameless(C2),
+        O2,
+    ]
+    assert cured(World(), [ASK, C1, O1], refusal) is None
+
+
+def test_a_model_that_seals_nothing_is_not_asked_to() -> None:
+    """Ours or the client's; nothing else of the request changes."""
+    include = ["reasoning.encrypted_content", "file_search_call.results"]
+    refusal = Diagnosis(RefusalKind.INCLUDE)
+    found = cure_of(World(), [ASK], refusal, include=include)
+    assert found is not None
+
+    assert found.body == body([ASK], include=include).replace(b'"%s" , ' % include[0].encode(), b"")
+    assert cure_of(World(), [ASK], refusal) is None
+
+
+def test_four_characters_may_be_those_of_several() -> None:
+    """Both go, and neither turn is given up for it."""
+    twin = R2 | {"encrypted_content": "gAAAzzAAA1"}
+    world = world_of([R1, C1], [twin, C2])
+    ends = (R1["encrypted_content"][:4], R1["encrypted_content"][-4:])
+    found = cure_of(world, [ASK, R1, C1, O1, twin, C2, O2], Diagnosis(RefusalKind.BLOB, ends=ends))
+    assert found is not None
+
+    assert input_of(found.body) == [ASK, nameless(C1), O1, nameless(C2), O2]
+    assert found.evicted == ()

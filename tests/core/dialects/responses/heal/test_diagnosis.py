@@ -1,0 +1,344 @@
+"""A refusal is told by what upstream says, never by its status alone."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reasoning_replay.core.dialects.responses.heal.diagnosis import (
+    Diagnosis,
+    RefusalKind,
+    diagnose,
+    is_refusal,
+    is_refusing_event,
+)
+
+from tests.core.documents import values
+
+OTHER = Diagnosis(RefusalKind.OTHER)
+INPUT = Diagnosis(RefusalKind.INPUT)
+BLOB = Diagnosis(RefusalKind.BLOB)
+FOREIGN = Diagnosis(RefusalKind.BLOB, is_foreign=True)
+
+LOST = "Items are not persisted when `store` is set to false. Try again with `store` set to true"
+LOST_ZDR = "Items are not persisted for Zero Data Retention organizations."
+OTHER_ORGANIZATION = "Encrypted content organization_id did not match the target organization."
+KIMI = "thinking is enabled but reasoning_content is missing in assistant tool call message"
+REMOVE = "computer use model. Remove reasoning items from your input and try again."
+SAME_RESOURCE = "Use the same resource that created the item to access it."
+CHARACTERS = (
+    "Expected an ID that contains letters, numbers, underscores, or dashes, but this value"
+    " contained additional characters."
+)
+UNVERIFIED = "The encrypted content for item rs_1 could not be verified. Reason: "
+MASKED = "The encrypted content gAAA...ng== could not be verified."
+DEEPSEEK = "For more information, please refer to https://api-docs.deepseek.com/guides/thinking"
+
+
+def orphan(item_id: str, kind: str) -> str:
+    """Return what the API says of an item whose reasoning is not there."""
+    return (
+        f"Item '{item_id}' of type '{kind}' was provided without its required 'reasoning' item:"
+        " 'rs_1'."
+    )
+
+
+def lacking(item_id: str) -> Diagnosis:
+    """Return what that means."""
+    return Diagnosis(RefusalKind.LACKS_REASONING, subject=item_id, wanted="rs_1")
+
+
+# (verbatim but for the ids: what upstreams were seen to say, what it means)
+SAID = [
+    (orphan("fc_1", "function_call"), lacking("fc_1")),
+    (orphan("msg_1", "message"), lacking("msg_1")),
+    (orphan("ws_1", "web_search_call")[:-1], lacking("ws_1")),
+    (orphan("cu_1", "computer_call"), lacking("cu_1")),
+    (
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        Diagnosis(RefusalKind.LACKS_FOLLOWER, subject="rs_1"),
+    ),
+    (
+        "Duplicate item found with id rs_1. Remove duplicate items from your input and try again.",
+        Diagnosis(RefusalKind.DUPLICATE, subject="rs_1"),
+    ),
+    (
+        f"Item with id 'rs_1' not found. {LOST}, or remove this item from your input.",
+        Diagnosis(RefusalKind.NOT_FOUND, subject="rs_1"),
+    ),
+    (
+        f"Item with id 'msg_1' not found. {LOST_ZDR}",
+        Diagnosis(RefusalKind.NOT_FOUND, subject="msg_1"),
+    ),
+    (MASKED, Diagnosis(RefusalKind.BLOB, ends=("gAAA", "ng=="))),
+    (
+        f"{MASKED} Reason: Encrypted content could not be decrypted or parsed.",
+        Diagnosis(RefusalKind.BLOB, ends=("gAAA", "ng==")),
+    ),
+    (
+        f"{MASKED} Reason: {OTHER_ORGANIZATION}",
+        Diagnosis(RefusalKind.BLOB, ends=("gAAA", "ng=="), is_foreign=True),
+    ),
+    (
+        f"{UNVERIFIED}Encrypted content could not be decrypted or parsed.",
+        Diagnosis(RefusalKind.BLOB, subject="rs_1"),
+    ),
+    (
+        f"{UNVERIFIED}{OTHER_ORGANIZATION}",
+        Diagnosis(RefusalKind.BLOB, subject="rs_1", is_foreign=True),
+    ),
+    (
+        f"{UNVERIFIED}Encrypted content item_id did not match the target item id.",
+        Diagnosis(RefusalKind.BLOB, subject="rs_1", is_bound=True),
+    ),
+    (
+        "Encrypted content item_id did not match the target item id.",
+        Diagnosis(RefusalKind.BLOB, is_bound=True),
+    ),
+    (OTHER_ORGANIZATION, FOREIGN),
+    ("Encrypted content could not be decrypted or parsed.", BLOB),
+    (
+        f"The requested item was created under a different Azure OpenAI resource. {SAME_RESOURCE}",
+        FOREIGN,
+    ),
+    ("reasoning `encrypted_content` was not issued to this caller", FOREIGN),
+    ("Encrypted content is not supported with this model.", Diagnosis(RefusalKind.INCLUDE)),
+    (
+        "Encrypted content is not supported.",
+        Diagnosis(RefusalKind.FIELD, member="encrypted_content"),
+    ),
+    (
+        f"Reasoning input items can only be provided to a reasoning or {REMOVE}",
+        Diagnosis(RefusalKind.NO_REASONING_MODEL),
+    ),
+    (
+        "The `reasoning_text` in the thinking mode must be passed back to the API.",
+        Diagnosis(RefusalKind.LACKS_TEXT),
+    ),
+    (
+        "The `reasoning_content` in the thinking mode must be passed back to the API.",
+        Diagnosis(RefusalKind.LACKS_TEXT),
+    ),
+    (
+        "The content[].thinking in the thinking mode must be passed back to the API",
+        Diagnosis(RefusalKind.LACKS_TEXT),
+    ),
+    (
+        f"Missing `reasoning_content` field in the assistant message at index 2. {DEEPSEEK}",
+        Diagnosis(RefusalKind.LACKS_TEXT),
+    ),
+    (
+        f"{KIMI} at index 3",
+        Diagnosis(RefusalKind.LACKS_TEXT),
+    ),
+    (
+        "Invalid 'input[3].id': 'call_1'. Expected an ID that begins with 'fc'.",
+        Diagnosis(RefusalKind.BAD_ID, index=3),
+    ),
+    (f"Invalid 'input[2].id': ''. {CHARACTERS}", Diagnosis(RefusalKind.BAD_ID, index=2)),
+    (
+        "Invalid 'input[n].id': 'x'. Expected an ID that begins with 'fc'.",
+        Diagnosis(RefusalKind.BAD_ID),
+    ),
+    (
+        "Invalid 'id': message id must be a string starting with 'msg_'",
+        Diagnosis(RefusalKind.BAD_ID),
+    ),
+    (
+        "No tool output found for function call call_1.",
+        Diagnosis(RefusalKind.LACKS_OUTPUT, subject="call_1"),
+    ),
+    (
+        "No tool output found for custom tool call call_1.",
+        Diagnosis(RefusalKind.LACKS_OUTPUT, subject="call_1"),
+    ),
+    (
+        "No tool output found for function call functions.get:0. Received Model Group=gpt-5",
+        Diagnosis(RefusalKind.LACKS_OUTPUT, subject="functions.get:0"),
+    ),
+    (
+        "No tool call found for function call output with call_id call_1.",
+        Diagnosis(RefusalKind.LACKS_CALL, subject="call_1"),
+    ),
+    (
+        "No tool call found for custom tool call output with call_id resp_1:call_1",
+        Diagnosis(RefusalKind.LACKS_CALL, subject="resp_1:call_1"),
+    ),
+    (
+        "Unknown parameter: 'input[2].status'.",
+        Diagnosis(RefusalKind.FIELD, index=2, member="status"),
+    ),
+    (
+        "Invalid 'input[i].content': array too long. Expected an array with maximum length 0...",
+        Diagnosis(RefusalKind.FIELD, member="content"),
+    ),
+    ("Invalid 'input': value did not match any expected variant", INPUT),
+    ("Invalid value: 'input[4].content[0].file_data'", INPUT),
+    ("Encrypted content cannot be requested for persisted responses.", INPUT),
+    ("Previous response with id 'resp_1' not found.", OTHER),
+    ("Previous response cannot be used for this organization due to Zero Data Retention.", OTHER),
+    ("Unsupported parameter: 'temperature' is not supported with this model.", OTHER),
+    ("Unsupported parameter: 'reasoning.effort' is not supported with this model.", OTHER),
+    ("The 'configuration_update' item type is not supported with pro or tournament models.", OTHER),
+    ("llama.cpp does not support 'previous_response_id'.", OTHER),
+    ("web search is not supported for this request", OTHER),
+    ("The background parameter is not supported.", OTHER),
+    ("function call `f` in the 2. content block is missing a `thought_signature`.", OTHER),
+    ("messages.1.content.0: Invalid `signature` in `thinking` block", OTHER),
+    ("", OTHER),
+]
+
+
+def enveloped(message: object, param: object = None, code: object = None) -> bytes:
+    """Return an error body as OpenAI writes it."""
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    return json.dumps({"error": error}, indent=2).encode()
+
+
+def wrapping(wrap: Callable[[str], object], name: str) -> object:
+    """Return a column of a table: how an upstream puts its message into JSON."""
+    return pytest.param(lambda message: json.dumps(wrap(message)).encode(), id=name)
+
+
+def quoted(message: str) -> object:
+    """Return the error of a gateway that quotes upstream's, which quotes another's."""
+    inner = json.dumps({"error": {"message": message, "code": None}})
+    twice = json.dumps({"error": {"message": f"OpenAIException - {inner}"}})
+    return {"error": {"message": f"litellm.BadRequestError: {twice}. Received Model Group=x"}}
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        pytest.param(enveloped, id="envelope"),
+        pytest.param(str.encode, id="plain-text"),
+        pytest.param(lambda message: message.encode() + b" \xff", id="not-utf-8"),
+        wrapping(lambda message: message, "string"),
+        wrapping(lambda message: {"code": "Client specified…", "error": message}, "error-string"),
+        wrapping(lambda message: {"detail": message}, "detail"),
+        wrapping(lambda message: {"detail": [{"loc": ["body"], "msg": message}]}, "detail-list"),
+        wrapping(lambda message: {"detail": [{"error": {"message": message}}]}, "detail-errors"),
+        wrapping(lambda message: [{"error": {"message": message, "code": 400}}], "array"),
+        wrapping(lambda message: {"message": message}, "bare"),
+        wrapping(lambda message: {"type": "error", "message": message}, "flat-event"),
+        wrapping(lambda message: {"type": "error", "error": {"message": message}}, "event"),
+        wrapping(
+            lambda message: {
+                "type": "response.failed",
+                "response": {"id": "resp_1", "error": {"code": None, "message": message}},
+            },
+            "failed-event",
+        ),
+        wrapping(quoted, "quoted-twice"),
+    ],
+)
+@pytest.mark.parametrize(("message", "want"), SAID)
+def test_every_known_saying_is_understood(
+    message: str, want: Diagnosis, wrap: Callable[[str], bytes]
+) -> None:
+    """In OpenAI's envelope, in those of gateways, in events, and in none."""
+    assert diagnose(400, wrap(message)) == want
+
+
+# (message, param, code, what it is about)
+PARAMS = [
+    ("Unknown item.", "input[3].id", None, INPUT),
+    ("Please adjust your input.", "input", "context_length_exceeded", INPUT),
+    ("Unsupported value.", "include", None, Diagnosis(RefusalKind.INCLUDE)),
+    (
+        "Encrypted content cannot be requested for persisted responses.",
+        "include",
+        None,
+        Diagnosis(RefusalKind.INCLUDE),
+    ),
+    ("Unsupported value.", "include[0]", None, Diagnosis(RefusalKind.INCLUDE)),
+    ("Something about blobs.", None, "invalid_encrypted_content", BLOB),
+    (None, None, "invalid_encrypted_content", BLOB),
+    (MASKED, "input", "x", Diagnosis(RefusalKind.BLOB, ends=("gAAA", "ng=="))),
+    ("Unsupported value.", "inputs", None, OTHER),
+    ("Unsupported value.", "included", None, OTHER),
+    ("Unsupported value.", "temperature", "unsupported_value", OTHER),
+    ("Unsupported value.", None, "input", OTHER),
+    (None, None, None, OTHER),
+    (5, ["input"], {"message": 5}, INPUT),
+]
+
+
+@pytest.mark.parametrize(("message", "param", "code", "want"), PARAMS)
+def test_the_parameter_and_the_code_tell_what_the_message_does_not(
+    message: object, param: object, code: object, want: Diagnosis
+) -> None:
+    """They name the field that was refused; words say more than they do."""
+    assert diagnose(400, enveloped(message, param, code)) == want
+
+
+@pytest.mark.parametrize("status", [400, 404, 422])
+def test_refusals_of_input_are_read(status: int) -> None:
+    """The statuses that bad input is answered with."""
+    assert is_refusal(status)
+    assert diagnose(status, enveloped(SAID[0][0])) == SAID[0][1]
+
+
+@pytest.mark.parametrize("status", [200, 401, 403, 408, 409, 413, 429, 500, 502, 503])
+def test_other_answers_are_never_ours_to_heal(status: int) -> None:
+    """Limits and outages have their own clients and their own cure."""
+    assert not is_refusal(status)
+    assert diagnose(status, enveloped(SAID[0][0], "input")) == OTHER
+
+
+# (an event, whether it says that there will be no answer, to something that may be healed)
+EVENTS = [
+    ({"type": "error", "message": "x"}, True),
+    ({"type": "error", "error": {"message": "x"}, "status": 400}, True),
+    ({"type": "error", "error": {"message": "x"}, "status": 429}, False),
+    ({"type": "error", "status": None}, True),
+    ({"type": "error", "status": {}}, False),
+    ({"type": "response.failed", "response": {"error": {"message": "x"}}}, True),
+    ({"type": "response.created", "response": {}}, False),
+    ({"error": {"message": "x"}}, False),
+    ({"type": {}}, False),
+    ([], False),
+    ("error", False),
+]
+
+
+@pytest.mark.parametrize(("event", "want"), EVENTS)
+def test_an_event_may_refuse_as_well(event: object, want: bool) -> None:
+    """Inside a stream, a refusal has no status, or one of its own."""
+    assert is_refusing_event(json.dumps(event).encode()) is want
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"{}",
+        b'{"error":null}',
+        b'{"error":[]}',
+        b'{"response":"rs_1"}',
+        b"<html>502</html>",
+        b"\xff",
+        b"[" * 9999,
+    ],
+)
+def test_garbage_is_about_others(body: bytes) -> None:
+    """Nothing is guessed from what cannot be read."""
+    assert diagnose(400, body) == OTHER
+    assert not is_refusing_event(body)
+
+
+def test_what_lies_too_deep_is_read_as_text() -> None:
+    """No nesting of envelopes is endless; the words are found all the same."""
+    deep = b'{"error":' * 6 + b"\"Item with id 'rs_1' not found\"" + b"}" * 6
+
+    assert diagnose(400, deep) == Diagnosis(RefusalKind.NOT_FOUND, subject="rs_1")
+
+
+@given(st.binary(max_size=40) | values.map(lambda written: b'{"error":' + written.text + b"}"))
+@settings(max_examples=80, deadline=None)
+def test_no_body_raises(body: bytes) -> None:
+    """An error page is the last place to fail at."""
+    assert diagnose(400, body).fault in RefusalKind
+    assert is_refusing_event(body) in (True, False)

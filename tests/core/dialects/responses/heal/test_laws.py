@@ -1,0 +1,148 @@
+"""What healing never does, whatever the history, the client and the refusal."""
+
+import json
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.reorder import in_order
+from reasoning_replay.core.wire import json_spans
+
+from tests.core.dialects.responses.heal.histories import History, histories, refusals, requests
+from tests.core.dialects.responses.heal.played import case_of, cure_of, repaired, repaired_body
+from tests.core.world import Item, body, input_of
+
+Refused = tuple[History, list[Item], dict[str, Any], Diagnosis]
+Requested = tuple[History, list[Item], dict[str, Any]]
+
+# What may be left out of an item that stays.
+LEFT_OUT = ("id", "encrypted_content", "content", "status")
+
+
+def raws(request: bytes) -> list[bytes]:
+    """Return the bytes of each item of a request."""
+    member = json_spans.members(request)["input"]
+    return [request[at:end] for at, end in json_spans.elements(request, member.start, member.end)]
+
+
+def said(items: list[Item]) -> list[Item]:
+    """Return what users said."""
+    return [item for item in items if item.get("role") == "user"]
+
+
+def outputs(items: list[Item]) -> Counter[str]:
+    """Return how many outputs there are of each call."""
+    return Counter(str(i["call_id"]) for i in items if i.get("type", "").endswith("_output"))
+
+
+def calls(items: list[Item]) -> set[str]:
+    """Return the calls that are there as whole items."""
+    return {i["call_id"] for i in items if i.get("type", "").endswith("_call") and "call_id" in i}
+
+
+def core(item: Item) -> str:
+    """Return what makes an item the one that it is."""
+    return json.dumps({k: v for k, v in item.items() if k not in LEFT_OUT}, sort_keys=True)
+
+
+def is_made_of(item: Item, sources: list[Item], ids: set[object]) -> bool:
+    """Tell whether an item is one of these, less a member; its id is one of those or none."""
+    if item.get("id") not in ids:
+        return False
+    return any(
+        core(item) == core(one)
+        and all(item[key] == one.get(key) for key in LEFT_OUT[1:] if key in item)
+        for one in sources
+    )
+
+
+@settings(max_examples=400, deadline=None)
+@given(refusals())
+def test_a_cure_keeps_what_happened_and_invents_nothing(refused: Refused) -> None:
+    """Users' words stay, outputs stay, and calls whose outputs stay; all else was sent or made."""
+    history, sent, more, diagnosis = refused
+    found = cure_of(history.world, sent, diagnosis, **more)
+    if found is None:
+        return
+    before, got = body(sent, **more), input_of(found.body)
+    names = {item.get("id") for item in [*sent, *history.emitted]} | {None}
+
+    assert found.body != before
+    assert said(got) == said(sent)
+    assert all(is_made_of(item, [*sent, *history.emitted], names) for item in got)
+    assert set(outputs(got)) == set(outputs(sent))
+    if diagnosis.fault is not RefusalKind.DUPLICATE:
+        assert outputs(got) == outputs(sent)
+    if "previous_response_id" not in more:
+        assert calls(sent) & set(outputs(got)) <= calls(got)
+
+
+@settings(max_examples=200, deadline=None)
+@given(refusals())
+def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
+    """Items that mean the same are the same bytes, and so is everything around them."""
+    history, sent, more, diagnosis = refused
+    found = cure_of(history.world, sent, diagnosis, **more)
+    if found is None:
+        return
+    before = body(sent, **more)
+    came = raws(before)
+    meant = Counter(json.dumps(json.loads(raw)) for raw in came)
+    around = (before.partition(b"[")[0], before.rpartition(b"]")[2])
+
+    assert (found.body.partition(b"[")[0], found.body.rpartition(b"]")[2]) == around
+    got = raws(found.body)
+    same = Counter(json.dumps(json.loads(raw)) for raw in got if raw in came)
+    # An item that was mended may come to mean what another means, which stays as it is.
+    for meaning, count in Counter(json.dumps(json.loads(raw)) for raw in got).items():
+        assert same[meaning] >= min(count, meant[meaning])
+
+
+@settings(max_examples=200, deadline=None)
+@given(requests())
+def test_repairing_twice_is_repairing_once(requested: Requested) -> None:
+    """What is mended has nothing left to mend; users' words and outputs stay."""
+    history, sent, more = requested
+    once = repaired(history.world, sent, **more)
+    got = input_of(once.body)
+
+    assert said(got) == said(sent)
+    assert set(outputs(got)) == set(outputs(sent))
+    assert calls(got) == calls(sent)
+    before = body(sent, **more)
+    assert repaired_body(history.world, once.body, turns_of=before).body is once.body
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories)
+def test_a_clean_history_is_the_very_same_object(history: History) -> None:
+    """Nothing to mend costs no copy."""
+    sent = body(history.items)
+    done = repaired_body(history.world, sent)
+
+    assert done.counts == {}
+    assert done.body is sent
+
+
+@settings(max_examples=200, deadline=None)
+@given(requests())
+def test_ordering_loses_nothing_and_settles_at_once(requested: Requested) -> None:
+    """The pieces stay the same ones; an order is its own order."""
+    history, sent, more = requested
+    for joins in (False, True):
+        case = case_of(history.world, sent, **more)
+        ordered = in_order(case.pieces, case.spot, joins=joins)
+
+        assert Counter(map(id, ordered)) == Counter(map(id, case.pieces))
+        assert in_order(ordered, case.spot, joins=joins) == ordered
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories)
+def test_an_honest_history_is_in_order(history: History) -> None:
+    """Whatever of it is known, as long as upstream does not say otherwise."""
+    case = case_of(history.world, history.items)
+
+    assert in_order(case.pieces, case.spot, joins=False) == case.pieces
+    assert case.body(case.pieces) is case.sent.body

@@ -1,0 +1,43 @@
+"""Reasoning is known by its blob, or by its id, and by neither if two have it."""
+
+import json
+
+import pytest
+from reasoning_replay.core.dialects.responses.heal.reasoning_index import ReasoningIndex
+from reasoning_replay.core.dialects.responses.items import read_item
+
+from tests.core.dialects.responses.heal.played import hollow, nameless, reference, world_of
+from tests.core.world import Item, call, message, reasoning
+
+R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
+C1, SAID = call("1"), message("1", "Sunny.")
+TWIN = {**R2, "id": R1["id"]}
+
+# (turns captured, an item, where it stood: item and position in its run; None: not known)
+KNOWN = [
+    pytest.param([[R1, R2, C1]], R2, (0, 1), id="whole"),
+    pytest.param([[R1, C1, R2, SAID]], nameless(R2), (1, 0), id="by-blob"),
+    pytest.param([[R1, C1]], hollow(R1), (0, 0), id="by-id"),
+    pytest.param([[R1, C1]], reference(R1), (0, 0), id="by-reference"),
+    pytest.param([[R1, C1]], {**R1, "encrypted_content": "x"}, (0, 0), id="damaged"),
+    pytest.param([[R1, C1, TWIN, SAID]], TWIN, (1, 0), id="one-id-two-items"),
+    pytest.param([[R1, C1, TWIN, SAID]], hollow(R1), None, id="one-id-two-items-hollow"),
+    pytest.param([[R1, C1]], R3, None, id="unknown"),
+    pytest.param([[R1, C1]], nameless(hollow(R1)), None, id="nothing-to-know-it-by"),
+]
+
+
+@pytest.mark.parametrize(("turns", "item", "want"), KNOWN)
+def test_a_thought_is_found_by_its_blob_or_its_id(
+    turns: list[list[Item]], item: Item, want: tuple[int, int] | None
+) -> None:
+    """What it led to, and its place, come with it."""
+    thoughts = ReasoningIndex(world_of(*turns).turns.values())
+
+    found = thoughts.of(read_item(json.dumps(item).encode()))
+
+    assert (None if found is None else (found.k, found.n)) == want
+    if found is not None:
+        assert found.follower is found.turn.items[found.k]
+        assert found.part is found.follower.run[found.n]
+        assert found.place < (found.k, 0)

@@ -1,0 +1,44 @@
+"""Errors as they were recorded, and as they are quoted in public, where they are at hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+from reasoning_replay.core.dialects.responses.heal.cure import cure
+from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.plan import Policy
+
+from tests.recordings import tape
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Path:
+    """Return where they lie; skip where that is nowhere."""
+    root = tape.root()
+    if root is None:
+        pytest.skip("no recordings in ../shared/recorded, and REPLAY_TEST_RECORDED names none")
+    return root
+
+
+def test_every_quoted_error_is_understood(recorded: Path) -> None:
+    """What users quoted of their refusals concerns us, each of them."""
+    path = recorded / "quoted-errors.json"
+    if not path.exists():
+        pytest.skip("no quoted-errors.json beside the recordings")
+    for error in json.loads(path.read_text()):
+        body = json.dumps(error["body"]) if "body" in error else error["message"]
+        found = diagnose(error["status"], body.encode())
+        assert found.fault not in (RefusalKind.INPUT, RefusalKind.OTHER), error["source"]
+
+
+def test_recorded_errors_of_other_kinds_stay_the_clients(recorded: Path) -> None:
+    """Keys, models, limits, files: nothing of it is healed, and nothing is sent once more."""
+    refused = [one for r in tape.load("error") for one in r.exchanges if one.status >= 400]
+    assert refused
+    for exchange in refused:
+        found = diagnose(exchange.status, exchange.answer)
+        assert found.fault in (RefusalKind.INPUT, RefusalKind.OTHER), exchange.name
+        sent = read_request(exchange.request, {})
+        assert cure(sent, sent, found, LookupResult(), Policy()) is None

@@ -1,0 +1,113 @@
+"""A history is put back in the order in which it happened, as far as that is known."""
+
+import pytest
+from reasoning_replay.core.dialects.responses.heal.reorder import in_order
+
+from tests.core.dialects.responses.heal.played import (
+    ASK,
+    MORE,
+    case_of,
+    nameless,
+    reference,
+    world_of,
+)
+from tests.core.world import Item, World, call, input_of, message, output, reasoning, search
+
+R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
+C1, C2, C3 = call("1"), call("2"), call("3")
+O1, O2, O3 = output(C1, "one"), output(C2, "two"), output(C3, "three")
+SAID, WS = message("1", "Sunny."), search("1")
+FRAME: Item = {"role": "system", "content": "Be brief."}
+
+
+def ordered(world: World, items: list[Item], *, joins: bool = False) -> list[Item]:
+    """Return a history in order."""
+    case = case_of(world, items)
+    return input_of(case.body(in_order(case.pieces, case.spot, joins=joins)))
+
+
+# (turns that were captured, what the client sends, the order in which it happened)
+CAPTURED = [
+    pytest.param([[R1, C1]], [C1, R1, O1], [R1, C1, O1], id="reasoning-behind"),
+    pytest.param([[R1, C1]], [R1, ASK, C1, O1], [ASK, R1, C1, O1], id="reasoning-apart"),
+    pytest.param(
+        [[R1, C1], [R2, C2]],
+        [R1, R2, C1, C2, O1, O2],
+        [R1, C1, O1, R2, C2, O2],
+        id="all-reasoning-first",
+    ),
+    pytest.param(
+        [[R1, C1, R2, C2]], [R1, R2, C1, C2, O1, O2], [R1, C1, R2, C2, O1, O2], id="one-response"
+    ),
+    pytest.param([[R1, C1, C2]], [R1, C1, O1, C2, O2], [R1, C1, C2, O1, O2], id="interleaved"),
+    pytest.param([[R1, C1, C2]], [R1, C2, C1, O2, O1], [R1, C1, C2, O2, O1], id="calls-swapped"),
+    pytest.param([[R1, SAID, C1]], [R1, C1, SAID, O1], [R1, SAID, C1, O1], id="message-behind"),
+    pytest.param([[R1, R2, C1]], [R2, R1, C1, O1], [R1, R2, C1, O1], id="a-run-of-two"),
+    pytest.param([[R1, WS, R2, SAID]], [WS, R1, SAID, R2], [R1, WS, R2, SAID], id="hosted"),
+    pytest.param([[R1, C1]], [R1, C1, MORE, O1], [R1, C1, O1, MORE], id="user-between"),
+    pytest.param([[R1, C1]], [ASK, O1, MORE, R1, C1], [ASK, MORE, R1, C1, O1], id="output-ahead"),
+    pytest.param([[R1, C1]], [R1, nameless(C1), O1], [R1, nameless(C1), O1], id="in-order"),
+    pytest.param(
+        [[R1, C1]],
+        [nameless(C1), nameless(R1), O1],
+        [nameless(R1), nameless(C1), O1],
+        id="without-ids",
+    ),
+    pytest.param([[R1, SAID]], [reference(SAID), R1], [R1, reference(SAID)], id="reference"),
+    pytest.param(
+        [[R1, SAID]], [SAID, reference(R1)], [reference(R1), SAID], id="reasoning-by-reference"
+    ),
+    pytest.param([[R1, C1]], [R1, ASK], [R1, ASK], id="nothing-it-led-to"),
+    pytest.param([[R1, C1]], [R1, C1, O3, O1], [R1, C1, O1, O3], id="an-output-of-nobody-stays"),
+]
+
+
+@pytest.mark.parametrize(("turns", "sent", "want"), CAPTURED)
+def test_what_was_captured_says_what_belongs_together(
+    turns: list[list[Item]], sent: list[Item], want: list[Item]
+) -> None:
+    """A response stands where the first of its items stands, the outputs of its calls behind."""
+    assert ordered(world_of(*turns), sent) == want
+
+
+# (what the client sends, its order by itself, and where upstream says that something is apart)
+UNKNOWN = [
+    pytest.param([R1, C1, O1], [R1, C1, O1], [R1, C1, O1], id="in-order"),
+    pytest.param([R1, C1, R2, C2, O1, O2], None, None, id="one-response"),
+    pytest.param([R1, C1, O1, R2, C2, O2], None, None, id="two-responses"),
+    pytest.param([R1, C1, O1, C2, O2], None, [R1, C1, C2, O1, O2], id="interleaved"),
+    pytest.param([C1, MORE, O1], [C1, O1, MORE], [C1, O1, MORE], id="user-between"),
+    pytest.param([O1, C1], [C1, O1], [C1, O1], id="output-ahead"),
+    pytest.param([C1, O1, MORE, C2, O2], None, None, id="said-between"),
+    pytest.param([C1, O1, FRAME, C2, O2], None, None, id="set-between"),
+    pytest.param([C1, C2, O2, O1], None, None, id="outputs-in-their-own-order"),
+    pytest.param([C1, O2, O1, C2], [C1, O1, C2, O2], [C1, C2, O2, O1], id="outputs-swapped"),
+    pytest.param([R1, MORE, C1, O1], None, None, id="what-belongs-together-is-not-known"),
+]
+
+
+@pytest.mark.parametrize(("sent", "alone", "joined"), UNKNOWN)
+def test_of_what_was_not_captured_neighbours_belong_together(
+    sent: list[Item], alone: list[Item] | None, joined: list[Item] | None
+) -> None:
+    """None: it stays as it is. Calls with outputs between are one unit only if upstream says so."""
+    assert ordered(World(), sent) == (alone or sent)
+    assert ordered(World(), sent, joins=True) == (joined or sent)
+
+
+def test_calls_with_one_name_have_one_output_each() -> None:
+    """`call_0` in every response: the first output behind a call that answers no other."""
+    first, second = call("1", call_id="call_0"), call("2", call_id="call_0")
+    sent = [first, output(first, "one"), MORE, second, output(second, "two")]
+
+    assert ordered(World(), sent) == sent
+    assert ordered(World(), [first, MORE, output(first)]) == [first, output(first), MORE]
+
+
+def test_what_was_captured_stands_between_what_was_not() -> None:
+    """Calls on both sides of a known response are not one unit."""
+    world = world_of([R2, C2])
+    sent = [C1, O1, R2, C2, O2, C3, O3]
+
+    assert ordered(world, sent, joins=True) == sent
+    assert ordered(world, [C1, R2, O1, C3, O3, C2, O2], joins=True) == [C1, C3, O1, O3, R2, C2, O2]

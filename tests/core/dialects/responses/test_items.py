@@ -1,0 +1,341 @@
+"""Items are read softly: what is known is recognised, and nothing unknown ever raises."""
+
+import json
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from reasoning_replay.core.dialects.responses.items import (
+    ID_CHARS,
+    Item,
+    Role,
+    _Head,
+    _loosely,
+    is_distinctive,
+    read_item,
+)
+
+from tests.core.documents import objects, values
+
+
+def item(**fields: object) -> Item:
+    """Read an item of these fields."""
+    return read_item(json.dumps(fields).encode())
+
+
+MODEL_TYPES = [
+    "function_call",
+    "custom_tool_call",
+    "computer_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+    "tool_search_call",
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "mcp_list_tools",
+    "mcp_call",
+    "mcp_approval_request",
+    "program",
+    "multi_agent_call",
+    "agent_message",
+    "call_of_the_future_call",
+]
+CLIENT_TYPES = [
+    "function_call_output",
+    "custom_tool_call_output",
+    "computer_call_output",
+    "local_shell_call_output",
+    "shell_call_output",
+    "apply_patch_call_output",
+    "tool_search_output",
+    "mcp_approval_response",
+    "program_output",
+    "multi_agent_call_output",
+    "compaction",
+    "compaction_trigger",
+    "configuration_update",
+    "context_compaction",
+    "additional_tools",
+    "of_the_future",
+]
+
+
+@pytest.mark.parametrize("kind", MODEL_TYPES)
+def test_what_a_model_does_is_the_models(kind: str) -> None:
+    """Whatever ends in `_call` is emitted by a model, also types that nobody knows yet."""
+    got = item(type=kind)
+
+    assert (got.type, got.role, got.is_tool, got.takes_id) == (kind, Role.MODEL, True, True)
+
+
+@pytest.mark.parametrize("kind", CLIENT_TYPES)
+def test_everything_else_is_the_clients(kind: str) -> None:
+    """Outputs, triggers and unknown types can never be what reasoning led to."""
+    got = item(type=kind, id="x")
+
+    assert (got.type, got.role, got.is_tool, got.takes_id) == (kind, Role.CLIENT, False, False)
+
+
+# (the item, its type, its role)
+ROLES = [
+    pytest.param({"role": "user", "content": "x"}, "message", Role.CLIENT, id="easy-message"),
+    pytest.param({"type": "message", "role": "user"}, "message", Role.CLIENT, id="user"),
+    pytest.param({"type": "message", "role": "critic"}, "message", Role.CLIENT, id="unknown-role"),
+    pytest.param({"type": "message"}, "message", Role.CLIENT, id="no-role"),
+    pytest.param({"role": "assistant"}, "message", Role.MODEL, id="easy-assistant"),
+    pytest.param({"type": "message", "role": "assistant"}, "message", Role.MODEL, id="assistant"),
+    pytest.param({"role": "system"}, "message", Role.FRAME, id="system"),
+    pytest.param({"role": "developer"}, "message", Role.FRAME, id="developer"),
+    pytest.param(
+        {"type": "additional_tools", "role": "developer"},
+        "additional_tools",
+        Role.FRAME,
+        id="additional-tools",
+    ),
+    pytest.param({"type": "reasoning"}, "reasoning", Role.REASONING, id="reasoning"),
+    pytest.param(
+        {"type": "item_reference", "id": "rs_1"}, "item_reference", Role.REFERENCE, id="reference"
+    ),
+    pytest.param({"id": "rs_1"}, "item_reference", Role.REFERENCE, id="bare-reference"),
+    pytest.param(
+        {"type": None, "id": "rs_1"}, "item_reference", Role.REFERENCE, id="reference-null-type"
+    ),
+    pytest.param({}, "", Role.CLIENT, id="empty"),
+    pytest.param({"type": 5, "role": 5, "id": 5}, "", Role.CLIENT, id="wrong-types"),
+]
+
+
+@pytest.mark.parametrize(("fields", "kind", "role"), ROLES)
+def test_type_and_role_tell_whose_an_item_is(
+    fields: dict[str, object], kind: str, role: Role
+) -> None:
+    """A missing type is inferred as the API does it: a role makes a message, an id a reference."""
+    got = item(**fields)
+
+    assert (got.type, got.role, got.is_tool) == (kind, role, False)
+
+
+def read_everything(raw: bytes) -> Item:
+    """Read an item and all that can be asked of it."""
+    got = read_item(raw, 3, 4)
+    asked = (got.type, got.id, got.call_id, got.name, got.status, got.blob, got.text, got.role)
+    assert all(isinstance(value, str | Role) for value in asked)
+    assert (got.raw, got.start, got.end) == (raw, 3, 4)
+    assert len(got.content) in (0, 16)
+    assert len(got.said) == 16
+    assert {got.is_tool, got.id_is_optional, got.is_finished, got.takes_id} <= {True, False}
+    return got
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"null", b"5", b'"x"', b"[]", b"{", b'{"type":"message"', b"\xff", b"[" * 100_000],
+)
+def test_what_is_no_object_is_an_item_without_a_type(raw: bytes) -> None:
+    """It counts as something that the client said, and as nothing else."""
+    got = read_everything(raw)
+
+    assert (got.type, got.role, got.content) == ("", Role.CLIENT, b"")
+
+
+@given(st.binary(max_size=40) | values.map(lambda written: written.text))
+@settings(max_examples=60, deadline=None)
+def test_reading_never_raises(raw: bytes) -> None:
+    """An item of a shape that nobody has seen yet must never cost a request."""
+    read_everything(raw)
+
+
+parts = objects(values).map(lambda written: written.text) | st.sampled_from(
+    [b'{"type":"output_text","text":5}', b'{"type":5,"text":"x"}', b'{"type":"refusal"}', b"1"]
+)
+WRAPPED = json.dumps(json.dumps(json.dumps(json.dumps("x")))).encode()
+contents = st.lists(parts, max_size=3).map(lambda given: b"[" + b",".join(given) + b"]")
+
+
+@given(
+    st.sampled_from(["message", "function_call", "function_call_output", "reasoning", "x"]),
+    st.dictionaries(
+        st.sampled_from(_Head.__struct_fields__),
+        values.map(lambda written: written.text) | contents,
+        max_size=5,
+    ),
+)
+@example("message", {"content": b'"\xff"'})
+@example("message", {"content": b'[{"type":"text","text":"\xff"},{"text":"\xff"}]'})
+@example("function_call", {"arguments": b'"\xff"', "name": b'"\xff"'})
+@example("function_call", {"arguments": b"1e999"})
+@example("function_call", {"arguments": b"[" * 900 + b"]" * 900})
+@example("function_call", {"arguments": WRAPPED})
+@example("message", {"content": b'[1,{"type":"input_text","text":"x"},{"type":"input_image"}]'})
+@settings(max_examples=60, deadline=None)
+def test_wrong_types_anywhere_never_raise(kind: str, fields: dict[str, bytes]) -> None:
+    """What is not of the expected type counts as absent."""
+    named = {"type": b'"' + kind.encode() + b'"'} | fields
+    members = (b'"' + key.encode() + b'":' + value for key, value in named.items())
+    read_everything(b"{" + b",".join(members) + b"}")
+
+
+def test_ids_and_names_of_another_type_count_as_absent() -> None:
+    """Only a string is a name."""
+    got = item(type="function_call", id=1, call_id=["c"], name={"x": 1}, status=True)
+
+    assert (got.id, got.call_id, got.name, got.status, got.is_finished) == ("", "", "", "", True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "optional"),
+    [
+        *(({"type": kind}, True) for kind in ("function_call", "custom_tool_call", "shell_call")),
+        *(({"type": kind}, True) for kind in ("apply_patch_call", "tool_search_call", "message")),
+        *(({"type": kind}, False) for kind in ("web_search_call", "mcp_call", "computer_call")),
+        *(({"type": kind}, False) for kind in ("program", "item_reference", "of_the_future")),
+    ],
+)
+def test_ids_are_optional_for_known_types_alone(
+    fields: dict[str, object], *, optional: bool
+) -> None:
+    """An id that the API may demand is never taken away."""
+    assert item(**fields).id_is_optional is optional
+
+
+PART = {"type": "output_text", "text": "x"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "takes"),
+    [
+        pytest.param({"type": "message", "role": "assistant", "content": [PART]}, True, id="full"),
+        pytest.param({"type": "message", "role": "assistant", "content": "x"}, False, id="words"),
+        pytest.param({"role": "assistant", "content": [PART]}, False, id="easy"),
+        pytest.param({"type": "message", "role": "assistant"}, False, id="no-content"),
+    ],
+)
+def test_a_message_in_the_easy_form_takes_no_id(fields: dict[str, object], *, takes: bool) -> None:
+    """The API reads it as another shape, which knows none."""
+    assert item(**fields).takes_id is takes
+
+
+@pytest.mark.parametrize(
+    ("status", "finished"),
+    [
+        *((status, True) for status in ("completed", "failed", "generating", "", None)),
+        *((status, False) for status in ("incomplete", "in_progress")),
+    ],
+)
+def test_an_item_is_finished_when_upstream_was_done_with_it(
+    status: str | None, *, finished: bool
+) -> None:
+    """Whole items carry other words too, or none: images stay `generating`, tools may fail."""
+    assert item(type="function_call", status=status).is_finished is finished
+
+
+def test_text_is_a_messages_alone() -> None:
+    """White space is folded; other items say nothing in words."""
+    assert item(role="user", content=" a  b\n").text == "a b"
+    assert item(type="function_call", content="x").text == ""
+
+
+def test_a_blob_is_the_encrypted_content() -> None:
+    """Null and absent are no blob."""
+    assert item(type="reasoning", encrypted_content="gAAAA").blob == "gAAAA"
+    assert item(type="reasoning", encrypted_content=None).blob == ""
+    assert item(type="reasoning").blob == ""
+
+
+# (a call's id, the tool's name, whether it can stand for one call alone)
+CALL_IDS = [
+    ("call_gZrTFArD5630P0RS6FEaT79L", "", True),
+    ("fc_68c96c59bc14819599154c9988b82996", "", True),
+    ("toolu_01A09q90qw90lq917835lq9", "", True),
+    ("123e4567-e89b-12d3-a456-426614174000", "", True),
+    ("chatcmpl-tool-9f2c4d5e", "", True),
+    ("D681PevKs", "", True),
+    ("call_00_Xq3vK9abTy", "", True),
+    ("functions.get_weather:0", "get_weather", False),
+    ("functions.getWeather2:0", "getWeather2", False),
+    ("functions.get_weather:0", "", False),
+    ("call_0", "", False),
+    ("call_12", "", False),
+    ("toolu_get", "", False),
+    ("call_get_weather_0", "get_weather", False),
+    ("call_abcdefgh", "", False),
+    ("ABCDEFGHIJ", "", False),
+    ("0", "", False),
+    ("", "", False),
+    ("", "f", False),
+    (":::", "", False),
+    ("call_" + "x9" * ID_CHARS, "", False),
+    ("call_gZrTFArD5630P0RS6FEaT79L", "f" * ID_CHARS + "f", False),
+]
+
+
+@pytest.mark.parametrize(("call_id", "name", "distinctive"), CALL_IDS)
+def test_only_what_looks_drawn_at_random_is_distinctive(
+    call_id: str, name: str, *, distinctive: bool
+) -> None:
+    """A place or a tool's name beside a counter is in every conversation."""
+    assert is_distinctive(call_id, name) is distinctive
+
+
+# (an item, whether it is reasoning of which there is nothing but an id)
+HOLLOW = [
+    ({"type": "reasoning", "id": "rs_1", "summary": []}, True),
+    ({"type": "reasoning", "id": "rs_1", "content": []}, True),
+    ({"type": "reasoning", "id": "rs_1", "content": None, "encrypted_content": None}, True),
+    ({"type": "reasoning", "id": "rs_1", "encrypted_content": ""}, True),
+    ({"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA"}, False),
+    ({"type": "reasoning", "id": "rs_1", "content": [{"type": "reasoning_text"}]}, False),
+    ({"type": "reasoning", "summary": []}, False),
+    ({"type": "item_reference", "id": "rs_1"}, False),
+    ({"type": "message", "role": "assistant", "id": "msg_1"}, False),
+]
+
+
+@pytest.mark.parametrize(("fields", "want"), HOLLOW)
+def test_an_id_alone_is_hollow(fields: dict[str, object], want: bool) -> None:
+    """It means something only to an upstream that keeps items."""
+    assert item(**fields).is_hollow is want
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(_Head.__struct_fields__),
+        values.map(lambda written: written.text) | st.sampled_from([b"null", b'"x"', b'"\xff"']),
+        max_size=6,
+    )
+)
+@settings(max_examples=80, deadline=None)
+def test_a_head_is_the_same_read_in_one_go_and_field_by_field(fields: dict[str, bytes]) -> None:
+    """Where every field is of its type, both ways lead to it."""
+    raw = b"{" + b",".join(b'"%b":%b' % (key.encode(), fields[key]) for key in fields) + b"}"
+    one, other = read_item(raw)._head, _loosely(raw)
+    for name in _Head.__struct_fields__:
+        ours, theirs = getattr(one, name), getattr(other, name)
+        assert (
+            (ours or None) == (theirs or None) if name in _NAMES else bytes(ours) == bytes(theirs)
+        )
+
+
+_NAMES = {"type", "id", "call_id", "role", "name", "status"}
+_WORD = re.compile(r"[A-Za-z0-9]{8,}")
+
+
+def looks_drawn(call_id: str) -> bool:
+    """Tell the same as `is_distinctive`, word by word."""
+    words = _WORD.findall(call_id)
+    return any(not w.isalpha() or not (w.islower() or w.isupper()) for w in words)
+
+
+@given(st.text("abZY09_-: ", max_size=24) | st.text("aB", max_size=24))
+@example("_abcdefg")
+@example("abcdefgh1")
+@example("ABCDEFGHi")
+@example("aBcdefg")
+@settings(max_examples=150, deadline=None)
+def test_one_look_at_a_name_tells_what_a_look_at_each_word_does(call_id: str) -> None:
+    """A word of eight or more with a digit or in both cases is taken to be random."""
+    assert is_distinctive(call_id, "") is looks_drawn(call_id)

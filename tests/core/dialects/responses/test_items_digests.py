@@ -1,0 +1,164 @@
+"""What an item says has one digest, however clients spell it."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reasoning_replay.core.dialects.responses.items import Item, digest, read_item
+
+from tests.core.documents import Written, objects, scalars
+
+
+def item(**fields: object) -> Item:
+    """Read an item of these fields."""
+    return read_item(json.dumps(fields).encode())
+
+
+PART = {"type": "output_text", "text": "x"}
+
+
+def said(content: object, **more: object) -> Item:
+    """Read an assistant's message."""
+    return item(**{"role": "assistant", "content": content, **more})
+
+
+def called(**more: object) -> Item:
+    """Read a call."""
+    return item(**{"type": "function_call", "name": "f", "arguments": '{"a":1,"b":[2.5]}', **more})
+
+
+ANNOTATED = PART | {"annotations": [{"type": "url_citation"}], "logprobs": []}
+HELLO = [{"type": "output_text", "text": "Hel"}, {"type": "output_text", "text": "lo  you\n"}]
+
+# (as upstream emitted it, as a client sends it back)
+SAME_CONTENT = [
+    pytest.param(said("Hello you"), said(HELLO), id="parts-joined"),
+    pytest.param(said([PART]), said([ANNOTATED]), id="annotations-dropped"),
+    pytest.param(said([PART]), said([{"type": "text", "text": "x"}]), id="part-type-renamed"),
+    pytest.param(said("a  b\n"), said(" a b"), id="white-space-folded"),
+    pytest.param(said("x", id="msg_1", status="completed"), said("x"), id="id-dropped"),
+    pytest.param(said("é"), read_item('{"role":"assistant","content":"é"}'.encode()), id="escapes"),
+    pytest.param(called(), called(arguments='{ "a" : 1, "b" : [2.50] }'), id="spacing"),
+    pytest.param(called(), called(arguments='{"b":[2.5],"a":1}'), id="key-order"),
+    pytest.param(called(), called(arguments={"a": 1, "b": [2.5]}), id="not-encoded"),
+    pytest.param(called(), called(arguments=json.dumps('{"a":1,"b":[2.5]}')), id="encoded-twice"),
+    pytest.param(called(), called(call_id="c", id="fc_1", status="completed"), id="ids"),
+    pytest.param(
+        item(type="web_search_call", action={"query": "x", "type": "search"}),
+        item(type="web_search_call", action={"type": "search", "query": "x"}, id="ws_1"),
+        id="action",
+    ),
+]
+OTHER_CONTENT = [
+    pytest.param(said("x"), said("y"), id="text"),
+    pytest.param(said("ab"), said("a b"), id="word-boundary"),
+    pytest.param(called(), called(arguments='{"a":2,"b":[2.5]}'), id="argument"),
+    pytest.param(called(), called(name="g"), id="name"),
+    pytest.param(called(), called(type="custom_tool_call"), id="type"),
+    pytest.param(called(), called(arguments=None), id="no-arguments"),
+    pytest.param(called(arguments="x"), called(arguments=None, input="x"), id="other-field"),
+    pytest.param(called(arguments="not json"), called(arguments="not  json"), id="free-text"),
+    pytest.param(
+        item(type="shell_call", action={"commands": ["ls"]}),
+        item(type="shell_call", action={"commands": ["rm"]}),
+        id="action",
+    ),
+    pytest.param(
+        item(type="file_search_call", queries=["a"]),
+        item(type="file_search_call", queries=["b"]),
+        id="queries",
+    ),
+    pytest.param(item(type="program", code="a"), item(type="program", code="b"), id="code"),
+    pytest.param(
+        item(type="apply_patch_call", operation={"path": "a"}),
+        item(type="apply_patch_call", operation={"path": "b"}),
+        id="operation",
+    ),
+]
+
+
+@pytest.mark.parametrize(("emitted", "sent"), SAME_CONTENT)
+def test_content_survives_what_clients_do(emitted: Item, sent: Item) -> None:
+    """Two spellings of one saying have one digest."""
+    assert emitted.content == sent.content != b""
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER_CONTENT)
+def test_content_tells_sayings_apart(one: Item, other: Item) -> None:
+    """Whatever changes what was said or done changes the digest."""
+    assert b"" != one.content != other.content != b""
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [said(""), said(" \n"), said([]), said(None), item(type="web_search_call", id="ws_1"), item()],
+)
+def test_content_of_nothing_is_empty(empty: Item) -> None:
+    """What says nothing can be recognised by nothing that it says."""
+    assert empty.content == b""
+
+
+@given(objects(scalars), st.booleans(), st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_arguments_are_equal_however_they_are_encoded(
+    written: Written, ascii_only: bool, wrapped: int
+) -> None:
+    """A JSON round trip with sorted keys, and any wrapping in strings, keep the digest."""
+    spelled = json.dumps(written.value, ensure_ascii=ascii_only, sort_keys=True, indent=1)
+    for _ in range(wrapped):
+        spelled = json.dumps(spelled)
+
+    as_sent = read_item(b'{"type":"function_call","arguments":' + spelled.encode() + b"}")
+    as_emitted = item(type="function_call", arguments=written.text.decode())
+    assert as_sent.content == as_emitted.content
+
+
+USER = {"role": "user", "content": "hi"}
+IMAGE = {"type": "input_image", "image_url": "data:"}
+OUTPUT = {"type": "function_call_output", "call_id": "c", "output": "sunny"}
+
+SAME_SAID = [
+    pytest.param(USER, USER | {"type": "message", "id": "msg_1"}, id="typed"),
+    pytest.param(USER, USER | {"content": [{"type": "input_text", "text": "hi"}]}, id="parts"),
+    pytest.param(OUTPUT, OUTPUT | {"call_id": "d", "id": "fco_1"}, id="calls-numbered-anew"),
+    pytest.param(
+        USER | {"content": [{"type": "refusal", "refusal": "no"}]},
+        USER | {"content": [{"refusal": "no", "type": "refusal", "x": 1}]},
+        id="refusal",
+    ),
+]
+OTHER_SAID = [
+    pytest.param(USER, USER | {"content": "ho"}, id="text"),
+    pytest.param(USER, USER | {"content": "hi "}, id="white-space"),
+    pytest.param(USER, USER | {"content": [{"type": "input_text", "text": "hi"}, IMAGE]}, id="new"),
+    pytest.param(
+        USER | {"content": [IMAGE]}, USER | {"content": [IMAGE | {"detail": "low"}]}, id="image"
+    ),
+    pytest.param(USER | {"content": ["a"]}, USER | {"content": ["b"]}, id="odd-part"),
+    pytest.param(USER | {"content": 1}, USER | {"content": 2}, id="odd-content"),
+    pytest.param(OUTPUT, OUTPUT | {"output": "rain"}, id="output"),
+    pytest.param(OUTPUT, OUTPUT | {"type": "custom_tool_call_output"}, id="type"),
+    pytest.param({"type": "x", "a": 1}, {"type": "x", "a": 2}, id="unknown-type"),
+    pytest.param({"type": "x_output", "a": 1}, {"type": "x_output", "a": 2}, id="unknown-output"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME_SAID)
+def test_said_survives_what_clients_do(one: dict[str, object], other: dict[str, object]) -> None:
+    """The client's side of a conversation stays the same in another spelling."""
+    assert item(**one).said == item(**other).said
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER_SAID)
+def test_said_tells_sayings_apart(one: dict[str, object], other: dict[str, object]) -> None:
+    """Any other words, parts or output make another conversation."""
+    assert item(**one).said != item(**other).said
+
+
+@given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_digests_of_other_parts_differ(one: list[bytes], other: list[bytes]) -> None:
+    """Where one part ends and the next begins counts."""
+    assert (digest(*one) == digest(*other)) is (one == other)
+    assert digest(b"ab", b"c") != digest(b"a", b"bc") != digest(b"abc")

@@ -1,0 +1,421 @@
+"""What a request lacks, where it goes, in which form, and when it stays away."""
+
+import json
+from typing import Any
+
+import pytest
+from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.plan import Anchors, Outcome
+
+from tests.core.world import (
+    Item,
+    World,
+    answer,
+    body,
+    call,
+    dropped,
+    input_of,
+    message,
+    output,
+    reasoning,
+    search,
+    user,
+    without_ids,
+)
+
+ASK = user("What is the weather in Paris?")
+MORE = user("And tomorrow?")
+R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
+C1, C2, C3 = call("1"), call("2", tool="get_time"), call("3", tool="get_news")
+SAID = message("1", "It is sunny in Paris today.")
+WS = search("1")
+
+
+def nameless(item: Item) -> Item:
+    """Return an item without its id, whatever the API says."""
+    return {key: value for key, value in item.items() if key != "id"}
+
+
+def world_of(*items: Item, **more: Any) -> World:
+    """Return a world in which one response emitted these items."""
+    world = World()
+    world.learn(body([ASK], **more.pop("asked", {})), list(items), **more)
+    return world
+
+
+# (what upstream emitted, what the client sends behind the question, what upstream must see there)
+PLACES = [
+    pytest.param([R1, C1], [C1, output(C1)], [R1, C1, output(C1)], id="one-call"),
+    pytest.param([R1, SAID], [SAID, MORE], [R1, SAID, MORE], id="message"),
+    pytest.param([R1, R2, C1], [C1], [R1, R2, C1], id="a-run-of-two"),
+    pytest.param(
+        [R1, C1, C2, C3],
+        [C1, C2, C3, output(C1), output(C2), output(C3)],
+        [R1, C1, C2, C3, output(C1), output(C2), output(C3)],
+        id="parallel",
+    ),
+    pytest.param(
+        [R1, C1, C2],
+        [C1, output(C1), C2, output(C2)],
+        [R1, C1, output(C1), C2, output(C2)],
+        id="parallel-sent-interleaved",
+    ),
+    pytest.param([R1, WS, R2, SAID], [WS, SAID], [R1, WS, R2, SAID], id="hosted-between"),
+    pytest.param([R1, SAID, C1], [SAID, C1], [R1, SAID, C1], id="preamble"),
+    pytest.param([C1], [C1, output(C1)], [C1, output(C1)], id="nothing-to-give-back"),
+    pytest.param([R1, C1], [R1, C1], [R1, C1], id="kept-by-client"),
+    pytest.param([R1, R2, C1], [R2, C1], [R1, R2, C1], id="half-kept-first-missing"),
+    pytest.param([R1, R2, C1], [R1, C1], [R1, R2, C1], id="half-kept-last-missing"),
+    pytest.param([R1, C1, R2, C2], [R1, C1, C2], [R1, C1, R2, C2], id="mixed-history"),
+    pytest.param([R1, C1, R2, C2], [R1, R2, C1, C2], [R1, R2, C1, C2], id="kept-in-another-order"),
+    pytest.param(
+        [R1, C1],
+        [{"type": "item_reference", "id": R1["id"]}, C1],
+        [{"type": "item_reference", "id": R1["id"]}, C1],
+        id="kept-by-reference",
+    ),
+    pytest.param([R1, C1], [nameless(R1), C1], [nameless(R1), C1], id="kept-by-blob"),
+    pytest.param(
+        [R1, C1],
+        [{"type": "reasoning", "summary": []}, C1],
+        [{"type": "reasoning", "summary": []}, C1],
+        id="kept-unidentifiable-in-place",
+    ),
+]
+
+
+@pytest.mark.parametrize(("emitted", "sent", "want"), PLACES)
+def test_reasoning_goes_directly_ahead_of_what_it_led_to(
+    emitted: list[Item], sent: list[Item], want: list[Item]
+) -> None:
+    """Upstream sees each held item once, in output order, where it stood."""
+    assert world_of(*emitted).seen(body([ASK, *sent])) == [ASK, *want]
+
+
+# What a model can do, with the keys that the API gives it: anything that reasoning may lead to.
+DEEDS: list[Item] = [
+    {"type": "custom_tool_call", "id": "ctc_00000001", "call_id": "call_0000001a", "input": "x"},
+    {"type": "web_search_call", "id": "ws_00000001", "action": {"type": "search", "query": "x"}},
+    {"type": "file_search_call", "id": "fs_00000001", "queries": ["x"], "results": None},
+    {"type": "code_interpreter_call", "id": "ci_00000001", "code": "1", "container_id": "c"},
+    {"type": "image_generation_call", "id": "ig_00000001", "result": "iVBO"},
+    {"type": "mcp_call", "id": "mcp_00000001", "name": "ask", "arguments": "{}"},
+    {"type": "mcp_approval_request", "id": "mcpr_00000001", "name": "ask", "arguments": "{}"},
+    {"type": "shell_call", "id": "sh_00000001", "call_id": "call_0000001b", "action": {}},
+    {"type": "local_shell_call", "id": "lsh_00000001", "call_id": "call_0000001c", "action": {}},
+    {"type": "apply_patch_call", "id": "apc_00000001", "call_id": "call_0000001d"},
+    {"type": "computer_call", "id": "cu_00000001", "call_id": "call_0000001e", "action": {}},
+    {"type": "tool_search_call", "id": "tsc_00000001", "call_id": None, "arguments": {"q": 1}},
+    {"type": "program", "id": "cm_00000001", "call_id": "call_0000001f", "code": "f()"},
+    {"type": "a_new_call", "id": "anc_00000001", "call_id": "call_0000001g"},
+]
+
+
+@pytest.mark.parametrize("deed", DEEDS, ids=[deed["type"] for deed in DEEDS])
+def test_reasoning_goes_back_ahead_of_every_kind_of_deed(deed: Item) -> None:
+    """Calls of tools of all kinds, hosted or not, programs, and kinds nobody has seen yet."""
+    emitted = {**deed, "status": "completed"}
+    assert world_of(R1, emitted).seen(body([ASK, deed, MORE])) == [ASK, R1, deed, MORE]
+    if deed.get("call_id"):
+        bare = nameless(deed)
+        seen = world_of(R1, emitted).seen(body([ASK, bare, MORE], store=False))
+        assert seen == [ASK, nameless(R1), bare, MORE]
+
+
+# (emitted, the request's `store`, upstream's, what the client sends, what upstream must see)
+FORMS = [
+    pytest.param([R1, C1], False, True, [C1], [R1, C1], id="unstored-with-ids"),
+    pytest.param(
+        [R1, C1], False, False, [nameless(C1)], [nameless(R1), nameless(C1)], id="unstored-without"
+    ),
+    pytest.param([R1, C1], None, True, [nameless(C1)], [R1, C1], id="stored-pair-restored"),
+    pytest.param(
+        [R1, C1], None, False, [nameless(C1)], [nameless(R1), nameless(C1)], id="not-kept-after-all"
+    ),
+    pytest.param([R1, C1], None, True, [{**C1, "id": None}], [R1, C1], id="null-id-replaced"),
+    pytest.param(
+        [R1, C1],
+        None,
+        True,
+        [{**C1, "id": "fc_made_up"}],
+        [nameless(R1), {**C1, "id": "fc_made_up"}],
+        id="made-up-id-left-alone",
+    ),
+    pytest.param(
+        [R1, SAID],
+        None,
+        True,
+        [{"role": "assistant", "content": "It is sunny in Paris today."}],
+        [nameless(R1), {"role": "assistant", "content": "It is sunny in Paris today."}],
+        id="easy-message-takes-no-id",
+    ),
+    pytest.param(
+        [R1, C1, C2], False, True, [nameless(C1), C2], [R1, C1, C2], id="one-of-two-keeps-its-id"
+    ),
+    pytest.param(
+        [R1, C1, C2], False, True, [C2], [nameless(R1), nameless(C2)], id="first-of-group-gone"
+    ),
+    pytest.param(
+        [R1, SAID, C1],
+        False,
+        True,
+        [C1, SAID],
+        [nameless(R1), nameless(C1), nameless(SAID)],
+        id="group-reordered",
+    ),
+    pytest.param(
+        [{**R1, "encrypted_content": None}, C1],
+        None,
+        True,
+        [C1],
+        [{**R1, "encrypted_content": None}, C1],
+        id="named-only",
+    ),
+]
+
+
+@pytest.mark.parametrize(("emitted", "store", "kept", "sent", "want"), FORMS)
+def test_ids_stay_together(
+    emitted: list[Item], store: bool | None, kept: bool, sent: list[Item], want: list[Item]
+) -> None:
+    """Reasoning goes with its id where its group has ids, without where it has none."""
+    more = {} if store is None else {"store": store}
+    seen = world_of(*emitted, store=kept).seen(body([ASK, *sent], **more))
+
+    assert [sorted(item.items(), key=str) for item in seen] == [
+        sorted(item.items(), key=str) for item in [ASK, *want]
+    ]
+
+
+def test_open_reasoning_goes_back_as_it_came() -> None:
+    """Reasoning whose text is in the open (DeepSeek, vLLM) is bound to no id, and keeps its own."""
+    text = [{"type": "reasoning_text", "text": "The user asks."}]
+    said = {"type": "reasoning", "id": "b5a1c9d2-0001", "status": "completed", "content": text}
+    sent = body([ASK, nameless(C1)])
+
+    seen = world_of({**said, "summary": []}, C1).seen(sent)
+
+    assert seen[1:] == [
+        {key: value for key, value in said.items() if key != "status"} | {"summary": []},
+        nameless(C1),
+    ]
+
+
+def test_bytes_that_nobody_knows_survive() -> None:
+    """What goes back is what upstream wrote, spelling and unknown fields included."""
+    raw = (
+        b'{"type" :"reasoning","new":[1.0e0,"\\u00e9"],"status":"completed", "id":"rs_00000001",'
+        b'"summary":[ ] , "encrypted_content":"gAAAA\\/x"}'
+    )
+    world = World()
+    asked = read_request(body([ASK]), {})
+    capture = Capture(Origin(asked.context(), asked.model), 1 << 20)
+    whole = answer([], "resp_000000001").replace(b'"output": []', b'"output": [%s,%s]')
+    capture.read(whole % (raw, json.dumps(C1).encode()))
+    turn = capture.snapshot(1).turn
+    assert turn is not None
+    world.keep(turn)
+    sent = body([ASK, C1])
+    anchor = body([C1]).split(b"[")[1].split(b"]")[0]
+
+    got = world.ask(sent)[2].apply(sent)
+
+    went = raw.replace(b'"status":"completed", ', b"")
+    assert got == sent.replace(anchor, went + b"," + anchor)
+
+
+# (emitted, answered by, how the answer ended, what the client sends, outcomes, what upstream sees)
+GUARDS = [
+    pytest.param(
+        [R1, C1],
+        {"asked": {"model": "o4-mini"}, "model": "o4-mini-2025-04-16"},
+        [C1, output(C1)],
+        {Outcome.GUARDED_MODEL: 1, Outcome.DEGRADED: 1},
+        [nameless(C1), output(C1)],
+        id="another-model",
+    ),
+    pytest.param(
+        [R1, WS, R2, SAID],
+        {"asked": {"model": "o4-mini"}, "model": "o4-mini-2025-04-16"},
+        [WS, SAID],
+        {Outcome.GUARDED_MODEL: 2, Outcome.DEGRADED: 1},
+        [WS, nameless(SAID)],
+        id="another-model-id-demanded",
+    ),
+    pytest.param(
+        [R1, {**SAID, "status": "incomplete"}],
+        {"status": "incomplete"},
+        [SAID, MORE],
+        {Outcome.GUARDED_UNFINISHED: 1, Outcome.DEGRADED: 1},
+        [nameless(SAID), MORE],
+        id="never-finished",
+    ),
+    pytest.param(
+        [{**R1, "encrypted_content": None}, C1],
+        {"store": False},
+        [C1],
+        {Outcome.GUARDED_FORM: 1, Outcome.DEGRADED: 1},
+        [nameless(C1)],
+        id="nothing-to-send-it-by",
+    ),
+    pytest.param(
+        [{**R1, "encrypted_content": None}, SAID],
+        {},
+        [{"role": "assistant", "content": "It is sunny in Paris today."}],
+        {Outcome.GUARDED_FORM: 1},
+        [{"role": "assistant", "content": "It is sunny in Paris today."}],
+        id="nothing-to-send-it-by-and-no-id",
+    ),
+    pytest.param(
+        [R1, R2, C1],
+        {"asked": {"model": "o4-mini"}, "model": "o4-mini"},
+        [R1, C1],
+        {Outcome.GUARDED_MODEL: 1, Outcome.PRESENT: 1},
+        [R1, C1],
+        id="half-replayed-is-the-clients-affair",
+    ),
+    pytest.param(
+        [R1, WS, SAID],
+        {},
+        [SAID],
+        {Outcome.INJECTED: 1},
+        [nameless(R1), nameless(SAID)],
+        id="hosted-item-dropped",
+    ),
+]
+
+
+@pytest.mark.parametrize(("emitted", "more", "sent", "outcomes", "want"), GUARDS)
+def test_what_may_not_go_back_is_degraded(
+    emitted: list[Item],
+    more: dict[str, Any],
+    sent: list[Item],
+    outcomes: dict[Outcome, int],
+    want: list[Item],
+) -> None:
+    """Ids that would demand the reasoning are left out where the API allows it, and counted."""
+    world = world_of(*emitted, **more)
+    asked = body([ASK, *sent])
+
+    assert world.seen(asked) == [ASK, *want]
+    assert world.ask(asked)[2].outcomes == outcomes
+
+
+def test_an_alias_and_its_snapshot_are_one_family() -> None:
+    """`gpt-5` answered by `gpt-5-2025-08-07` may be continued under either name."""
+    world = world_of(R1, C1, asked={"model": "gpt-5"}, model="gpt-5-2025-08-07")
+
+    for model in ("gpt-5", "gpt-5-2025-08-07", "openai/gpt-5"):
+        assert world.seen(body([ASK, C1], model=model)) == [ASK, R1, C1]
+
+
+@pytest.mark.parametrize(
+    ("emitted", "want", "outcomes"),
+    [
+        pytest.param([R1, C1], [R1, C1], {Outcome.INJECTED: 1}, id="call"),
+        pytest.param([R1, SAID, C1], [R1, SAID, C1], {Outcome.INJECTED: 1}, id="preamble"),
+        pytest.param(
+            [R1, SAID], [nameless(SAID)], {Outcome.SKIPPED: 1, Outcome.DEGRADED: 1}, id="message"
+        ),
+    ],
+)
+def test_anchors_may_be_tool_calls_alone(
+    emitted: list[Item], want: list[Item], outcomes: dict[Outcome, int]
+) -> None:
+    """With anchors=tool_calls, what led to messages alone stays away, and they pass without."""
+    sent = body([ASK, *dropped(emitted)])
+    _, _, decided = world_of(*emitted).ask(sent, Anchors.TOOL_CALLS)
+
+    assert input_of(decided.apply(sent)) == [ASK, *want]
+    assert decided.outcomes == outcomes
+
+
+@pytest.mark.parametrize(
+    ("model", "sent", "want"),
+    [
+        pytest.param("gpt-5.6-sol", [C1, output(C1), SAID], {Outcome.MISSED: 2}, id="two-runs"),
+        pytest.param("gpt-5.6-sol", [C1, C2, SAID], {Outcome.MISSED: 1}, id="one-run"),
+        pytest.param("gpt-5.6-sol", [R1, C1], {}, id="replayed"),
+        pytest.param("gpt-4o", [C1], {}, id="does-not-reason"),
+        pytest.param("gpt-5.6-sol", [MORE], {}, id="nothing-emitted"),
+    ],
+)
+def test_what_is_not_known_is_counted_as_missed(
+    model: str, sent: list[Item], want: dict[Outcome, int]
+) -> None:
+    """A run of emitted items without reasoning, of which nothing is known, is one miss."""
+    assert World().ask(body([ASK, *sent], model=model))[2].outcomes == want
+
+
+def test_one_id_may_stand_for_two_items() -> None:
+    """Two reasoning items with one id (xAI) are told apart by their blobs."""
+    twin = {**R2, "id": R1["id"]}
+    world = world_of(R1, WS, twin, SAID)
+
+    assert world.seen(body([ASK, WS, SAID])) == [ASK, R1, WS, twin, SAID]
+    assert world.seen(body([ASK, WS, twin, SAID])) == [ASK, R1, WS, twin, SAID]
+    assert world.seen(body([ASK, R1, WS, SAID])) == [ASK, R1, WS, twin, SAID]
+
+
+def test_a_plan_without_edits_costs_no_copy() -> None:
+    """Nothing to add means the very same object, not an equal one."""
+    sent = body([ASK])
+
+    assert World().ask(sent)[2].apply(sent) is sent
+
+
+def test_reasoning_far_from_its_anchor_is_not_an_anchor_itself() -> None:
+    """What is missing goes to the anchor, not to a sibling that the client put elsewhere."""
+    sent = [R2, user("earlier"), ASK, C1]
+
+    assert world_of(R1, R2, C1).seen(body(sent)) == [R2, user("earlier"), ASK, R1, C1]
+
+
+def test_behind_an_unknown_item_of_its_group_a_run_has_no_place() -> None:
+    """What stands ahead of the anchor may be what the run led to: then its place is not known."""
+    unknown = {**SAID, "id": "msg_made_up", "content": "Something else."}
+    nameless_thought = {"type": "reasoning", "summary": []}
+    sent = body([ASK, unknown, nameless_thought, nameless(C1)])
+
+    _, _, decided = world_of(R1, R2, SAID, C1).ask(sent)
+
+    assert decided.outcomes == {Outcome.PRESENT: 1, Outcome.GUARDED_FORM: 1, Outcome.MISSED: 1}
+    assert decided.edits == ()
+
+
+def test_without_ids_items_hold_no_ids() -> None:
+    """The test's own tool takes away only what the API does not demand."""
+    assert [item.get("id") for item in without_ids([C1, SAID, WS])] == [None, None, WS["id"]]
+
+
+def test_a_client_that_replays_an_unfinished_turn_is_left_alone() -> None:
+    """What it means by sending reasoning of an answer that was cut off is its own affair."""
+    half = {**SAID, "status": "incomplete"}
+    sent = body([ASK, R1, half, user("go on")])
+
+    decided = world_of(R1, half, status="incomplete").ask(sent)[2]
+
+    assert decided.apply(sent) is sent
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [{"type": "item_reference", "id": R2["id"]}, nameless(R2)],
+    ids=["by-reference", "by-value"],
+)
+def test_reasoning_that_the_client_sends_itself_gets_no_twins_beside_it(theirs: Item) -> None:
+    """What stands ahead of an item is what led to it, also where nothing is known of that."""
+    sent = body([ASK, theirs, nameless(C1), user("go on")])
+
+    _, _, decided = world_of(R1, C1).ask(sent)
+
+    assert decided.apply(sent) is sent
+    assert decided.outcomes == {Outcome.PRESENT: 1}
+
+
+def test_a_crowd_of_nameless_reasoning_costs_linear_time() -> None:
+    """Twenty thousand items are looked through once, not once for each."""
+    sent = body([{"type": "reasoning"}] * 20_000)
+
+    assert World().ask(sent)[2].edits == ()

@@ -1,0 +1,288 @@
+"""Recalled turns, found by the names and sayings of their items, each item once."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from reasoning_replay.core.dialects.responses.items import Item as Read
+from reasoning_replay.core.dialects.responses.items import read_item
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.candidates import (
+    MINTED_CHARS,
+    Candidates,
+    _hand_of,
+    may_be_called,
+    says_the_same,
+)
+from reasoning_replay.core.history.item_index import IndexedTurns, ItemIndex, Match
+from reasoning_replay.core.history.turns import Context, Emitted, Turn, turn_id
+
+from tests.core.world import Item, body, call, message, search
+
+C1, C2 = call("1"), call("2")
+ZERO = call("3", call_id="call_0")
+CHAIN = b"c" * 16
+
+
+def emitted(item: Item) -> Emitted:
+    """Return an item as it would be kept."""
+    read = read_of(item)
+    return Emitted(read.type, read.id, read.call_id, read.name, read.content)
+
+
+def read_of(item: Item) -> Read:
+    """Return an item as it would be read from a request."""
+    return read_item(body([item]).split(b"[", 1)[1].rsplit(b"]", 1)[0])
+
+
+def turn(name: str, *items: Item, knows: bool = True) -> Turn:
+    """Return a turn that emitted these items."""
+    context = Context(chain=CHAIN, is_known=knows)
+    kept = tuple(emitted(item) for item in items)
+    return Turn(turn_id(name), b"v" * 16, b"", ("gpt-5",), True, 1, context, kept)
+
+
+@pytest.mark.parametrize(
+    ("item", "want"),
+    [
+        pytest.param(C1, 0, id="both"),
+        pytest.param({**C1, "call_id": "x"}, 0, id="id"),
+        pytest.param({**C1, "id": "x"}, 0, id="call-id"),
+        pytest.param({**C1, "id": "x", "call_id": C1["id"]}, 0, id="id-as-call-id"),
+        pytest.param({**C1, "call_id": C2["call_id"]}, None, id="contradictory"),
+        pytest.param({**C1, "name": "other"}, None, id="another-tool"),
+        pytest.param({**ZERO, "id": "x"}, None, id="counted-call-id"),
+        pytest.param({**ZERO, "id": "x", "call_id": "resp_00000001:call_0"}, 2, id="by-response"),
+        pytest.param({**C1, "id": "", "call_id": "resp_00000002:call_0"}, None, id="no-such-turn"),
+    ],
+)
+def test_names_that_one_item_alone_has_are_certain(item: Item, want: int | None) -> None:
+    """An id, a call id that looks random, a response id within a call id."""
+    match = Candidates([turn("resp_00000001", C1, C2, ZERO)]).certain(read_of(item))
+
+    assert (match.k if match is not None else None) == want
+
+
+def test_an_item_is_used_once() -> None:
+    """What is spoken for is no candidate any more."""
+    known = Candidates([turn("resp_00000001", C1)])
+    match = known.certain(read_of(C1))
+    assert match is not None
+
+    known.use(match)
+
+    assert known.certain(read_of(C1)) is None
+    assert not any(known.likenesses(read_of(C1), CHAIN, None))
+
+
+def test_two_that_have_one_id_are_not_certain() -> None:
+    """An id that upstream gave twice names neither."""
+    known = Candidates([turn("resp_00000001", C1), turn("resp_00000002", C1)])
+
+    assert known.certain(read_of(C1)) is None
+
+
+def test_likenesses_come_likeliest_first() -> None:
+    """The recognised turn's other items, then the same place, then the same words, then the id."""
+    said = message("1", "Sunny.")
+    one, two = turn("resp_00000001", C1, said), turn("resp_00000002", message("2", "Sunny."))
+
+    def found(item: Item) -> list[list[Turn]]:
+        likely = Candidates([one, two]).likenesses(read_of(item), CHAIN, Match(one, 0))
+        return [[match.turn for match in matches] for matches in likely]
+
+    assert found({**said, "id": ""}) == [[one], [one, two], [one, two]]
+    assert found({**said, "id": "msg_0"}) == [[one], [one, two], [one, two], []]
+    assert found(said) == [[one], [one, two], [one, two], [one]]
+
+
+MINTED = "msg_68c96c54970481958484dea31f07926d"
+
+
+@pytest.mark.parametrize(
+    ("named", "may"),
+    [
+        pytest.param("", True, id="no-id"),
+        pytest.param(MINTED, True, id="its-own"),
+        pytest.param("msg_0", True, id="counted"),
+        pytest.param("msg_00000000000000000000000000000000", True, id="counted-at-length"),
+        pytest.param("68c96c54-9704-8195-8484-dea31f07926d", True, id="uuid"),
+        pytest.param("msg_68c96c54970481958484dea31f0792", True, id="of-another-length"),
+        pytest.param("msg_68c96c54970481958484dea31f07926z", True, id="of-another-alphabet"),
+        pytest.param("out_68c96c54970481958484dea31f07926e", True, id="of-another-kind"),
+        pytest.param("msg_68c96c54970481958484dea31f07926e", False, id="as-upstream-mints-them"),
+    ],
+)
+def test_an_id_as_upstream_mints_them_is_of_another_item(named: str, may: bool) -> None:
+    """What says the same under it was said elsewhere, by an answer that is not known here."""
+    said = {**message("1", "OK."), "id": MINTED}
+    item = read_of({**said, "id": named})
+
+    assert may_be_called(item, emitted(said)) is may
+    (here, anywhere, *_) = Candidates([turn("resp_00000001", said)]).likenesses(item, CHAIN, None)
+    assert (bool(here), bool(anywhere)) == (may, may)
+
+
+def test_what_was_not_heard_is_known_by_name_alone() -> None:
+    """A turn whose history lies upstream has no place, so its words say nothing."""
+    said = message("1", "Sunny.")
+    known = Candidates([turn("resp_00000001", said, knows=False)])
+
+    assert not any(known.likenesses(read_of({**said, "id": ""}), CHAIN, None))
+    assert known.certain(read_of(said)) is not None
+
+
+@pytest.mark.parametrize(
+    ("item", "same"),
+    [
+        pytest.param({**search("1"), "action": {"type": "open"}}, True, id="same-id"),
+        pytest.param({**search("1"), "id": "x"}, True, id="same-words"),
+        pytest.param({**search("1"), "id": "x", "action": {"type": "open"}}, False, id="other"),
+        pytest.param({"type": "web_search_call"}, False, id="no-words"),
+        pytest.param({**search("1"), "id": "x", "type": "file_search_call"}, False, id="type"),
+    ],
+)
+def test_the_rest_of_a_turn_says_the_same(item: Item, same: bool) -> None:
+    """By id, or by type and words."""
+    assert says_the_same(read_of(item), emitted(search("1"))) is same
+
+
+def test_what_has_no_words_on_either_side_says_the_same() -> None:
+    """An image of which a client sends nothing but the type."""
+    bare = {"type": "image_generation_call"}
+
+    assert says_the_same(read_of(bare), emitted({**bare, "id": "ig_1", "result": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("item", "another"),
+    [
+        pytest.param(C2, True, id="id-of-another"),
+        pytest.param({**C1, "id": "", "call_id": C2["call_id"]}, True, id="call-id-of-another"),
+        pytest.param(C1, False, id="itself"),
+        pytest.param({**C1, "id": "x", "call_id": "y"}, False, id="names-of-nobody"),
+    ],
+)
+def test_a_name_tells_one_item_from_another(item: Item, another: bool) -> None:
+    """Only a name that upstream gave to another item does."""
+    known = Candidates([turn("resp_00000001", C1, C2)])
+
+    assert known.is_another(read_of(item), emitted(C1)) is another
+
+
+def test_without_words_there_are_no_likenesses() -> None:
+    """What neither says nor names anything is like nothing."""
+    known = Candidates([turn("resp_00000001", C1)])
+
+    assert [*known.likenesses(read_of({"type": "image_generation_call"}), CHAIN, None)] == []
+
+
+def test_of_a_crowd_no_more_than_asked_for_are_alike() -> None:
+    """A thousand calls may say the same; to compare them all would not be linear."""
+    crowd = [turn(f"resp_{n:0>8}", {**ZERO, "id": f"fc_{n:0>12}"}) for n in range(50)]
+    likely = [*Candidates(crowd).likenesses(read_of({**ZERO, "id": ""}), CHAIN, None, 3)]
+
+    assert [len(matches) for matches in likely] == [3, 3]
+
+
+def test_calls_under_names_of_their_own_are_not_alike() -> None:
+    """Only namesakes are, and calls whose name leaves open which they are."""
+    twin = {**C1, "id": "fc_000000000009"}
+    known = Candidates([turn("resp_00000001", C1, twin, C2, ZERO)])
+    bare = {**C1, "id": ""}
+
+    at_place, anywhere = known.likenesses(read_of(bare), CHAIN, None)
+
+    assert sorted(match.k for match in at_place) == [0, 1, 3]
+    assert sorted(match.k for match in anywhere) == [0, 1, 3]
+    vague = next(known.likenesses(read_of({**ZERO, "id": ""}), CHAIN, None))
+    assert [match.k for match in vague] == [0, 1, 2, 3]
+
+
+def test_names_of_any_length_are_compared_and_only_short_ones_remembered() -> None:
+    """What a client makes up must not fill the memory."""
+    before = _hand_of.cache_info().currsize
+    long = ["msg_" + letter * MINTED_CHARS.stop for letter in "ab"]
+
+    assert may_be_called(
+        read_of(message("1", "hi", id=long[0])), emitted(message("1", "hi", id=long[1]))
+    )
+    assert _hand_of.cache_info().currsize == before
+
+
+def test_one_item_of_two_captured_ones_is_certain_by_neither_name_alone() -> None:
+    """A call under another's names says nothing, and one that is spoken for is not found again."""
+    known = Candidates([turn("resp_00000001", C1, C2)])
+    match = known.certain(read_of(C1))
+    assert match is not None
+    known.use(match)
+
+    assert known.certain(read_of(C1)) is None
+    assert known.certain(read_of({**C2, "name": "another"})) is None
+    assert known.certain(read_of(C2)) == Match(match.turn, 1)
+
+
+# Few names, so that they meet: ids given twice, ids as call ids, calls that are numbered.
+NAMES = ("", "fc_a8K2mPq", "fc_b7Lx93Q", "call_m4Nz81c", "call_0", "resp_00000001:call_0")
+SPOKEN = st.one_of(
+    st.builds(
+        lambda one, other, tool: {**call("1"), "id": one, "call_id": other, "name": tool},
+        st.sampled_from(NAMES),
+        st.sampled_from(NAMES),
+        st.sampled_from(("read", "write")),
+    ),
+    st.builds(lambda one: {**message("1", "Done."), "id": one}, st.sampled_from(NAMES)),
+)
+TURNS = st.lists(st.lists(SPOKEN, max_size=3), min_size=1, max_size=4)
+
+
+def told(turns: list[list[Item]]) -> list[Turn]:
+    """Return turns that emitted these items."""
+    return [turn(f"resp_{n:08}", *items) for n, items in enumerate(turns)]
+
+
+@given(TURNS, st.lists(SPOKEN, max_size=6))
+@example([[{**call("1"), "id": NAMES[-1]}]], [{**message("1", "Done."), "id": NAMES[-1]}])
+def test_items_are_settled_all_at_once_as_one_by_one(
+    turns: list[list[Item]], sent: list[Item]
+) -> None:
+    """What is found quickly is what would be found item by item, each captured item once."""
+    places = read_request(body(sent), {}).places
+    slow = Candidates(told(turns))
+    want: dict[int, Match] = {}
+    for index, place in enumerate(places):
+        match = slow.certain(place.item)
+        if match is not None:
+            want[index] = match
+            slow.use(match)
+
+    known = Candidates(told(turns))
+    matches, is_all = known.settle(places)
+
+    assert matches == want
+    unmatched = [place.item for n, place in enumerate(places) if n not in want]
+    assert is_all == (not [item for item in unmatched if item.type in known.types])
+    assert [known.free([match], places[n].item) for n, match in want.items()] == [[]] * len(want)
+
+
+@given(TURNS)
+def test_names_grow_turn_by_turn(turns: list[list[Item]]) -> None:
+    """ItemIndex that were extended are those that were looked through from the beginning."""
+    all_of_them = told(turns)
+    grown = IndexedTurns(all_of_them[:1])
+    for end in range(2, len(all_of_them) + 1):
+        before, kept = grown, attributes(grown.names)
+        grown = IndexedTurns(all_of_them[:end], before)
+        assert attributes(before.names) == kept  # others may be looking at it
+
+    assert attributes(grown.names) == attributes(ItemIndex(all_of_them))
+
+
+def attributes(names: ItemIndex) -> dict[str, object]:
+    """Return all that it holds, as it is now."""
+    return {
+        "turns": dict(names.turns),
+        "types": set(names.types),
+        "by_id": {name: [*found] for name, found in names.by_id.items()},
+        "by_call": {name: [*found] for name, found in names.by_call.items()},
+        "sole": dict(names.sole),
+    }

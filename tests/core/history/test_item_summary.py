@@ -1,0 +1,184 @@
+"""A request as a person may see it: all that is said of its items, and nothing that is in them."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.item_summary import (
+    FIRST_SHOWN,
+    JSON_MAX_BYTES,
+    LAST_SHOWN,
+    NOTED_SHOWN,
+    WHOLE_SHOWN,
+    ItemSummary,
+    summarise,
+)
+from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
+
+from tests.core.test_laws import TAPES, UPSTREAMS, Conversation, nameless
+from tests.core.world import World, body, call, dropped, message, output, reasoning, search, user
+
+C1 = call("1")
+
+
+def strip(items: list[dict[str, Any]], *notes: PlanNote) -> ItemSummary:
+    """Return what is shown of an input."""
+    return summarise(read_request(body(items), {}), notes)
+
+
+def shown(made: ItemSummary) -> Any:
+    """Return the items and notes."""
+    return json.loads(made.shown)
+
+
+@pytest.mark.parametrize(
+    ("item", "want"),
+    [
+        ({"role": "developer", "content": "x"}, ["f", "message", ""]),
+        (user("x"), ["u", "message", ""]),
+        (message("1", "x"), ["m", "message", "msg_000000000001"]),
+        (C1, ["c", "function_call", "fc_000000000001"]),
+        (search("1"), ["c", "web_search_call", "ws_000000000001"]),
+        (output(C1), ["o", "function_call_output", "call_000000000001"]),
+        (reasoning("1"), ["r", "reasoning", "rs_000000000001"]),
+        ({"type": "item_reference", "id": "rs_1"}, ["i", "item_reference", "rs_1"]),
+        # whatever else the client's side brings
+        ({"type": "never_seen"}, ["o", "never_seen", ""]),
+    ],
+)
+def test_an_item_is_shown_by_letter_type_id_and_size(item: dict[str, Any], want: list[str]) -> None:
+    """Its call's id stands for one that has none of its own."""
+    (got,) = shown(strip([item]))["items"]
+    assert got == [*want, len(json.dumps(item, separators=(" , ", " : ")))]
+
+
+def test_nothing_that_was_said_is_in_it() -> None:
+    """Neither words nor arguments, outputs or blobs."""
+    items = [user("secret"), reasoning("secret-id", summary=["secret"]), call("1", tool="secret")]
+    items += [output(items[2], "secret")]
+    made = strip(items)
+    assert made.shown.count(b"secret") == 1  # the id
+    assert b"gAAAA" not in made.shown
+
+
+def test_what_a_client_writes_is_shortened() -> None:
+    """Ids and types have an end."""
+    made = summarise(read_request(body([{"type": "t" * 999, "id": "i" * 999}]), {}), ())
+    ((_, kind, name, size),) = shown(made)["items"]
+    assert (len(kind), len(name)) == (40, 64)
+    assert size > 2000
+
+
+def test_what_upstream_calls_its_items_is_shortened() -> None:
+    """As what a client does."""
+    notes = [(0, Outcome.INJECTED, 1, 9, "rs_" + "x" * 999), (0, Outcome.INJECTED, 1, 9, "rs_1")]
+    got = shown(strip([C1], *notes))["notes"]
+    assert [note[4] for note in got] == ["rs_" + "x" * 61, "rs_1"]
+
+
+def test_notes_say_where_what_happened() -> None:
+    """By the place in the row, with how many and how large."""
+    note = (1, Outcome.INJECTED, 2, 345, "")
+    assert shown(strip([user("x"), C1], note))["notes"] == [[1, "injected", 2, 345, ""]]
+
+
+def test_of_a_long_history_the_middle_is_left_out() -> None:
+    """Less what something is said of; and it says how many are."""
+    made = strip([user("x")] * 1000, (500, Outcome.MISSED, 1, 0, ""))
+    items, notes = shown(made).values()
+    assert made.total == 1000
+    assert sum(entry if isinstance(entry, int) else 1 for entry in items) == 1000
+    gaps = [500 - FIRST_SHOWN, 499 - LAST_SHOWN]
+    assert [entry for entry in items if isinstance(entry, int)] == gaps
+    assert notes == [[500, "missed", 1, 0, ""]]
+    assert isinstance(items[FIRST_SHOWN + 1], list)
+    whole = strip([user("x")] * WHOLE_SHOWN)
+    assert len(shown(whole)["items"]) == WHOLE_SHOWN
+
+
+def test_of_many_notes_the_newest_are_kept() -> None:
+    """There is an end to them, too."""
+    made = strip([C1] * 3000, *[(n, Outcome.MISSED, 1, 0, "") for n in range(3000)])
+    items, notes = shown(made).values()
+    assert sum(isinstance(entry, list) for entry in items) == NOTED_SHOWN + FIRST_SHOWN
+    assert len(notes) == NOTED_SHOWN
+    assert len(made.shown) <= JSON_MAX_BYTES
+
+
+def test_what_would_be_too_long_is_counted_alone() -> None:
+    """Some characters take six bytes each."""
+    odd = {"type": "\x01" * 99, "id": "\x02" * 99}
+    notes = [(n, Outcome.INJECTED, 1, 10, "") for n in range(300)]
+    made = strip([odd] * 300, *notes, (299, Outcome.MISSED, 2, 0, ""))
+    assert shown(made) == {
+        "items": [300],
+        "notes": [[0, "injected", 300, 3000, ""], [0, "missed", 2, 0, ""]],
+    }
+    assert made.total == 300
+
+
+def test_one_may_be_counted_alone() -> None:
+    """Where there is no room for more."""
+    assert shown(strip([user("x"), C1]).counted()) == {"items": [2], "notes": []}
+    assert shown(strip([]).counted()) == {"items": [], "notes": []}
+
+
+@given(st.text(st.characters(codec=None), max_size=30), st.text(max_size=30))
+def test_any_id_and_any_type_make_a_strip(name: str, kind: str) -> None:
+    """Half a surrogate, too."""
+    request = read_request(json.dumps({"input": [{"id": name, "type": kind}]}).encode(), {})
+    assert summarise(request, ()).total == 1
+    json.loads(summarise(request, ()).shown)
+
+
+def test_half_a_surrogate_costs_the_row_and_nothing_else() -> None:
+    """As an item's id never has one as it is read, one is made here."""
+    request = read_request(body([C1]), {})
+    request.places[0].item.id = "\ud800"
+    assert shown(summarise(request, ())) == {"items": [1], "notes": []}
+    assert shown(summarise(read_request(body("hello"), {}), ())) == {"items": [], "notes": []}
+
+
+def assert_stands_where_it_went_in(request: Request, decided: Plan) -> None:
+    """What upstream gets is what the strip shows, item by item, in the same order."""
+    row = shown(summarise(request, decided.notes))
+    want: list[tuple[str, int | None]] = []
+    for index, (_, kind, _, size) in enumerate(row["items"]):
+        put = [note[3] for note in row["notes"] if note[:2] == [index, "injected"]]
+        want += [("reasoning", size) for size in put]
+        want.append((kind, None))  # it may have lost its id
+    sent = read_request(decided.apply(request.body), {})
+    got = [(place.item.type, place.item.end - place.item.start) for place in sent.places]
+    assert [kind for kind, _ in got] == [kind for kind, _ in want]
+    missing = [n for n, what, *_ in row["notes"] if what in ("missed", "ambiguous")]
+    assert all(row["items"][n][0] in "mc" for n in missing)
+    new = {n for n, (kind, size) in enumerate(want) if kind == "reasoning" and size is not None}
+    assert [got[n] for n in new] == [want[n] for n in new]
+
+
+@settings(max_examples=100, deadline=None)
+@given(TAPES, st.booleans(), UPSTREAMS)
+def test_outcomes_are_the_sums_of_notes(
+    tape: list[tuple[int, str, str, str]], keeps_ids: bool, profile: Any
+) -> None:
+    """And what was put in is as many bytes as the notes say, less the commas."""
+    world = World(profile=profile)
+    person = Conversation(0, [user("I am one")])
+    for _, shape, text, saying in tape:
+        sent = body(dropped(person.history) if keeps_ids else nameless(person.history), store=False)
+        request, _, decided = world.ask(sent)
+        sums: dict[Outcome, int] = {}
+        for index, what, count, size, ids in decided.notes:
+            assert 0 <= index < len(request.places)
+            assert (size > 0) == (what is Outcome.INJECTED)
+            assert bool(ids) == (what is Outcome.INJECTED)
+            sums[what] = sums.get(what, 0) + count
+        assert sums == decided.outcomes
+        put = [edit.new for edit in decided.edits if b'"reasoning"' in edit.new[:4096]]
+        assert sum(map(len, put)) == sum(size for *_, size, _ in decided.notes) + len(put)
+        assert decided.injected_bytes == sum(size for *_, size, _ in decided.notes)
+        assert_stands_where_it_went_in(request, decided)
+        person.go_on(world.learn(sent, person.emit(shape, text)), saying)

@@ -1,0 +1,488 @@
+"""Which captured turn an item came from: what evidence decides, and when none does."""
+
+from collections.abc import Callable
+
+import pytest
+from reasoning_replay.core.history.plan import Outcome
+
+from tests.core.world import (
+    Item,
+    World,
+    body,
+    call,
+    dropped,
+    message,
+    output,
+    reasoning,
+    search,
+    user,
+    without_ids,
+)
+
+ASK = user("What is the weather in Paris?")
+MORE = user("And tomorrow?")
+R1, C1 = reasoning("1"), call("1")
+R2, A2 = reasoning("2"), message("2", "It is sunny in Paris today.")
+
+
+def one_round() -> World:
+    """Return a world in which one call was made and answered."""
+    world = World()
+    world.learn(body([ASK]), [R1, C1])
+    world.learn(body([ASK, C1, output(C1)]), [R2, A2])
+    return world
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param([ASK, C1, output(C1)], id="as-emitted"),
+        pytest.param([ASK, *without_ids([C1]), output(C1)], id="call-id-alone"),
+        pytest.param([C1, output(C1)], id="head-cut"),
+        pytest.param([user("edited"), *without_ids([C1]), output(C1)], id="history-edited"),
+        pytest.param([ASK, {**C1, "call_id": "mine-1"}, output(C1)], id="own-id-alone"),
+        pytest.param(
+            [ASK, {**C1, "id": "fc_invented", "call_id": C1["id"]}, output(C1)], id="id-as-call-id"
+        ),
+        pytest.param(
+            [
+                ASK,
+                *without_ids([{**C1, "call_id": "renumbered", "arguments": '{"city": "Paris"}'}]),
+            ],
+            id="place-and-content",
+        ),
+        pytest.param(
+            [ASK, *without_ids([{**C1, "call_id": f"resp_{1:0>12}:{C1['call_id']}"}])],
+            id="response-id-in-call-id",
+        ),
+        pytest.param([ASK, {"type": "item_reference", "id": C1["id"]}], id="by-reference"),
+        pytest.param([ASK, {"id": C1["id"]}], id="by-bare-reference"),
+    ],
+)
+def test_a_call_is_recognised_by_any_one_piece_of_evidence(sent: list[dict[str, object]]) -> None:
+    """Id, call id, place with content, reference: each alone leads to the turn."""
+    _, recognised, _ = one_round().ask(body(sent))
+
+    assert [match.emitted.id for match in recognised.matches.values()] == [C1["id"]]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param([ASK, {**C1, "name": "other_tool"}], id="another-tool"),
+        pytest.param([ASK, {**C1, "type": "custom_tool_call"}], id="another-type"),
+        pytest.param([ASK, {**C1, "call_id": call("9")["call_id"], "id": "fc_x"}], id="new-call"),
+        pytest.param([user("Hi"), *without_ids([A2])], id="text-after-something-else"),
+        pytest.param([ASK, user("x"), *without_ids([A2])], id="more-said-than-it-had-heard"),
+        pytest.param([5, None, "x", [], {"type": 5}], id="no-items"),
+    ],
+)
+def test_what_contradicts_is_no_evidence(sent: list[object]) -> None:
+    """A captured item is not taken for one of another tool, type, call or history."""
+    _, recognised, _ = one_round().ask(body(sent))  # type: ignore[arg-type]
+
+    assert recognised.matches == {}
+
+
+def test_a_history_that_begins_earlier_is_another_one() -> None:
+    """Who had heard less than was said before an item did not emit it."""
+    world = World()
+    world.learn(body([ASK]), [R2, A2])
+
+    _, recognised, _ = world.ask(body([user("Earlier."), ASK, *without_ids([A2]), MORE]))
+
+    assert recognised.matches == {}
+
+
+def test_an_id_and_a_call_id_of_two_turns_contradict_each_other() -> None:
+    """An item that could be two is taken for neither."""
+    world = one_round()
+    other = call("7")
+    world.learn(body([user("Rome?")]), [reasoning("7"), other])
+
+    _, recognised, _ = world.ask(body([ASK, {**C1, "call_id": other["call_id"]}]))
+
+    assert recognised.matches == {}
+
+
+@pytest.mark.parametrize("strip", [dropped, without_ids])
+def test_a_message_is_recognised_after_what_was_said_before_it(
+    strip: Callable[[list[Item]], list[Item]],
+) -> None:
+    """The same text after the same history is the same message, with its id or without."""
+    sent = [ASK, *strip([C1]), output(C1), *strip([A2]), MORE]
+
+    _, recognised, _ = one_round().ask(body(sent))
+
+    assert [match.emitted.id for match in recognised.matches.values()] == [C1["id"], A2["id"]]
+
+
+def test_repeated_call_ids_are_told_apart_by_what_was_said_before() -> None:
+    """`call_0` in every response (Bedrock) says where a call stands, not which it is."""
+    world = World()
+    zero = [call(str(n), call_id="call_0", arguments=f'{{"n":{n}}}') for n in range(3)]
+    sent = [ASK]
+    for n, item in enumerate(zero):
+        world.learn(body(sent), [reasoning(str(n)), item])
+        sent = [*sent, *without_ids([item]), output(item, f"result {n}")]
+
+    assert [
+        item.get("id") for item in world.seen(body(sent)) if item.get("type") == "reasoning"
+    ] == [f"rs_{n:0>12}" for n in range(3)]
+
+
+def test_a_counted_call_id_of_an_unknown_conversation_is_not_recognised() -> None:
+    """One `call_0` in the store is no reason to take another conversation's for it."""
+    world = World()
+    world.learn(body([ASK]), [R1, call("1", call_id="call_0")])
+
+    _, recognised, _ = world.ask(body([user("Rome?"), *without_ids([call("8", call_id="call_0")])]))
+
+    assert recognised.matches == {}
+
+
+def test_two_conversations_that_nobody_can_tell_apart_are_ambiguous() -> None:
+    """Two answers are possible, so none is given, and it is counted."""
+    world = World()
+    world.learn(body([ASK]), [reasoning("1"), message("1", "Sunny.")])
+    world.learn(body([ASK]), [reasoning("2"), message("2", "Sunny.")])
+    sent = [ASK, *without_ids([message("1", "Sunny.")]), MORE]
+
+    _, recognised, decided = world.ask(body(sent))
+
+    assert recognised.ambiguous == {1}
+    assert decided.outcomes == {Outcome.AMBIGUOUS: 1}
+    assert decided.edits == ()
+
+
+def test_more_likenesses_than_can_be_compared_are_ambiguous_too() -> None:
+    """A saying that leads to a crowd of conversations decides nothing, and is counted so."""
+    world = World()
+    for n in range(12):
+        world.learn(body([ASK]), [reasoning(str(n)), message(str(n), "Sunny.")])
+
+    _, _, decided = world.ask(body([ASK, *without_ids([message("1", "Sunny.")]), MORE]))
+
+    assert decided.outcomes == {Outcome.AMBIGUOUS: 1}
+
+
+@pytest.mark.parametrize("likenesses", [1, 12])
+@pytest.mark.parametrize("field", ["instructions", "prompt_cache_key"])
+def test_what_the_application_sets_breaks_a_tie(field: str, likenesses: int) -> None:
+    """Of many likenesses, the one under the same instructions or the same name is meant."""
+    world = World()
+    world.learn(body([ASK], **{field: "ours"}), [reasoning("0"), message("0", "Sunny.")])
+    for n in range(1, 1 + likenesses):
+        theirs = {field: f"theirs {n}"}
+        world.learn(body([ASK], **theirs), [reasoning(str(n)), message(str(n), "Sunny.")])
+    sent = [ASK, *without_ids([message("0", "Sunny.")]), MORE]
+
+    seen = world.seen(body(sent, store=False, **{field: "ours"}))
+
+    assert seen[1]["encrypted_content"] == "gAAAA0"
+
+
+def test_other_instructions_are_another_conversation() -> None:
+    """A text alone is never carried from one agent of an application to another."""
+    world = World()
+    world.learn(body([ASK], instructions="A"), [R1, message("1", "Sunny.")])
+
+    _, recognised, _ = world.ask(
+        body([ASK, *without_ids([message("1", "Sunny.")]), MORE], instructions="B")
+    )
+
+    assert recognised.matches == {}
+
+
+def test_lineage_settles_what_was_said_twice() -> None:
+    """What is certain late in a history settles what is doubtful earlier in it."""
+    world = World()
+    sunny = message("1", "Sunny.")
+    later = call("3")
+    world.learn(body([ASK]), [reasoning("1"), sunny])
+    told = [ASK, *without_ids([sunny]), MORE]
+    world.learn(body(told), [reasoning("3"), later])  # only now does somebody else ask the same
+    world.learn(body([ASK]), [reasoning("2"), message("2", "Sunny.")])
+
+    seen = world.seen(body([*told, *without_ids([later]), output(later)], store=False))
+
+    assert [item["encrypted_content"] for item in seen if "encrypted_content" in item] == [
+        "gAAAA1",
+        "gAAAA3",
+    ]
+
+
+def test_children_settle_the_parent_that_two_could_be() -> None:
+    """When both look alike from the head on, the turn that follows knows which came before it."""
+    world = World()
+    sunny = message("1", "Sunny.")
+    thanks = message("4", "You are most welcome.")
+    world.learn(body([ASK]), [reasoning("1"), sunny])
+    told = [ASK, *without_ids([sunny]), MORE]
+    world.learn(body(told), [reasoning("4"), thanks])
+    world.learn(body([ASK]), [reasoning("2"), message("2", "Sunny.")])
+
+    seen = world.seen(body([*told, *without_ids([thanks]), user("Bye")], store=False))
+
+    assert [item["encrypted_content"] for item in seen if "encrypted_content" in item] == [
+        "gAAAA1",
+        "gAAAA4",
+    ]
+
+
+def test_a_parent_that_said_something_else_settles_nothing() -> None:
+    """An ambiguity stays one where the turn that follows had come after another turn."""
+    world = one_round()
+    later = call("5")
+    told = [ASK, C1, output(C1), A2, MORE]
+    world.learn(body(told), [reasoning("5"), later])
+    for n in ("6", "7"):
+        world.learn(body([user("Rome?")]), [reasoning(n), message(n, "Sunny.")])
+    mixed = [user("Rome?"), *without_ids([message("6", "Sunny.")]), later]
+
+    _, recognised, _ = world.ask(body(mixed))
+
+    assert recognised.ambiguous == {1}
+    assert list(recognised.matches) == [2]
+
+
+def test_a_cut_head_leaves_the_newest_sayings_as_evidence() -> None:
+    """A history whose head was cut is recognised by as much of it as is left."""
+    world = World()
+    sent = [user("start")]
+    for n in range(12):
+        said = message(str(n), f"Answer number {n % 2}.")
+        world.learn(body(sent), [reasoning(str(n)), said])
+        sent = [*sent, *without_ids([said]), user(f"question {n}")]
+
+    for start in range(1, len(sent) - 2, 2):
+        seen = world.seen(body(sent[start:], store=False))
+        held = [item["encrypted_content"] for item in seen if "encrypted_content" in item]
+        assert held[-1] == "gAAAA11"
+        assert held == [f"gAAAA{n}" for n in range(12 - len(held), 12)]
+
+
+def test_long_histories_edited_far_back_are_recognised_by_their_newest_sayings() -> None:
+    """Eight equal sayings in a row are the same conversation, whatever became of older ones."""
+    world = World()
+    sent = [user("start")]
+    for n in range(12):
+        said = message(str(n), "Done.")
+        world.learn(body(sent), [reasoning(str(n)), said])
+        sent = [*sent, *without_ids([said]), user(f"question {n}")]
+    edited = [user("summary of the start"), *sent[1:]]
+
+    seen = world.seen(body(edited, store=False))
+
+    held = [item["encrypted_content"] for item in seen if "encrypted_content" in item]
+    assert held == [f"gAAAA{n}" for n in range(8, 12)]
+
+
+def test_hosted_items_are_settled_by_their_neighbours() -> None:
+    """A search whose query a client rewrote is still the one beside the call it stood beside."""
+    world = World()
+    hosted = {**search("1"), "call_id": None, "type": "tool_search_call"}
+    world.learn(body([ASK]), [R1, hosted, reasoning("2"), C1])
+    rewritten = {key: value for key, value in hosted.items() if key not in ("id", "action")}
+
+    seen = world.seen(body([ASK, {**rewritten, "arguments": "x"}, *without_ids([C1]), output(C1)]))
+
+    assert [item["type"] for item in seen[1:]] == [
+        "reasoning",
+        "tool_search_call",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+    ]
+
+
+def test_a_neighbour_that_an_id_says_is_another_is_left_alone() -> None:
+    """An id that upstream emitted elsewhere outweighs the place."""
+    world = World()
+    world.learn(body([ASK]), [R1, search("1"), C1])
+    world.learn(body([user("Rome?")]), [R2, search("2")])
+
+    _, recognised, _ = world.ask(body([ASK, search("2"), C1, output(C1)]))
+
+    assert recognised.matches[1].emitted.id == "ws_000000000002" or 1 not in recognised.matches
+
+
+ANOTHER_CALL = call("9z")
+
+
+@pytest.mark.parametrize(
+    ("behind", "injected"),
+    [
+        pytest.param([ANOTHER_CALL, output(ANOTHER_CALL)], [], id="a-call-of-another-answer"),
+        pytest.param([reasoning("9"), ANOTHER_CALL], ["gAAAA9"], id="its-reasoning-between"),
+        pytest.param([C1, output(C1)], ["gAAAA1"], id="its-own-call"),
+        pytest.param([call("4", call_id="call_0")], ["gAAAA1"], id="a-call-that-is-counted"),
+        pytest.param([search("9")], ["gAAAA1"], id="no-call"),
+        pytest.param([MORE, ANOTHER_CALL], ["gAAAA1"], id="a-call-later"),
+        pytest.param([reasoning("9")], ["gAAAA1", "gAAAA9"], id="nothing"),
+        pytest.param([], ["gAAAA1"], id="the-end"),
+    ],
+)
+def test_words_that_led_to_another_call_are_of_another_answer(
+    behind: list[Item], injected: list[str]
+) -> None:
+    """An answer was made twice; the client goes on with the one of which nothing is known."""
+    world = World()
+    first = message("1", "Let me look.")
+    world.learn(body([ASK]), [R1, first, C1])
+
+    seen = world.seen(body([ASK, *without_ids([first]), *behind], store=False))
+
+    assert blobs(seen) == injected
+
+
+def test_a_call_that_is_known_tells_nothing_of_the_words_before_it() -> None:
+    """A client that prunes its history may have left out what stood between them."""
+    world = World()
+    first, later = message("1", "Let me look."), call("3")
+    world.learn(body([ASK]), [R1, first, C1])
+    world.learn(body([ASK, first, C1, output(C1)]), [reasoning("3"), later])
+
+    pruned = [ASK, *without_ids([first, later]), output(later)]
+
+    assert blobs(world.seen(body(pruned, store=False))) == ["gAAAA1", "gAAAA3"]
+
+
+def test_each_captured_item_is_used_once() -> None:
+    """An item sent twice is recognised once: the second is not upstream's."""
+    _, recognised, _ = one_round().ask(body([ASK, C1, output(C1), C1, output(C1)]))
+
+    assert len(recognised.matches) == 1
+
+
+def test_forks_share_what_they_share() -> None:
+    """Two continuations of one turn each get its reasoning, and only their own besides."""
+    world = World()
+    world.learn(body([ASK]), [R1, C1])
+    told = [ASK, *without_ids([C1]), output(C1)]
+    left, right = message("2", "Sunny."), message("3", "Sunny, they say.")
+    world.learn(body(told), [reasoning("2"), left])
+    world.learn(body(told), [reasoning("3"), right])
+
+    for said, own in ((left, "gAAAA2"), (right, "gAAAA3")):
+        seen = world.seen(body([*told, *without_ids([said]), MORE], store=False))
+        assert [i["encrypted_content"] for i in seen if "encrypted_content" in i] == ["gAAAA1", own]
+
+
+def test_a_crowd_of_equal_sayings_in_one_conversation_is_not_weighed() -> None:
+    """Work stays linear: what fits too many turns decides nothing."""
+    world = World()
+    sent = [user("go")]
+    for n in range(40):
+        said = message(str(n), "Done.")
+        world.learn(body(sent), [reasoning(str(n)), said])
+        sent = [*sent, said, user("go")]
+
+    _, recognised, _ = world.ask(body([user("x"), *without_ids(sent[-20:])]))
+
+    assert recognised.matches == {}
+    assert recognised.ambiguous
+
+
+def test_before_anyone_has_spoken_the_frame_alone_tells_beginnings_apart() -> None:
+    """A conversation that begins with the assistant is known by its instructions, or not at all."""
+    world = World()
+    hello = message("1", "Hello!")
+    world.learn(body([], instructions="Greet."), [R1, hello])
+
+    _, same, _ = world.ask(body([*without_ids([hello]), ASK], instructions="Greet."))
+    _, other, _ = world.ask(body([*without_ids([hello]), ASK], instructions="Scold."))
+
+    assert len(same.matches) == 1
+    assert other.matches == {}
+
+
+def blobs(seen: list[Item]) -> list[str]:
+    """Return the reasoning that upstream sees, by its blobs."""
+    return [item["encrypted_content"] for item in seen if "encrypted_content" in item]
+
+
+def test_of_a_crowd_that_was_not_loaded_only_kin_is_recognised() -> None:
+    """That one of many likenesses happens to be at hand does not make it the one."""
+    world = World()
+    hello, welcome = message("1", "Hello!"), message("2", "You are welcome.")
+    told = [ASK, *without_ids([hello]), user("thanks")]
+    world.learn(body([ASK]), [reasoning("A1"), hello])
+    world.learn(body(told), [reasoning("A2"), welcome])
+    for n in range(8):
+        world.learn(body([ASK]), [reasoning(f"B{n}"), message(f"B{n}", "Hello!")])
+
+    own = world.seen(body([*told, *without_ids([welcome]), MORE], store=False))
+    other = [ASK, *without_ids([hello]), user("Rome?"), *without_ids([welcome]), MORE]
+
+    assert blobs(own) == ["gAAAAA1", "gAAAAA2"]
+    assert blobs(world.seen(body(other, store=False))) == []
+
+
+def test_what_the_model_said_before_tells_twins_apart() -> None:
+    """The same sayings of users and tools behind another call are another conversation's."""
+    world = World()
+    ours, theirs = call("1"), call("9z", arguments='{"city":"Rome"}')
+    world.learn(body([ASK]), [reasoning("1"), ours])
+    world.learn(body([ASK, ours, output(ours)]), [reasoning("2"), message("2", "Sunny.")])
+    sent = [ASK, *without_ids([theirs]), output(theirs), *without_ids([message("2", "Sunny.")])]
+
+    assert blobs(world.seen(body([*sent, MORE], store=False))) == []
+
+
+def test_a_neighbour_with_a_call_id_of_its_own_is_another() -> None:
+    """A call that replaced a parallel one does not get its id, nor its reasoning."""
+    world = World()
+    first, second, new = call("1"), call("2"), call("9z")
+    world.learn(body([ASK]), [reasoning("1"), first, reasoning("2"), second])
+
+    seen = world.seen(body([ASK, *without_ids([first, new]), output(first), output(new)]))
+
+    assert blobs(seen) == ["gAAAA1"]
+    assert seen[3] == without_ids([new])[0]
+
+
+def test_what_is_certain_settles_its_own_turn() -> None:
+    """Of two equal preambles, the one whose turn made the call behind it is meant."""
+    world = World()
+    one, two = call("1"), call("2")
+    world.learn(body([ASK]), [reasoning("1"), message("1", "Let me check."), one])
+    world.learn(body([ASK]), [reasoning("2"), message("2", "Let me check."), two])
+    sent = [ASK, *without_ids([message("2", "Let me check."), two]), output(two)]
+
+    assert blobs(world.seen(body(sent, store=False))) == ["gAAAA2"]
+
+
+def test_a_message_of_the_application_changes_nothing_before_it() -> None:
+    """A developer's message that is appended is no other frame for what was said before."""
+    world = World()
+    system = {"role": "system", "content": "S"}
+    said = message("1", "It is sunny.")
+    world.learn(body([system, ASK]), [reasoning("1"), said])
+    note = {"role": "developer", "content": "mode: plan"}
+
+    seen = world.seen(body([system, ASK, *without_ids([said]), note, MORE], store=False))
+
+    assert blobs(seen) == ["gAAAA1"]
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [
+        pytest.param([ASK, message("3", "Hm."), MORE], id="behind-something-else"),
+        pytest.param([MORE], id="behind-nothing"),
+    ],
+)
+def test_a_turn_that_follows_neither_settles_nothing(heard: list[Item]) -> None:
+    """What two turns may have said stays open, if the next one was made behind none of them."""
+    world = World()
+    for name in ("1", "2"):
+        world.learn(body([ASK]), [reasoning(name), message(name, "Done.")])
+    world.learn(body([ASK]), [message("3", "Hm.")])
+    last = call("4")
+    world.learn(body(heard), [reasoning("4"), last])
+    rewritten = without_ids([message("9", "Done.")])
+
+    _, recognised, _ = world.ask(body([ASK, *rewritten, MORE, last, output(last)]))
+
+    assert recognised.ambiguous == {1}

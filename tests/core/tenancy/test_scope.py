@@ -1,0 +1,342 @@
+"""A scope is one tenant at one upstream, and a hint is a conversation's name."""
+
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from multidict import CIMultiDict
+from reasoning_replay.core.tenancy.scope import (
+    CONVERSATION_HEADER,
+    Parts,
+    Scoping,
+    account_of,
+    hint_of,
+    read_parts,
+)
+
+URL = "https://api.openai.com/v1"
+KEY = {"authorization": "Bearer sk-1"}
+PARTS = [
+    "authorization",
+    "api-key",
+    "x-api-key",
+    "openai-organization",
+    "openai-project",
+    "chatgpt-account-id",
+]
+
+
+def scope_of(
+    headers: Mapping[str, str], upstream: str, secret: str, scope_from: str = "credential"
+) -> bytes | None:
+    """Return a scope, from what it is told of."""
+    return Scoping(upstream, secret, read_parts(scope_from)).of(headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"authorization": ""}, id="empty"),
+        pytest.param({"openai-organization": "org", "openai-project": "p"}, id="organisation"),
+        pytest.param({"cookie": "session=1", "x-forwarded-for": "1.2.3.4"}, id="other-headers"),
+    ],
+)
+def test_without_a_credential_there_is_no_scope(headers: dict[str, str]) -> None:
+    """Nothing may be kept for someone who cannot be told from others."""
+    assert scope_of(headers, URL, "s") is None
+
+
+@pytest.mark.parametrize("name", ["authorization", "api-key", "x-api-key"])
+def test_any_credential_makes_a_scope(name: str) -> None:
+    """16 bytes, the same ones each time."""
+    scope = scope_of({name: "sk-1"}, URL, "s")
+
+    assert scope is not None
+    assert len(scope) == 16
+    assert scope == scope_of({name: "sk-1", "user-agent": "x"}, URL, "s")
+
+
+def test_the_case_of_header_names_does_not_matter() -> None:
+    """As everywhere in HTTP."""
+    assert scope_of(CIMultiDict({"AUTHORIZATION": "Bearer sk-1"}), URL, "s") == scope_of(
+        KEY, URL, "s"
+    )
+
+
+def test_every_part_changes_the_scope() -> None:
+    """Another credential, organisation, project, upstream or secret is another tenant."""
+    scopes = [
+        scope_of(KEY, URL, "s"),
+        scope_of(KEY, URL, ""),
+        scope_of(KEY, URL, "other"),
+        scope_of(KEY, URL + "/", "s"),
+        *(scope_of(KEY | {name: "other"}, URL, "s") for name in PARTS),
+        *(scope_of({name: KEY["authorization"]}, URL, "s") for name in PARTS[1:3]),
+    ]
+
+    assert None not in scopes
+    assert all(one != other for one, other in combinations(scopes, 2))
+
+
+values = st.text(alphabet=st.characters(codec="utf-8") | st.just("\udcff"), max_size=3)
+tenants = st.tuples(values, st.fixed_dictionaries(dict.fromkeys(PARTS, values)))
+
+
+@given(tenants, tenants)
+@settings(max_examples=100, deadline=None)
+def test_scopes_are_equal_for_equal_parts_alone(
+    one: tuple[str, dict[str, str]], other: tuple[str, dict[str, str]]
+) -> None:
+    """No two sets of parts run together, also where a header is not UTF-8."""
+    scopes = [scope_of(headers, upstream, "s") for upstream, headers in (one, other)]
+
+    assert None in scopes or (scopes[0] == scopes[1]) is (one == other)
+
+
+def test_parts_do_not_run_together() -> None:
+    """A character that moves from one part to the next makes another scope."""
+    one = scope_of({"authorization": "ab", "api-key": "c"}, "u", "s")
+
+    assert one != scope_of({"authorization": "a", "api-key": "bc"}, "u", "s")
+    assert one != scope_of({"authorization": "b", "api-key": "c"}, "ua", "s")
+
+
+# --- other sources of a scope ---
+
+TENANT = {"x-tenant-id": "t"}
+CLAIMS = "claims:tid+oid"
+
+
+def bearer(**claims: object) -> dict[str, str]:
+    """Spell the header of a token."""
+    payload = urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return {"authorization": f"Bearer eyJhbGciOiJSUzI1NiJ9.{payload}.c2ln"}
+
+
+@pytest.mark.parametrize(
+    ("written", "want"),
+    [
+        ("credential", Parts()),
+        ("claims:tid+oid", Parts(False, ("oid", "tid"))),
+        ("claims:oid+tid", Parts(False, ("oid", "tid"))),
+        ("claims:iss+sub+sub", Parts(False, ("iss", "sub"))),
+        ("claims:https://x.test/org-id", Parts(False, ("https://x.test/org-id",))),
+        ("header:X-Tenant-Id", Parts(False, (), ("x-tenant-id",))),
+        ("header:b , header:a,header:B", Parts(False, (), ("a", "b"))),
+        ("header:x-tenant-id,credential", Parts(True, (), ("x-tenant-id",))),
+        ("credential,credential", Parts()),
+        ("claims:sub,header:x", Parts(False, ("sub",), ("x",))),
+    ],
+)
+def test_sources_are_named_by_comma(written: str, want: Parts) -> None:
+    """In any order: the same sources make the same scopes."""
+    assert read_parts(written) == want
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("", "name some of credential"),
+        ("credential,", "name some of credential"),
+        ("credentials", "name some of credential"),
+        ("credential:x", "name some of credential"),
+        ("Credential", "name some of credential"),
+        ("claim:tid", "name some of credential"),
+        ("claims", "claims: a name is empty"),
+        ("claims:", "claims: a name is empty"),
+        ("claims:tid+", "claims: a name is empty"),
+        ("claims:tid oid", "claims: a name is empty or no text"),
+        ("claims:tid,claims:oid", "claims twice; join them"),
+        ("claims:tid,credential", "credential and claims: .* keep one"),
+        ("claims:oid+exp", "claims: exp changes with each token"),
+        ("claims:jti", "claims: jti changes with each token"),
+        ("claims:iss+aud", "claims: these say nothing of whose"),
+        ("header", "header: not a header's name"),
+        ("header:", "header: not a header's name"),
+        ("header:x tenant", "header: not a header's name"),
+        ("header:x:y", "header: not a header's name"),
+        ("header:é", "header: not a header's name"),
+        ("header:Connection", "header: connection does not go on"),
+        ("header:proxy-authorization", "header: proxy-authorization does not go on"),
+        ("header:host", "header: host does not go on"),
+        (f"header:{CONVERSATION_HEADER}", f"header: {CONVERSATION_HEADER} does not go on"),
+        ("header:Authorization", "header: authorization counts already"),
+        ("header:x-api-key", "header: x-api-key counts already"),
+        ("header:openai-project", "header: openai-project counts already"),
+    ],
+)
+def test_a_source_that_would_not_do_is_refused(written: str, reason: str) -> None:
+    """With what is wrong, and a way out."""
+    with pytest.raises(ValueError, match=reason):
+        read_parts(written)
+
+
+def test_claims_outlive_the_token() -> None:
+    """Other claims and another signature are the same scope; another value is another."""
+    one = bearer(iss="i", tid="t", oid="o", exp=1)
+    renewed = {"authorization": bearer(iss="i", tid="t", oid="o", exp=2)["authorization"] + "_"}
+
+    assert scope_of(one, URL, "s", CLAIMS) == scope_of(renewed, URL, "s", CLAIMS) is not None
+    assert scope_of(one, URL, "s") != scope_of(renewed, URL, "s")
+    others = [
+        one,
+        bearer(iss="i", tid="t", oid="p"),
+        bearer(iss="i", tid="o", oid="t"),
+        bearer(iss="j", tid="t", oid="o"),
+        bearer(tid="t", oid="o"),
+        bearer(iss="i", tid="to", oid=""),
+        one | {"api-key": "k"},
+        one | {"x-api-key": "k"},
+        one | {"openai-project": "p"},
+        KEY,
+    ]
+    scopes = [scope_of(headers, URL, "s", CLAIMS) for headers in others]
+    assert all(first != second for first, second in combinations(scopes, 2))
+    assert scope_of(one, URL, "s", CLAIMS) != scope_of(one, URL, "s", "claims:oid")
+
+
+def test_two_tokens_count_whole() -> None:
+    """Which of them upstream goes by is not known."""
+    one, other = bearer(sub="a", exp=1), bearer(sub="a", exp=2)
+    twice = [CIMultiDict([*first.items(), *KEY.items()]) for first in (one, other)]
+
+    assert scope_of(one, URL, "s", "claims:sub") == scope_of(other, URL, "s", "claims:sub")
+    assert scope_of(twice[0], URL, "s", "claims:sub") != scope_of(twice[1], URL, "s", "claims:sub")
+
+
+def test_a_header_that_is_trusted_makes_the_scope_alone() -> None:
+    """Credentials do not count, unless they are named too; then both are needed."""
+    alone, both = "header:x-tenant-id", "header:x-tenant-id,credential"
+
+    assert scope_of(TENANT, URL, "s", alone) == scope_of(TENANT | KEY, URL, "s", alone) is not None
+    assert scope_of(TENANT, URL, "s", alone) != scope_of({"x-tenant-id": "u"}, URL, "s", alone)
+    assert scope_of(TENANT, URL, "s", both) is scope_of(KEY, URL, "s", both) is None
+    assert scope_of(TENANT | KEY, URL, "s", both) is not None
+    project = TENANT | {"openai-project": "p"}
+    assert scope_of(TENANT, URL, "s", alone) != scope_of(project, URL, "s", alone)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param([], id="absent"),
+        pytest.param([("x-tenant-id", "")], id="empty"),
+        pytest.param([("x-tenant-id", "a"), ("X-Tenant-Id", "a")], id="repeated"),
+        pytest.param([("x-tenant-id", "a"), ("x-tenant-id", "")], id="repeated-and-empty"),
+        pytest.param([("x-tenant-id", "a"), ("connection", "x-tenant-id")], id="ends-here"),
+        pytest.param([("x_tenant_id", "a")], id="another-name"),
+    ],
+)
+def test_a_trusted_header_is_there_once_or_there_is_no_scope(
+    headers: list[tuple[str, str]],
+) -> None:
+    """Whoever stands in front would have set it."""
+    given = CIMultiDict([*headers, *KEY.items()])
+
+    assert scope_of(given, URL, "s", "header:x-tenant-id") is None
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("credential", [200, 204, 400, 404, 429, 500]),
+        ("header:x-tenant-id", [200, 204, 400, 404, 429, 500]),
+        (CLAIMS, [200, 204]),
+        (f"{CLAIMS},header:x-tenant-id", [200, 204]),
+    ],
+)
+def test_who_is_not_let_in_is_told_nothing(written: str, told: list[int]) -> None:
+    """Where claims count, who is let in is known by a success alone."""
+    scoping = Scoping(URL, "s", read_parts(written))
+
+    assert [s for s in (200, 204, 400, 401, 403, 404, 429, 500) if scoping.tells(s)] == told
+
+
+TOKENS = {bearer(tid=t, oid=o)["authorization"]: (t, o) for t in "ab" for o in "ab"}
+ways = st.sampled_from(["credential", CLAIMS, "claims:oid", "header:a", "header:a,credential"])
+heads = st.fixed_dictionaries(
+    {
+        "authorization": st.sampled_from(["", "Bearer sk", *TOKENS]),
+        "api-key": st.sampled_from(["", "a", "1:a"]),
+        "a": st.sampled_from(["", "a", "b"]),
+    }
+)
+
+
+def told_apart(way: str, headers: dict[str, str]) -> list[object]:
+    """Say in other words what makes a tenant."""
+    said: list[object] = [headers["a"] if "header" in way else None]
+    if way == "header:a":
+        return said
+    token = TOKENS.get(headers["authorization"])
+    if token is None or way not in (CLAIMS, "claims:oid"):
+        return [*said, headers["authorization"], headers["api-key"]]
+    return [*said, token if way == CLAIMS else token[1:], headers["api-key"]]
+
+
+@given(st.tuples(ways, heads), st.tuples(ways, heads))
+@settings(max_examples=300, deadline=None)
+def test_scopes_are_equal_for_what_tells_tenants_apart_alone(
+    one: tuple[str, dict[str, str]], other: tuple[str, dict[str, str]]
+) -> None:
+    """Also of replicas that are set otherwise: no source says what another one says."""
+    scopes = [scope_of(headers, URL, "s", way) for way, headers in (one, other)]
+
+    assert None in scopes or (scopes[0] == scopes[1]) is (told_apart(*one) == told_apart(*other))
+
+
+HINTS = [
+    CONVERSATION_HEADER,
+    *["session-id", "session_id", "thread-id", "conversation_id", "x-session-id"],
+    *["x-session-affinity", "x-opencode-session", "x-litellm-session-id"],
+]
+
+
+def nothing(_: str) -> str:
+    """Stand for a body without a name."""
+    return ""
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_a_conversation_is_named_by_a_header(name: str) -> None:
+    """One name is one hint, whichever header it comes in."""
+    hint = hint_of({name: "abc"}, nothing)
+
+    assert len(hint) == 16
+    assert hint == hint_of({}, {"prompt_cache_key": "abc"}.__getitem__)
+    assert hint != hint_of({name: "abd"}, nothing)
+
+
+def test_a_header_says_more_than_the_body() -> None:
+    """And the header made for it says more than any other."""
+    headers = {CONVERSATION_HEADER: "a", "session-id": "b"}
+
+    assert hint_of(headers, lambda _: "c") == hint_of({"session-id": "a"}, nothing)
+    assert hint_of({"session-id": "b"}, lambda _: "c") == hint_of({}, lambda _: "b")
+
+
+def test_without_a_name_there_is_no_hint() -> None:
+    """An empty header names nothing."""
+    assert hint_of({"session-id": "", "user-agent": "x"}, nothing) == b""
+
+
+def test_a_name_in_any_bytes_is_a_name() -> None:
+    """Header values that are not UTF-8 arrive as surrogates."""
+    assert len(hint_of({"session-id": "\udcff"}, nothing)) == 16
+    assert len(hint_of({}, lambda _: "\ud800")) == 16
+
+
+def test_an_account_is_what_blobs_are_issued_for() -> None:
+    """A key may be renewed within an account; without a name there is none."""
+    names = [{"openai-organization": "org"}, {"chatgpt-account-id": "org"}]
+    accounts = {account_of(headers) for headers in names}
+
+    assert len(accounts) == 2
+    assert {len(name) for account in accounts for name in account} == {0, 16}
+    assert account_of({**names[0], **KEY}) == account_of({**names[0], "openai-project": "p"})
+    assert account_of(KEY) == account_of({**KEY, "openai-organization": ""}) == (b"", b"")

@@ -1,0 +1,228 @@
+"""A copy of an encoded body is readable piece by piece, or it is said not to be."""
+
+import gzip
+import zlib
+from collections.abc import Callable
+from itertools import pairwise
+
+import brotli
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reasoning_replay.core.wire.content_coding import Undecodable, decode, decoder_for, is_encoded
+
+Encode = Callable[[bytes], bytes]
+ROOM = 1 << 20
+
+
+def brotlied(plain: bytes) -> bytes:
+    """Encode with brotli, which brings no types, in a bearable time."""
+    return bytes(brotli.compress(plain, quality=5))
+
+
+def bare(plain: bytes) -> bytes:
+    """Encode with deflate alone, as some do under its name."""
+    return zlib.compress(plain, wbits=-zlib.MAX_WBITS)
+
+
+ENCODERS = [
+    pytest.param("", bytes, id="none"),
+    pytest.param("identity", bytes, id="identity"),
+    pytest.param(" Identity ", bytes, id="identity-spelled-oddly"),
+    pytest.param("gzip", gzip.compress, id="gzip"),
+    pytest.param("x-gzip", gzip.compress, id="x-gzip"),
+    pytest.param(" GZIP", gzip.compress, id="gzip-spelled-oddly"),
+    pytest.param("deflate", zlib.compress, id="deflate"),
+    pytest.param("deflate", bare, id="deflate-bare"),
+    pytest.param("br", brotlied, id="br"),
+    pytest.param("zstd", zstandard.ZstdCompressor().compress, id="zstd"),
+]
+ALL = pytest.mark.parametrize(("coding", "encode"), ENCODERS)
+ENCODED = pytest.mark.parametrize(("coding", "encode"), ENCODERS[3:])
+STREAM = b'data: {"type":"response.output_text.delta"}\n\n' * 50
+
+
+def decoded(coding: str, pieces: list[bytes]) -> bytes:
+    """Feed a decoder piece by piece."""
+    decoder = decoder_for(coding, ROOM)
+    return b"".join([decoder.feed(piece) for piece in pieces])
+
+
+def bytewise(encoded: bytes) -> list[bytes]:
+    """Cut as small as it goes."""
+    return [encoded[n : n + 1] for n in range(len(encoded))]
+
+
+@ALL
+@given(plain=st.binary(max_size=200), data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_any_cut_decodes_to_the_same(
+    coding: str, encode: Encode, plain: bytes, data: st.DataObject
+) -> None:
+    """The pieces joined are what was encoded, however the network cut it."""
+    encoded = encode(plain)
+    cuts = data.draw(st.lists(st.integers(0, len(encoded)), max_size=4).map(sorted))
+    pieces = [encoded[start:end] for start, end in pairwise([0, *cuts, len(encoded)])]
+
+    assert decoded(coding, pieces) == decode(encoded, coding, ROOM) == plain
+
+
+@ALL
+def test_one_byte_at_a_time(coding: str, encode: Encode) -> None:
+    """What is not there yet is nothing, and no error."""
+    assert decoded(coding, bytewise(encode(STREAM))) == STREAM
+
+
+@ALL
+def test_a_body_of_many_slices_decodes(coding: str, encode: Encode) -> None:
+    """However many steps one chunk takes."""
+    plain = b"".join(b"%x" % (n * n * 2654435761) for n in range(20_000))
+
+    assert decode(encode(plain), coding, len(plain)) == plain
+
+
+STARTED = [
+    pytest.param("gzip", zlib.compressobj(wbits=zlib.MAX_WBITS | 16), zlib.Z_SYNC_FLUSH, id="gzip"),
+    pytest.param("deflate", zlib.compressobj(), zlib.Z_SYNC_FLUSH, id="deflate"),
+    pytest.param(
+        "zstd",
+        zstandard.ZstdCompressor().compressobj(),
+        zstandard.COMPRESSOBJ_FLUSH_BLOCK,
+        id="zstd",
+    ),
+]
+
+
+@pytest.mark.parametrize(("coding", "encoder", "how"), STARTED)
+def test_what_was_flushed_is_there_at_once(
+    coding: str, encoder: "zlib._Compress | zstandard.ZstdCompressionObj", how: int
+) -> None:
+    """An event of a compressed stream can be read when the client can."""
+    decoder = decoder_for(coding, ROOM)
+
+    for _ in range(3):
+        assert decoder.feed(encoder.compress(STREAM) + encoder.flush(how)) == STREAM
+        assert not decoder.is_whole
+
+
+def test_what_brotli_flushed_is_there_at_once() -> None:
+    """The same for the one whose encoder has other names."""
+    encoder, decoder = brotli.Compressor(), decoder_for("br", ROOM)
+
+    for _ in range(3):
+        assert decoder.feed(encoder.process(STREAM) + encoder.flush()) == STREAM
+
+
+@ALL
+def test_a_decoder_knows_its_end(coding: str, encode: Encode) -> None:
+    """It is whole after the last byte, in any cut."""
+    decoder = decoder_for(coding, ROOM)
+    for piece in bytewise(encode(STREAM)):
+        decoder.feed(piece)
+
+    assert decoder.is_whole
+    assert decoder.feed(b"") == b""
+
+
+@ENCODED
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_a_body_without_its_end_is_not_decoded(
+    coding: str, encode: Encode, data: st.DataObject
+) -> None:
+    """Wherever it breaks off, before its first byte included; what there is of it, a stream has."""
+    encoded = encode(STREAM)
+    beginning = encoded[: data.draw(st.integers(0, len(encoded) - 1))]
+
+    assert STREAM.startswith(decoded(coding, [beginning]))
+    with pytest.raises(Undecodable):
+        decode(beginning, coding, ROOM)
+
+
+@pytest.mark.parametrize(
+    ("coding", "encode"),
+    [("gzip", gzip.compress), ("zstd", zstandard.ZstdCompressor().compress)],
+    ids=["gzip", "zstd"],
+)
+def test_one_body_behind_another_is_read(coding: str, encode: Encode) -> None:
+    """Members of gzip (RFC 1952, 2.2) and frames of zstd (RFC 8878, 3.1), in any cut."""
+    encoded = encode(STREAM) + encode(b"") * 3000 + encode(b"end")
+
+    assert decoded(coding, [encoded]) == decoded(coding, bytewise(encoded)) == STREAM + b"end"
+    assert decode(encoded, coding, ROOM) == STREAM + b"end"
+    with pytest.raises(Undecodable, match="the end is missing"):
+        decode(encoded[:-1], coding, ROOM)
+
+
+def test_a_frame_that_zstd_skips_is_skipped() -> None:
+    """Whatever somebody put in there (RFC 8878, 3.1.2)."""
+    skipped = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
+    encoded = skipped + zstandard.ZstdCompressor().compress(STREAM) + skipped
+
+    assert decode(encoded, "zstd", ROOM) == decoded("zstd", bytewise(encoded)) == STREAM
+
+
+@ENCODED
+@pytest.mark.parametrize("cut", [bytewise, lambda encoded: [encoded]], ids=["bytewise", "at-once"])
+def test_what_stands_behind_a_body_is_undecodable(
+    coding: str, encode: Encode, cut: Callable[[bytes], list[bytes]]
+) -> None:
+    """Whatever is not decoded is said not to be."""
+    with pytest.raises(Undecodable):
+        decoded(coding, cut(encode(b"end") + b"garbage"))
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
+def test_damaged_bytes_are_undecodable(coding: str) -> None:
+    """Bytes that are not what they are said to be raise one kind of error."""
+    with pytest.raises(Undecodable):
+        decoded(coding, [STREAM])
+
+
+CHECKED = [
+    pytest.param("gzip", gzip.compress, id="gzip"),
+    pytest.param("deflate", zlib.compress, id="deflate"),
+    pytest.param("zstd", zstandard.ZstdCompressor(write_checksum=True).compress, id="zstd"),
+]
+
+
+@pytest.mark.parametrize(("coding", "encode"), CHECKED)
+def test_a_damaged_end_is_undecodable(coding: str, encode: Encode) -> None:
+    """Codings with a checksum find what nothing else would."""
+    encoded = encode(STREAM)
+    damaged = encoded[:-4] + bytes(byte ^ 0xFF for byte in encoded[-4:])
+
+    with pytest.raises(Undecodable):
+        decoded(coding, [damaged])
+
+
+@ENCODED
+@given(garbage=st.binary(max_size=100))
+@settings(max_examples=30, deadline=None)
+def test_anything_at_all_is_decoded_or_undecodable(
+    coding: str, encode: Encode, garbage: bytes
+) -> None:
+    """No other error comes out of bytes that somebody sends."""
+    encoded = encode(STREAM)
+    for body in (garbage, encoded[:20] + garbage, encoded + garbage):
+        try:
+            decode(body, coding, ROOM)
+        except Undecodable:
+            continue
+
+
+@pytest.mark.parametrize("coding", ["compress", "gzip, br", "gzip,gzip", "identity, gzip", "*"])
+def test_unknown_codings_are_undecodable(coding: str) -> None:
+    """Neither is a coding that nobody here knows guessed, nor several on top of each other."""
+    assert is_encoded(coding)
+    with pytest.raises(Undecodable, match=coding.replace("*", r"\*")):
+        decoder_for(coding, ROOM)
+
+
+@ALL
+def test_what_is_not_encoded_is_known_to_be_plain(coding: str, encode: Encode) -> None:
+    """Then there is nothing to decode, and nothing is copied."""
+    assert is_encoded(coding) == (encode is not bytes)
+    if not is_encoded(coding):
+        assert decode(STREAM, coding, 1) is STREAM

@@ -1,0 +1,290 @@
+"""However the network cuts a stream, the same events come out."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reasoning_replay.core.wire.sse import Events, first_event
+
+BOUND = 1 << 20
+DONE = b'{"type":"response.output_item.done","item":{}}'
+COMPLETED = b'{"type":"response.completed"}'
+DELTA = b'{"type":"response.output_text.delta","delta":"\\n\\n"}'
+
+
+def pieces(stream: bytes, cuts: list[int]) -> list[bytes]:
+    """Return a stream in the pieces that the network makes of it."""
+    edges = pairwise([0, *sorted(cuts), len(stream)])
+    return [stream[start:end] for start, end in edges]
+
+
+def read(stream: bytes, cuts: list[int] | None = None) -> list[bytes]:
+    """Return all events of a stream that comes in pieces."""
+    events = Events(BOUND)
+    found: list[bytes] = []
+    for piece in pieces(stream, cuts or []):
+        found += events.feed(piece)
+    return found + events.close()
+
+
+def bytewise(stream: bytes) -> list[int]:
+    """Return the cuts of a stream that comes one byte at a time."""
+    return list(range(1, len(stream)))
+
+
+# (lines of a stream, the events in it)
+STREAMS = [
+    pytest.param([b"event: x", b"data: " + DONE, b""], [DONE], id="event-and-data"),
+    pytest.param([b"data: " + DONE, b"event: x", b""], [DONE], id="data-before-event"),
+    pytest.param([b"data: " + DONE, b""], [DONE], id="no-event-line"),
+    pytest.param([b"data:" + DONE, b""], [DONE], id="no-space"),
+    pytest.param([b"data:  " + DONE, b""], [b" " + DONE], id="one-space-is-dropped"),
+    pytest.param([b"data: " + DONE, b"", b"data: " + COMPLETED, b""], [DONE, COMPLETED], id="two"),
+    pytest.param([b": OPENROUTER PROCESSING", b"", b"data: " + DONE, b""], [DONE], id="comment"),
+    pytest.param([b"data: " + DONE, b": x", b"id: 1", b"retry: 5", b""], [DONE], id="other-fields"),
+    pytest.param(
+        [b'data: {"type":', b'data: "response.completed"}', b""],
+        [b'{"type":\n"response.completed"}'],
+        id="data-in-two-lines",
+    ),
+    pytest.param([b"data", b"data: " + DONE, b"data:", b""], [DONE + b"\n"], id="empty-data-lines"),
+    pytest.param([b"", b"", b"data: " + DONE, b"", b"", b""], [DONE], id="more-blank-lines"),
+    pytest.param([b"data: " + DELTA, b"", b"data: " + DONE, b""], [DONE], id="delta-ahead"),
+    pytest.param([b"data: " + DONE, b"", b"data: [DONE]", b""], [DONE], id="done-marker"),
+    pytest.param([b"event: ping", b'data: {"type":"ping"}', b""], [], id="ping"),
+    pytest.param([b"event: response.completed", b""], [], id="event-without-data"),
+    pytest.param([b": response.completed", b""], [], id="comment-that-looks-like-an-event"),
+    pytest.param([b"data: " + DONE], [DONE], id="no-blank-line-at-the-end"),
+    pytest.param([b"data: " + DONE, b"", b"data: " + DELTA], [DONE], id="ends-within-a-delta"),
+    pytest.param([b'data: {"error":{"code":5}}', b""], [b'{"error":{"code":5}}'], id="error"),
+    pytest.param([], [], id="nothing"),
+]
+ENDS = [
+    pytest.param([b"\n"], id="lf"),
+    pytest.param([b"\r\n"], id="crlf"),
+    pytest.param([b"\r"], id="cr"),
+    pytest.param([b"\n", b"\r\n"], id="lf-then-crlf"),
+    pytest.param([b"\r\n", b"\n"], id="crlf-then-lf"),
+    pytest.param([b"\r", b"\r\n"], id="cr-then-crlf"),
+    pytest.param([b"\n", b"\r"], id="lf-then-cr"),
+    pytest.param([b"\r\n", b"\r", b"\n"], id="all-three"),
+]
+
+
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize(("lines", "want"), STREAMS)
+def test_reads_every_framing(lines: list[bytes], want: list[bytes], ends: list[bytes]) -> None:
+    """In one piece or one byte at a time, with any line end and with two of them mixed."""
+    stream = b"".join(line + ends[n % len(ends)] for n, line in enumerate(lines))
+
+    assert read(stream) == want
+    assert read(stream, bytewise(stream)) == want
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(f"response.{end}" for end in ("completed", "incomplete", "failed")),
+        *(f"response.{start}" for start in ("created", "queued", "in_progress")),
+        *(f"response.output_item.{step}" for step in ("added", "done")),
+    ],
+)
+def test_reads_whole_items_and_whole_responses(kind: str) -> None:
+    """These events are worth decoding."""
+    data = f'{{"type":"{kind}"}}'.encode()
+
+    assert read(b"data: " + data + b"\n\n") == [data]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["response.output_text.delta", "response.reasoning_summary_text.done", "keepalive", "ping"],
+)
+def test_passes_over_everything_else(kind: str) -> None:
+    """Deltas and signs of life cost one search and nothing more."""
+    stream = f'event: {kind}\ndata: {{"type":"{kind}"}}\n\n'.encode()
+
+    assert read(stream * 3) == []
+    assert read(stream * 3, bytewise(stream * 3)) == []
+
+
+FRAMES = [
+    [b"event: response.output_item.done", b"data: " + DONE],
+    [b"data: " + COMPLETED, b"event: response.completed"],
+    [b"data: " + DELTA],
+    [b'data: {"type":', b'data: "response.failed"}'],
+    [b": OPENROUTER PROCESSING"],
+    [b"data: [DONE]"],
+    [b'event: ping\r\ndata: {"type":"ping"}'],
+    [],
+]
+LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+def as_the_standard_says(stream: bytes) -> list[bytes]:
+    """Read a stream line by line; only what is worth it, as `Events` does."""
+    found: list[bytes] = []
+    data: list[bytes] = []
+    for line in [*LINE_END.split(stream), b""]:
+        if line.startswith(b"data:"):
+            data.append(line.removeprefix(b"data:").removeprefix(b" "))
+        elif not line:
+            joined = b"\n".join(data)
+            found += [joined] if re.search(rb"response\.(output_item|comp|fail)", joined) else []
+            data = []
+    return found
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> bytes:
+    """Draw a stream; every event in it ends its lines in its own way."""
+    stream = b""
+    for frame in draw(st.lists(st.sampled_from(FRAMES), max_size=8)):
+        ends = draw(st.sampled_from([[b"\n"], [b"\r"], [b"\n", b"\r\n"], [b"\r\n"]]))
+        stream += b"".join(line + draw(st.sampled_from(ends)) for line in [*frame, b""])
+    return stream + draw(st.sampled_from([b"", b"data: " + DONE, b"data: " + DONE + b"\n"]))
+
+
+@given(streams(), st.data())
+@settings(max_examples=150, deadline=None)
+def test_cutting_a_stream_anywhere_changes_no_event(stream: bytes, data: st.DataObject) -> None:
+    """The same events as a reader that waits for the end and follows the standard."""
+    cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=8))
+    want = as_the_standard_says(stream)
+
+    assert read(stream) == want
+    assert read(stream, cuts) == want
+    assert read(stream, bytewise(stream)) == want
+
+
+TOKENS = [b"\r", b"\n", b"\r\n", b"data:", b"data: x", b" ", b'"error"', b": response.completed"]
+
+
+@given(st.binary(max_size=40) | st.lists(st.sampled_from(TOKENS)).map(b"".join), st.data())
+@settings(max_examples=150, deadline=None)
+def test_any_bytes_are_read_the_same_in_any_cut(stream: bytes, data: st.DataObject) -> None:
+    """Nothing that an upstream sends raises, or depends on where the network cut it."""
+    cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=8))
+
+    assert read(stream) == read(stream, cuts) == read(stream, bytewise(stream))
+
+
+def test_events_come_out_as_soon_as_they_end() -> None:
+    """An event is there with the last byte of its blank line, not with the next event."""
+    events = Events(BOUND)
+
+    assert events.feed(b"data: " + DELTA + b"\n\n") == []
+    assert events.feed(b"data: " + DONE + b"\n") == []
+    assert events.feed(b"\n") == [DONE]
+    assert events.feed(b"data: " + COMPLETED + b"\r\n\r\n") == [COMPLETED]
+    assert events.close() == []
+
+
+def test_the_hot_path_keeps_what_came_before() -> None:
+    """A chunk of whole deltas ends the event that an earlier chunk began."""
+    events = Events(BOUND)
+
+    assert events.feed(b"data: " + DONE) == []
+    assert events.feed(b"\ndata: x\n\n") == [DONE + b"\nx"]
+    assert events.feed(b'data: {"type":"response.comp') == []
+    assert events.feed(b'leted"}\n\ndata: ' + DELTA + b"\n\n") == [COMPLETED]
+
+
+def test_a_final_cr_is_held_back() -> None:
+    """It may be the first half of a line end; the end of the stream settles it."""
+    events = Events(BOUND)
+
+    assert events.feed(b"data: " + DONE + b"\r\r") == []
+    assert events.feed(b"data: " + COMPLETED + b"\r\r") == [DONE]
+    assert events.close() == [COMPLETED]
+
+
+def test_a_closed_stream_is_empty() -> None:
+    """What was read at the end is not read again."""
+    events = Events(BOUND)
+    events.feed(b"data: " + DONE)
+
+    assert events.close() == [DONE]
+    assert events.close() == []
+
+
+@pytest.mark.parametrize("ends", [b"\n\n", b"\r\n\r\n", b"\r\r"])
+def test_an_event_as_long_as_the_bound_is_read(ends: bytes) -> None:
+    """What ends it does not count."""
+    events = Events(len(b"data: " + DONE))
+
+    assert events.feed(b"data: " + DONE + ends) + events.close() == [DONE]
+    assert not events.is_overrun
+
+
+def test_an_event_longer_than_the_bound_is_given_up() -> None:
+    """Nothing is collected without end; what came before it is given, what follows is not."""
+    events = Events(len(DONE) + 6)
+    short, long = b"data: " + DONE + b"\n\n", b"data: " + b"x" * 99
+
+    assert events.feed(short + long) == [DONE]
+    assert events.is_overrun
+    assert events.feed(b"\n\n" + short) == []
+    assert events.close() == []
+
+
+def test_an_event_too_long_is_given_up_though_it_came_at_once() -> None:
+    """What the network brings in one piece is not read for that."""
+    events = Events(len(DONE) + 6)
+    short, long = b"data: " + DONE + b"\n\n", b"data: x" + DONE + b"\n\n"
+
+    assert events.feed(short + long + short) == [DONE]
+    assert events.is_overrun
+
+
+def bounded(stream: bytes, cuts: list[int], bound: int) -> tuple[list[bytes], bool]:
+    """Return the events of a stream and whether one was too long."""
+    events = Events(bound)
+    found = [data for piece in pieces(stream, cuts) for data in events.feed(piece)]
+    return found + events.close(), events.is_overrun
+
+
+SIZED = st.tuples(st.sampled_from([b"error", b"delta"]), st.integers(0, 5) | st.integers(12, 20))
+
+
+@given(st.lists(SIZED, max_size=5), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_stream_is_given_up_at_the_same_event_in_any_cut(
+    sized: list[tuple[bytes, int]], data: st.DataObject
+) -> None:
+    """The bound is for events, read or not, and not for what the network brings at once."""
+    stream = b"".join(b'data: "%b"%b\n\n' % (kind, b"x" * more) for kind, more in sized)
+    cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=6))
+    want = bounded(stream, [], 18)
+
+    assert want == bounded(stream, cuts, 18) == bounded(stream, bytewise(stream), 18)
+    assert want[1] is any(more > 5 for _, more in sized)
+
+
+def test_the_bound_is_for_one_event() -> None:
+    """A stream of any length passes, as long as each event is short enough."""
+    events = Events(len(DONE) + 10)
+    stream = (b"data: " + DONE + b"\n\n") * 50
+    found = [data for n in range(len(stream)) for data in events.feed(stream[n : n + 1])]
+
+    assert found == [DONE] * 50
+
+
+# (what came of a stream, the data of its first event; None while that is not whole)
+FIRST = [
+    pytest.param(b"", None, id="nothing"),
+    pytest.param(b'event: error\ndata: {"a":1}\n', None, id="half"),
+    pytest.param(b'event: error\ndata: {"a":1}\n\ndata: x', b'{"a":1}', id="whole"),
+    pytest.param(b"data: a\r\ndata: b\r\n\r\n", b"a\nb", id="two-lines"),
+    pytest.param(b"\xef\xbb\xbfdata: a\n\n", b"a", id="byte-order-mark"),
+    pytest.param(b": ping\n\n", None, id="comment"),
+    pytest.param(b": ping\n\ndata: a\n\ndata: b\n\n", b"a", id="behind-a-comment"),
+]
+
+
+@pytest.mark.parametrize(("stream", "want"), FIRST)
+def test_the_first_event_is_known_once_it_is_whole(stream: bytes, want: bytes | None) -> None:
+    """Whatever it is about: it decides whether the answer may go on."""
+    assert first_event(stream) == want

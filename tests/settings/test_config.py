@@ -1,0 +1,259 @@
+"""The files in config/ load, serve, and lead where their heads say; replay.yaml is all defaults."""
+
+import json
+import re
+import shlex
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from reasoning_replay.settings.loader import FILE_SUFFIX, SECRET_NAMES, env_of, load
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.urls import host_and_port
+from reasoning_replay.web.app import running
+from reasoning_replay.web.wiring import profile
+
+from tests.e2e.agent import Agent
+from tests.programs import require
+from tests.redis_server import RedisServer
+from tests.security.tenants import token
+from tests.standin import Quirks, StandIn
+
+ROOT = Path(__file__).parents[2]
+CONFIG = ROOT / "config"
+COMPOSE = yaml.safe_load((CONFIG / "compose.yaml").read_text())
+SETTINGS = sorted(set(CONFIG.glob("*.yaml")) - {CONFIG / "compose.yaml"})
+EXAMPLES = [path for path in SETTINGS if path.name != "replay.yaml"]
+
+# Of one person, as Entra ID and a ChatGPT login issue them.
+JWT = token(iss="https://issuer.example", tid="directory", oid="person", sub="person")
+STATELESS = Quirks(keeps_nothing=True)
+ALOUD = Quirks(keeps_nothing=True, thinks_aloud=True, takes_blobs=False)
+
+# (file, the profile that it leads to, an upstream of that kind, what its clients send besides)
+BACKENDS = [
+    pytest.param("openai", "openai", {}, {}, id="openai"),
+    pytest.param("azure", "azure", {"quirks": Quirks(needs_reasoning_ids=True)}, {}, id="azure"),
+    pytest.param("azure-entra", "azure", {"quirks": Quirks(not_found="azure")}, {}, id="entra"),
+    pytest.param("openrouter", "openrouter", {"quirks": STATELESS}, {}, id="openrouter"),
+    pytest.param("xai", "xai", {}, {}, id="xai"),
+    pytest.param("vllm", "vllm", {"quirks": ALOUD}, {}, id="vllm"),
+    pytest.param(
+        "ollama", "ollama", {"quirks": STATELESS, "always_encrypted": True}, {}, id="ollama"
+    ),
+    pytest.param(
+        "chatgpt",
+        "codex",
+        {"quirks": Quirks(keeps_nothing=True, not_found="text"), "empty_completed_output": True},
+        {"store": False},
+        id="chatgpt",
+    ),
+    pytest.param("redis", "openai", {}, {}, id="redis"),
+]
+
+
+def reasoning(items: list[dict[str, Any]]) -> int:
+    """How many of them are reasoning."""
+    return sum(item.get("type") == "reasoning" for item in items)
+
+
+@pytest.mark.parametrize("path", SETTINGS, ids=lambda path: path.name)
+def test_every_example_loads(path: Path) -> None:
+    """An example that does not start is worse than none."""
+    assert isinstance(load({}, {}, path), Settings)
+
+
+@pytest.mark.parametrize("path", sorted(CONFIG.glob("*.*")), ids=lambda path: path.name)
+def test_every_example_says_what_it_is_for_and_how_to_use_it(path: Path) -> None:
+    """In its first two lines, with its own name where it is to be named."""
+    first, second, *_ = [
+        line for line in path.read_text().splitlines() if not line.startswith("#!")
+    ]
+    assert first.startswith("# ")
+    assert second.startswith("# ")
+    if path in SETTINGS:
+        assert f"--config config/{path.name}" in second
+
+
+@pytest.mark.parametrize(("name", "leads_to", "upstream", "more"), BACKENDS)
+async def test_an_example_replays_in_front_of_a_backend_of_its_kind(
+    name: str,
+    leads_to: str,
+    upstream: dict[str, Any],
+    more: dict[str, Any],
+    request: pytest.FixtureRequest,
+) -> None:
+    """An agent that drops all reasoning has it all back in each of its turns."""
+    path = CONFIG / f"{name}.yaml"
+    assert profile(load({}, {}, path)).name == leads_to
+    async with StandIn(**upstream) as standin:
+        here = {
+            "upstream_url": standin.base_url,
+            "upstream_profile": leads_to,
+            "listen": "127.0.0.1:0",
+            "admin_listen": "127.0.0.1:0",
+            "log_level": "error",
+            "store_budget_ms": "5000",
+            "store_timeout_ms": "5000",
+        }
+        if name == "redis":
+            shared: RedisServer = request.getfixturevalue("shared_redis")
+            here["store_url"] = shared.url
+        async with (
+            running(load(here, {}, path)) as app,
+            Agent(f"{app.url}/v1", keeps="ids", more=more, api_key=JWT) as agent,
+        ):
+            await agent.converse()
+
+        assert len(agent.steps) == 4
+        served = [json.loads(one.body)["input"] for one in standin.received if one.status == 200]
+        assert [reasoning(items) for items in served] == [
+            reasoning(step.whole) for step in agent.steps
+        ]
+
+
+def test_every_example_is_served_by_a_test() -> None:
+    """A new one wants a row above."""
+    assert {path.stem for path in EXAMPLES} == {row.values[0] for row in BACKENDS}
+
+
+def test_the_annotated_file_changes_nothing() -> None:
+    """Loading replay.yaml equals the defaults."""
+    assert load({}, {}, CONFIG / "replay.yaml") == Settings()
+
+
+def test_the_annotated_file_names_every_setting() -> None:
+    """A setting without its lines there is not documented."""
+    named = yaml.safe_load((CONFIG / "replay.yaml").read_text())
+
+    assert sorted(named) == sorted(Settings.model_fields)
+
+
+def test_the_annotated_file_explains_every_setting() -> None:
+    """Directly above each setting, or above the group it stands in, is a comment."""
+    for block in (CONFIG / "replay.yaml").read_text().split("\n\n"):
+        assert block.startswith("#"), block
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        pytest.param("openai", set(), id="openai"),
+        pytest.param("azure", {"upstream_url"}, id="azure"),
+        pytest.param("azure-entra", {"upstream_url", "scope_from"}, id="azure-entra"),
+        pytest.param("openrouter", {"upstream_url"}, id="openrouter"),
+        pytest.param("xai", {"upstream_url"}, id="xai"),
+        pytest.param("vllm", {"upstream_url", "upstream_profile"}, id="vllm"),
+        pytest.param("ollama", {"upstream_url"}, id="ollama"),
+        pytest.param("chatgpt", {"upstream_url", "scope_from"}, id="chatgpt"),
+        pytest.param("redis", {"store_url", "listen", "admin_listen"}, id="redis"),
+    ],
+)
+def test_an_example_is_about_one_thing(name: str, want: set[str]) -> None:
+    """It sets what differs from the defaults, and nothing else."""
+    got = load({}, {}, CONFIG / f"{name}.yaml").model_dump().items()
+
+    assert {key for key, value in got if value != Settings().model_dump()[key]} == want
+
+
+# --- Codex CLI ---
+
+
+def test_codex_is_led_to_where_the_proxy_listens() -> None:
+    """The provider that it names is there, and speaks the API that we replay."""
+    read = tomllib.loads((CONFIG / "codex.toml").read_text())
+    provider = read["model_providers"][read["model_provider"]]
+
+    assert provider["base_url"] == f"http://{Settings().listen}/v1"
+    assert provider["wire_api"] == "responses"
+    assert provider["env_key"] == "OPENAI_API_KEY"
+
+
+def test_codex_may_have_a_login_in_place_of_a_key() -> None:
+    """As its comment says: one line out, one in."""
+    text = (CONFIG / "codex.toml").read_text()
+    edited = re.sub(r"^env_key.*\n", "", text, flags=re.MULTILINE)
+    read = tomllib.loads(edited.replace("# requires_openai_auth", "requires_openai_auth"))
+
+    (provider,) = read["model_providers"].values()
+    assert provider["requires_openai_auth"] is True
+    assert "env_key" not in provider
+
+
+# --- Docker Compose ---
+
+
+def test_compose_sets_what_there_is() -> None:
+    """Every REPLAY_* variable is a setting's, or names the file of a secret that is handed out."""
+    service = COMPOSE["services"]["replay"]
+    for variable, value in service["environment"].items():
+        of = variable.removesuffix(FILE_SUFFIX.upper())
+        if of == variable:
+            assert variable in map(env_of, Settings.model_fields)
+        else:
+            assert of in map(env_of, SECRET_NAMES)
+            assert value in {f"/run/secrets/{name}" for name in service["secrets"]}
+
+
+def test_compose_waits_for_answers_and_opens_nothing_to_the_network() -> None:
+    """It stops later than drain_s; what is published is on loopback alone, at the image's ports."""
+    service = COMPOSE["services"]["replay"]
+    assert int(service["stop_grace_period"].removesuffix("s")) > Settings().drain_s
+    image = (ROOT / "Dockerfile").read_text()
+    inside = [host_and_port(at)[1] for at in re.findall(r"REPLAY_\w*LISTEN=(\S+)", image)]
+    published = [f"127.0.0.1:{port}:{port}" for port in inside]
+    assert service["ports"] == published
+    assert "ports" not in COMPOSE["services"]["redis"]
+    for each in COMPOSE["services"].values():
+        assert each["read_only"] is True
+        assert each["cap_drop"] == ["ALL"]
+        assert set(each["secrets"]) <= set(COMPOSE["secrets"])
+    assert service["depends_on"]["redis"]["condition"] == "service_healthy"
+    assert "healthcheck" in COMPOSE["services"]["redis"]
+    assert "HEALTHCHECK" in image
+
+
+def test_the_secrets_of_compose_are_made_once(tmp_path: Path) -> None:
+    """By the script, beside it; those that are there stay, and git does not see them."""
+    script = tmp_path / "compose.sh"
+    script.write_bytes((CONFIG / "compose.sh").read_bytes())
+    run = ["/bin/sh", str(script)]
+    subprocess.run(run, check=True)  # noqa: S603
+    made = {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()}
+    subprocess.run(run, check=True)  # noqa: S603
+
+    assert set(made) == set(COMPOSE["secrets"])
+    assert all(re.fullmatch(r"[0-9a-f]{64}", secret) for secret in made.values())
+    assert len(set(made.values())) == len(made)
+    assert made == {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()}
+    assert "config/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_the_redis_of_compose_wants_its_password(tmp_path: Path) -> None:
+    """Its command as it stands, with another folder and a free socket in place of a port."""
+    require("redis", "redis-server")
+    (tmp_path / "redis_password").write_text("hunter2")
+    *shell, script = COMPOSE["services"]["redis"]["command"]
+    told = script.replace("$$", "$").replace("/run/secrets", str(tmp_path))
+    told = told.replace("/data", f"{tmp_path}\nport 0\nunixsocket {tmp_path}/socket\n")
+    test = COMPOSE["services"]["redis"]["healthcheck"]["test"][1].replace("$$", "$")
+    probe = test.replace("/run/secrets", str(tmp_path)).replace(
+        "redis-cli", f"redis-cli -s {tmp_path}/socket"
+    )
+
+    def said(command: str) -> int:
+        words = ["/bin/sh", "-c", command]
+        return subprocess.run(words, check=False, capture_output=True).returncode  # noqa: S603
+
+    with subprocess.Popen([*shell, told], stdout=subprocess.DEVNULL) as server:  # noqa: S603
+        try:
+            socket = shlex.quote(f"{tmp_path}/socket")
+            said(f"for i in $(seq 200); do [ -S {socket} ] && break; sleep 0.05; done")
+            assert said(probe) == 0
+            assert said(f"redis-cli -s {socket} ping | grep -q NOAUTH") == 0
+            assert said(f"tr '\\0' ' ' < /proc/{server.pid}/cmdline | grep -q hunter2") == 1
+        finally:
+            server.terminate()

@@ -1,0 +1,236 @@
+"""Secrets may come from files, and are shown nowhere."""
+
+import asyncio
+import io
+import traceback
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr, ValidationError
+from reasoning_replay import cli
+from reasoning_replay.settings.loader import SECRET_NAMES, SettingsError, env_of, load
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
+
+from tests.web.line import line_to, request
+
+SECRET = "hunter2-hunter2"
+# How each secret setting holds one, and a value that it refuses.
+HOLDING = {
+    "scope_secret": SECRET,
+    "admin_token": SECRET,
+    "store_password": SECRET,
+    "encryption_keys": "k1:aHVudGVyMi1odW50ZXIyLWh1bnRlcjItaHVudGVyMjI=",
+    "store_url": f"redis://user:{SECRET}@127.0.0.1:1/0",
+    "upstream_proxy": f"http://user:{SECRET}@127.0.0.1:1",
+}
+REFUSED = {"store_url": f"foo://:{SECRET}@h", "upstream_proxy": f"foo://:{SECRET}@h"}
+# What of it must be seen nowhere.
+HIDDEN = dict.fromkeys(HOLDING, SECRET) | {"encryption_keys": "aHVudGVyMi1odW50"}
+
+
+def fault_of(environ: dict[str, str]) -> str:
+    """What `load` complains of, in one line; it is the same in the exception and behind it."""
+    with pytest.raises(SettingsError) as caught:
+        load({}, environ, None)
+    (fault,) = caught.value.faults
+    assert caught.value.__cause__ is None
+    return fault
+
+
+def test_these_are_the_secrets() -> None:
+    """Every setting of that type, and the two addresses that may hold a password."""
+    typed = {name for name, field in Settings.model_fields.items() if is_secret(field.default)}
+
+    assert set(HOLDING) == SECRET_NAMES == typed | {"store_url", "upstream_proxy"}
+
+
+def is_secret(default: object) -> bool:
+    """Tell by its default what type a setting is of."""
+    return isinstance(default, SecretStr)
+
+
+FROM_FILES = sorted(SECRET_NAMES - {"store_password"})
+
+
+def value_of(settings: Settings, name: str) -> str:
+    """Return a setting as text."""
+    value = getattr(settings, name)
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+@pytest.mark.parametrize("name", FROM_FILES)
+def test_a_secret_is_what_its_file_holds(name: str, end: str, tmp_path: Path) -> None:
+    """Less one line break at its end, which editors put there."""
+    path = tmp_path / "secret"
+    path.write_bytes((HOLDING[name] + end).encode())
+
+    assert value_of(load({}, {env_of(name) + "_FILE": str(path)}, None), name) == HOLDING[name]
+
+
+@pytest.mark.parametrize(
+    ("content", "want"),
+    [("a\n\n", "a\n"), ("\na", "\na"), (" a ", " a "), ("a\nb\n", "a\nb"), ("é", "é")],
+)
+def test_nothing_else_is_taken_off(content: str, want: str, tmp_path: Path) -> None:
+    """A secret may begin and end as it likes."""
+    path = tmp_path / "secret"
+    path.write_bytes(content.encode())
+
+    got = load({}, {"REPLAY_SCOPE_SECRET_FILE": str(path)}, None)
+    assert got.scope_secret.get_secret_value() == want
+
+
+def test_a_file_stands_where_its_variable_would(tmp_path: Path) -> None:
+    """Below a flag, above the file of `--config`."""
+    secret, config = tmp_path / "secret", tmp_path / "replay.yaml"
+    secret.write_text("from the secret's file")
+    config.write_text("scope_secret: from the settings' file")
+    environ = {"REPLAY_SCOPE_SECRET_FILE": str(secret)}
+
+    def got(flags: dict[str, str]) -> str:
+        return load(flags, environ, config).scope_secret.get_secret_value()
+
+    assert got({}) == "from the secret's file"
+    assert got({"scope_secret": "from a flag"}) == "from a flag"
+
+
+@pytest.mark.parametrize("name", FROM_FILES)
+def test_a_secret_from_two_places_is_a_fault(name: str, tmp_path: Path) -> None:
+    """It names both: one of the two is forgotten."""
+    path = tmp_path / "secret"
+    path.write_text(HOLDING[name])
+    environ = {env_of(name): HOLDING[name], env_of(name) + "_FILE": str(path)}
+
+    assert fault_of(environ) == f"{env_of(name)}, {env_of(name)}_FILE: both are set; keep one"
+
+
+@pytest.mark.parametrize("name", FROM_FILES)
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"", "is empty; name one with nothing but the value"),
+        (b"\n", "is empty; name one with nothing but the value"),
+        (b"\xff" + SECRET.encode(), "is not UTF-8 text; name one with nothing but the value"),
+        (SECRET.encode() * 5000, "is longer than 64 KiB; name one with nothing but the value"),
+    ],
+)
+def test_a_file_that_holds_no_secret_is_a_fault(
+    name: str, content: bytes | None, reason: str, tmp_path: Path
+) -> None:
+    """Without what it holds, or its path: that may be the secret, set by the wrong name."""
+    path = tmp_path / SECRET
+    if content is not None:
+        path.write_bytes(content)
+
+    assert (
+        fault_of({env_of(name) + "_FILE": str(path)}) == f"{env_of(name)}_FILE: its file {reason}"
+    )
+
+
+def test_what_is_no_path_is_a_fault() -> None:
+    """An environment may hold anything but a zero byte; a caller of `load` may hold that too."""
+    assert fault_of({"REPLAY_ADMIN_TOKEN_FILE": "a\0"}) == (
+        "REPLAY_ADMIN_TOKEN_FILE: its file cannot be read: not a path"
+    )
+
+
+@pytest.mark.parametrize("name", ["mode", "listen", "nothing"])
+def test_only_secrets_come_from_files(name: str) -> None:
+    """For all else there is the file of `--config`."""
+    assert fault_of({env_of(name) + "_FILE": "x"}).startswith(f"{env_of(name)}_FILE: unknown")
+
+
+def test_the_password_files_own_setting_stays_what_it_is(tmp_path: Path) -> None:
+    """It is a path, which is read again for each connection to the store."""
+    path = tmp_path / "password"
+    path.write_text("x")
+    got = load({}, {"REPLAY_STORE_PASSWORD_FILE": str(path)}, None)
+
+    assert (got.store_password_file, got.store_password.get_secret_value()) == (str(path), "")
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("by", ["variable", "file", "flag", "config"])
+def test_a_refused_secret_is_not_quoted(name: str, by: str, tmp_path: Path) -> None:
+    """Whatever place it was written in."""
+    path = tmp_path / "file"
+    path.write_text(REFUSED[name] if by == "file" else f"{name}: '{REFUSED[name]}'")
+    environ = {
+        "variable": {env_of(name): REFUSED[name]},
+        "file": {f"{env_of(name)}_FILE": str(path)},
+    }
+    flags = {name: REFUSED[name]} if by == "flag" else {}
+    with pytest.raises(SettingsError) as caught:
+        load(flags, environ.get(by, {}), path if by == "config" else None)
+
+    assert len(caught.value.faults) == 1
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_password_for_a_path_is_not_quoted() -> None:
+    """`store_password_file` may be set to what should be in it."""
+    assert SECRET not in fault_of({"REPLAY_STORE_PASSWORD_FILE": SECRET})
+
+
+@pytest.mark.parametrize("name", sorted(HOLDING))
+def test_no_setting_shows_its_secret(name: str) -> None:
+    """Neither printed, nor in a refusal of another setting beside it."""
+    given = {name: HOLDING[name]}
+    settings = Settings(**given)
+
+    assert value_of(settings, name) == HOLDING[name]
+    assert HIDDEN[name] not in f"{settings!r} {settings!s} {settings}"
+    with pytest.raises(ValidationError) as caught:
+        Settings(**given, mode="maybe")
+    assert HIDDEN[name] not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("name", sorted(HOLDING))
+def test_no_line_of_help_shows_a_secret(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows defaults, not what is set."""
+    monkeypatch.setenv(env_of(name), HOLDING[name])
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed), pytest.raises(SystemExit):
+        cli.main(["serve", "--help"])
+
+    assert env_of(name) in printed.getvalue()
+    assert HIDDEN[name] not in printed.getvalue()
+
+
+@pytest.mark.parametrize("name", sorted(HOLDING))
+async def test_no_line_of_log_and_no_page_shows_a_secret(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the start to the end, with a store and an upstream that cannot be reached."""
+    given = {
+        "upstream_url": "http://127.0.0.1:1/v1",
+        "listen": "127.0.0.1:0",
+        "admin_listen": "127.0.0.1:0",
+        "log_level": "debug",
+        "store_url": "redis://127.0.0.1:1/0",
+        "store_budget_ms": 200,
+        name: HOLDING[name],
+    }
+    pages: list[bytes] = []
+    async with running(Settings(**given)) as app:
+        body = b'{"model":"gpt-5.4","input":[{"type":"function_call","id":"fc_1","call_id":"c"}]}'
+        key = f"Authorization: Bearer {SECRET}-of-a-client"
+        for url, data in [
+            (app.url, request("POST", "/v1/responses", key, body=body)),
+            (app.url, b"GET\0" + request("GET", "/v1/models", key)),
+            *[(app.admin_url, request("GET", page)) for page in ("/", "/readyz", "/metrics")],
+        ]:
+            async with line_to(url) as line:
+                await line.send(data)
+                head = await line.head()
+                pages.append(repr(head).encode() + (await line.until_it_ends())[0])
+        await asyncio.sleep(0)
+    printed = capsys.readouterr()
+
+    assert "started" in printed.out
+    assert HIDDEN[name] not in printed.out + printed.err
+    assert HIDDEN[name].encode() not in b"".join(pages)

@@ -1,0 +1,458 @@
+"""Settings come from four places, and a wrong one is told in one line with a way out."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+from reasoning_replay.core.dialects.responses.profiles import AUTO, PROFILES
+from reasoning_replay.settings.loader import SettingsError, env_of, flag_of, load
+from reasoning_replay.settings.model import Settings
+
+SECRET = "hunter2-hunter2"
+
+
+def faults(
+    tmp_path: Path,
+    flags: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
+    file: str | bytes | None = None,
+) -> list[str]:
+    """What `load` complains of, with the file's folder taken out."""
+    path = None
+    if file is not None:
+        path = tmp_path / "replay.yaml"
+        path.write_bytes(file.encode() if isinstance(file, str) else file)
+    with pytest.raises(SettingsError) as caught:
+        load(flags or {}, env or {}, path)
+    return [fault.replace(f"{tmp_path}/", "") for fault in caught.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "file", "want"),
+    [
+        pytest.param({}, {}, "", 604800, id="default"),
+        pytest.param({}, {}, "ttl_s: 1", 1, id="file-over-default"),
+        pytest.param({}, {"REPLAY_TTL_S": "2"}, "ttl_s: 1", 2, id="environment-over-file"),
+        pytest.param({"ttl_s": "3"}, {"REPLAY_TTL_S": "2"}, "ttl_s: 1", 3, id="flag-over-all"),
+        pytest.param({"ttl_s": "3"}, {"REPLAY_TTL_S": "x"}, "ttl_s: y", 3, id="loser-is-not-read"),
+    ],
+)
+def test_the_nearest_place_wins(
+    tmp_path: Path, flags: dict[str, str], env: dict[str, str], file: str, want: int
+) -> None:
+    """A flag wins over the environment, that over the file, that over the default."""
+    path = tmp_path / "replay.yaml"
+    path.write_text(file)
+
+    assert load(flags, env, path).ttl_s == want
+
+
+def test_places_add_up(tmp_path: Path) -> None:
+    """A place overrides what it names, and leaves the rest of the others alone."""
+    path = tmp_path / "replay.yaml"
+    path.write_text("mode: shadow\ndrain_s: 5\n")
+
+    got = load({"drain_s": "7"}, {"REPLAY_LOG_LEVEL": "error"}, path)
+
+    assert (got.mode, got.drain_s, got.log_level) == ("shadow", 7.0, "error")
+
+
+@pytest.mark.parametrize("mode", ["on", "off", "shadow"])
+def test_yaml_words_stay_words(tmp_path: Path, mode: str) -> None:
+    """YAML would read `on` and `off` as booleans; here they are what was written."""
+    path = tmp_path / "replay.yaml"
+    path.write_text(f"mode: {mode}")
+
+    assert load({}, {}, path).mode == mode
+
+
+def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
+    """`ttl_s:` alone, or null, leaves the default."""
+    path = tmp_path / "replay.yaml"
+    path.write_text("ttl_s:\nscope_secret: null\n# mode: off\n")
+
+    assert load({}, {}, path) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        pytest.param("store_url", "foo://x", 'unknown scheme "foo"; use memory://, sqlite:///path, redis://, rediss://, unix:///path, redis+sentinel:// or redis+cluster://', id="scheme"),  # noqa: E501
+        pytest.param("listen", "8080", "not host:port; use 127.0.0.1:8080, 0.0.0.0:8080 (every interface) or [::1]:8080", id="listen"),  # noqa: E501
+        pytest.param("mode", "maybe", "should be 'on', 'shadow' or 'off'; the default is on", id="word"),  # noqa: E501
+        pytest.param("ttl_s", "", "should be a valid integer, unable to parse string as an integer; the default is 604800", id="empty"),  # noqa: E501
+        pytest.param("ttl_s", "7d", "should be a valid integer, unable to parse string as an integer; the default is 604800", id="unit"),  # noqa: E501
+        pytest.param("ttl_s", "0", "should be greater than or equal to 1; the default is 604800", id="zero"),  # noqa: E501
+        pytest.param("drain_s", "-1", "should be greater than or equal to 0; the default is 600.0", id="negative"),  # noqa: E501
+        pytest.param("read_timeout_s", "inf", "should be a finite number; the default is 900.0", id="for-ever"),  # noqa: E501
+        pytest.param("connect_timeout_s", "0", "should be greater than 0; the default is 10.0", id="never"),  # noqa: E501
+        pytest.param("body_max_bytes", "-1", "should be greater than or equal to 0; the default is 1073741824", id="below-no-limit"),  # noqa: E501
+        pytest.param("tenant_max_exchanges", "1.5", "should be a valid integer, unable to parse string as an integer; the default is 0", id="half-an-exchange"),  # noqa: E501
+        pytest.param("recent_max_bytes", "32MB", "should be a valid integer, unable to parse string as an integer; the default is 33554432", id="bytes-with-a-unit"),  # noqa: E501
+        pytest.param("store_prefix", "a b", "String should match pattern '^[A-Za-z0-9_.:-]{1,64}$'; the default is rr", id="prefix"),  # noqa: E501
+        pytest.param("upstream_ca_file", "/nowhere/ca.pem", "cannot be read: No such file or directory; name a file, or leave it empty", id="file"),  # noqa: E501
+        pytest.param("upstream_proxy", "proxy:3128", "not a URL; start it with http:// or https://", id="egress"),  # noqa: E501
+        pytest.param("scope_from", "claim:oid", "name some of credential, claims:NAME+NAME and header:NAME, by comma", id="source"),  # noqa: E501
+        pytest.param("scope_from", "header:te", "header: te does not go on to the upstream; use one that does", id="source-of-one-hop"),  # noqa: E501
+    ],
+)  # fmt: skip
+def test_a_fault_names_what_where_and_the_way_out(
+    tmp_path: Path, name: str, value: str, reason: str
+) -> None:
+    """One line, which begins with the place as its writer knows it."""
+    want = f'"{value}": {reason}'
+
+    assert faults(tmp_path, flags={name: value}) == [f"{flag_of(name)}: {want}"]
+    assert faults(tmp_path, env={env_of(name): value}) == [f"{env_of(name)}: {want}"]
+    assert faults(tmp_path, file=f"\n{name}: '{value}'") == [f"replay.yaml:2: {name}: {want}"]
+
+
+@pytest.mark.parametrize(
+    ("env", "file", "want"),
+    [
+        pytest.param({"REPLAY_TTL": "1"}, None, "REPLAY_TTL: unknown setting; did you mean REPLAY_TTL_S?", id="variable"),  # noqa: E501
+        pytest.param({"REPLAY_XYZZY": "1"}, None, "REPLAY_XYZZY: unknown setting; serve --help lists them", id="nothing-near"),  # noqa: E501
+        pytest.param({"REPLAY_PORT": "8080"}, None, "REPLAY_PORT: unknown setting; serve --help lists them", id="port-by-hand"),  # noqa: E501
+        pytest.param({}, "drain: 1", "replay.yaml:1: drain: unknown setting; did you mean drain_s?", id="key"),  # noqa: E501
+        pytest.param({}, "mode: on\nmode: off", "replay.yaml:2: mode: set twice; keep one", id="key-twice"),  # noqa: E501
+        pytest.param({}, "redis:\n  url: x", "replay.yaml:1: nested; write one `name: value` on a line", id="nested-map"),  # noqa: E501
+        pytest.param({}, "anchors: [all]", "replay.yaml:1: nested; write one `name: value` on a line", id="nested-list"),  # noqa: E501
+        pytest.param({}, "[mode]: on", "replay.yaml:1: nested; write one `name: value` on a line", id="nested-key"),  # noqa: E501
+        pytest.param({}, "- mode: on", "replay.yaml: not a mapping; write one `name: value` on a line", id="list"),  # noqa: E501
+        pytest.param({}, "mode: 'on", "replay.yaml:1: not YAML; write one `name: value` on a line", id="open-quote"),  # noqa: E501
+        pytest.param({}, "mode: on\n---\nmode: off", "replay.yaml:2: not YAML; write one `name: value` on a line", id="two-documents"),  # noqa: E501
+        pytest.param({}, b"mode: \xff", "replay.yaml: not YAML; write one `name: value` on a line", id="not-text"),  # noqa: E501
+    ],
+)  # fmt: skip
+def test_an_unknown_or_unreadable_setting_stops_the_start(
+    tmp_path: Path, env: dict[str, str], file: str | bytes | None, want: str
+) -> None:
+    """A misspelt setting is never silently the default."""
+    assert faults(tmp_path, env=env, file=file) == [want]
+
+
+def test_an_unknown_flag_is_a_fault(tmp_path: Path) -> None:
+    """It is suggested in the spelling of flags."""
+    want = ["--time-to-live: unknown setting; serve --help lists them"]
+    assert faults(tmp_path, flags={"time_to_live": ""}) == want
+    want = ["--store: unknown setting; did you mean --store-url?"]
+    assert faults(tmp_path, flags={"store": ""}) == want
+
+
+def test_a_missing_file_is_a_fault(tmp_path: Path) -> None:
+    """A file that was asked for and is not there is no reason to run on defaults."""
+    with pytest.raises(SettingsError) as caught:
+        load({}, {}, tmp_path / "none.yaml")
+
+    want = f"--config: {tmp_path}/none.yaml: cannot be read: No such file or directory"
+    assert caught.value.faults == [want]
+
+
+def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
+    """Whoever mends a configuration sees all of it after one start."""
+    got = faults(
+        tmp_path,
+        flags={"mode": "maybe"},
+        env={"REPLAY_TTL_S": "x", "REPLAY_NO": "x"},
+        file="a: b: c",
+    )
+
+    assert [fault.partition(": ")[0] for fault in got] == [
+        "replay.yaml:1",
+        "REPLAY_NO",
+        "--mode",
+        "REPLAY_TTL_S",
+    ]
+
+
+def test_two_listeners_need_two_ports(tmp_path: Path) -> None:
+    """Clients must not reach the admin port by accident; two free ports are two ports."""
+    want = ["admin_listen: the same address as listen; give it a port of its own"]
+    assert faults(tmp_path, env={"REPLAY_ADMIN_LISTEN": "127.0.0.1:8080"}) == want
+
+    free = "127.0.0.1:0"
+    assert load({"listen": free, "admin_listen": free}, {}, None).listen == free
+
+
+@pytest.mark.parametrize(
+    ("url", "listen"),
+    [
+        pytest.param("http://127.0.0.1:8080/v1", "127.0.0.1:8080", id="same"),
+        pytest.param("http://LOCALHOST:8080/v1", "127.0.0.1:8080", id="name"),
+        pytest.param("http://127.0.0.1:8080/v1", "0.0.0.0:8080", id="any"),
+        pytest.param("http://[::1]:8080/v1", "[::]:8080", id="any-ipv6"),
+        pytest.param("http://localhost/v1", "0.0.0.0:80", id="usual-port"),
+        pytest.param("http://127.0.0.1:9090/v1", "127.0.0.1:8080", id="admin"),
+    ],
+)
+def test_it_is_not_its_own_upstream(tmp_path: Path, url: str, listen: str) -> None:
+    """A base URL set in the wrong place: one request would fill every connection there is."""
+    (fault,) = faults(tmp_path, flags={"upstream_url": url, "listen": listen})
+    assert fault.startswith("upstream_url: that is this proxy itself")
+    assert "https://api.openai.com/v1" in fault
+
+
+@pytest.mark.parametrize(
+    ("url", "listen"),
+    [
+        pytest.param("http://127.0.0.1:8000/v1", "127.0.0.1:8080", id="a-port-beside"),
+        pytest.param("http://[::1]:8080/v1", "127.0.0.1:8080", id="other-family"),
+        pytest.param("http://api.example:8080/v1", "0.0.0.0:8080", id="elsewhere"),
+        pytest.param("http://127.0.0.1:11434/v1", "127.0.0.1:0", id="free-port"),
+    ],
+)
+def test_an_upstream_of_this_machine_is_another(url: str, listen: str) -> None:
+    """Models of one's own run beside the proxy."""
+    assert load({"upstream_url": url, "listen": listen}, {}, None).upstream_url == url
+
+
+def test_a_proxy_on_the_way_may_have_that_address_for_another(tmp_path: Path) -> None:
+    """What 127.0.0.1 is behind it, it alone knows."""
+    flags = {"upstream_url": "http://127.0.0.1:8080/v1", "upstream_proxy": "http://proxy:3128"}
+
+    assert load(flags, {}, None).upstream_proxy
+
+
+def test_several_workers_need_a_store_that_they_share(tmp_path: Path) -> None:
+    """`memory://` is each one's own; the fault names the ways out."""
+    (fault,) = faults(tmp_path, env={"REPLAY_WORKERS": "2"})
+    assert fault.startswith("workers: 2 processes cannot share memory://")
+    assert "sqlite:///path" in fault
+    assert "redis://" in fault
+
+    assert load({"workers": "2", "store_url": "redis://h"}, {}, None).workers == 2
+
+
+def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
+    """One without the other serves nobody."""
+    path = tmp_path / "file.pem"
+    path.touch()
+    want = ["tls_cert_file, tls_key_file: only one is set; set both or none"]
+    assert faults(tmp_path, env={"REPLAY_TLS_CERT_FILE": str(path)}) == want
+    assert faults(tmp_path, env={"REPLAY_TLS_KEY_FILE": str(path)}) == want
+
+    both = {"tls_cert_file": str(path), "tls_key_file": str(path)}
+    assert load(both, {}, None).tls_cert_file == str(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        pytest.param("none", "No such file or directory", id="missing"),
+        pytest.param(".", "Is a directory", id="folder"),
+        pytest.param("file/x", "Not a directory", id="below-a-file"),
+        pytest.param("\0", "not a path", id="no-path"),
+    ],
+)
+def test_a_file_is_one_that_can_be_read(
+    path: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the start already, and not at the first request; empty means none."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (fault,) = faults(tmp_path, flags={"upstream_ca_file": path})
+    assert fault.endswith(f"cannot be read: {reason}; name a file, or leave it empty")
+
+    assert load({"upstream_ca_file": "file"}, {}, None).upstream_ca_file == "file"
+    assert load({"upstream_ca_file": ""}, {}, None) == Settings()
+
+
+@pytest.mark.parametrize("prefix", ["rr", "a", "team-a:rr", "A.b_c-9", "x" * 64])
+def test_a_prefix_is_a_word(prefix: str) -> None:
+    """Of what a pattern of an ACL takes literally."""
+    assert load({"store_prefix": prefix}, {}, None).store_prefix == prefix
+
+
+@pytest.mark.parametrize("prefix", ["", "*", "a*", "a b", "é", "{a}", "a\n", "a\0", "x" * 65])
+def test_a_prefix_is_nothing_else(prefix: str) -> None:
+    """A brace would move keys between slots, a star is a pattern."""
+    with pytest.raises(ValidationError):
+        Settings(store_prefix=prefix)
+
+
+@pytest.mark.parametrize(
+    "proxy", ["", "env", "http://h", "http://h:3128", "https://u:p@h:1", "http://[::1]:1"]
+)
+def test_an_egress_proxy_is_a_host_and_a_port(proxy: str) -> None:
+    """Or the environment's, or none."""
+    assert load({"upstream_proxy": proxy}, {}, None).upstream_proxy == proxy
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    ["socks5://h:1", "h:3128", "http://", "http://h:x", "http://h/path", "http://h?x", "ENV", " "],
+)
+def test_an_egress_proxy_is_nothing_else(proxy: str) -> None:
+    """A kind of proxy that is not spoken to stops the start."""
+    with pytest.raises(ValidationError):
+        Settings(upstream_proxy=proxy)
+
+
+@pytest.mark.parametrize("name", ["body_max_bytes", "tenant_max_exchanges", "recent_max_bytes"])
+def test_a_limit_may_be_none(name: str) -> None:
+    """0 says so; nothing below it does."""
+    assert getattr(load({name: "0"}, {}, None), name) == 0
+    with pytest.raises(ValidationError):
+        Settings(**{name: -1})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param("REPLAY_TEST_REQUIRE", "redis", id="our-tests"),
+        pytest.param("REPLAY_SERVICE_HOST", "10.0.0.1", id="service-host"),
+        pytest.param("REPLAY_SERVICE_PORT", "8080", id="service-port"),
+        pytest.param("REPLAY_SERVICE_PORT_HTTP", "8080", id="service-port-by-name"),
+        pytest.param("REPLAY_PORT", "tcp://10.0.0.1:8080", id="port"),
+        pytest.param("REPLAY_PORT_8080_TCP", "tcp://10.0.0.1:8080", id="port-by-number"),
+        pytest.param("REPLAY_PORT_8080_TCP_ADDR", "10.0.0.1", id="address"),
+        pytest.param("REPLAY_REDIS_SERVICE_HOST", "10.0.0.1", id="longer-service-name"),
+        pytest.param("REPLAY_REDIS_PORT", "tcp://10.0.0.1:6379", id="longer-service-port"),
+        pytest.param("OPENAI_API_KEY", SECRET, id="foreign"),
+    ],
+)
+def test_variables_of_others_are_ignored(key: str, value: str) -> None:
+    """Kubernetes describes a Service named "replay" in variables that look like ours."""
+    assert load({}, {key: value}, None) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("env", "file"),
+    [
+        pytest.param({"REPLAY_SCOPE_SECRT": SECRET}, None, id="misspelt-variable"),
+        pytest.param({"REPLAY_SCOPE_SECRET": f"{SECRET}\udcff"}, None, id="secret-is-not-text"),
+        pytest.param({"REPLAY_STORE_URL": f"redis://:{SECRET}@h/x"}, None, id="store-password"),
+        pytest.param({"REPLAY_STORE_URL": f"redis//:{SECRET}@h"}, None, id="store-url-malformed"),
+        pytest.param({"REPLAY_STORE_URL": f"foo://h?password={SECRET}"}, None, id="store-query"),
+        pytest.param({"REPLAY_STORE_URL": f"foo:{SECRET}@h://x"}, None, id="store-scheme"),
+        pytest.param({"REPLAY_UPSTREAM_URL": f"https://:{SECRET}@h"}, None, id="upstream-password"),
+        pytest.param({"REPLAY_UPSTREAM_URL": f"https://h?key={SECRET}"}, None, id="upstream-query"),
+        pytest.param({}, f"scope_secrt: {SECRET}", id="misspelt-key"),
+        pytest.param({}, f"scope_secret: '{SECRET}", id="open-quote"),
+        pytest.param({}, f"scope_secret: *{SECRET}", id="alias"),
+        pytest.param({}, f"scope_secret: [{SECRET}]", id="list"),
+        pytest.param({}, f"scope_secret: a\nscope_secret: {SECRET}", id="twice"),
+    ],
+)
+def test_a_fault_never_shows_a_secret(
+    tmp_path: Path, env: dict[str, str], file: str | None
+) -> None:
+    """Fault lines end up in the logs of the platform."""
+    assert SECRET not in "\n".join(faults(tmp_path, env=env, file=file))
+
+
+def test_settings_never_show_a_secret() -> None:
+    """Neither printing the settings nor a refusal by hand tells a password or the key."""
+    settings = Settings(scope_secret=SECRET, store_url=f"redis://:{SECRET}@h/0")
+
+    assert settings.scope_secret.get_secret_value() == SECRET
+    assert SECRET not in repr(settings) + str(settings)
+
+    with pytest.raises(ValidationError) as caught:
+        Settings(store_url=f"foo://{SECRET}@h")
+
+    assert SECRET not in str(caught.value)
+
+
+def test_a_fault_is_one_short_line(tmp_path: Path) -> None:
+    """Line breaks and megabytes in a value do not reach the terminal."""
+    (fault,) = faults(tmp_path, flags={"mode": "a\nb" + "c" * 1000})
+
+    assert "\n" not in fault
+    assert len(fault) < 160
+
+
+def test_settings_by_hand_read_their_arguments_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment is looked at by `load`, nowhere else."""
+    monkeypatch.setenv("REPLAY_MODE", "off")
+    monkeypatch.setenv("MODE", "off")
+
+    assert Settings().mode == "on"
+
+
+def test_settings_are_frozen() -> None:
+    """What a process runs with does not change under it."""
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().mode = "off"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("name", "default"),
+    [
+        ("upstream_url", "https://api.openai.com/v1"),
+        ("upstream_profile", "auto"),
+        ("listen", "127.0.0.1:8080"),
+        ("admin_listen", "127.0.0.1:9090"),
+        ("store_url", "memory://"),
+        ("mode", "on"),
+        ("anchors", "all"),
+        ("include", "auto"),
+        ("ttl_s", 604800),
+        ("conversation_max_turns", 1024),
+        ("conversation_max_bytes", 8 * 1024**2),
+        ("memory_max_bytes", 256 * 1024**2),
+        ("inspect_max_bytes", 32 * 1024**2),
+        ("decoded_max_bytes", 64 * 1024**2),
+        ("capture_max_bytes", 64 * 1024**2),
+        ("store_prefix", "rr"),
+        ("store_budget_ms", 50),
+        ("store_timeout_ms", 1000),
+        ("sqlite_max_bytes", 1024**3),
+        ("recent_max_bytes", 32 * 1024**2),
+        ("recent_ttl_s", 300),
+        ("inspect_total_max_bytes", 512 * 1024**2),
+        ("body_max_bytes", 1024**3),
+        ("head_max_bytes", 64 * 1024),
+        ("max_connections", 4096),
+        ("max_exchanges", 4096),
+        ("tenant_max_exchanges", 0),
+        ("scope_from", "credential"),
+        ("upstream_proxy", ""),
+        ("upstream_ca_file", ""),
+        ("tls_cert_file", ""),
+        ("first_byte_timeout_s", 900),
+        ("total_timeout_s", 0),
+        ("idle_timeout_s", 75),
+        ("client_timeout_s", 300),
+        ("drain_grace_s", 5),
+        ("workers", 1),
+        ("connect_timeout_s", 10),
+        ("read_timeout_s", 900),
+        ("drain_s", 600),
+        ("log_format", "auto"),
+        ("log_level", "info"),
+    ],
+)
+def test_defaults_are_a_promise(name: str, default: Any) -> None:
+    """A changed default is a changed product: it takes a change here and in the changelog."""
+    assert getattr(Settings(), name) == default
+
+
+def test_every_profile_can_be_named() -> None:
+    """The words of the setting are the profiles that there are, in their order."""
+    names = get_args(Settings.model_fields["upstream_profile"].annotation)
+
+    assert names == (AUTO, *PROFILES)
+
+
+def test_every_setting_is_described() -> None:
+    """Each one says what it means, in sentences."""
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+        assert field.description.endswith("."), name
+
+
+def test_tracing_wants_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An extra that is not installed is told at the start, with the way out."""
+    assert load({}, {"REPLAY_TRACING": "otlp"}, None).tracing == "otlp"
+    for missing in ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk"):
+        monkeypatch.setitem(sys.modules, missing, None)
+        (fault,) = faults(tmp_path, env={"REPLAY_TRACING": "otlp"})
+        assert fault == (
+            'REPLAY_TRACING: "otlp": needs OpenTelemetry, which is not installed; '
+            "pip install 'reasoning-replay[otel]'"
+        )
+    assert load({}, {}, None).tracing == "off"

@@ -1,0 +1,128 @@
+"""The address of a store says what kind it is and where; what it cannot say stops the start."""
+
+import re
+from pathlib import Path
+
+import pytest
+from reasoning_replay.settings.store_url import StoreUrl, read_store_url
+
+H = (("h", 6379),)
+
+READ = [
+    pytest.param("memory://", StoreUrl("memory"), id="memory"),
+    pytest.param("sqlite:///a/b.db", StoreUrl("sqlite", path="/a/b.db"), id="sqlite"),
+    pytest.param("sqlite:///a%20b%3F.db", StoreUrl("sqlite", path="/a b?.db"), id="odd-path"),
+    pytest.param("redis://h", StoreUrl("redis", hosts=H), id="redis"),
+    pytest.param("valkey://h/", StoreUrl("redis", hosts=H), id="valkey"),
+    pytest.param("rediss://h/0", StoreUrl("redis", tls=True, hosts=H), id="tls"),
+    pytest.param("valkeys://h", StoreUrl("redis", tls=True, hosts=H), id="valkey-tls"),
+    pytest.param(
+        "redis://me:p%40w@h:1/3",
+        StoreUrl("redis", hosts=(("h", 1),), database=3, username="me", password="p@w"),
+        id="user-and-database",
+    ),
+    pytest.param(
+        "redis://:p:w@[::1]:7/",
+        StoreUrl("redis", hosts=(("::1", 7),), password="p:w"),
+        id="ipv6",
+    ),
+    pytest.param(
+        "redis://h?db=2&username=me&password=pw&protocol=3&client_name=x",
+        StoreUrl(
+            "redis",
+            hosts=H,
+            database=2,
+            username="me",
+            password="pw",
+            options={"protocol": "3", "client_name": "x"},
+        ),
+        id="options",
+    ),
+    pytest.param(
+        "unix:///run/redis.sock?db=1&password=pw",
+        StoreUrl("unix", path="/run/redis.sock", database=1, password="pw"),
+        id="unix",
+    ),
+    pytest.param(
+        "redis+sentinel://a,[::2]:5,c:6/my%20master/2?sentinel_username=s&sentinel_password=t",
+        StoreUrl(
+            "sentinel",
+            hosts=(("a", 26379), ("::2", 5), ("c", 6)),
+            database=2,
+            service="my master",
+            options={"sentinel_username": "s", "sentinel_password": "t"},
+        ),
+        id="sentinel",
+    ),
+    pytest.param(
+        "rediss+sentinel://a/m",
+        StoreUrl("sentinel", tls=True, hosts=(("a", 26379),), service="m"),
+        id="sentinel-tls",
+    ),
+    pytest.param(
+        "valkeys+cluster://me:pw@a,b:7?ssl_check_hostname=false&ssl_cert_reqs=none",
+        StoreUrl(
+            "cluster",
+            tls=True,
+            hosts=(("a", 6379), ("b", 7)),
+            username="me",
+            password="pw",
+            options={"ssl_check_hostname": "false", "ssl_cert_reqs": "none"},
+        ),
+        id="cluster",
+    ),
+    pytest.param("redis+cluster://h/0", StoreUrl("cluster", hosts=H), id="cluster-database-0"),
+]
+
+
+@pytest.mark.parametrize(("url", "want"), READ)
+def test_reads_an_address(url: str, want: StoreUrl) -> None:
+    """Usual ports, percent signs, and a user in either place."""
+    assert read_store_url(url) == want
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        pytest.param("sqlite://replay.db", "has no absolute path; use sqlite:///", id="relative"),
+        pytest.param("sqlite://", "has no absolute path", id="no-path"),
+        pytest.param("sqlite:///", "names no file", id="folder"),
+        pytest.param("sqlite:///a.db?x=1", "takes no options", id="sqlite-option"),
+        pytest.param("unix://me@/run/r.sock", "use store_username", id="unix-user"),
+        pytest.param("redis://h,g", "use redis+cluster:// or redis+sentinel://", id="hosts"),
+        pytest.param("redis://h:0", "host or the port is malformed", id="port-0"),
+        pytest.param("redis://h:65536", "host or the port is malformed", id="port-above"),
+        pytest.param("redis+sentinel://h", "does not name the master", id="no-service"),
+        pytest.param("redis+sentinel://h/m/x", "not a database number", id="sentinel-database"),
+        pytest.param("redis+cluster://h/1", "a Cluster has none but 0", id="cluster-database"),
+        pytest.param("redis+cluster://h?db=1", "option that is not known", id="cluster-db"),
+        pytest.param("redis+cluster:///", "has no host", id="cluster-no-host"),
+        pytest.param("redis+other://h", 'unknown scheme "redis+other"', id="kind"),
+        pytest.param("sqlites:///a", 'unknown scheme "sqlites"', id="no-such-tls"),
+        pytest.param("redis://h?ssl_cert_reqs=none", "is for TLS; use rediss://", id="no-tls"),
+        pytest.param("rediss://h?ssl_cert_reqs=no", "takes required or optional", id="value"),
+        pytest.param("redis://h?protocol=4", "the option protocol takes 2 or 3", id="protocol"),
+        pytest.param("redis://h?db=\u0661", "not a database number", id="digits"),
+        pytest.param("redis://h?client_name=a&client_name=b", "twice", id="twice"),
+        pytest.param("redis://h?sentinel_password=x", "option that is not known", id="sentinels"),
+        pytest.param("rediss://h?ssl_ca_certs=/no/such", "cannot be read: No such", id="no-file"),
+        pytest.param("redis://:a#b@h", "write it as %23", id="fragment"),
+    ],
+)
+def test_refuses_what_cannot_be_meant(url: str, reason: str) -> None:
+    """With a way out."""
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        read_store_url(url)
+
+
+def test_files_of_certificates_must_be_there(tmp_path: Path) -> None:
+    """A start is stopped by them, rather than each operation later."""
+    file = tmp_path / "ca.pem"
+    file.touch()
+    assert read_store_url(f"rediss://h?ssl_ca_certs={file}").options == {"ssl_ca_certs": str(file)}
+
+
+def test_an_address_does_not_show_its_password() -> None:
+    """Not in a traceback, either."""
+    url = "redis+sentinel://:hunter2@h/m?sentinel_password=hunter2"
+    assert "hunter2" not in repr(read_store_url(url))

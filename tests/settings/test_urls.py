@@ -1,0 +1,178 @@
+"""Addresses are refused with a reason and a way out, and never shown with a password."""
+
+import re
+
+import pytest
+from reasoning_replay.settings import urls
+
+
+@pytest.mark.parametrize(
+    ("listen", "want"),
+    [
+        pytest.param("127.0.0.1:8080", ("127.0.0.1", 8080), id="ipv4"),
+        pytest.param("localhost:0", ("localhost", 0), id="any-free-port"),
+        pytest.param("[::1]:8080", ("::1", 8080), id="ipv6"),
+        pytest.param("0.0.0.0:65535", ("0.0.0.0", 65535), id="highest-port"),  # noqa: S104
+    ],
+)
+def test_reads_host_and_port(listen: str, want: tuple[str, int]) -> None:
+    """Brackets belong to the spelling of an IPv6 address, not to the host."""
+    assert urls.host_and_port(listen) == want
+    assert urls.listen(listen) == listen
+
+
+@pytest.mark.parametrize(
+    ("listen", "reason"),
+    [
+        pytest.param("8080", "not host:port", id="port-alone"),
+        pytest.param("localhost", "not host:port", id="host-alone"),
+        pytest.param(":8080", "not host:port", id="no-host"),
+        pytest.param("::1:8080", "not host:port", id="ipv6-without-brackets"),
+        pytest.param("http://localhost:8080", "not host:port", id="url"),
+        pytest.param("localhost:http", "not host:port", id="port-by-name"),
+        pytest.param("localhost:8080\n", "not host:port", id="line-break"),
+        pytest.param("localhost:\u0661", "not host:port", id="digits-of-another-script"),
+        pytest.param("localhost:65536", "port is above 65535", id="port-too-high"),
+    ],
+)
+def test_refuses_what_cannot_be_listened_on(listen: str, reason: str) -> None:
+    """The host is always written out: an open port must not come from a slip."""
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        urls.listen(listen)
+
+
+@pytest.mark.parametrize(
+    ("url", "want"),
+    [
+        pytest.param("https://h/v1", "https://h/v1", id="as-is"),
+        pytest.param("https://h/v1/", "https://h/v1", id="slash"),
+        pytest.param("https://h/v1//", "https://h/v1", id="slashes"),
+        pytest.param("http://h:8000", "http://h:8000", id="no-path"),
+        pytest.param("http://[::1]:8000/", "http://[::1]:8000", id="ipv6"),
+    ],
+)
+def test_takes_the_slash_off_an_upstream(url: str, want: str) -> None:
+    """The client's path is appended, so the base never ends in a slash."""
+    assert urls.upstream_url(url) == want
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        pytest.param("", "not a URL; start it with http:// or https://", id="empty"),
+        pytest.param("api.openai.com/v1", "not a URL", id="no-scheme"),
+        pytest.param("ftp://h/v1", 'unknown scheme "ftp"; use http:// or https://', id="scheme"),
+        pytest.param("https:///v1", "has no host", id="no-host"),
+        pytest.param("https://h:port/v1", "host or the port is malformed", id="port"),
+        pytest.param("https://[::1/v1", "host or the port is malformed", id="bracket"),
+        pytest.param("https://me:pw@h/v1", "user name or password", id="userinfo"),
+        pytest.param("https://@h/v1", "user name or password", id="empty-userinfo"),
+        pytest.param("https://h/v1?x=1", "has a query or a fragment", id="query"),
+        pytest.param("https://h/v1?", "has a query or a fragment", id="empty-query"),
+        pytest.param("https://h/v1#x", "has a query or a fragment", id="fragment"),
+        pytest.param("https://h/v1/responses", 'ends in "/responses"', id="endpoint"),
+        pytest.param("https://h/v 1", "has a space", id="space"),
+        pytest.param("https://h/v1\n", "control character", id="line-break"),
+    ],
+)
+def test_refuses_what_is_no_base_url(url: str, reason: str) -> None:
+    """An upstream is a place and a path; credentials and queries are the client's to send."""
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        urls.upstream_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param("memory://", id="memory"),
+        pytest.param("redis://h", id="redis"),
+        pytest.param("redis://me:pw@h:6379/3", id="redis-with-password-and-database"),
+        pytest.param("rediss://h:6380/0?ssl_cert_reqs=required", id="redis-over-tls"),
+        pytest.param("unix:///run/redis.sock?db=1", id="socket"),
+        pytest.param("redis+sentinel://a,b:26379/mymaster", id="sentinel"),
+        pytest.param("redis+cluster://a,b:6379", id="cluster"),
+        pytest.param("sqlite:///var/lib/replay/replay.db", id="file"),
+    ],
+)
+def test_accepts_a_store(url: str) -> None:
+    """As it is; what it says is told in `test_store_urls`."""
+    assert urls.store_url(url) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        pytest.param("foo://x", 'unknown scheme "foo"; use memory://, sqlite:///path, redis://', id="scheme"),  # noqa: E501
+        pytest.param("REDIS://h", 'unknown scheme "REDIS"', id="upper-case"),
+        pytest.param("localhost:6379", "not a URL", id="no-scheme"),
+        pytest.param("memory://big", "takes nothing after memory://", id="memory-with-more"),
+        pytest.param("redis://", "has no host", id="no-host"),
+        pytest.param("redis://h/zero", "not a database number", id="database-by-name"),
+        pytest.param("redis://h:6379x/0", "host or the port is malformed", id="port"),
+        pytest.param("unix://run/redis.sock", "has no absolute path", id="relative-socket"),
+    ],
+)  # fmt: skip
+def test_refuses_what_is_no_store(url: str, reason: str) -> None:
+    """What redis-py would quietly ignore, such as a database that is no number, is said."""
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        urls.store_url(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "want"),
+    [
+        pytest.param("redis://h:6379/0", "redis://h:6379/0", id="nothing-to-hide"),
+        pytest.param("redis://me:hunter2@h/0", "redis://***@h/0", id="userinfo"),
+        pytest.param("redis://:hunter2@h/0", "redis://***@h/0", id="password-alone"),
+        pytest.param("redis://:hunt@r2@h/0", "redis://***@h/0", id="at-sign-in-password"),
+        pytest.param("redis://:hunt?r2@h/0", "redis://***@h/0", id="question-mark-in-password"),
+        pytest.param("redis://:hunt\nr2@h/0", "redis://***@h/0", id="line-break-in-password"),
+        pytest.param("redis//me:hunter2@h", "***@h", id="colon-forgotten"),
+        pytest.param("me:hunter2@h", "***@h", id="scheme-forgotten"),
+        pytest.param("redis://h/0?password=hunter2", "redis://h/0?***", id="query"),
+        pytest.param("redis://h/0#hunter2", "redis://h/0?***", id="fragment"),
+    ],
+)
+def test_redacts_whatever_may_be_a_password(url: str, want: str) -> None:
+    """Also where the address is malformed, since that is when it gets printed."""
+    assert urls.redacted(url) == want
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://h/0?db=S3CRET", "redis://h/0?socket_timeout=S3CRET", "redis://h/0?S3CRET=1"],
+)
+def test_an_option_that_cannot_be_used_stops_the_start(url: str) -> None:
+    """It is a fault of the settings, and not quoted: not a failure of every operation later."""
+    with pytest.raises(ValueError, match="option") as error:
+        urls.store_url(url)
+
+    assert "S3CRET" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["unix:///run/redis.sock?db=1", "rediss://h/0?ssl_cert_reqs=none"])
+def test_options_of_a_redis_are_accepted(url: str) -> None:
+    """A database on a socket, and certificates."""
+    assert urls.store_url(url) == url
+
+
+@pytest.mark.parametrize(
+    ("host", "want"),
+    [
+        pytest.param("0.0.0.0", "127.0.0.1", id="every-ipv4"),  # noqa: S104 (called, not bound)
+        pytest.param("0", "127.0.0.1", id="every-ipv4-in-short"),
+        pytest.param("::", "::1", id="every-ipv6"),
+        pytest.param("0:0::0", "::1", id="every-ipv6-at-length"),
+        pytest.param("10.0.0.7", "10.0.0.7", id="one"),
+        pytest.param("localhost", "localhost", id="name"),
+    ],
+)
+def test_what_listens_everywhere_is_called_on_loopback(host: str, want: str) -> None:
+    """However every interface is written."""
+    assert urls.dialled(host) == want
+
+
+def test_an_ipv6_address_has_brackets_before_its_port() -> None:
+    """A colon would be read as the port's otherwise."""
+    assert urls.authority("::1", 80) == "[::1]:80"
+    assert urls.authority("localhost", 80) == "localhost:80"

@@ -1,0 +1,13 @@
+"""
+A strict stand-in for the Responses API: for the demo, and for the tests that judge the proxy.
+
+It knows nothing of the proxy. Rules, ledger, variants and events are pure; server.py is the shell.
+"""
+
+from tests.standin.answering import Behaviour
+from tests.standin.quirks import Quirks
+from tests.standin.refusals import Refusal
+from tests.standin.server import Received, StandIn
+from tests.standin.variants import LOOPS
+
+__all__ = ["LOOPS", "Behaviour", "Quirks", "Received", "Refusal", "StandIn"]

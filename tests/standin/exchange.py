@@ -1,0 +1,223 @@
+"""One request on the socket: as it arrived, whose it is, what it says, and how it is answered."""
+
+import asyncio
+import hashlib
+import zlib
+from collections.abc import Iterable
+from typing import Self, TypeVar
+
+import msgspec
+from aiohttp import hdrs, web
+from msgspec import Struct
+
+from tests.standin import refusals
+from tests.standin.refusals import Refusal
+from tests.standin.shapes import Body
+
+__all__ = ["BODY_BYTES_MAX", "Exchange", "Received", "RefusedError"]
+
+BODY_BYTES_MAX = 128 * 1024 * 1024
+"""As sent and as inflated; above what any real request needs, below what hurts a test machine."""
+DELAY_S_MAX = 5.0
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_T = TypeVar("_T")
+
+
+class Received(Struct, kw_only=True):
+    """
+    One request as it arrived, and what became of it.
+
+    Attributes:
+        method: As sent.
+        path: With the query, as sent.
+        body: The bytes as sent, encoded if they were.
+        headers: In order, repeated ones repeated.
+        json: The decoded body; None when it is not JSON.
+        status: What was answered; 0 until then.
+        finished: Whether the answer went out to its end.
+    """
+
+    method: str
+    path: str
+    body: bytes
+    headers: list[tuple[str, str]]
+    json: object = None
+    status: int = 0
+    finished: bool = False
+
+
+class RefusedError(Exception):
+    """Carries a refusal out of a handler."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+class Exchange:
+    """
+    One request being answered.
+
+    Args:
+        request: As aiohttp has it.
+        received: Its record, filled in as the answer goes out.
+        request_id: Goes back as `x-request-id`.
+    """
+
+    def __init__(self, request: web.Request, received: Received, request_id: str) -> None:
+        self.request = request
+        self.received = received
+        self._request_id = request_id
+
+    @classmethod
+    async def take_in(cls, request: web.Request, request_id: str) -> Self:
+        """Read a request whole and note it down."""
+        received = Received(
+            method=request.method,
+            path=request.raw_path,
+            body=await request.read(),
+            headers=list(request.headers.items()),
+        )
+        return cls(request, received, request_id)
+
+    @property
+    def caller(self) -> str:
+        """
+        The credential, and the organization it acts for, as a digest.
+
+        Raises:
+            RefusedError: There is no credential.
+        """
+        headers = self.request.headers
+        scheme, _, token = headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+        credential = token.strip() if scheme.lower() == "bearer" else headers.get("api-key")
+        if not credential:
+            raise RefusedError(refusals.no_credential())
+        organization = headers.get("OpenAI-Organization", "")
+        return hashlib.sha256(f"{credential}\n{organization}".encode()).hexdigest()[:32]
+
+    def read_json(self, kind: type[_T]) -> _T:
+        """
+        Decode the body, and note down what it says.
+
+        Raises:
+            RefusedError: It is not JSON, or not of that shape.
+        """
+        try:
+            plain = self._plain_body()
+            self.received.json = msgspec.json.decode(plain)
+            return msgspec.json.decode(plain, type=kind)
+        except msgspec.MsgspecError as error:
+            raise RefusedError(refusals.unreadable_body(str(error))) from error
+
+    def read_body(self) -> Body:
+        """
+        Decode the body of a request about responses.
+
+        Raises:
+            RefusedError: It is not JSON, or not of the shape of a request.
+        """
+        body = self.read_json(Body)
+        try:
+            body.declared_tools()
+        except msgspec.MsgspecError as error:
+            raise RefusedError(refusals.unreadable_body(f"tools: {error}")) from error
+        body.detach()
+        return body
+
+    def answer(self, body: Struct, status: int = 200) -> web.Response:
+        """Answer with one JSON object."""
+        response = web.Response(
+            body=msgspec.json.encode(body), status=status, content_type="application/json"
+        )
+        self._sign(response)
+        self.received.finished = True
+        return response
+
+    def refuse(self, refusal: Refusal) -> web.Response:
+        """Answer with an error."""
+        if not refusal.is_text:
+            return self.answer(refusal.envelope, refusal.status)
+        response = web.Response(text=refusal.message, status=refusal.status)
+        self._sign(response)
+        self.received.finished = True
+        return response
+
+    async def stream(
+        self, frames: Iterable[bytes], *, chunk_bytes: int | None, delay_s: float, cut: bool
+    ) -> web.StreamResponse:
+        """
+        Answer with framed events.
+
+        Args:
+            frames: One event each.
+            chunk_bytes: Size of one write; None writes event by event.
+            delay_s: Pause after each event, 5 s at most.
+            cut: Hang up after the last frame instead of ending the body.
+        """
+        response = web.StreamResponse()
+        response.headers[hdrs.CONTENT_TYPE] = "text/event-stream; charset=utf-8"
+        self._sign(response)
+        await response.prepare(self.request)
+        held = b""
+        for one in frames:
+            held += one
+            size = chunk_bytes or len(held)
+            while len(held) >= size > 0:
+                await response.write(held[:size])
+                held = held[size:]
+                # Lets the reader have this piece before the next one is written.
+                await asyncio.sleep(0)
+            await asyncio.sleep(min(delay_s, DELAY_S_MAX))
+        if held:
+            await response.write(held)
+        if cut:
+            self._hang_up()
+            return response
+        await response.write_eof()
+        self.received.finished = True
+        return response
+
+    async def answer_half(self, body: Struct) -> web.StreamResponse:
+        """Promise a whole JSON object, send half of it, and hang up."""
+        whole = msgspec.json.encode(body)
+        response = web.StreamResponse()
+        response.content_type = "application/json"
+        response.content_length = len(whole)
+        self._sign(response)
+        await response.prepare(self.request)
+        await response.write(whole[: len(whole) // 2])
+        self._hang_up()
+        return response
+
+    def _sign(self, response: web.StreamResponse) -> None:
+        """Add the headers that every answer of the API has, and note its status."""
+        response.headers["x-request-id"] = self._request_id
+        response.headers["openai-processing-ms"] = "7"
+        response.headers["openai-version"] = "2020-10-01"
+        self.received.status = response.status
+
+    def _hang_up(self) -> None:
+        if self.request.transport is not None:
+            self.request.transport.close()
+
+    def _plain_body(self) -> bytes:
+        """
+        Give the body without its content encoding.
+
+        Raises:
+            RefusedError: The encoding is unknown, broken, or inflates beyond the limit.
+        """
+        encoding = self.request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
+        if encoding == "identity":
+            return self.received.body
+        if encoding not in {"gzip", "deflate"}:
+            raise RefusedError(refusals.unreadable_body(f"content-encoding {encoding} is not read"))
+        inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+        try:
+            plain = inflater.decompress(self.received.body, BODY_BYTES_MAX)
+        except zlib.error as error:
+            raise RefusedError(refusals.unreadable_body(str(error))) from error
+        if not inflater.eof:
+            raise RefusedError(refusals.unreadable_body(f"{encoding} data is cut off or too long"))
+        return plain

@@ -1,0 +1,171 @@
+"""
+Reasoning and what it led to belong together, both ways, by id (wire facts, section 6).
+
+Also checked here: that each blob is whole, and was issued to this caller, for this item, by a
+model of this family.
+"""
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from msgspec import Struct
+
+from tests.standin import refusals
+from tests.standin.ledger import Emitted, Ledger
+from tests.standin.quirks import PLAIN, Quirks
+from tests.standin.refusals import Refusal
+from tests.standin.sealing import Sealer
+from tests.standin.shapes import InputItem
+
+__all__ = ["Bench", "Seen", "faults"]
+
+EMITTED_TYPES = frozenset(
+    {
+        "function_call",
+        "custom_tool_call",
+        "computer_call",
+        "local_shell_call",
+        "shell_call",
+        "apply_patch_call",
+        "tool_search_call",
+        "web_search_call",
+        "file_search_call",
+        "code_interpreter_call",
+        "image_generation_call",
+        "mcp_call",
+        "mcp_approval_request",
+        "program",
+    }
+)
+"""What only a model emits, besides assistant messages: reasoning may lead to any of these."""
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """One item of `input`, and the emitted item that its id names, if it names one."""
+
+    index: int
+    item: InputItem
+    id: str | None
+    kind: str
+    emitted: Emitted | None
+    reference: bool
+
+    @property
+    def by_model(self) -> bool:
+        """Whether a model emitted it, going by its kind alone."""
+        if self.kind == "message":
+            return self.reference or self.item.role == "assistant"
+        return self.kind in EMITTED_TYPES
+
+
+class Bench(Struct, frozen=True, kw_only=True):
+    """What a request is judged against. `known`: ids the server itself puts ahead of it."""
+
+    caller: str
+    family: str
+    stores: bool
+    known: AbstractSet[str]
+    ledger: Ledger
+    sealer: Sealer
+    quirks: Quirks = PLAIN
+
+
+def faults(seen: Sequence[Seen], bench: Bench) -> Iterator[Refusal]:
+    """Yield what is wrong with the reasoning in `input` and with what lacks it: blobs first."""
+    for one in seen:
+        if one.kind == "reasoning" and one.item.encrypted_content is not None:
+            refusal = _maybe_bad_blob(one, one.item.encrypted_content, bench)
+            if refusal is not None:
+                yield refusal
+    yield from _broken_pairs(seen, bench)
+    if bench.quirks.grouped:
+        yield from _parted_groups(seen)
+
+
+def _broken_pairs(seen: Sequence[Seen], bench: Bench) -> Iterator[Refusal]:
+    ahead = set(bench.known)
+    directly_ahead: set[str] = set()
+    there = {one.id for one in seen} if bench.quirks.blames_follower else set()
+    for one, after in zip(seen, _next_others(seen), strict=True):
+        if one.kind == "reasoning":
+            is_blamed_elsewhere = one.emitted is not None and one.emitted.follower in there
+            if not is_blamed_elsewhere and not _is_followed(one, after, bench):
+                yield refusals.missing_follower(one.id or "")
+            directly_ahead.add(one.id or "")
+        elif one.emitted is not None:
+            is_follower = bench.quirks.blames_follower and _follows(one.emitted, bench)
+            for reasoning_id in one.emitted.required:
+                if reasoning_id not in (directly_ahead if is_follower else ahead):
+                    yield refusals.missing_reasoning(one.emitted.id, one.emitted.type, reasoning_id)
+        if one.kind != "reasoning":
+            directly_ahead = set()
+        if one.id is not None:
+            ahead.add(one.id)
+
+
+def _follows(item: Emitted, bench: Bench) -> bool:
+    """Tell whether an item is the first behind its reasoning, and that is not held upstream."""
+    led_by = [bench.ledger.maybe_item(one, bench.caller) for one in item.required]
+    is_held = all(one in bench.known for one in item.required)
+    return not is_held and any(one is not None and one.follower == item.id for one in led_by)
+
+
+def _parted_groups(seen: Sequence[Seen]) -> Iterator[Refusal]:
+    """Yield a refusal for each item that an output parts from the reasoning it shares."""
+    open_groups: set[tuple[str, ...]] = set()
+    parted: set[tuple[str, ...]] = set()
+    for one in seen:
+        if one.kind.endswith("_output"):
+            parted |= open_groups
+        elif one.emitted is not None and one.emitted.required:
+            group = one.emitted.required
+            if group in parted:
+                yield refusals.missing_reasoning(one.emitted.id, one.emitted.type, group[0])
+            open_groups.add(group)
+
+
+def _maybe_bad_blob(one: Seen, blob: str, bench: Bench) -> Refusal | None:
+    binding = bench.sealer.maybe_open(blob)
+    if binding is None:
+        return refusals.bad_ciphertext(blob, readable=False)
+    if binding.caller != bench.caller:
+        return refusals.foreign_ciphertext(one.id or binding.item_id, blob, bench.quirks.foreign)
+    if one.id is not None and binding.item_id != one.id:
+        return refusals.moved_ciphertext(one.id)
+    if binding.family != bench.family:
+        return refusals.bad_ciphertext(blob, readable=True)
+    return None
+
+
+def _next_others(seen: Sequence[Seen]) -> list[Seen | None]:
+    """Find for each item the first one, from itself on, that is not reasoning."""
+    found: list[Seen | None] = []
+    after: Seen | None = None
+    for one in reversed(seen):
+        after = after if one.kind == "reasoning" else one
+        found.append(after)
+    return found[::-1]
+
+
+def _is_followed(one: Seen, after: Seen | None, bench: Bench) -> bool:
+    """Tell whether what follows a reasoning item is what it led to, as far as that is known."""
+    if after is None or not after.by_model:
+        return False
+    if one.id is None or one.emitted is None:
+        # Without its id nothing says what it led to; an item emitted long ago is forgotten.
+        return True
+    wanted = one.emitted.follower
+    return wanted is not None and (after.id == wanted or _mixed_form(one, after, wanted, bench))
+
+
+def _mixed_form(one: Seen, after: Seen, wanted: str, bench: Bench) -> bool:
+    """
+    Accept `rs_` id and blob ahead of the same item without its id, where `store` is false.
+
+    Recorded: calls (AI SDK, opencode) and messages (opencode, LangChain) in that form were
+    accepted; with `store` left at true a message in that form was refused.
+    """
+    if bench.stores or after.id is not None or one.item.encrypted_content is None:
+        return False
+    led_to = bench.ledger.maybe_item(wanted, bench.caller)
+    return led_to is not None and (led_to.type, led_to.call_id) == (after.kind, after.item.call_id)

@@ -1,0 +1,360 @@
+"""
+The stand-in on a socket: the Responses API, judged by rules.py and answered by answering.py.
+
+Loopback only, one port, everything in memory. What a test wants to know of the requests that
+arrived is in `StandIn.received`; what it wants to go wrong is in `StandIn.behaviour`.
+"""
+
+import secrets
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Container, Iterable
+from types import TracebackType
+from typing import Self
+
+import msgspec
+from aiohttp import hdrs, web
+from msgspec import Struct
+
+from tests.standin import neighbours, refusals
+from tests.standin.answering import Behaviour, End, Issue, View, estimate_tokens, respond
+from tests.standin.events import frame, tell, tell_refusal
+from tests.standin.exchange import BODY_BYTES_MAX, Exchange, Received, RefusedError
+from tests.standin.ledger import Ledger
+from tests.standin.mint import LINEAGE_DIGITS, Ids, Mint
+from tests.standin.quirks import PLAIN, Quirks
+from tests.standin.refusals import Refusal
+from tests.standin.rules import Continuity, Verdict, judge
+from tests.standin.sealing import Sealer
+from tests.standin.shapes import Answer, AnswerError, Body, ReasoningOptions
+from tests.standin.socket import Socket
+from tests.standin.variants import Variant
+
+__all__ = ["Received", "StandIn"]
+
+HOST = "127.0.0.1"
+RECEIVED_KEPT = 1_000
+
+
+class DeletedResponse(Struct, frozen=True):
+    """The body that answers a deletion."""
+
+    id: str
+    object: str = "response"
+    deleted: bool = True
+
+
+class InputTokens(Struct, frozen=True):
+    """The body that answers `POST /v1/responses/input_tokens`."""
+
+    input_tokens: int
+    object: str = "response.input_tokens"
+
+
+_Handler = Callable[[Exchange, str], Awaitable[web.StreamResponse]]
+
+
+class StandIn:
+    """
+    A strict stand-in for the API, serving while its context is open.
+
+    Args:
+        variant, continuity, end, cut_after, always_encrypted, empty_completed_output,
+            rotate_ids, chunk_bytes, delay_s, quirks: See Behaviour, which they make up. It is
+            kept as `behaviour` and may be changed between requests.
+        port: 0 takes a free one.
+        seed: Makes ids and blobs repeatable. Two stand-ins of one seed accept each other's blobs.
+        clock: Gives unix time in seconds.
+
+    Attributes:
+        received: The last 1,000 requests, oldest first; those on a WebSocket among them.
+        ledger: What was emitted.
+
+    Raises:
+        OSError: On entering, when the port is taken.
+    """
+
+    def __init__(
+        self,
+        variant: Variant = "one_call",
+        continuity: Continuity = "normal",
+        *,
+        end: End = "completed",
+        cut_after: int | None = None,
+        always_encrypted: bool = False,
+        empty_completed_output: bool = False,
+        rotate_ids: bool = False,
+        chunk_bytes: int | None = None,
+        delay_s: float = 0.0,
+        quirks: Quirks = PLAIN,
+        port: int = 0,
+        seed: bytes | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        seed = seed or secrets.token_bytes(16)
+        self.behaviour = Behaviour(
+            variant=variant,
+            continuity=continuity,
+            end=end,
+            cut_after=cut_after,
+            always_encrypted=always_encrypted,
+            empty_completed_output=empty_completed_output,
+            rotate_ids=rotate_ids,
+            chunk_bytes=chunk_bytes,
+            delay_s=delay_s,
+            quirks=quirks,
+        )
+        self.received: list[Received] = []
+        self.ledger = Ledger()
+        self._sealer = Sealer(seed)
+        self._mint = Mint(seed)
+        self._clock = clock
+        self._port = port
+        self._refusals: deque[Refusal] = deque()
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def base_url(self) -> str:
+        """What a client takes as its base URL, `/v1` included."""
+        return f"http://{HOST}:{self._port}/v1"
+
+    def refuse_next(self, refusal: Refusal) -> None:
+        """Answer the next request with this, whatever it is; several queue up."""
+        self._refusals.append(refusal)
+
+    async def __aenter__(self) -> Self:
+        # Bodies stay encoded as they came: `received` is to show what the proxy really sent.
+        self._runner = web.AppRunner(
+            self._application(),
+            access_log=None,
+            auto_decompress=False,
+            handler_cancellation=True,
+            shutdown_timeout=1.0,
+        )
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, HOST, self._port)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def _application(self) -> web.Application:
+        application = web.Application(client_max_size=BODY_BYTES_MAX)
+        for method, path, handler in (
+            (hdrs.METH_GET, "/v1/responses", self._connect),
+            (hdrs.METH_POST, "/v1/responses", self._create),
+            (hdrs.METH_POST, "/v1/responses/input_tokens", self._count),
+            (hdrs.METH_GET, "/v1/responses/{id}", self._retrieve),
+            (hdrs.METH_DELETE, "/v1/responses/{id}", self._delete),
+            (hdrs.METH_GET, "/v1/models", self._models),
+            (hdrs.METH_POST, "/v1/embeddings", self._embed),
+            (hdrs.METH_POST, "/v1/files", self._upload),
+            (hdrs.METH_ANY, "/v1/responses", self._wrong_method),
+            (hdrs.METH_ANY, "/{elsewhere:.*}", self._unknown_route),
+        ):
+            application.router.add_route(method, path, self._served(handler))
+        return application
+
+    def _served(self, handler: _Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        """Note a request down, refuse it if told to, know its caller; then serve it."""
+
+        async def serve(request: web.Request) -> web.StreamResponse:
+            exchange = await Exchange.take_in(request, f"req_{self._mint.digits(32)}")
+            self._note(exchange.received)
+            if self._refusals:
+                return exchange.refuse(self._refusals.popleft())
+            try:
+                return await handler(exchange, self._account_of(exchange.caller))
+            except RefusedError as error:
+                return exchange.refuse(error.refusal)
+
+        return serve
+
+    # Responses...
+
+    async def _create(self, exchange: Exchange, caller: str) -> web.StreamResponse:
+        body = exchange.read_body()
+        behaviour = self.behaviour
+        try:
+            view = self._answer(body, caller)
+        except RefusedError as error:
+            form = behaviour.quirks.refuses_by
+            if not body.stream or form == "status":
+                raise
+            events = tell_refusal(error.refusal, self._failed(body, error.refusal), form)
+            return await self._tell(exchange, map(frame, events))
+        if body.stream:
+            obfuscates = body.stream_options is None or body.stream_options.include_obfuscation
+            events = tell(view.turn.answer, view.telling(behaviour, obfuscates=obfuscates))
+            frames = [frame(event) for event in events]
+            cut = behaviour.end == "cut"
+            kept = len(frames) - 1 if behaviour.cut_after is None else behaviour.cut_after
+            return await self._tell(exchange, frames[:kept] if cut else frames, cut=cut)
+        answer = view.answer()
+        if body.background:
+            answer = msgspec.structs.replace(
+                answer, status="queued", completed_at=None, output=(), usage=None
+            )
+        if behaviour.end == "cut":
+            return await exchange.answer_half(answer)
+        return exchange.answer(answer)
+
+    def _answer(self, body: Body, caller: str, cached: Container[str] = ()) -> View:
+        """
+        Judge a request, and answer it.
+
+        Args:
+            body: The request.
+            caller: Whose it is.
+            cached: Responses that it may continue though they are not stored.
+
+        Raises:
+            RefusedError: It may not be served.
+        """
+        behaviour = self.behaviour
+        verdict = self._judge(body, caller, cached)
+        if verdict.refusal is not None:
+            raise RefusedError(verdict.refusal)
+        turn = respond(body, verdict, Issue(caller, self._mint, self._now_s()), behaviour)
+        self.ledger.record(turn)
+        return View(
+            turn=turn,
+            sealer=self._sealer,
+            encrypted=(behaviour.always_encrypted or body.wants_ciphertext)
+            and behaviour.quirks.takes_blobs
+            and not behaviour.quirks.thinks_aloud,
+            rotate_ids=behaviour.rotate_ids,
+        )
+
+    async def _connect(self, exchange: Exchange, caller: str) -> web.StreamResponse:
+        """Serve a WebSocket; a GET that asks for none is the wrong method."""
+        if "websocket" not in exchange.request.headers.get(hdrs.UPGRADE, "").lower():
+            return await self._wrong_method(exchange, caller)
+
+        def answer(body: Body, cached: Container[str]) -> View:
+            if self._refusals:
+                raise RefusedError(self._refusals.popleft())
+            return self._answer(body, caller, cached)
+
+        socket = Socket(exchange, answer, lambda: self.behaviour, self._note)
+        return await socket.serve()
+
+    def _note(self, received: Received) -> None:
+        self.received.append(received)
+        del self.received[:-RECEIVED_KEPT]
+
+    async def _count(self, exchange: Exchange, caller: str) -> web.Response:
+        body = exchange.read_body()
+        verdict = self._judge(body, caller)
+        if verdict.refusal is not None:
+            raise RefusedError(verdict.refusal)
+        return exchange.answer(InputTokens(estimate_tokens(body)))
+
+    async def _retrieve(self, exchange: Exchange, caller: str) -> web.StreamResponse:
+        asked = {
+            *exchange.request.query.getall("include", ()),
+            *exchange.request.query.getall("include[]", ()),
+        }
+        if "reasoning.encrypted_content" in asked:
+            raise RefusedError(refusals.ciphertext_not_kept())
+        turn = self.ledger.maybe_stored_turn(exchange.request.match_info["id"], caller)
+        if turn is None:
+            raise RefusedError(refusals.unknown_response(exchange.request.match_info["id"]))
+        view = View(turn=turn, sealer=self._sealer, encrypted=False)
+        if exchange.request.query.get("stream") != "true":
+            return exchange.answer(view.answer())
+        after = _number(exchange.request.query.get("starting_after", "-1"))
+        events = tell(turn.answer, view.telling(self.behaviour, obfuscates=True))
+        frames = [frame(event) for event in events if event.sequence_number > after]
+        return await self._tell(exchange, frames)
+
+    async def _delete(self, exchange: Exchange, caller: str) -> web.Response:
+        response_id = exchange.request.match_info["id"]
+        if not self.ledger.delete(response_id, caller):
+            raise RefusedError(refusals.unknown_response(response_id))
+        return exchange.answer(DeletedResponse(response_id))
+
+    def _judge(self, body: Body, caller: str, cached: Container[str] = ()) -> Verdict:
+        behaviour = self.behaviour
+        return judge(
+            body,
+            caller,
+            self.ledger,
+            self._sealer,
+            behaviour.continuity,
+            behaviour.quirks,
+            cached,
+        )
+
+    def _failed(self, body: Body, refusal: Refusal) -> Answer:
+        """The answer to a request that is refused after a 200."""
+        now_s = self._now_s()
+        return Answer(
+            id=Ids(self._mint, self._mint.digits(LINEAGE_DIGITS), now_s).item("resp"),
+            created_at=now_s,
+            status="failed",
+            error=AnswerError(refusal.code or refusal.type, refusal.message),
+            model=body.model,
+            reasoning=body.reasoning or ReasoningOptions(),
+            store=body.stores,
+        )
+
+    async def _tell(
+        self, exchange: Exchange, frames: Iterable[bytes], *, cut: bool = False
+    ) -> web.StreamResponse:
+        chunk_bytes, delay_s = self.behaviour.chunk_bytes, self.behaviour.delay_s
+        return await exchange.stream(frames, chunk_bytes=chunk_bytes, delay_s=delay_s, cut=cut)
+
+    # Beside them...
+
+    async def _models(self, exchange: Exchange, _caller: str) -> web.Response:
+        return exchange.answer(neighbours.models())
+
+    async def _embed(self, exchange: Exchange, _caller: str) -> web.Response:
+        return exchange.answer(neighbours.embed(exchange.read_json(neighbours.EmbeddingRequest)))
+
+    async def _upload(self, exchange: Exchange, _caller: str) -> web.Response:
+        boundary = (
+            exchange.request.headers.get(hdrs.CONTENT_TYPE, "").partition("boundary=")[2].strip('"')
+        )
+        body = exchange.received.body
+        found = neighbours.maybe_file(body, boundary, self._now_s()) if boundary else None
+        if found is None:
+            raise RefusedError(refusals.missing_parameter("file"))
+        return exchange.answer(found)
+
+    async def _wrong_method(self, exchange: Exchange, _caller: str) -> web.Response:
+        return exchange.refuse(refusals.wrong_method(exchange.request.method))
+
+    async def _unknown_route(self, exchange: Exchange, _caller: str) -> web.Response:
+        request = exchange.request
+        return exchange.refuse(refusals.unknown_route(request.method, request.path))
+
+    def _account_of(self, caller: str) -> str:
+        """Name whom items and blobs belong to: the caller, at the account that answers."""
+        account = self.behaviour.quirks.account
+        return f"{account}/{caller}" if account else caller
+
+    def _now_s(self) -> int:
+        return int(self._clock())
+
+
+def _number(text: str) -> int:
+    """
+    Read a number from a query.
+
+    Raises:
+        RefusedError: It is none.
+    """
+    try:
+        return int(text)
+    except ValueError as error:
+        raise RefusedError(refusals.unreadable_body(f"starting_after: {text!r}")) from error

@@ -1,0 +1,249 @@
+"""
+What the "model" answers: scripted agent loops, one line each, and the items they turn into.
+
+Notation: R reasoning, A assistant message, fc function call, ctc custom tool call, ws hosted
+web search; one string per response. The loop starts anew with every user message; where it
+stands follows from the number of tool outputs since then, so nothing has to be remembered.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from tests.standin.mint import Ids
+from tests.standin.shapes import (
+    CustomToolCall,
+    FunctionCall,
+    InputItem,
+    Message,
+    OutputItem,
+    OutputText,
+    Reasoning,
+    ReasoningText,
+    SearchAction,
+    SummaryText,
+    Tool,
+    WebSearchCall,
+    plain_text,
+)
+
+__all__ = ["LOOPS", "Cue", "Variant", "cue", "perform", "progress", "script"]
+
+Variant = Literal[
+    "one_call",
+    "parallel",
+    "interleaved",
+    "chain",
+    "preamble",
+    "hosted",
+    "message",
+    "custom",
+    "two_reasoning",
+    "call_zero",
+]
+
+LOOPS: Mapping[Variant, tuple[str, ...]] = {
+    "one_call": ("R fc", "R A"),
+    "parallel": ("R fc fc fc", "R A"),
+    "interleaved": ("R ws R ws R A",),
+    "chain": ("R fc", "fc", "R fc", "R A"),
+    "preamble": ("R A fc", "R A"),
+    "hosted": ("R ws R fc", "R A"),
+    "message": ("R A",),
+    "custom": ("R ctc", "R A"),
+    "two_reasoning": ("R R fc", "R fc R fc", "R A"),
+    "call_zero": ("R fc", "fc", "R fc", "R A"),
+}
+"""Every shape is one that was recorded (wire facts, sections 1 and 6), save `custom`."""
+
+_CALLS = frozenset({"fc", "ctc"})
+_TOPIC_CHARS = 40
+_FUNCTION = Tool(type="function", name="lookup")
+_CUSTOM = Tool(type="custom", name="run")
+
+
+class Property(Struct):
+    """One argument in the JSON schema of a function tool."""
+
+    type: str | list[str] = "string"
+
+
+class Parameters(Struct):
+    """The JSON schema of a function tool, as far as it says how to call it."""
+
+    properties: dict[str, Property] = msgspec.field(default_factory=dict)
+
+
+class Cue(Struct, frozen=True, kw_only=True):
+    """
+    What the request gives the "model" to go by.
+
+    `answered` counts the tool outputs since the last user message, `topic` opens that message,
+    `round` counts the user messages: so that two conversations, or two rounds of one, say and
+    ask different things. `thinks_aloud` has reasoning as text.
+    """
+
+    answered: int
+    round: int
+    topic: str
+    tools: Sequence[Tool] = ()
+    summarises: bool = False
+    thinks_aloud: bool = False
+
+
+def progress(items: Sequence[InputItem], before: int = 0) -> int:
+    """Count the tool outputs since the last user message; `before` were there already."""
+    answered = before
+    for item in items:
+        if item.role == "user":
+            answered = 0
+        elif item.type is not None and item.type.endswith("_call_output"):
+            answered += 1
+    return answered
+
+
+def cue(
+    items: Sequence[InputItem], tools: Sequence[Tool], *, before: int = 0, summarises: bool = False
+) -> Cue:
+    """
+    Read the cue off a request.
+
+    Args:
+        items: The `input`.
+        tools: The declared tools; calls go to them, or to made-up ones when there are none.
+        before: Tool outputs already answered in the response being continued.
+        summarises: Whether the request asks for reasoning summaries.
+    """
+    asked = [plain_text(item.content) for item in items if item.role == "user"]
+    return Cue(
+        answered=progress(items, before),
+        round=len(asked),
+        topic=asked[-1][:_TOPIC_CHARS] if asked else "this",
+        tools=tools,
+        summarises=summarises,
+    )
+
+
+def script(variant: Variant, answered: int) -> tuple[str, ...]:
+    """
+    Choose the next response of a loop: the one after as many calls as were answered.
+
+    Args:
+        variant: The loop.
+        answered: Tool outputs since the last user message.
+
+    Returns:
+        Its items in the notation of this module. The last response when the loop is over.
+    """
+    *rounds, last = (tuple(line.split()) for line in LOOPS[variant])
+    called = 0
+    for parts in rounds:
+        if answered <= called:
+            return parts
+        called += sum(part in _CALLS for part in parts)
+    return last
+
+
+def perform(variant: Variant, cue: Cue, ids: Ids, *, reasons: bool) -> tuple[OutputItem, ...]:
+    """
+    Write the next response out as items, without ciphertext.
+
+    Args:
+        variant: The loop.
+        cue: What the request gave.
+        ids: Where ids come from.
+        reasons: False leaves the reasoning out, as a model without it would.
+    """
+    parts = script(variant, cue.answered)
+    calls = cue.answered
+    made: list[OutputItem] = []
+    for at, part in enumerate(parts):
+        step = calls + 1
+        if part == "R":
+            if reasons:
+                made.append(_reasoning(ids.item("rs"), cue, len(made) + 1))
+        elif part == "A":
+            ends = _CALLS.isdisjoint(parts[at:])
+            made.append(_message(ids.item("msg"), cue, step, ends=ends))
+        elif part == "ws":
+            made.append(
+                WebSearchCall(
+                    id=ids.item("ws"),
+                    action=SearchAction(query=f"{cue.topic}, part {at}"),
+                )
+            )
+        else:
+            made.append(
+                _call(
+                    part,
+                    ids.item(part),
+                    "call_0" if variant == "call_zero" else ids.call(),
+                    cue,
+                    step,
+                )
+            )
+            calls += 1
+    return tuple(made)
+
+
+def _reasoning(item_id: str, cue: Cue, step: int) -> Reasoning:
+    text = f"**Step {step}**\n\nThinking about {cue.topic}."
+    return Reasoning(
+        id=item_id,
+        summary=(SummaryText(text=text),) if cue.summarises else (),
+        content=(ReasoningText(text=text),) if cue.thinks_aloud else (),
+    )
+
+
+def _message(item_id: str, cue: Cue, step: int, *, ends: bool) -> Message:
+    text = (
+        f"Here is answer {cue.round} about {cue.topic}."
+        if ends
+        else f"Let me look into {cue.topic} first, step {step}."
+    )
+    return Message(
+        id=item_id,
+        content=(OutputText(text=text),),
+        phase="final_answer" if ends else "commentary",
+    )
+
+
+def _call(
+    part: str, item_id: str, call_id: str, cue: Cue, step: int
+) -> FunctionCall | CustomToolCall:
+    """Call a declared tool of the right kind, each in turn."""
+    kind, fallback = ("function", _FUNCTION) if part == "fc" else ("custom", _CUSTOM)
+    tools = [tool for tool in cue.tools if tool.type == kind and tool.name] or [fallback]
+    tool = tools[(step - 1) % len(tools)]
+    name = tool.name or ""
+    subject = f"{cue.topic}, round {cue.round}, step {step}"
+    if part == "ctc":
+        return CustomToolCall(id=item_id, call_id=call_id, name=name, input=subject)
+    return FunctionCall(
+        id=item_id, call_id=call_id, name=name, arguments=_arguments(tool, subject, step)
+    )
+
+
+def _arguments(tool: Tool, subject: str, step: int) -> str:
+    """Fill in every argument of a tool with something of its type; `query` when it has none."""
+    try:
+        schema = msgspec.json.decode(tool.parameters, type=Parameters | None) or Parameters()
+    except msgspec.ValidationError:
+        # A schema of a kind that this stand-in does not read is still a tool that can be called.
+        schema = Parameters()
+    wanted = schema.properties or {"query": Property()}
+    values = {name: _value(of.type, subject, step) for name, of in wanted.items()}
+    return msgspec.json.encode(values).decode()
+
+
+def _value(of: str | list[str], subject: str, step: int) -> str | int | bool | None:
+    first = of if isinstance(of, str) else next(iter(of), "null")
+    by_type: Mapping[str, str | int | bool] = {
+        "string": subject,
+        "integer": step,
+        "number": step,
+        "boolean": True,
+    }
+    return by_type.get(first)

@@ -1,0 +1,169 @@
+"""`health` ends with 0 if the proxy on this machine answers, and with 1 for all else."""
+
+import os
+import runpy
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from reasoning_replay import cli, healthcheck
+from reasoning_replay.settings.model import Settings
+
+ROOT = Path(__file__).parents[1]
+LIVES = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"
+DRAINS = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
+
+
+@contextmanager
+def answering(answer: bytes, host: str = "127.0.0.1") -> Iterator[tuple[int, list[bytes]]]:
+    """One answer on a port: gives the port, and what was asked there."""
+    asked: list[bytes] = []
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            asked.append(connection.recv(4096))
+            connection.sendall(answer)
+
+    with socket.create_server((host, 0), family=family) as listening:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listening.getsockname()[1], asked
+        thread.join(5)
+
+
+def test_its_default_is_that_of_the_setting() -> None:
+    """It does not bring the settings in, which would take ten times as long."""
+    assert Settings().admin_listen == healthcheck.ADMIN_LISTEN
+
+
+@pytest.mark.parametrize(
+    ("answer", "want"),
+    [
+        pytest.param(LIVES, 0, id="lives"),
+        pytest.param(DRAINS, 1, id="drains"),
+        pytest.param(b"HTTP/1.0 200 OK\r\n\r\n", 0, id="old-http"),
+        pytest.param(b"HTTP/1.1 200", 0, id="cut-off"),
+        pytest.param(b"+PONG\r\n", 1, id="a-redis"),
+        pytest.param(b"", 1, id="silence"),
+    ],
+)
+def test_an_answer_of_200_is_health(
+    answer: bytes, want: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line says what came, for `docker inspect`."""
+    with answering(answer) as (port, asked):
+        assert healthcheck.health(f"127.0.0.1:{port}") == want
+
+    assert asked[0].startswith(f"GET /livez HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n".encode())
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"127.0.0.1:{port}/livez: ")
+
+
+@pytest.mark.parametrize(
+    ("written", "asked_at"),
+    [
+        pytest.param("127.0.0.1:{port}", "127.0.0.1", id="loopback"),
+        pytest.param("0.0.0.0:{port}", "127.0.0.1", id="every-interface"),
+        pytest.param("0:{port}", "127.0.0.1", id="every-interface-in-short"),
+        pytest.param("localhost:{port}", "127.0.0.1", id="name"),
+        pytest.param("[::1]:{port}", "::1", id="ipv6"),
+        pytest.param("[::]:{port}", "::1", id="every-interface-of-ipv6"),
+    ],
+)
+def test_every_form_of_the_address_is_followed(written: str, asked_at: str) -> None:
+    """What listens on all interfaces is asked on loopback."""
+    with answering(LIVES, asked_at) as (port, asked):
+        assert healthcheck.health(written.format(port=port)) == 0
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        pytest.param("127.0.0.1:0", "port 0", id="any-port"),
+        pytest.param("9090", "not host:port", id="no-address"),
+    ],
+)
+def test_an_address_that_cannot_be_asked_is_told(
+    written: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And is not healthy."""
+    assert healthcheck.health(written) == 1
+    assert words in capsys.readouterr().out
+
+
+def test_nobody_is_not_healthy() -> None:
+    """A port that nobody listens on."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        assert healthcheck.health(f"127.0.0.1:{held.getsockname()[1]}") == 1
+
+
+def test_silence_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever takes the question and says nothing."""
+    monkeypatch.setattr(healthcheck, "DEADLINE_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert healthcheck.health(f"127.0.0.1:{silent.getsockname()[1]}") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        pytest.param(["health"], b"/livez", id="lives"),
+        pytest.param(["health", "--ready"], b"/readyz", id="takes-traffic"),
+        pytest.param(["health", "--admin-listen", "{place}"], b"/livez", id="by-flag"),
+        pytest.param(["health", "--ready", "--config", "{file}"], b"/readyz", id="by-file"),
+    ],
+)
+def test_it_is_asked_where_serve_was_told_to_listen(
+    words: list[str], path: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By the variable, by a flag or by a file: with the words of `serve`."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    with answering(LIVES) as (port, asked):
+        place, file = f"127.0.0.1:{port}", tmp_path / "replay.yaml"
+        file.write_text(f"admin_listen: {place}")
+        told = [word.format(place=place, file=file) for word in words]
+        monkeypatch.setattr(sys, "argv", ["reasoning-replay", *told])
+        if "{" not in "".join(words):
+            monkeypatch.setenv("REPLAY_ADMIN_LISTEN", place)
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module("reasoning_replay", run_name="__main__")
+    assert ended.value.code == 0
+    assert asked[0].split()[1] == path
+
+
+def test_settings_that_are_no_good_are_not_healthy(capsys: pytest.CaptureFixture[str]) -> None:
+    """With 1: Docker keeps 2 for itself."""
+    assert cli.main(["health", "--ttl", "5"]) == 1
+    assert "--ttl: unknown setting" in capsys.readouterr().err
+
+
+def test_it_brings_in_next_to_nothing() -> None:
+    """It runs every few seconds."""
+    words = (
+        "import sys; sys.argv = ['x', 'health']; "
+        "from reasoning_replay.__main__ import main; main(); "
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    environ = {**os.environ, "REPLAY_ADMIN_LISTEN": "127.0.0.1:1", "HTTP_PROXY": "http://x:1"}
+    got = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", words], capture_output=True, check=True, cwd=ROOT, env=environ
+    )
+
+    brought_in = set(got.stderr.decode().split())
+    assert "reasoning_replay.healthcheck" in brought_in
+    assert not brought_in & {
+        "reasoning_replay.cli",
+        "pydantic",
+        "aiohttp",
+        "asyncio",
+        "urllib.request",
+    }

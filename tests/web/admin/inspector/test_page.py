@@ -1,0 +1,65 @@
+"""The page: there for browsers, and allowed no more than it needs."""
+
+import base64
+import hashlib
+import json
+import re
+from importlib import resources
+
+from tests.web.line import line_to, request
+from tests.web.world import World, world
+
+HTML = "Accept: text/html,application/xhtml+xml,*/*;q=0.8"
+
+
+async def asked(w: World, target: str, *headers: str) -> tuple[int, dict[str, str], bytes]:
+    """Ask the operators' port."""
+    async with line_to(w.app.admin_url) as line:
+        got = await line.ask(request("GET", target, *headers))
+    return got.status, {name.lower(): value for name, value in got.head.headers}, got.body
+
+
+async def test_browsers_get_a_page_and_others_the_paths() -> None:
+    """By what they accept; the page is open, as it holds nothing."""
+    async with world(admin_token="secret") as w:
+        status, headers, body = await asked(w, "/", HTML)
+        assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert body.startswith(b"<!doctype html>")
+        for accept in ("Accept: */*", "Accept: application/json"):
+            status, headers, body = await asked(w, "/", accept)
+            assert (status, headers["vary"]) == (200, "Accept")
+            assert json.loads(body) == {
+                "paths": ["/livez", "/readyz", "/metrics", "/conversations", "/inspector/events"]
+            }
+
+
+async def test_only_what_is_in_the_page_runs() -> None:
+    """By its hash; nothing is fetched but from where it came from, nobody frames it."""
+    async with world() as w:
+        _, headers, body = await asked(w, "/", HTML)
+    policy = dict(
+        part.partition(" ")[::2] for part in headers["content-security-policy"].split("; ")
+    )
+    for tag in ("script", "style"):
+        (inside,) = re.findall(rb"<%s>(.*?)</%s>" % (tag.encode(), tag.encode()), body, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside).digest()).decode()
+        assert policy.pop(f"{tag}-src") == f"'sha256-{digest}'"
+    assert policy == {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "connect-src": "'self'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_page_is_small_and_asks_nobody() -> None:
+    """It is part of the package; no address but its own port's, no handler in its tags."""
+    text = resources.files("reasoning_replay.web.admin.inspector").joinpath("page.html").read_text()
+    assert len(text) < 32_000
+    assert not re.findall(r"(?:src|href)=\"(?!data:)", text)
+    assert not re.findall(r"<[^>]*\son\w+=", text)
+    assert "innerHTML" not in text

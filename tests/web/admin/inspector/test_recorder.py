@@ -1,0 +1,202 @@
+"""The newest exchanges: kept within bounds, told when somebody listens, and never in the way."""
+
+import json
+from typing import Any
+
+import pytest
+from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.item_summary import ItemSummary, summarise
+from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.web.admin.inspector import recorder as module
+from reasoning_replay.web.admin.inspector.recorder import KEPT, Recorder
+from reasoning_replay.web.exchange import Exchange
+
+from tests.web.sockets import tunnelled
+from tests.web.websocket.creates import create, turn
+from tests.web.websocket.creates import told as told_by
+from tests.web.wire import ASK, CALL, MESSAGE, RESULT, RS, as_json, response, whole
+from tests.web.world import eventually, world
+
+NOW_MS = 1_700_000_000_000
+
+
+class Told:
+    """A recorder, and what it said."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.recorder = Recorder(lambda: self.now, lambda: NOW_MS)
+        self.lines: list[dict[str, Any]] = []
+
+    def hear(self, line: bytes) -> None:
+        """Take a line."""
+        self.lines.append(json.loads(line)["exchange"])
+
+    def recent(self) -> list[dict[str, Any]]:
+        """Return what is kept."""
+        return [json.loads(line)["exchange"] for line in self.recorder.recent()]
+
+
+def exchange(shown: ItemSummary | None = None, **fields: Any) -> Exchange:
+    """Return one that began two seconds ago."""
+    made = Exchange("responses", 98.0)
+    made.strip = shown
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def strip(size: int = 0) -> ItemSummary:
+    """Return one of so many bytes."""
+    return ItemSummary(3, b'"' + b"x" * size + b'"')
+
+
+def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
+    """Nothing else of it: neither body nor credential, nor a whole hash."""
+    told = Told()
+    request = read_request(as_json({"model": "gpt-5.4", "input": [ASK, RS, CALL]}), {})
+    told.recorder.end(
+        exchange(
+            summarise(request, [(2, Outcome.INJECTED, 1, 7, "")]),
+            model="gpt-5.4" + "x" * 99,
+            injected_bytes=7,
+            scope=b"\xab" * 16,
+            conversation=b"\xcd" * 16,
+            asked="planned",
+            status=200,
+            outcome="ok",
+            outcomes={Outcome.INJECTED: 1, Outcome.MISSED: 0},
+            repairs={Repair.DUPLICATES: 2},
+            healed="order",
+            captured="saved",
+            captured_items=3,
+            before_ms=1.234,
+            first_byte_ms=5.678,
+            sent_bytes=99,
+        ),
+        2.0,
+    )
+    (kept,) = told.recent()
+    assert kept.pop("id").endswith(".1")
+    shown = kept.pop("strip")
+    assert [entry[1] for entry in shown["items"]] == ["message", "reasoning", "function_call"]
+    assert shown["notes"] == [[2, "injected", 1, 7, ""]]
+    assert kept == {
+        "at_ms": NOW_MS - 2000,
+        "open": False,
+        "route": "responses",
+        "status": 200,
+        "outcome": "ok",
+        "asked": "planned",
+        "outcomes": {"injected": 1},
+        "repaired": 2,
+        "healed": "order",
+        "captured": "saved",
+        "captured_items": 3,
+        "took_ms": 2000.0,
+        "overhead_ms": 1.23,
+        "first_byte_ms": 5.7,
+        "sent_bytes": 99,
+        "scope": "ab" * 6,
+        "conversation": "cd" * 6,
+        "model": "gpt-5.4" + "x" * 57,
+        "injected_bytes": 7,
+        "items": 3,
+    }
+
+
+def test_one_is_told_when_it_is_decided_and_when_it_is_over() -> None:
+    """Under one id; to nobody, once nobody listens."""
+    told = Told()
+    told.recorder.listen(told.hear)
+    one = exchange(strip())
+    told.recorder.begin(one)
+    told.recorder.end(one, 2.0)
+    told.recorder.listen(None)
+    told.recorder.end(exchange(), 1.0)
+    begun, ended = told.lines
+    assert (begun["open"], begun["took_ms"], begun["outcome"]) == (True, None, "")
+    assert (ended["open"], ended["took_ms"]) == (False, 2000.0)
+    assert begun["id"] == ended["id"]
+    assert len({kept["id"] for kept in told.recent()}) == 2
+
+
+def test_who_begins_to_watch_sees_what_is_under_way_too() -> None:
+    """Behind what is over."""
+    told = Told()
+    told.recorder.end(exchange(), 1.0)
+    told.recorder.begin(exchange(strip()))
+    assert [kept["open"] for kept in told.recent()] == [False, True]
+
+
+def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest give way, of those that are over; of those under way, strips do."""
+    monkeypatch.setattr(module, "KEPT_BYTES", 3000)
+    monkeypatch.setattr(module, "OPEN_BYTES", 1000)
+    monkeypatch.setattr(module, "OPEN_MAX", 50)
+    told = Told()
+    for _ in range(2 * KEPT):
+        told.recorder.end(exchange(), 1.0)
+    assert len(told.recent()) == KEPT
+    for _ in range(10):
+        told.recorder.end(exchange(strip(500)), 1.0)
+    assert len(told.recent()) == 5
+    under_way = [exchange(strip(300)) for _ in range(60)]
+    for one in under_way:
+        told.recorder.begin(one)
+    assert [len(one.strip.shown) for one in under_way if one.strip][:5] == [302, 302, 302, 24, 24]
+    assert len(told.recorder._open) == 50
+    for one in under_way:
+        told.recorder.end(one, 1.0)
+    assert (told.recorder._open, told.recorder._open_bytes) == ({}, 0)
+
+
+def test_one_that_cannot_be_told_hides_no_other() -> None:
+    """Whatever it is made of."""
+    told = Told()
+    told.recorder.end(exchange(ItemSummary(0, b"{}"), conversation=None), 1.0)
+    told.recorder.end(exchange(), 1.0)
+    assert len(told.recent()) == 1
+
+
+def test_who_listens_badly_costs_no_exchange() -> None:
+    """Whatever he raises; and half a surrogate in a name costs the name."""
+
+    def fails(_: bytes) -> None:
+        raise RuntimeError
+
+    told = Told()
+    told.recorder.listen(fails)
+    one = exchange(ItemSummary(0, b"{}"), model="\ud800")
+    told.recorder.begin(one)
+    told.recorder.end(one, 1.0)
+    assert [kept["model"] for kept in told.recent()] == [""]
+
+
+async def test_a_recorder_that_fails_costs_no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither before it is sent nor behind its answer."""
+    async with world() as w:
+
+        def fails(*_: object) -> None:
+            raise MemoryError
+
+        monkeypatch.setattr(w.app.recorder, "begin", fails)
+        monkeypatch.setattr(w.app.recorder, "end", fails)
+        w.upstream.answers(whole(as_json(response(RS, CALL))), whole(b"{}"))
+        await w.turn(ASK)
+        assert (await w.turn(ASK, CALL)).mark == "injected=1"
+        assert w.counted("exchanges_total", route="responses", outcome="ok") == 2
+
+
+async def test_each_request_on_a_websocket_is_recorded() -> None:
+    """As one over HTTP, beside the connection itself; and none of them stays under way."""
+    async with world() as w:
+        async with tunnelled(w) as (client, upstream):
+            await turn(client, upstream, create(ASK), told_by(RS, CALL))
+            await turn(client, upstream, create(ASK, CALL, RESULT), told_by(MESSAGE))
+            assert len(w.app.recorder._open) == 1
+        await eventually(lambda: not w.app.recorder._open)
+        seen = [json.loads(line)["exchange"] for line in w.app.recorder.recent()]
+        assert [told["route"] for told in seen] == ["create", "create", "websocket"]
+        assert seen[1]["strip"]["notes"][0][:3] == [1, "injected", 1]

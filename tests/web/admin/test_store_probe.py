@@ -1,0 +1,45 @@
+"""A store that was seen to fail is asked again, without a request that would."""
+
+import pytest
+from reasoning_replay.web.admin import store_probe
+
+from tests.web.wire import ASK, CALL, RESULT, whole
+from tests.web.world import Hooked, eventually, world
+
+
+async def test_it_is_back_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that saw it fail may get no other for a long time."""
+    monkeypatch.setattr(store_probe, "LOOK_S", 0.05)
+    is_away, checks = True, 0
+
+    async def fails(operation: str) -> None:
+        nonlocal checks
+        checks += operation == "check"
+        if is_away:
+            raise ConnectionError
+
+    async with world() as w:
+        w.app.store.inner = Hooked(w.app.store.inner, fails)
+        w.upstream.otherwise = whole(b"{}")
+        await w.turn(ASK, CALL, RESULT)
+        assert w.counted("store_up") == 0
+        await eventually(lambda: checks > 1)
+        assert w.counted("store_up") == 0
+        is_away = False
+        await eventually(lambda: w.counted("store_up") == 1)
+
+
+async def test_a_store_that_is_well_is_left_in_peace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody needs to know more of it."""
+    monkeypatch.setattr(store_probe, "LOOK_S", 0.0)
+    asked: list[str] = []
+
+    async def note(operation: str) -> None:
+        asked.append(operation)
+
+    async with world() as w:
+        w.app.store.inner = Hooked(w.app.store.inner, note)
+        w.upstream.otherwise = whole(b"{}")
+        await w.get("/v1/models")
+        await w.get("/v1/models")
+    assert asked == []

@@ -1,0 +1,241 @@
+"""The end of a process: nobody who was let in is cut off, and nobody is sent to a closed door."""
+
+import asyncio
+import contextlib
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.web.line import Broken, Line, line_to, request
+from tests.web.scripted import Script, Upstream, cut, scripted, send, wait
+from tests.web.served import ROOT, Served, served
+from tests.web.sockets import CLOSE, KEY, close, tunnelled
+from tests.web.test_app import refused
+from tests.web.wire import END, chunk, stream_head, whole
+from tests.web.world import eventually, world
+
+GET = request("GET", "/v1/files/f/content")
+LONG_S = 60  # more than any test takes
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    *, under: Sequence[str] = (), **settings: object
+) -> AsyncIterator[tuple[Served, Upstream]]:
+    """Run a proxy that has started, and its upstream."""
+    async with (
+        scripted() as upstream,
+        served(under=under, upstream_url=upstream.url, **settings) as proxy,
+    ):
+        await proxy.started()
+        yield proxy, upstream
+
+
+async def begun(line: Line, upstream: Upstream) -> Script:
+    """Get half of a streamed answer; the rest comes with `go`."""
+    script = Script(
+        [send(stream_head() + chunk(b"data: 1\n\n")), wait(), send(chunk(b"data: 2\n\n") + END)]
+    )
+    upstream.plays(script)
+    await line.send(GET)
+    await line.head()
+    assert await line.some() == b"data: 1\n\n"
+    return script
+
+
+async def readiness(proxy: Served) -> tuple[int, str]:
+    """Ask whether it is ready."""
+    async with line_to(proxy.admin_url) as line:
+        got = await line.ask(request("GET", "/readyz"))
+    return got.status, json.loads(got.body)["status"]
+
+
+async def until_not_ready(proxy: Served) -> None:
+    """Wait until a signal has arrived."""
+    async with asyncio.timeout(30):
+        while await readiness(proxy) != (503, "draining"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+@functools.cache
+def first_of_its_own() -> list[str]:
+    """Return the command that runs another as the first process of a container; or skip."""
+    command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    try:
+        subprocess.run([*command, "true"], check=True, capture_output=True, timeout=20)  # noqa: S603 (our own words)
+    except (OSError, subprocess.SubprocessError):
+        pytest.skip("no namespaces are to be had here")
+    return command
+
+
+def child_of(pid: int) -> int:
+    """Return the one process that it has started."""
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+
+
+# Stands in for the command, which takes a while to be brought in.
+EARLY = """
+import os, signal, sys, time, types
+
+def command():
+    heavy = {"aiohttp", "asyncio", "pydantic", "redis"} & set(sys.modules)
+    if heavy:
+        sys.exit(f"brought in before: {heavy}")
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+
+sys.modules["reasoning_replay.cli"] = types.ModuleType("reasoning_replay.cli")
+sys.modules["reasoning_replay.cli"].main = command
+from reasoning_replay.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_signal_before_it_serves_ends_it(is_first: bool) -> None:
+    """Also where it is the first process, to which the system passes on no others."""
+    command = [*(first_of_its_own() if is_first else []), sys.executable, "-c", EARLY]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, timeout=60)  # noqa: S603 (as above)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, b"")
+
+
+async def test_a_second_signal_ends_the_first_process_of_a_container() -> None:
+    """At once, by its own hand."""
+    async with (
+        serving(under=first_of_its_own(), drain_grace_s=LONG_S) as (proxy, upstream),
+        line_to(proxy.url) as line,
+    ):
+        await begun(line, upstream)
+        first = child_of(proxy.pid)
+        os.kill(first, signal.SIGTERM)
+        await until_not_ready(proxy)
+        os.kill(first, signal.SIGTERM)
+        assert await proxy.exit_code() == 128 + signal.SIGTERM
+
+
+async def test_in_the_grace_all_are_served_and_told_to_leave() -> None:
+    """New connections and old ones; the next request of each goes to another replica."""
+    async with serving(drain_grace_s=LONG_S) as (proxy, upstream):
+        async with line_to(proxy.url) as old, line_to(proxy.url) as unused:
+            upstream.answers(*[whole(b"{}")] * 4)
+            before = await old.ask(GET)
+            assert (before.status, before.head.values("connection")) == (200, [])
+            proxy.signal(signal.SIGTERM)
+            await until_not_ready(proxy)
+            async with line_to(proxy.url) as new:
+                for line in (old, unused, new):
+                    got = await line.ask(GET)
+                    assert (got.status, got.head.values("connection")) == (200, ["close"])
+                    assert await line.is_closed()
+        async with line_to(proxy.admin_url) as line:
+            assert (await line.ask(request("GET", "/livez"))).status == 200
+        proxy.signal(signal.SIGTERM)
+        assert await proxy.exit_code() == 128 + signal.SIGTERM
+
+
+async def test_errors_of_ours_say_so_too() -> None:
+    """Also a connection on which nothing works is not kept."""
+    async with world() as w, line_to(w.app.url) as line:
+        w.app.forward.leave()
+        w.upstream.plays(Script([cut()]), Script([cut()]))
+        got = await line.ask(GET)
+        assert (got.status, got.head.values("connection")) == (502, ["close"])
+
+
+async def test_what_runs_outlasts_the_grace() -> None:
+    """A stream that began before the signal ends whole, and then the process ends."""
+    async with (
+        serving(drain_grace_s=0.3) as (proxy, upstream),
+        line_to(proxy.url) as line,
+        line_to(proxy.url) as idle,
+        line_to(proxy.url) as unused,
+    ):
+        upstream.answers(whole(b"{}"))
+        await idle.ask(GET)
+        script = await begun(line, upstream)
+        proxy.signal(signal.SIGTERM)
+        await refused(proxy.url)
+        assert await idle.is_closed()  # kept open for a next request
+        late = await unused.ask(GET)  # connected in time, but asks too late
+        assert (late.status, json.loads(late.body)["error"]["code"]) == (503, "draining")
+        assert (late.mark, late.head.values("retry-after")) == ("error=draining", ["1"])
+        assert late.head.values("connection") == ["close"]
+        assert await readiness(proxy) == (503, "draining")
+        script.go()
+        assert await line.rest() == b"data: 2\n\n"
+        assert await proxy.exit_code() == 0
+
+
+async def test_a_person_is_not_kept_waiting() -> None:
+    """Ctrl-C has no grace: nobody sends requests to a terminal."""
+    async with serving(drain_grace_s=LONG_S) as (proxy, _):
+        proxy.signal(signal.SIGINT)
+        assert await proxy.exit_code() == 0
+
+
+async def test_the_grace_is_part_of_the_drain() -> None:
+    """What stops the process reckons with drain_s alone, and learns what was cut off."""
+    async with (
+        serving(drain_grace_s=LONG_S, drain_s=0.3) as (proxy, upstream),
+        line_to(proxy.url) as line,
+    ):
+        await begun(line, upstream)
+        proxy.signal(signal.SIGTERM)
+        with pytest.raises(Broken):
+            await line.rest()
+        stopped = await proxy.until("stopped")
+        assert (stopped["level"], stopped["cut_off"]) == ("warning", 1)
+        assert await proxy.exit_code() == 0
+
+
+async def test_websockets_stay_through_the_grace() -> None:
+    """Whoever is told to leave comes back at once, and should find another replica by then."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        w.app.forward.leave()
+        assert await client.is_silent()
+        w.app.forward.drain()
+        assert await client.message() == (CLOSE, b"\x03\xe9")
+        await client.send(close(1001, key=KEY))
+        client.leave()
+        upstream.leave()
+        await asyncio.wait_for(w.app.forward.under_way.idle.wait(), 5)
+
+
+async def test_a_websocket_that_comes_too_late_is_refused() -> None:
+    """As any other request; upstream is not troubled."""
+    async with world() as w, line_to(w.app.url) as line:
+        w.app.forward.drain()
+        handshake = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+        got = await line.ask(request("GET", "/v1/responses", *handshake))
+        assert (got.status, got.mark) == (503, "error=draining")
+        assert w.upstream.connections == 0
+        assert w.counted("exchanges_total", route="websocket", outcome="draining") == 1
+
+
+async def test_the_end_of_an_answer_is_waited_for_until_its_client_has_it() -> None:
+    """For us it is over when it is written; a process that ends then would take it along."""
+    body = b"x" * (32 << 20)
+    async with world() as w:
+        w.upstream.otherwise = whole(body)
+        async with line_to(w.app.url) as line:
+            line._writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await eventually(lambda: bool(w.app.server.connections))
+            (handler,) = w.app.server.connections
+            assert handler.transport is not None
+            handler.transport.set_write_buffer_limits(high=2 * len(body))
+            await line.send(GET)
+            await eventually(lambda: w.counted("exchanges_total", route="other", outcome="ok") == 1)
+            stopping = asyncio.create_task(w.app.stop(LONG_S))
+            done, _ = await asyncio.wait([stopping], timeout=1)
+            assert not done
+            line._writer.transport.resume_reading()  # type: ignore[attr-defined]
+            await line.head()
+            assert await line.rest() == body
+            await stopping

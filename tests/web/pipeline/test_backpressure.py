@@ -1,0 +1,144 @@
+"""Who is slow holds up who is fast: what lies between them is bounded, whatever the size."""
+
+import asyncio
+import contextlib
+import tracemalloc
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import reasoning_replay
+
+from tests.web.line import line_to, request
+from tests.web.scripted import Script, scripted, send, swallow, wait
+from tests.web.served import served
+from tests.web.wire import chunk, head, stream_head
+from tests.web.world import post, world
+
+KEY = "Authorization: Bearer sk-a"
+PIECE = b"x" * (1 << 16)
+PIECES = 1600  # 100 MiB
+SIZE = len(PIECE) * PIECES
+# Sockets of this machine hold up to 10 MiB a pair, and there are two pairs; ours is a fraction.
+BETWEEN_MAX_BYTES = 40 << 20
+STILL_S = 0.3
+OPEN, EVENT_BYTES = 20, 40_000
+
+
+class Fast:
+    """Writes as fast as it may, and counts how much it could."""
+
+    def __init__(self) -> None:
+        self.written = 0
+
+    async def write(self, writer: asyncio.StreamWriter) -> None:
+        """Write everything, as long as somebody takes it."""
+        for _ in range(PIECES):
+            writer.write(PIECE)
+            await writer.drain()
+            self.written += len(PIECE)
+
+    async def stands_still(self) -> int:
+        """Wait until it cannot write any more, and return how much it could."""
+        async with asyncio.timeout(20):
+            while True:
+                before = self.written
+                await asyncio.sleep(STILL_S)
+                if self.written == before:
+                    return before
+
+
+@contextlib.asynccontextmanager
+async def in_front_of(url: str, *, is_served: bool) -> AsyncIterator[str]:
+    """Give the URL of a proxy: one in this process, or one as it is served, on uvloop."""
+    if is_served:
+        async with served(upstream_url=url + "/v1") as proxy:
+            await proxy.started()
+            yield proxy.url
+    else:
+        async with world(upstream_url=url + "/v1") as w:
+            yield w.app.url
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+@pytest.mark.parametrize("target", ["/v1/files/f/content", "/v1/responses/resp_1"])
+async def test_a_slow_client_stops_upstream(target: str, is_served: bool) -> None:
+    """Whether its answer is read on the way or not; and it gets all of it in the end."""
+    fast = Fast()
+
+    async def answer(_: Script, writer: asyncio.StreamWriter) -> None:
+        writer.write(head("Content-Type: application/json", f"Content-Length: {SIZE}"))
+        await fast.write(writer)
+
+    async with (
+        scripted() as upstream,
+        in_front_of(upstream.url, is_served=is_served) as url,
+        line_to(url) as line,
+    ):
+        upstream.plays(Script([answer]))
+        await line.send(request("GET", target, KEY))
+        assert (await line.head()).status == 200
+        assert 0 < await fast.stands_still() < BETWEEN_MAX_BYTES
+        size = 0
+        while piece := await line.some():
+            size += len(piece)
+        assert size == SIZE
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+@pytest.mark.parametrize("target", ["/v1/files", "/v1/responses"])
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_a_slow_upstream_stops_the_client(
+    target: str, is_served: bool, is_chunked: bool
+) -> None:
+    """Also where the beginning of it was read, and found to be too much."""
+    fast = Fast()
+    framed = PIECES * (len(PIECE) + len(b"10000\r\n\r\n"))
+    script = Script([wait(), swallow(framed if is_chunked else SIZE)], reads_body=False)
+    how = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {SIZE}"
+
+    async with (
+        scripted() as upstream,
+        in_front_of(upstream.url, is_served=is_served) as url,
+        line_to(url) as line,
+    ):
+        upstream.plays(script)
+        await line.send(request("POST", target, KEY, how))
+
+        async def write() -> None:
+            writer = line._writer
+            for _ in range(PIECES):
+                writer.write(b"10000\r\n%s\r\n" % PIECE if is_chunked else PIECE)
+                await writer.drain()
+                fast.written += len(PIECE)
+
+        writing = asyncio.ensure_future(write())
+        await asyncio.wait_for(script.arrived.wait(), 10)
+        held = 32 << 20 if target == "/v1/responses" and is_chunked else 0  # inspect_max_bytes
+        assert 0 < await fast.stands_still() < BETWEEN_MAX_BYTES + held
+        script.go()
+        await writing
+        assert fast.written == SIZE
+
+
+async def test_a_stream_that_stays_open_holds_nothing_of_what_has_passed() -> None:
+    """Its request is with upstream, its first event, which was looked at, with the client."""
+    ask = post({"input": "x" * EVENT_BYTES, "stream": True}, KEY)
+    event = b'data: {"type":"response.created","pad":"%b"}\n\n' % (b"x" * EVENT_BYTES)
+    async with world() as w, contextlib.AsyncExitStack() as stack:
+        steps = [send(stream_head() + chunk(event)), wait()]
+        w.upstream.plays(*(Script(steps) for _ in range(OPEN)))
+        lines = [await stack.enter_async_context(line_to(w.app.url)) for _ in range(OPEN)]
+        tracemalloc.start()
+        try:
+            for line in lines:
+                await line.send(ask)
+                await line.head()
+                assert await line.exactly(len(event)) == event
+            traced = tracemalloc.take_snapshot()
+        finally:
+            tracemalloc.stop()
+    ours = traced.filter_traces(
+        [tracemalloc.Filter(True, f"{Path(reasoning_replay.__file__).parent}/*")]
+    )
+    assert sum(one.size for one in ours.statistics("filename")) < OPEN * EVENT_BYTES / 2

@@ -1,0 +1,82 @@
+"""What takes long to read, decide or learn is worked on beside the loop, with the same result."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from reasoning_replay.adapters.runtime.offload import ON_LOOP_BYTES
+from reasoning_replay.core.dialects.responses.capture import Capture
+from reasoning_replay.web.pipeline import decision, replay
+
+from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
+from tests.web.world import World, world
+
+SOON_S = 10.0
+LONG = {"role": "user", "content": "long " * (ON_LOOP_BYTES // 4)}
+
+
+async def taught(w: World, **more: object) -> None:
+    """Let the proxy see an answer to a long request."""
+    w.upstream.answers(whole(as_json(response(RS, CALL) | more)))
+    w.upstream.otherwise = whole(b"{}")
+    await w.turn(ASK, LONG)
+
+
+async def test_a_long_history_gets_its_reasoning_back() -> None:
+    """As a short one does."""
+    async with world() as w:
+        await taught(w)
+        await w.turn(ASK, LONG, CALL, RESULT)
+        assert w.sent()["input"] == [ASK, LONG, RS, CALL, RESULT]
+        assert w.counted("items_total", outcome="injected") == 1
+
+
+async def test_a_long_request_that_cannot_be_read_goes_out_as_it_came() -> None:
+    """What is raised beside the loop is heard on it."""
+    body = b'{"input":"' + b"x" * ON_LOOP_BYTES + b'","input":1}'
+    async with world() as w:
+        w.upstream.otherwise = whole(b"{}")
+        await w.post(body)
+        assert w.upstream.received[0].body == body
+        assert w.counted("requests_total", result="unreadable") == 1
+
+
+def waiting(act: Callable[..., Any], goes_on: threading.Event) -> Callable[..., Any]:
+    """Return what acts once the loop has gone on: for ever, if it is the loop itself that acts."""
+
+    def late(*args: Any, **named: Any) -> Any:
+        assert goes_on.wait(SOON_S), "the loop is held up"
+        return act(*args, **named)
+
+    return late
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [(replay, "read_request"), (decision, "match_items"), (decision, "plan_injection")],
+)
+async def test_the_loop_goes_on_while_a_long_request_is_worked_on(
+    where: object, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others' streams are not held up by it."""
+    goes_on = threading.Event()
+    async with world() as w:
+        await taught(w)
+        monkeypatch.setattr(where, name, waiting(getattr(where, name), goes_on))
+        asyncio.get_running_loop().call_later(0.05, goes_on.set)
+        await w.turn(ASK, LONG, CALL, RESULT)
+        assert w.sent()["input"] == [ASK, LONG, RS, CALL, RESULT]
+
+
+async def test_the_loop_goes_on_while_a_long_answer_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may be megabytes of JSON."""
+    goes_on = threading.Event()
+    monkeypatch.setattr(Capture, "read", waiting(Capture.read, goes_on))
+    async with world() as w:
+        asyncio.get_running_loop().call_later(0.05, goes_on.set)
+        await taught(w, instructions="x" * ON_LOOP_BYTES)
+        assert w.counted("captures_total", result="saved") == 1

@@ -1,0 +1,316 @@
+"""The way out: authorities of one's own, and a proxy in between, which changes no byte."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reasoning_replay.adapters.upstream.egress import egress
+from reasoning_replay.check import check
+from reasoning_replay.settings.model import Settings
+
+from tests.web.authority import Authority
+from tests.web.line import line_to, request
+from tests.web.scripted import Script, Upstream, send, wait
+from tests.web.served import served
+from tests.web.sockets import KEY as MASK
+from tests.web.sockets import TEXT, frame, tunnelled
+from tests.web.test_errors import assert_ours
+from tests.web.way_out import WayOut, way_out
+from tests.web.wire import ASK, CALL, RS, chunk, events, stream, stream_head, whole
+from tests.web.world import MODEL, World, post, world
+
+KEY = "Authorization: Bearer sk-a"
+GET = request("GET", "/v1/models", KEY)
+SECRET = "p%40ss:w"
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin with an environment that says nothing."""
+    for name in PROXY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """An authority that no system trusts."""
+    return Authority(tmp_path)
+
+
+@contextlib.asynccontextmanager
+async def listening(context: ssl.SSLContext | None) -> AsyncIterator[Upstream]:
+    """Run a scripted upstream, with TLS if there is a context."""
+    upstream = Upstream()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(upstream.protocol, "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    upstream.url = f"{'https' if context else 'http'}://localhost:{port}"
+    try:
+        yield upstream
+    finally:
+        server.close()
+        await upstream.close()
+
+
+@contextlib.asynccontextmanager
+async def behind(
+    proxy: WayOut, authority: Authority, *, is_tls: bool, user: str = "", **settings: Any
+) -> AsyncIterator[World]:
+    """Run a proxy of ours whose upstream is reached through another."""
+    context = authority.server("localhost") if is_tls else None
+    async with (
+        listening(context) as upstream,
+        world(
+            upstream_url=upstream.url + "/v1",
+            upstream_proxy=f"http://{user}{proxy.address}",
+            upstream_ca_file=str(authority.file),
+            **settings,
+        ) as w,
+    ):
+        w.upstream = upstream
+        yield w
+
+
+async def test_a_private_authority_is_trusted_if_it_is_named(authority: Authority) -> None:
+    """And only then."""
+    async with listening(authority.server("localhost")) as upstream:
+        upstream.otherwise = whole(b"{}")
+        for given, status in (({"upstream_ca_file": str(authority.file)}, 200), ({}, 502)):
+            async with world(upstream_url=upstream.url + "/v1", **given) as w:
+                got = await w.ask(GET)
+                assert got.status == status
+        assert "certificate" in assert_ours(got, 502, "upstream_unreachable")
+
+
+async def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None:
+    """Whoever issued it."""
+    async with (
+        listening(authority.server("other.test")) as upstream,
+        world(upstream_url=upstream.url + "/v1", upstream_ca_file=str(authority.file)) as w,
+    ):
+        assert_ours(await w.ask(GET), 502, "upstream_unreachable")
+        assert upstream.received == []
+
+
+def test_the_authorities_of_the_system_are_trusted_besides(authority: Authority) -> None:
+    """A file adds to them."""
+    more = egress("https://x", str(authority.file)).tls
+    assert isinstance(more, ssl.SSLContext)
+    of_the_system = ssl.create_default_context().cert_store_stats()["x509"]
+    assert more.cert_store_stats()["x509"] == of_the_system + 1
+    assert more.verify_mode == ssl.CERT_REQUIRED
+    assert more.check_hostname
+
+
+async def test_a_file_without_a_certificate_stops_the_start(tmp_path: Path) -> None:
+    """With one line that names it."""
+    file = tmp_path / "ca.pem"
+    file.write_text("no certificate")
+    async with served(upstream_ca_file=file) as proxy:
+        line = await proxy.until("cannot_start")
+        assert str(file) in line["reason"]
+        assert await proxy.exit_code() == 1
+
+
+@pytest.mark.parametrize("is_tls", [True, False])
+@pytest.mark.parametrize("user", ["", f"me:{SECRET}@"])
+async def test_bytes_pass_unchanged_through_a_proxy(
+    authority: Authority, is_tls: bool, user: str
+) -> None:
+    """By CONNECT to an upstream with TLS, in full to one without; the password stays with it."""
+    body = bytes(range(256)) * 10_000
+    async with (
+        way_out("me:p@ss:w" if user else "") as proxy,
+        behind(proxy, authority, is_tls=is_tls, user=user) as w,
+    ):
+        w.upstream.answers(whole(body), whole(body))
+        target = "/v1/files/%7Ea?x=%2F&y="
+        for _ in range(2):
+            assert (await w.ask(request("POST", target, KEY, "X-A: 1", body=body))).body == body
+        place = w.upstream.url.partition("//")[2]
+        line = f"CONNECT {place}" if is_tls else f"POST {w.upstream.url}{target}"
+        assert {first for first, _ in proxy.asked} == {f"{line} HTTP/1.1"}
+        assert all(bool(given) == bool(user) for _, given in proxy.asked)
+        for received in w.upstream.received:
+            assert received.line == f"POST {target} HTTP/1.1"
+            names = [name for name, _ in received.headers]
+            assert names == ["Host", "Authorization", "X-A", "Content-Length"]
+            assert received.values("host") == [place]
+            assert received.body == body
+
+
+async def test_reasoning_is_given_back_through_a_proxy(authority: Authority) -> None:
+    """Streamed, chunk by chunk, over one tunnel that is used again."""
+    script = Script([send(stream_head() + chunk(b"data: 1\n\n")), wait(), send(b"0\r\n\r\n")])
+    async with way_out() as proxy, behind(proxy, authority, is_tls=True) as w:
+        w.upstream.answers(stream(events(RS, CALL)), whole(b"{}"))
+        await w.turn(ASK, stream=True)
+        await w.turn(ASK, CALL)
+        assert w.sent()["input"] == [ASK, RS, CALL]
+        assert len(proxy.asked) == 1
+        w.upstream.plays(script)
+        async with line_to(w.app.url) as line:
+            await line.send(post({"model": MODEL, "input": [ASK], "stream": True}))
+            await line.head()
+            assert await line.some() == b"data: 1\n\n"
+            script.go()
+            assert await line.rest() == b""
+
+
+@pytest.mark.parametrize("is_tls", [True, False])
+async def test_a_websocket_passes_through_a_proxy(authority: Authority, is_tls: bool) -> None:
+    """Like everything else."""
+    async with (
+        way_out() as proxy,
+        behind(proxy, authority, is_tls=is_tls) as w,
+        tunnelled(w) as (client, upstream),
+    ):
+        await upstream.send(frame(TEXT, b"down"))
+        await client.gets(frame(TEXT, b"down"))
+        await client.send(frame(TEXT, b"up", key=MASK))
+        await upstream.gets(frame(TEXT, b"up", key=MASK))
+        assert len(proxy.asked) == 1
+
+
+@pytest.mark.parametrize("status", [403, 407, 502])
+async def test_a_proxy_that_refuses_is_a_502(
+    status: int, authority: Authority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which names it and what it said, and never the password."""
+    async with (
+        way_out("me:p@ss:w") as proxy,
+        behind(
+            proxy, authority, is_tls=True, user="me:other@" if status == 407 else "me:p%40ss:w@"
+        ) as w,
+    ):
+        proxy.refusal = f"HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n".encode()
+        message = assert_ours(await w.ask(GET), 502, "upstream_unreachable")
+        assert f"through the proxy {proxy.address}" in message
+        assert str(status) in message
+        assert "upstream_proxy" in message
+        assert w.upstream.connections == 0
+    told = message + "".join(capsys.readouterr())
+    assert not any(secret in told for secret in ("p@ss", "p%40ss", "other@", "Basic "))
+
+
+@pytest.mark.parametrize("is_tls", [True, False])
+async def test_a_proxy_that_is_not_there_is_a_502(authority: Authority, is_tls: bool) -> None:
+    """It is the proxy that is named, with the way out."""
+    async with way_out() as proxy:
+        pass
+    async with behind(proxy, authority, is_tls=is_tls, user="me:secret@") as w:
+        message = assert_ours(await w.ask(GET), 502, "upstream_unreachable")
+        assert f"through the proxy {proxy.address}" in message
+        assert "secret" not in message
+
+
+async def test_a_proxy_that_says_nothing_is_a_504(authority: Authority) -> None:
+    """Within connect_timeout_s, which is for all of the way."""
+
+    async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    proxy = WayOut()
+    async with await asyncio.start_server(deaf, "127.0.0.1", 0) as server:
+        proxy.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with behind(proxy, authority, is_tls=True, connect_timeout_s=0.3) as w:
+            message = assert_ours(await w.ask(GET), 504, "upstream_timeout")
+            assert "connect_timeout_s" in message
+            assert f"through the proxy {proxy.address}" in message
+
+
+async def test_the_environment_is_heard_only_where_it_is_asked(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By `env`; and what NO_PROXY names goes straight even then."""
+    async with way_out() as proxy, listening(None) as upstream:
+        upstream.otherwise = whole(b"{}")
+        monkeypatch.setenv("HTTP_PROXY", f"http://{proxy.address}")
+        for given, no_proxy, asked in (
+            ("", "", 0),
+            ("env", "", 1),
+            ("env", "localhost", 0),
+            ("env", "other.test", 1),
+        ):
+            monkeypatch.setenv("NO_PROXY", no_proxy)
+            proxy.asked.clear()
+            async with world(upstream_url=upstream.url + "/v1", upstream_proxy=given) as w:
+                assert (await w.ask(GET)).status == 200
+            assert len(proxy.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("upstream", "variables", "via"),
+    [
+        ("https://api.test", {"HTTPS_PROXY": "http://a.test:1"}, "a.test:1"),
+        ("https://api.test", {"https_proxy": "http://b.test:2"}, "b.test:2"),
+        ("https://api.test", {"HTTP_PROXY": "http://a.test:1"}, ""),
+        ("http://api.test", {"HTTP_PROXY": "http://a.test"}, "a.test:80"),
+        ("http://api.test", {"HTTP_PROXY": "a.test:3128"}, "a.test:3128"),
+        ("https://api.test", {"HTTPS_PROXY": "http://a.test:1", "NO_PROXY": ".test"}, ""),
+        ("https://api.test:8", {"HTTPS_PROXY": "http://a.test:1", "NO_PROXY": "api.test:8"}, ""),
+        ("https://api.test", {"HTTPS_PROXY": "http://a.test:1", "NO_PROXY": "*"}, ""),
+        ("https://api.test", {}, ""),
+    ],
+)
+def test_what_the_environment_says(
+    upstream: str, variables: dict[str, str], via: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As other programs read it."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    got = egress(upstream, proxy="env").via
+    assert got == (f" through the proxy {via}" if via else "")
+
+
+def test_an_environment_that_names_another_kind_of_proxy_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rather than to go around it; what it says is not quoted."""
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://me:secret@a.test:1080")
+    with pytest.raises(OSError, match="HTTPS_PROXY") as caught:
+        egress("https://api.test", proxy="env")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_check_goes_the_same_way(
+    authority: Authority, is_refused: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Through the proxy, with the same authorities, and it says so."""
+    async with way_out("me:pw") as proxy, listening(authority.server("localhost")) as upstream:
+        upstream.otherwise = whole(b"{}")
+        password = "other" if is_refused else "pw"
+        settings = Settings(
+            upstream_url=upstream.url + "/v1",
+            upstream_proxy=f"http://me:{password}@{proxy.address}",
+            upstream_ca_file=str(authority.file),
+            listen="127.0.0.1:0",
+            admin_listen="127.0.0.1:0",
+        )
+        assert await check(settings, {"OPENAI_API_KEY": "sk-a"}) == is_refused
+        told = capsys.readouterr().out
+        assert f"through the proxy {proxy.address}" in told
+        assert ("407" in told) == is_refused
+        assert ("is upstream_proxy right" in told) == is_refused
+        assert len(upstream.received) == (not is_refused)
+        assert password not in told.replace("another", "")
+
+
+async def test_the_start_is_logged_without_the_password(
+    authority: Authority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever else is logged of the way out."""
+    async with way_out() as proxy, behind(proxy, authority, is_tls=True, user="me:secret@"):
+        pass
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0]["event"] == "started"
+    assert "secret" not in json.dumps(lines)

@@ -1,0 +1,272 @@
+"""An encoded request is decoded to be read; what goes out is what came, or plain."""
+
+import gzip
+import zlib
+from collections.abc import Callable
+
+import brotli
+import pytest
+import zstandard
+from reasoning_replay.web.pipeline import request_phase
+
+from tests.web.line import request
+from tests.web.scripted import Received
+from tests.web.wire import (
+    ASK,
+    CALL,
+    END,
+    RESULT,
+    RS,
+    as_json,
+    chunk,
+    error,
+    response,
+    whole,
+)
+from tests.web.world import MODEL, World, world
+
+Encode = Callable[[bytes], bytes]
+
+KEY = "Authorization: Bearer sk-a"
+JSON = "Content-Type: application/json"
+OK = whole(b'{"ok":true}')
+MIB = 1 << 20
+
+
+def streamed(plain: bytes) -> bytes:
+    """Encode with zstd as Codex does: the frame does not say how long its content is."""
+    encoder = zstandard.ZstdCompressor().compressobj()
+    return encoder.compress(plain) + encoder.flush()
+
+
+def bare(plain: bytes) -> bytes:
+    """Encode with deflate alone."""
+    return zlib.compress(plain, wbits=-zlib.MAX_WBITS)
+
+
+def brotlied(plain: bytes) -> bytes:
+    """Encode with brotli, in a bearable time."""
+    return bytes(brotli.compress(plain, quality=4))
+
+
+ENCODERS: dict[str, tuple[str, Encode]] = {
+    "gzip": ("gzip", gzip.compress),
+    "x-gzip": ("X-GZip", gzip.compress),
+    "deflate": ("deflate", zlib.compress),
+    "deflate-bare": ("deflate", bare),
+    "br": ("br", brotlied),
+    "zstd": ("zstd", zstandard.ZstdCompressor().compress),
+    "zstd-streamed": ("zstd", streamed),
+}
+ENCODED = pytest.mark.parametrize(("coding", "encode"), ENCODERS.values(), ids=list(ENCODERS))
+# A history that lacks reasoning, and one that lacks nothing.
+LACKING = {"model": MODEL, "input": [ASK, CALL, RESULT]}
+WHOLE = {"model": MODEL, "input": [ASK, RS, CALL, RESULT]}
+# What is longer than this once it is encoded is decoded in a thread.
+NOISE = "".join(f"{n * n * 2654435761:x}" for n in range(15_000))
+
+
+async def taught(w: World) -> None:
+    """Let the proxy have something to inject."""
+    w.upstream.otherwise = OK
+    w.upstream.answers(whole(as_json(response(RS, CALL))))
+    await w.turn(ASK)
+    w.upstream.received.clear()
+
+
+async def sent(w: World, body: bytes, coding: str, *more: str) -> tuple[Received, str | None]:
+    """Send an encoded body; return what upstream got, and what the proxy says it did."""
+    got = await w.post(body, KEY, JSON, f"Content-Encoding: {coding}", *more)
+    assert (got.status, got.body) == (200, b'{"ok":true}')
+    (received,) = w.upstream.received
+    return received, got.mark
+
+
+@ENCODED
+@pytest.mark.parametrize("more", [{}, {"user": NOISE}], ids=["small", "large"])
+async def test_reasoning_goes_back_into_an_encoded_request(
+    coding: str, encode: Encode, more: dict[str, object]
+) -> None:
+    """What upstream gets is plain, says so, and is as long as it says."""
+    async with world() as w:
+        await taught(w)
+        received, mark = await sent(w, encode(as_json(LACKING | more)), coding)
+        assert received.body == as_json(WHOLE | more)
+        assert [name for name, _ in received.headers] == [
+            "Host",
+            "Authorization",
+            "Content-Type",
+            "Content-Length",
+        ]
+        assert received.values("content-length") == [str(len(received.body))]
+        assert mark == "injected=1"
+
+
+@ENCODED
+@pytest.mark.parametrize("more", [{}, {"user": NOISE}], ids=["small", "large"])
+async def test_an_encoded_request_that_lacks_nothing_goes_out_as_it_came(
+    coding: str, encode: Encode, more: dict[str, object]
+) -> None:
+    """The very bytes, and the header that says how to read them as it was spelled."""
+    body = encode(as_json(WHOLE | more))
+    async with world() as w:
+        await taught(w)
+        received, mark = await sent(w, body, coding)
+        assert received.body == body
+        assert received.headers[1:] == [
+            ("Authorization", "Bearer sk-a"),
+            ("Content-Type", "application/json"),
+            ("Content-Encoding", coding),
+            ("Content-Length", str(len(body))),
+        ]
+        assert mark == "injected=0, present=1"
+
+
+async def test_an_encoded_request_is_remembered() -> None:
+    """The answer to one that goes out as it came is captured as the answer to what it says."""
+    async with world() as w:
+        w.upstream.answers(whole(as_json(response(RS, CALL))), OK)
+        asked = as_json({"model": MODEL, "input": [ASK]})
+        await w.post(gzip.compress(asked), KEY, "Content-Encoding: gzip")
+        await w.turn(ASK, CALL, RESULT)
+        assert w.sent()["input"] == [ASK, RS, CALL, RESULT]
+
+
+async def test_a_body_in_chunks_may_be_encoded() -> None:
+    """However it was framed, it is read whole."""
+    body = streamed(as_json(LACKING))
+    head = request(
+        "POST", "/v1/responses", KEY, "Content-Encoding: zstd", "Transfer-Encoding: chunked"
+    )
+    async with world() as w:
+        await taught(w)
+        await w.ask(head + chunk(body[:7]) + chunk(body[7:]) + END)
+        assert w.upstream.received[0].body == as_json(WHOLE)
+
+
+@pytest.mark.parametrize("coding", ["identity", "", "Identity"])
+async def test_a_body_that_is_said_to_be_plain_is_plain(coding: str) -> None:
+    """The header goes on with the client's own bytes, and not with ours."""
+    async with world() as w:
+        await taught(w)
+        received, _ = await sent(w, as_json(WHOLE), coding)
+        assert received.values("content-encoding") == [coding]
+        w.upstream.received.clear()
+        received, mark = await sent(w, as_json(LACKING), coding)
+        assert (received.body, mark) == (as_json(WHOLE), "injected=1")
+
+
+GZIPPED = gzip.compress(as_json(LACKING))
+ZSTD = zstandard.ZstdCompressor().compress(as_json(LACKING))
+UNREADABLE = [
+    pytest.param("gzip", GZIPPED[:-1], [], "encoded", id="cut-off"),
+    pytest.param("zstd", ZSTD[:-1], [], "encoded", id="zstd-cut-off"),
+    pytest.param("br", brotli.compress(as_json(LACKING))[:-1], [], "encoded", id="br-cut-off"),
+    pytest.param("gzip", GZIPPED[:20] + b"\0" + GZIPPED[21:], [], "encoded", id="damaged"),
+    pytest.param("gzip", GZIPPED + b"{}", [], "encoded", id="something-behind"),
+    pytest.param("gzip", b"", [], "encoded", id="empty"),
+    pytest.param("zstd", as_json(LACKING), [], "encoded", id="plain-after-all"),
+    pytest.param("gzip", ZSTD, [], "encoded", id="another-coding"),
+    pytest.param("aws-chunked", GZIPPED, [], "encoded", id="unknown"),
+    pytest.param("gzip, gzip", gzip.compress(GZIPPED), [], "encoded", id="stacked"),
+    pytest.param(
+        "gzip", gzip.compress(GZIPPED), ["Content-Encoding: gzip"], "encoded", id="stacked-in-lines"
+    ),
+    pytest.param("gzip", gzip.compress(b"{"), [], "unreadable", id="no-json-inside"),
+    pytest.param("gzip", gzip.compress(bytes(3 * MIB)), [], "too_large", id="bomb"),
+    pytest.param("gzip", gzip.compress(b" " * MIB)[:-9], [], "too_large", id="bomb-cut-off"),
+    pytest.param("deflate", zlib.compress(bytes(3 * MIB)), [], "too_large", id="deflate-bomb"),
+    pytest.param("br", brotlied(bytes(300 * MIB)), [], "too_large", id="br-bomb"),
+    pytest.param("zstd", streamed(bytes(300 * MIB)), [], "too_large", id="zstd-bomb"),
+]
+
+
+@pytest.mark.parametrize(("coding", "body", "more", "asked"), UNREADABLE)
+async def test_a_body_that_cannot_be_read_goes_out_as_it_came(
+    coding: str, body: bytes, more: list[str], asked: str
+) -> None:
+    """Whether it is damaged, a bomb or beyond us: upstream is the one to refuse it."""
+    async with world(decoded_max_bytes=100_000) as w:
+        await taught(w)
+        received, mark = await sent(w, body, coding, *more)
+        assert received.body == body
+        assert received.values("content-encoding") == [coding, *(["gzip"] * len(more))]
+        assert mark == f"injected=0, asked={asked}"
+        assert w.counted("requests_total", result=asked) == 1
+
+
+async def test_the_bound_is_on_what_comes_out() -> None:
+    """As much as is allowed is read, one byte more is not; on the loop and in a thread."""
+    for size in (1000, 2 * MIB):
+        body = as_json(WHOLE | {"user": "x" * size})
+        for room, mark in ((0, "injected=0, present=1"), (-1, "injected=0, asked=too_large")):
+            async with world(decoded_max_bytes=len(body) + room) as w:
+                await taught(w)
+                assert (await sent(w, gzip.compress(body), "gzip"))[1] == mark
+
+
+async def test_the_bound_on_what_comes_in_holds_as_well() -> None:
+    """A body too large to be held is not held to be decoded."""
+    async with world(inspect_max_bytes=len(GZIPPED) - 1) as w:
+        w.upstream.otherwise = OK
+        received, mark = await sent(w, GZIPPED, "gzip")
+        assert (received.body, mark) == (GZIPPED, "injected=0, asked=too_large")
+
+
+async def test_a_request_without_a_credential_is_not_decoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody would read it."""
+    monkeypatch.delattr(request_phase, "decode")
+    async with world() as w:
+        w.upstream.otherwise = OK
+        got = await w.post(GZIPPED, "Content-Encoding: gzip")
+        assert (w.upstream.received[0].body, got.mark) == (GZIPPED, "injected=0, asked=no_scope")
+
+
+async def test_a_bug_in_decoding_is_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither on the loop nor in a thread."""
+
+    def fails(*_: object) -> bytes:
+        raise RuntimeError
+
+    monkeypatch.setattr(request_phase, "decode", fails)
+    for body in (GZIPPED, gzip.compress(NOISE.encode())):
+        async with world() as w:
+            w.upstream.otherwise = OK
+            received, mark = await sent(w, body, "gzip")
+            assert (received.body, mark) == (body, "injected=0, asked=failed")
+
+
+@pytest.mark.parametrize(("mode", "mark"), [("shadow", "injected=1, shadow"), ("off", None)])
+async def test_a_proxy_that_changes_nothing_changes_no_encoded_request(
+    mode: str, mark: str | None
+) -> None:
+    """A trial run reads it all the same."""
+    async with world(mode=mode) as w:
+        await taught(w)
+        received, got = await sent(w, GZIPPED, "gzip")
+        assert (received.body, received.values("content-encoding")) == (GZIPPED, ["gzip"])
+        assert got == mark
+
+
+async def test_other_routes_decode_nothing() -> None:
+    """Not even to look."""
+    async with world() as w:
+        w.upstream.otherwise = OK
+        for target in ("/v1/chat/completions", "/v1/responses/resp_1/cancel"):
+            await w.ask(request("POST", target, KEY, "Content-Encoding: gzip", body=GZIPPED))
+            assert w.upstream.received[-1].body == GZIPPED
+            assert w.upstream.received[-1].values("content-encoding") == ["gzip"]
+
+
+async def test_a_refused_edit_is_taken_back_in_plain() -> None:
+    """The second request says what the client said, and does not claim to be encoded."""
+    async with world() as w:
+        await taught(w)
+        w.upstream.answers(error("That is odd."), OK)
+        got = await w.post(GZIPPED, KEY, JSON, "Content-Encoding: gzip")
+        assert (got.status, got.mark) == (200, "injected=0, refused=1, healed=input")
+        first, again = w.upstream.received
+        assert (first.body, again.body) == (as_json(WHOLE), as_json(LACKING))
+        assert first.values("content-encoding") == again.values("content-encoding") == []

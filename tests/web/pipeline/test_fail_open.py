@@ -1,0 +1,283 @@
+"""Promise 2: whatever fails in us, the exchange goes on as if we were not there."""
+
+import asyncio
+import json
+import time
+
+import pytest
+from reasoning_replay.adapters.telemetry.counter_buffer import Tally
+from reasoning_replay.core.dialects.responses.capture import Capture
+from reasoning_replay.web import exchange_log
+from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.pipeline import capture_tee, decision, handler, healing_retry, replay
+
+from tests.redis_server import RedisServer
+from tests.web.line import Answer, request
+from tests.web.wire import (
+    ASK,
+    CALL,
+    MESSAGE,
+    NEXT,
+    RESULT,
+    RS,
+    as_json,
+    error,
+    events,
+    response,
+    stream,
+    whole,
+)
+from tests.web.world import MODEL, Hooked, World, world
+
+BODY = as_json({"model": MODEL, "input": [ASK, CALL, RESULT], "store": False})
+PLAIN = as_json(response(RS, CALL))
+EVENTS = events(RS, CALL)
+
+
+class Bug(Exception):
+    """What nobody expected."""
+
+
+async def three_exchanges(w: World) -> list[Answer]:
+    """Make a plain, a streamed and a fetched answer."""
+    w.upstream.answers(whole(PLAIN), stream(EVENTS), whole(PLAIN))
+    return [
+        await w.post(BODY),
+        await w.post(BODY),
+        await w.get("/v1/responses/resp_0c1d2e3f4a5b6071"),
+    ]
+
+
+def assert_nothing_happened(w: World, answers: list[Answer]) -> None:
+    """Every answer is upstream's, and upstream got each request once."""
+    assert [(got.status, got.body) for got in answers] == [
+        (200, PLAIN),
+        (200, b"".join(EVENTS)),
+        (200, PLAIN),
+    ]
+    assert len(w.upstream.received) == 3
+
+
+async def test_a_store_that_always_fails_is_not_noticed() -> None:
+    """Requests go out without what was not found; the header and a counter say why."""
+
+    async def fails(_: str) -> None:
+        raise Bug
+
+    async with world() as w:
+        w.app.store.inner = Hooked(w.app.store.inner, fails)
+        answers = await three_exchanges(w)
+        assert_nothing_happened(w, answers)
+        assert [got.mark for got in answers] == ["injected=0, asked=store_failed"] * 2 + [None]
+        assert w.sent(0)["input"] == [ASK, CALL, RESULT]
+        assert w.counted("requests_total", result="store_failed") == 2
+        assert w.counted("store_up") == 0
+
+
+async def test_a_store_that_hangs_costs_an_exchange_its_budget() -> None:
+    """All in all, before the request is sent and behind its answer, however long it hangs."""
+    answers = asyncio.Event()
+
+    async def hangs(_: str) -> None:
+        await answers.wait()
+
+    async with world(store_budget_ms=20, store_timeout_ms=60_000) as w:
+        w.app.store.inner = Hooked(w.app.store.inner, hangs)
+        started = time.monotonic()
+        assert_nothing_happened(w, await three_exchanges(w))
+        assert time.monotonic() - started < 10
+        answers.set()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_ours"),
+    [
+        ("account_of", True),
+        ("read_request", True),
+        ("keys_of_request", True),
+        ("match_items", True),
+        ("plan_injection", True),
+        ("include_edit", True),
+        ("Capture", True),
+        # What only a fetched answer needs:
+        ("Context", False),
+        ("turn_id", False),
+        ("key_of_response", False),
+    ],
+)
+async def test_a_bug_before_the_request_is_sent_is_not_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch, *, is_ours: bool
+) -> None:
+    """The request goes out as it came."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise Bug
+
+    monkeypatch.setattr(replay if hasattr(replay, name) else decision, name, fails)
+    async with world() as w:
+        assert_nothing_happened(w, await three_exchanges(w))
+        assert w.counted("requests_total", result="failed") == (2 if is_ours else 0)
+        assert not is_ours or w.upstream.received[0].body == BODY
+
+
+async def test_a_bug_in_what_people_see_costs_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reasoning goes back all the same."""
+
+    def fails(*_: object) -> None:
+        raise Bug
+
+    monkeypatch.setattr(decision, "summarise", fails)
+    async with world() as w:
+        w.upstream.answers(whole(PLAIN), whole(b"{}"))
+        await w.turn(ASK)
+        assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=1"
+
+
+@pytest.mark.parametrize("name", ["feed", "read", "close", "snapshot", "hear", "_response"])
+async def test_a_bug_in_the_capture_is_not_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream goes on, byte for byte."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise Bug
+
+    monkeypatch.setattr(Capture, name, fails)
+    async with world() as w:
+        assert_nothing_happened(w, await three_exchanges(w))
+        assert w.counted("captures_total", result="failed") >= 1
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(replay, "keys_of_turn"), (capture_tee, "decoder_for"), (handler, "capture_tee_for")],
+)
+async def test_a_bug_beside_the_answer_is_not_noticed(
+    module: object, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else the capture needs."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise Bug
+
+    monkeypatch.setattr(module, name, fails)
+    async with world() as w:
+        assert_nothing_happened(w, await three_exchanges(w))
+
+
+@pytest.mark.parametrize("name", ["diagnose", "decoder_for"])
+async def test_a_bug_while_healing_is_not_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal that could not be read is upstream's answer, and the client's."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise Bug
+
+    monkeypatch.setattr(healing_retry, name, fails)
+    async with world() as w:
+        w.upstream.answers(error("No.", "include"))
+        got = await w.post(BODY)
+        assert w.upstream.received[0].body != BODY  # edited, so that its refusal is looked into
+        assert (got.status, len(w.upstream.received)) == (400, 1)
+
+
+async def test_a_log_that_cannot_be_written_is_not_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bug in the account of an exchange comes after the exchange."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise Bug
+
+    monkeypatch.setattr(Exchange, "counts", property(fails))
+    async with world() as w:
+        w.upstream.answers(whole(PLAIN))
+        got = await w.get("/v1/models")
+        assert (got.status, got.body) == (200, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "said"),
+    [
+        pytest.param(Tally, "count", "metrics_failed", id="counting"),
+        pytest.param(Tally, "time", "metrics_failed", id="timing"),
+        pytest.param(exchange_log, "_fields", "log_failed", id="telling"),
+    ],
+)
+async def test_an_account_that_cannot_be_given_is_not_noticed(
+    owner: object,
+    name: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also where we answer ourselves: the client is told what is wrong with its request."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise Bug
+
+    async with world() as w:
+        with monkeypatch.context() as broken:
+            broken.setattr(owner, name, fails)
+            assert_nothing_happened(w, await three_exchanges(w))
+            got = await w.ask(request("GET", "*"))
+            assert (got.status, b"proxy_error" in got.body) == (400, True)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["reason"] for line in lines if line["event"] == said] == ["Bug"] * 4
+    told = [line["event"] for line in lines].count("exchange")
+    assert told == (0 if said == "log_failed" else 4)
+
+
+async def test_a_redis_that_dies_is_missed_and_comes_back(own_redis: RedisServer) -> None:
+    """Requests succeed all the while; once it is back, what is said from then on is restored."""
+    async with world(
+        store_url=own_redis.url, scope_secret="s", store_timeout_ms=300, recent_max_bytes=0
+    ) as w:
+
+        async def talk(rid: str) -> str | None:
+            w.upstream.answers(whole(as_json(response(RS, CALL, rid=rid))), whole(b"{}"))
+            assert (await w.turn(ASK)).status == 200
+            got = await w.turn(ASK, CALL, RESULT)
+            assert got.status == 200
+            return got.mark
+
+        assert await talk("resp_before_0001") == "injected=1"
+        own_redis.kill()
+        assert await talk("resp_meanwhile_01") == "injected=0, asked=store_failed"
+        assert w.counted("store_up") == 0
+
+        own_redis.start()
+        deadline = time.monotonic() + 5
+        while await talk("resp_afterwards_1") != "injected=1":
+            assert time.monotonic() < deadline
+        while w.counted("store_up") != 1:  # it is called well after a second without a failure
+            assert time.monotonic() < deadline
+            await talk("resp_afterwards_1")
+
+
+async def test_what_was_not_kept_is_not_taken_from_another_that_says_the_same() -> None:
+    """Its id is one that upstream gave, so it is not the answer that was kept."""
+
+    async def fails(_: str) -> None:
+        raise Bug
+
+    ids = "68c96c54970481958484dea31f07926"
+    said = [{**MESSAGE, "id": f"msg_{ids}{n}"} for n in "ab"]
+    thoughts = [{**RS, "id": f"rs_{ids}{n}"} for n in "ab"]
+    async with world() as w:
+        kept, lost = (
+            whole(as_json(response(*pair, rid=f"resp_{ids}{n}")))
+            for n, pair in zip("ab", zip(thoughts, said, strict=True), strict=True)
+        )
+        w.upstream.answers(kept, lost, whole(b"{}"), whole(b"{}"))
+        await w.turn(ASK)
+        store = w.app.store.inner
+        w.app.store.inner = Hooked(store, fails)
+        await w.turn(ASK)
+        w.app.store.inner = store
+        known = await w.turn(ASK, said[0], NEXT, store=False)
+        unknown = await w.turn(ASK, said[1], NEXT, store=False)
+        assert (known.mark, unknown.mark) == ("injected=1", "injected=0, missed=1")

@@ -1,0 +1,214 @@
+"""Encrypted reasoning is asked for where replay will need it, and nowhere else."""
+
+import json
+
+import pytest
+
+from tests.web.wire import ASK, CALL, RESULT, RS, as_json, error, response, whole
+from tests.web.world import MODEL, world
+
+INCLUDE = "reasoning.encrypted_content"
+REFUSAL = error("Encrypted content is not supported with this model.", "include")
+OK = whole(b"{}")
+
+
+@pytest.mark.parametrize(
+    ("sent", "want"),
+    [
+        (b'{"store":false,"input":"x"}', b'{"include":["%s"],"store":false,"input":"x"}'),
+        (b'{ "store":false}\n', b'{"include":["%s"], "store":false}\n'),
+        (b'{"include":[],"store":false}', b'{"include":["%s"],"store":false}'),
+        (b'{"include":null,"store":false}', b'{"include":["%s"],"store":false}'),
+        (b'{"store":false, "include": [ "a.b" ] }', b'{"store":false, "include": ["%s", "a.b" ] }'),
+    ],
+)
+async def test_it_is_merged_into_a_request_that_upstream_will_not_keep(
+    sent: bytes, want: bytes
+) -> None:
+    """What the client asked for stays, and no other byte of its request changes."""
+    async with world() as w:
+        w.upstream.answers(OK)
+        await w.post(sent)
+        assert w.upstream.received[0].body == want % INCLUDE.encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"model": "gpt-4o", "input": "x"},
+        {"model": "gpt-4.1-mini-2025-04-14", "input": "x"},
+        {"model": "openai/gpt-5-chat-latest", "input": "x"},
+        {"model": MODEL, "input": "x", "previous_response_id": "resp_1"},
+        {"model": MODEL, "input": "x", "conversation": {"id": "conv_1"}},
+        {"model": MODEL, "input": "x", "background": True},
+        {"model": MODEL, "input": "x", "include": [INCLUDE]},
+        {"model": MODEL, "input": "x", "include": "everything"},
+        {"model": MODEL, "input": "x", "include": {"a": 1}},
+    ],
+    ids=lambda body: "-".join(map(str, body.values())),
+)
+async def test_it_is_not_added_where_it_would_be_refused_or_is_there(
+    body: dict[str, object],
+) -> None:
+    """Models that don't reason, upstream's own history, background, and odd values of it."""
+    sent = as_json(body | {"store": False})
+    async with world(include="always") as w:
+        w.upstream.answers(OK)
+        await w.post(sent)
+        assert w.upstream.received[0].body == sent
+
+
+async def test_it_is_never_asked_for_on_a_get() -> None:
+    """The API refuses it there."""
+    async with world() as w:
+        w.upstream.answers(OK)
+        await w.get("/v1/responses/resp_1")
+        assert w.upstream.received[0].line == "GET /v1/responses/resp_1 HTTP/1.1"
+
+
+@pytest.mark.parametrize(
+    ("setting", "store", "is_added"),
+    [
+        ("auto", None, False),
+        ("auto", True, False),
+        ("auto", False, True),
+        ("always", None, True),
+        ("always", False, True),
+        ("never", None, False),
+        ("never", False, False),
+    ],
+)
+async def test_the_setting_says_when(setting: str, *, store: bool | None, is_added: bool) -> None:
+    """`auto` asks where upstream keeps nothing, `always` everywhere, `never` nowhere."""
+    body = {"model": MODEL, "input": "x"} | ({} if store is None else {"store": store})
+    async with world(include=setting) as w:
+        w.upstream.answers(OK)
+        await w.post(body)
+        assert ("include" in w.sent()) is is_added
+
+
+@pytest.mark.parametrize(
+    ("profile", "setting", "is_added"),
+    [
+        ("openai", "auto", False),
+        ("openrouter", "auto", True),
+        ("openrouter", "never", False),
+        ("deepseek", "auto", False),
+        ("deepseek", "always", False),
+    ],
+)
+async def test_the_profile_says_where(profile: str, setting: str, *, is_added: bool) -> None:
+    """From the first request on where nothing is kept; nowhere, where it brings nothing."""
+    async with world(include=setting, upstream_profile=profile) as w:
+        w.upstream.answers(OK)
+        await w.turn(ASK)
+        assert ("include" in w.sent()) is is_added
+
+
+@pytest.mark.parametrize(("blob", "is_added"), [("gAAAA-1", False), (None, True)])
+async def test_an_upstream_that_keeps_nothing_is_known_by_its_answers(
+    blob: str | None, *, is_added: bool
+) -> None:
+    """It says `store: false` whatever was asked for; where a blob was missing, the next is not."""
+    part = RS | {"encrypted_content": blob}
+    async with world() as w:
+        w.upstream.answers(whole(as_json(response(part, CALL, store=False))), OK)
+        await w.turn(ASK)
+        await w.turn(ASK, CALL, RESULT)
+        assert ("include" in w.sent()) is is_added
+
+
+async def test_a_model_that_refuses_it_is_asked_once_more_without() -> None:
+    """The client never sees the refusal; the header and a counter say that it happened."""
+    body = as_json({"model": "mystery-1", "input": "x", "store": False})
+    async with world() as w:
+        w.upstream.answers(REFUSAL, OK)
+        got = await w.post(body)
+        assert (got.status, got.body) == (200, b"{}")
+        assert got.mark == "injected=0, healed=include"
+        assert [json.loads(received.body).get("include") for received in w.upstream.received] == [
+            [INCLUDE],
+            None,
+        ]
+        assert w.upstream.received[1].body == body
+        assert w.counted("heals_total", diagnosis="include", result="cured") == 1
+
+
+async def test_the_retry_keeps_what_was_injected() -> None:
+    """Only the edit that was refused is taken back."""
+    async with world() as w:
+        w.upstream.answers(whole(as_json(response(RS, CALL, model="mystery-1"))), REFUSAL, OK)
+        await w.turn(ASK, model="mystery-1", store=False)
+        got = await w.turn(ASK, CALL, RESULT, model="mystery-1", store=False)
+        assert w.sent() == {
+            "model": "mystery-1",
+            "input": [ASK, RS, CALL, RESULT],
+            "store": False,
+        }
+        assert got.mark == "injected=1, healed=include"
+
+
+async def test_the_retry_has_the_headers_of_the_request() -> None:
+    """Nothing but the body and its length differs."""
+    async with world() as w:
+        w.upstream.answers(REFUSAL, OK)
+        await w.post(
+            {"model": "mystery-1", "store": False},
+            "Authorization: Bearer sk-a",
+            "X-Odd: 1",
+            "x-odd2: 2",
+        )
+        first, again = w.upstream.received
+        assert again.line == first.line
+        assert [name for name, _ in again.headers] == [name for name, _ in first.headers]
+        assert again.values("content-length") == [str(len(again.body))]
+
+
+async def test_a_model_that_refused_it_is_remembered() -> None:
+    """For this tenant and this model alone."""
+    other = "Authorization: Bearer sk-b"
+    async with world() as w:
+        w.upstream.answers(REFUSAL, OK)
+        w.upstream.otherwise = OK
+        await w.turn(ASK, model="mystery-1", store=False)
+        await w.turn(ASK, model="mystery-1", store=False)
+        await w.turn(ASK, model="mystery-2", store=False)
+        await w.post({"model": "mystery-1", "input": [ASK], "store": False}, other)
+        asked_for = ["include" in w.sent(n) for n in range(5)]
+        assert asked_for == [True, False, False, True, True]
+
+
+async def test_a_model_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gateways change what a name means."""
+    monkeypatch.setattr("reasoning_replay.web.pipeline.refusal_memory.REMEMBERED_S", 0.0)
+    async with world() as w:
+        w.upstream.answers(REFUSAL, OK, OK)
+        await w.turn(ASK, model="mystery-1", store=False)
+        await w.turn(ASK, model="mystery-1", store=False)
+        assert "include" in w.sent()
+
+
+async def test_a_refusal_without_it_is_not_remembered() -> None:
+    """If the request is refused either way, `include` was not the reason."""
+    async with world() as w:
+        w.upstream.answers(REFUSAL, error("No such model.", "model"), OK)
+        got = await w.turn(ASK, model="mystery-1", store=False)
+        await w.turn(ASK, model="mystery-1", store=False)
+        assert (got.status, REFUSAL.endswith(got.body)) == (400, True)
+        assert "include" in w.sent()
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [([INCLUDE], None), ([INCLUDE, "a", INCLUDE], ["a"]), (["a", INCLUDE], ["a"])],
+)
+async def test_the_clients_own_include_is_left_out_as_well(
+    given: list[str], left: list[str] | None
+) -> None:
+    """The answer comes without blobs, which this model has none of."""
+    body = as_json({"model": "mystery-1", "include": given, "input": "x", "store": False})
+    async with world() as w:
+        w.upstream.answers(REFUSAL, OK)
+        got = await w.post(body)
+        assert (got.status, got.mark) == (200, "injected=0, healed=include")
+        assert w.sent().get("include") == left

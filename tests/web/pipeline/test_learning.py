@@ -1,0 +1,71 @@
+"""What a refusal teaches, once the cured request was taken: not before, and not for others."""
+
+import pytest
+
+from tests.web.wire import ASK, CALL, RESULT, RS, as_json, error, response, whole
+from tests.web.world import MODEL, World, world
+
+BODY = as_json({"model": MODEL, "input": [ASK, CALL, RESULT]})
+WHOLE = [ASK, RS, CALL, RESULT]
+BY_VALUE = [ASK, {name: value for name, value in CALL.items() if name != "id"}, RESULT]
+NAMED = error(f"The encrypted content for item {RS['id']} could not be verified.", None)
+UNNAMED = error("reasoning `encrypted_content` was not issued to this caller", None)
+OK = whole(b"{}")
+INCLUDED = ["reasoning.encrypted_content"]
+
+
+async def refused(w: World, *answers: bytes) -> list[object]:
+    """Let what was captured be refused; return what goes out the next time."""
+    w.upstream.answers(whole(as_json(response(RS, CALL))), *answers, OK)
+    await w.turn(ASK, include=INCLUDED)
+    await w.post(BODY)
+    await w.post(BODY)
+    found: list[object] = w.sent()["input"]
+    return found
+
+
+@pytest.mark.parametrize("refusal", [NAMED, UNNAMED], ids=["named", "not-named"])
+async def test_what_was_refused_is_not_given_back(refusal: bytes) -> None:
+    """The next request needs no second try."""
+    async with world() as w:
+        assert await refused(w, refusal, OK) == BY_VALUE
+        assert len(w.upstream.received) == 4
+
+
+async def test_what_was_named_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the store, so for every replica, and for longer than an hour."""
+    monkeypatch.setattr("reasoning_replay.web.pipeline.refusal_memory.REMEMBERED_S", 0.0)
+    async with world() as w:
+        assert await refused(w, NAMED, OK) == BY_VALUE
+
+
+async def test_what_was_not_named_is_tried_again_after_an_hour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may have been another one's fault."""
+    monkeypatch.setattr("reasoning_replay.web.pipeline.refusal_memory.REMEMBERED_S", 0.0)
+    async with world() as w:
+        assert await refused(w, UNNAMED, OK) == WHOLE
+
+
+async def test_nothing_is_learned_before_it_is_proven() -> None:
+    """Refused without it as well: it was not the fault, and stays."""
+    async with world() as w:
+        assert await refused(w, NAMED, error("Something else.")) == WHOLE
+
+
+async def test_what_one_tenant_was_refused_another_is_not() -> None:
+    """Even the very same bytes."""
+    replayed = as_json({"model": MODEL, "input": WHOLE})
+    async with world() as w:
+        await refused(w, UNNAMED, OK)
+        w.upstream.answers(OK)
+        await w.post(replayed, "Authorization: Bearer sk-b")
+        assert w.upstream.received[-1].body == replayed
+
+
+async def test_an_answer_that_failed_proves_nothing() -> None:
+    """It is the client's, as any answer, but nobody knows what it would have been."""
+    failed = as_json(response(rid="resp_2222222222", status="failed"))
+    async with world() as w:
+        assert await refused(w, NAMED, whole(failed)) == WHOLE

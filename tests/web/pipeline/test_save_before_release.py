@@ -1,0 +1,229 @@
+"""A client that has seen a call can already be served by any replica: saved first, then shown."""
+
+import asyncio
+import time
+
+import pytest
+from reasoning_replay.adapters.stores.base import Store
+
+from tests.web.line import Line, line_to
+from tests.web.scripted import Script, close, send, wait
+from tests.web.wire import (
+    ASK,
+    CALL,
+    END,
+    RESULT,
+    RS,
+    as_json,
+    chunk,
+    events,
+    head,
+    response,
+    stream_head,
+    whole,
+)
+from tests.web.world import MODEL, Hooked, World, eventually, post, world
+
+HELD_S = 0.03
+BODY = as_json(response(RS, CALL))
+DELTA = b'event: response.output_text.delta\ndata: {"type":"x","delta":"7"}\n\n'
+CREATED, RS_ADDED, RS_DONE, CALL_ADDED, CALL_DONE, COMPLETED = events(RS, CALL)
+UNTIL_THE_CALL = CREATED + RS_ADDED + RS_DONE + CALL_ADDED
+
+
+class Gate:
+    """Holds every save back until it is opened."""
+
+    def __init__(self, w: World) -> None:
+        self.saving = 0
+        self._open = asyncio.Event()
+        self.inner: Store = w.app.store.inner
+        w.app.store.inner = Hooked(self.inner, self._before)
+
+    async def _before(self, operation: str) -> None:
+        if operation == "save":
+            self.saving += 1
+            await self._open.wait()
+
+    def opens(self) -> None:
+        """Let all saves happen."""
+        self._open.set()
+
+
+@pytest.fixture(autouse=True)
+def _the_head_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These scripts wait between the head and the first event."""
+    monkeypatch.setattr("reasoning_replay.web.pipeline.healing_retry.LOOK_MAX_S", 0.01)
+
+
+async def silent(line: Line) -> bool:
+    """Tell whether nothing more comes, for a while."""
+    try:
+        await asyncio.wait_for(line._reader.read(1), HELD_S)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def asked(w: World, line: Line, script: Script) -> None:
+    """Ask for a response and read the head of its answer."""
+    w.upstream.plays(script)
+    await line.send(post({"model": MODEL, "input": [ASK]}))
+    assert (await line.head()).status == 200
+
+
+async def test_the_chunk_that_completes_an_item_waits_for_its_save() -> None:
+    """Everything before it has passed on; it comes once the store has it."""
+    script = Script([send(stream_head() + chunk(UNTIL_THE_CALL)), wait(), send(chunk(CALL_DONE))])
+    async with world(store_timeout_ms=5000) as w, line_to(w.app.url) as line:
+        gate = Gate(w)
+        await asked(w, line, script)
+        assert await line.exactly(len(UNTIL_THE_CALL)) == UNTIL_THE_CALL
+        script.go()
+        await eventually(lambda: gate.saving == 1)
+        assert await silent(line)
+
+        gate.opens()
+        assert await line.exactly(len(CALL_DONE)) == CALL_DONE
+
+
+async def test_the_next_request_is_served_while_the_answer_still_streams() -> None:
+    """Who has read the call may answer it at once, on another connection or replica."""
+    script = Script(
+        [send(stream_head() + chunk(UNTIL_THE_CALL) + chunk(CALL_DONE)), wait(), send(END)]
+    )
+    async with world() as w, line_to(w.app.url) as line:
+        await asked(w, line, script)
+        await line.exactly(len(UNTIL_THE_CALL + CALL_DONE))
+        w.upstream.answers(whole(b"{}"))
+        got = await w.turn(ASK, CALL, RESULT)
+        assert got.mark == "injected=1"
+        assert not script.ended.is_set()
+        script.go()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(whole(BODY), id="with-a-length"),
+        pytest.param(
+            head("Content-Type: application/json", "Transfer-Encoding: chunked")
+            + chunk(BODY[:99])
+            + chunk(BODY[99:])
+            + END,
+            id="in-chunks",
+        ),
+    ],
+)
+async def test_a_plain_answer_is_not_whole_before_it_is_saved(answer: bytes) -> None:
+    """A client cannot act on half a JSON document: its end waits for the store."""
+    async with world(store_timeout_ms=5000) as w, line_to(w.app.url) as line:
+        gate = Gate(w)
+        await asked(w, line, Script([send(answer)]))
+        reading = asyncio.ensure_future(line.rest())
+        await eventually(lambda: gate.saving == 1)
+        await asyncio.wait([reading], timeout=HELD_S)
+        assert not reading.done()
+
+        gate.opens()
+        assert await reading == BODY
+
+
+async def test_what_came_while_a_chunk_was_held_is_not_lost_in_a_break() -> None:
+    """The client sees everything that upstream sent, and then that it broke off."""
+    steps = [send(stream_head() + chunk(CREATED)), wait(), send(chunk(CALL_DONE))]
+    script = Script([*steps, wait(), send(chunk(DELTA)), close()])
+    async with world(store_timeout_ms=5000) as w, line_to(w.app.url) as line:
+        gate = Gate(w)
+        await asked(w, line, script)
+        assert await line.exactly(len(CREATED)) == CREATED
+        script.go()
+        await eventually(lambda: gate.saving == 1)
+        script.go()
+        await script.ended.wait()
+        await asyncio.sleep(HELD_S)  # so that the break has arrived
+        gate.opens()
+        assert await line.until_it_ends() == (CALL_DONE + DELTA, False)
+
+
+async def test_what_completes_nothing_is_never_held() -> None:
+    """Deltas and reasoning pass on at once, whatever the store does."""
+    script = Script(
+        [send(stream_head() + chunk(CREATED)), wait(), send(chunk(DELTA)), wait(), send(END)]
+    )
+    async with world(store_timeout_ms=5000) as w, line_to(w.app.url) as line:
+        gate = Gate(w)
+        await asked(w, line, script)
+        assert await line.exactly(len(CREATED)) == CREATED
+        script.go()
+        assert await line.exactly(len(DELTA)) == DELTA
+        assert gate.saving == 0
+        script.go()
+        assert await line.rest() == b""
+
+
+async def test_a_store_that_hangs_holds_a_chunk_for_the_budget_alone() -> None:
+    """Then it goes out, and its turn is saved behind it; that is counted."""
+    script = Script(
+        [send(stream_head() + chunk(UNTIL_THE_CALL)), wait(), send(chunk(CALL_DONE) + END)]
+    )
+    async with world(store_budget_ms=80, store_timeout_ms=60_000) as w, line_to(w.app.url) as line:
+        gate = Gate(w)
+        await asked(w, line, script)
+        await line.exactly(len(UNTIL_THE_CALL))
+        started = time.monotonic()
+        script.go()
+        assert await line.rest() == CALL_DONE
+        assert 0.06 < time.monotonic() - started < 10
+        await eventually(lambda: w.app.forward.under_way.count == 0)
+        assert w.counted("captures_total", result="late") == 1
+        gate.opens()
+        await eventually(
+            lambda: w.counted("store_operations_total", operation="save", outcome="late") == 1
+        )
+        w.upstream.answers(whole(b"{}"))
+        assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=1"
+
+
+async def test_a_store_that_hangs_costs_one_budget_and_no_more() -> None:
+    """So that a long answer is not slow from end to end; all of it is saved when it goes on."""
+    calls = [CALL | {"id": f"fc_{n:016x}", "call_id": f"call_{n:016x}"} for n in range(20)]
+    told = events(RS, *calls)
+    script = Script([send(stream_head()), *[s for e in told for s in (wait(), send(chunk(e)))]])
+    async with world(store_budget_ms=30, store_timeout_ms=60_000) as w, line_to(w.app.url) as line:
+        gate = Gate(w)
+        await asked(w, line, script)
+        started = time.monotonic()
+        for event in told:  # one by one, so that no two arrive together
+            script.go()
+            assert await line.exactly(len(event)) == event
+        assert time.monotonic() - started < 10
+        assert gate.saving == 1  # the others wait behind it, as one
+        gate.opens()
+        await eventually(
+            lambda: w.counted("store_operations_total", operation="save", outcome="late") == 2
+        )
+        w.upstream.answers(whole(b"{}"))
+        history = [part for call in calls for part in (call, RESULT | {"call_id": call["call_id"]})]
+        assert (await w.turn(ASK, *history)).mark == "injected=1"
+
+
+async def test_each_save_holds_what_came_before_it() -> None:
+    """Parallel calls are saved one by one, so that none is seen before it can be answered."""
+    call_2 = CALL | {"id": "fc_7766554433221100aabb", "call_id": "call_Pq8NvX2mK4tR6yB1"}
+    first, last = events(RS, CALL, call_2)[:5], events(RS, CALL, call_2)[5:]
+    script = Script(
+        [
+            send(stream_head() + chunk(b"".join(first))),
+            wait(),
+            send(chunk(b"".join(last)) + END),
+        ]
+    )
+    async with world() as w, line_to(w.app.url) as line:
+        await asked(w, line, script)
+        await line.exactly(len(b"".join(first)))
+        script.go()
+        assert await line.rest() == b"".join(last)
+        w.upstream.answers(whole(b"{}"))
+        await w.turn(ASK, CALL, call_2, RESULT, RESULT | {"call_id": call_2["call_id"]})
+        assert w.sent()["input"][1:4] == [RS, CALL, call_2]

@@ -1,0 +1,304 @@
+"""What operators are told of exchanges by metrics."""
+
+import asyncio
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.web.line import line_to, request
+from tests.web.scripted import Script, send, wait
+from tests.web.sockets import said, tunnelled
+from tests.web.usages import DONE, PLAIN, RS_BYTES, SAID, TOKENS
+from tests.web.websocket.creates import create, told
+from tests.web.wire import (
+    ASK,
+    CALL,
+    END,
+    LOST,
+    PAIRING,
+    RESULT,
+    RS,
+    as_json,
+    chunk,
+    error,
+    events,
+    head,
+    response,
+    stream,
+    stream_head,
+    whole,
+)
+from tests.web.world import Hooked, World, eventually, post, world
+
+ENDED = as_json({"type": "response.completed", "response": response(usage=SAID)})
+STREAMED = stream([*events(RS, CALL)[:-1], b"data: " + ENDED + b"\n\n"])
+
+
+async def scraped(w: World, name: str) -> dict[tuple[str, ...], float]:
+    """Return what `/metrics` says of a metric that is not 0: values of labels -> value."""
+    text = (await w.ask_admin("/metrics")).body.decode()
+    return {
+        tuple(sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "reasoning_replay_" + name and sample.value
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "label", "outcome"),
+    [
+        ("200 OK", "200", "ok"),
+        ("299 Odd", "2xx", "ok"),
+        ("304 Not Modified", "304", "ok"),
+        ("418 Teapot", "4xx", "refused"),
+        ("429 Slow", "429", "refused"),
+        ("503 Away", "503", "upstream_error"),
+        ("799 What", "other", "upstream_error"),
+    ],
+)
+async def test_exchanges_are_counted_by_status(status: str, label: str, outcome: str) -> None:
+    """The usual ones by themselves, all others by their class."""
+    async with world() as w:
+        w.upstream.answers(whole(b"{}", status=status))
+        await w.get("/v1/models")
+        await eventually(lambda: w.counted("exchanges_total", route="other", status=label) == 1)
+        text = (await w.ask_admin("/metrics")).body.decode()
+        labels = f'{{outcome="{outcome}",route="other",status="{label}"}}'
+        assert f"reasoning_replay_exchanges_total{labels} 1.0" in text
+
+
+async def test_an_exchange_without_a_head_has_no_status() -> None:
+    """The client left before there was one."""
+    async with world() as w, line_to(w.app.url) as line:
+        script = Script([wait()])
+        w.upstream.plays(script)
+        await line.send(post({"model": "gpt-5.4", "input": [ASK]}))
+        await script.arrived.wait()
+        await line.leave()
+        gone = {"route": "responses", "outcome": "client_gone", "status": "none"}
+        await eventually(lambda: w.counted("exchanges_total", **gone) == 1)
+
+
+@pytest.mark.parametrize("answer", [PLAIN, STREAMED], ids=["plain", "streamed"])
+async def test_what_upstream_says_an_answer_took_is_repeated(answer: bytes) -> None:
+    """Each answer once, by what is part of what."""
+    async with world() as w:
+        w.upstream.answers(answer, DONE)
+        await w.turn(ASK)
+        await w.turn(*LOST)  # whose answer says nothing of it
+        assert await scraped(w, "tokens_total") == {
+            (kind,): tokens for kind, tokens in TOKENS.items()
+        }
+
+
+async def test_an_answer_that_is_fetched_again_took_its_tokens_once() -> None:
+    """Where it was made."""
+    async with world() as w:
+        w.upstream.answers(whole(as_json(response(CALL, usage=SAID))), *[PLAIN] * 3)
+        await w.turn(ASK)
+        for _ in range(3):
+            await w.get("/v1/responses/resp_0c1d2e3f4a5b6071")
+        assert await scraped(w, "tokens_total") == {
+            (kind,): tokens for kind, tokens in TOKENS.items()
+        }
+
+
+async def test_bytes_are_of_reasoning_alone() -> None:
+    """Kept once, and put into each request that lacks it."""
+    async with world() as w:
+        w.upstream.answers(PLAIN, DONE, DONE, DONE)
+        await w.turn(ASK)
+        kept = await scraped(w, "captured_bytes_total")
+        await w.turn(*LOST)
+        await w.turn(*LOST)
+        await w.turn(ASK, RS, CALL, RESULT)  # that lacks nothing
+        assert kept == {(): RS_BYTES}
+        assert await scraped(w, "injected_bytes_total") == {(): 2 * RS_BYTES}
+        assert await scraped(w, "captured_bytes_total") == {(): RS_BYTES}
+
+
+async def test_a_trial_run_puts_nothing_in() -> None:
+    """Its counts are of what would have been."""
+    async with world(mode="shadow") as w:
+        w.upstream.answers(PLAIN, DONE)
+        await w.turn(ASK)
+        await w.turn(*LOST)
+        assert w.counted("items_total", outcome="injected") == 1
+        assert await scraped(w, "injected_bytes_total") == {}
+
+
+async def test_a_request_that_was_healed_counts_as_it_was_taken() -> None:
+    """What was refused was not taken: the second try has nothing of ours in it."""
+    async with world() as w:
+        w.upstream.answers(PLAIN, error("The encrypted content could not be verified."), DONE)
+        await w.turn(ASK)
+        got = await w.turn(*LOST)
+        assert "healed=blob" in (got.mark or "")
+        assert await scraped(w, "injected_bytes_total") == {}
+        assert await scraped(w, "heals_total") == {("blob", "cured"): 1}
+
+
+async def test_a_cure_counts_with_what_it_adds() -> None:
+    """What the store did not give for the first try is put in by the second."""
+    recalls = 0
+
+    async def fails_once(operation: str) -> None:
+        nonlocal recalls
+        recalls += operation == "recall"
+        if recalls == 1:
+            raise ConnectionError
+
+    async with world() as w:
+        w.upstream.answers(PLAIN, error(PAIRING), DONE)
+        await w.turn(ASK)
+        w.app.store.inner = Hooked(w.app.store.inner, fails_once)
+        got = await w.turn(*LOST)
+        assert (got.mark or "").startswith("injected=1, healed=lacks_reasoning")
+        assert await scraped(w, "injected_bytes_total") == {(): RS_BYTES}
+
+
+@pytest.mark.parametrize("answer", [PLAIN, STREAMED], ids=["plain", "streamed"])
+async def test_time_that_we_add_is_told_by_phase(answer: bytes) -> None:
+    """Each once an exchange on a replayed route; others are not ours to slow down."""
+    async with world() as w:
+        w.upstream.answers(answer, DONE)
+        await w.turn(ASK)
+        await w.get("/v1/models")
+        found = await scraped(w, "overhead_seconds_count")
+        assert found == {("before",): 1, ("between",): 1, ("after",): 1}
+
+
+async def spent(w: World) -> tuple[dict[str, float], float]:
+    """Return how long we held exchanges up, by phase, and how long they took besides."""
+    held = {phase: s for (phase,), s in (await scraped(w, "overhead_seconds_sum")).items()}
+    return held, w.counted("exchange_seconds_sum") - sum(held.values())
+
+
+async def test_upstreams_time_is_not_ours() -> None:
+    """What lies between two chunks of its answer."""
+    seconds = 0.2
+    script = Script([send(stream_head() + chunk(events(RS, CALL)[0])), wait(), send(END)])
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        await line.send(post({"model": "gpt-5.4", "input": [ASK]}))
+        await line.head()
+        await line.some()
+        await asyncio.sleep(seconds)
+        script.go()
+        await line.rest()
+        held, rest = await spent(w)
+        assert held.keys() == {"before", "between", "after"}
+        assert rest >= seconds
+
+
+async def test_a_save_that_holds_a_chunk_up_is_ours() -> None:
+    """It is amid the answer."""
+    seconds = 0.2
+
+    async def slowly(operation: str) -> None:
+        if operation == "save":
+            await asyncio.sleep(seconds)
+
+    async with world() as w:
+        w.app.store.inner = Hooked(w.app.store.inner, slowly)
+        w.upstream.answers(STREAMED)
+        await w.turn(ASK)
+        held, rest = await spent(w)
+        assert held["between"] >= seconds
+        assert rest >= 0
+
+
+@pytest.mark.parametrize(("operation", "phase"), [("recall", "before"), ("save", "between")])
+async def test_time_that_a_client_does_not_wait_for_is_ours(operation: str, phase: str) -> None:
+    """It would be hidden where it hurts most."""
+    held = asyncio.Event()
+
+    async def holds(one: str) -> None:
+        if one == operation:
+            held.set()
+            await asyncio.Event().wait()
+
+    async with world() as w:
+        w.app.store.inner = Hooked(w.app.store.inner, holds)
+        w.upstream.answers(STREAMED)
+        async with line_to(w.app.url) as line:
+            await line.send(post({"model": "gpt-5.4", "input": LOST}))
+            await held.wait()
+            await asyncio.sleep(0.05)
+            await line.leave()
+        await eventually(lambda: w.counted("exchanges_total", outcome="client_gone") == 1)
+        assert w.counted("overhead_seconds_sum", phase=phase) >= 0.05
+
+
+async def test_a_slow_clients_time_is_not_ours() -> None:
+    """What waits for it to read is held up neither amid the answer nor behind it."""
+    seconds = 0.4
+    answer = head("Transfer-Encoding: chunked") + chunk(b"x" * (1 << 18)) * 64 + END
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.plays(Script([send(answer)]))
+        body = as_json({"model": "gpt-5.4", "input": [ASK]})
+        asked = request("POST", "/v1/responses/compact", "Authorization: Bearer sk-a", body=body)
+        await line.send(asked)
+        await line.head()
+        await asyncio.sleep(seconds)
+        await line.rest()
+        _, rest = await spent(w)
+        assert rest >= seconds / 2  # it takes some before it is held up
+
+
+async def test_a_breaker_is_seen_to_open_and_to_close() -> None:
+    """Each of the two by itself."""
+    is_away = True
+
+    async def fails(operation: str) -> None:
+        if is_away and operation == "recall":
+            raise ConnectionError
+
+    async with world() as w:
+        w.app.store.inner = Hooked(w.app.store.inner, fails)
+        w.upstream.otherwise = DONE
+        for _ in range(4):
+            await w.turn(*LOST)
+        now = {("recall", "open"): 1, ("save", "closed"): 1}
+        assert await scraped(w, "store_breakers") == now
+        is_away = False
+        async with asyncio.timeout(10):
+            while ("recall", "closed") not in await scraped(w, "store_breakers"):
+                await asyncio.sleep(0.1)
+                await w.turn(*LOST)
+        assert sum((await scraped(w, "store_breakers")).values()) == 2
+
+
+async def test_a_budget_that_is_used_up_is_no_failure_of_the_store() -> None:
+    """Until the breaker opens: then the store is left alone, for failing."""
+    never = asyncio.Event()
+
+    async def hangs(_: str) -> None:
+        await never.wait()
+
+    async with world(store_budget_ms=20, store_timeout_ms=60_000) as w:
+        w.app.store.inner = Hooked(w.app.store.inner, hangs)
+        w.upstream.otherwise = DONE
+        marks = [(await w.turn(*LOST)).mark for _ in range(5)]
+        assert marks[0] == "injected=0, asked=budget_exceeded"
+        assert marks[-1] == "injected=0, asked=store_failed"
+        assert await scraped(w, "requests_total") == {("budget_exceeded",): 3, ("store_failed",): 2}
+        never.set()
+
+
+async def test_a_create_is_counted_as_a_request_is() -> None:
+    """With its tokens, its bytes, and the time that its messages were held."""
+    answer = [*told(RS, CALL)[:-1], said(ENDED)]
+    async with world() as w, tunnelled(w) as (client, upstream):
+        for items in ([ASK], LOST):
+            await client.send(create(*items))
+            await upstream.event()
+            await upstream.send(b"".join(answer))
+            await client.gets(*answer)
+        await eventually(lambda: w.counted("exchanges_total", route="create") == 2)
+        assert await scraped(w, "tokens_total") == {
+            (kind,): 2 * tokens for kind, tokens in TOKENS.items()
+        }
+        assert await scraped(w, "injected_bytes_total") == {(): RS_BYTES}
+        assert await scraped(w, "overhead_seconds_count") == {("before",): 2, ("between",): 2}

@@ -1,0 +1,45 @@
+"""The head of a message on a WebSocket is read whatever stands in it; what is odd is not there."""
+
+import pytest
+from reasoning_replay.web.websocket.messages import read_message
+
+# (what a message says, the lane, the response it is about, the one before it, the status)
+READ = [
+    pytest.param(b'{"response":{"id":"r"}}', "", "r", "", 0, id="an-answer"),
+    pytest.param(
+        b'{"stream_id":"a","response":{"id":"r","previous_response_id":"q"}}',
+        "a",
+        "r",
+        "q",
+        0,
+        id="behind",
+    ),
+    pytest.param(b'{"previous_response_id":"q"}', "", "", "q", 0, id="a-request"),
+    pytest.param(b'{"response":null,"previous_response_id":"q"}', "", "", "q", 0, id="null"),
+    pytest.param(b'{"response":[1]}', "", "", "", 0, id="an-array"),
+    pytest.param(b'{"response":"r"}', "", "", "", 0, id="a-string"),
+    pytest.param(b'{"response": 7 }', "", "", "", 0, id="a-number"),
+    pytest.param(b'{"response":{"id":7}}', "", "", "", 0, id="an-odd-id"),
+    pytest.param(b'{"status":400}', "", "", "", 400, id="a-status"),
+    pytest.param(b'{"status":-400}', "", "", "", 0, id="a-negative-status"),
+    pytest.param(b'{"status":"400"}', "", "", "", 0, id="a-status-in-text"),
+    pytest.param(b'{"status":%b}' % (b"1" * 5000), "", "", "", 0, id="a-huge-status"),
+]
+
+
+@pytest.mark.parametrize(("said", "lane", "response", "previous", "status"), READ)
+def test_what_is_odd_is_not_there(
+    said: bytes, lane: str, response: str, previous: str, status: int
+) -> None:
+    """One odd message must not end the reading of all that follow on its connection."""
+    message = read_message(said)
+
+    assert message is not None
+    assert (message.lane, message.response_id) == (lane, response)
+    assert (message.previous, message.http_status) == (previous, status)
+
+
+@pytest.mark.parametrize("said", [b"", b"[]", b"{", b'{"a":\xff', b"[" * 5000])
+def test_what_is_no_object_is_no_message(said: bytes) -> None:
+    """Some upstreams send pings and words."""
+    assert read_message(said) is None

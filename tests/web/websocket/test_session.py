@@ -1,0 +1,232 @@
+"""Whose an answer or an error is on a WebSocket: where that is not certain, nothing comes of it."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from reasoning_replay.adapters.stores.base import Store
+from reasoning_replay.core.history.turns import Turn
+
+from tests.web.sockets import BINARY, CLOSE, KEY, Peer, frame, said, tunnelled
+from tests.web.websocket.creates import create, failed, told, turn
+from tests.web.wire import ASK, CALL, LOST, MESSAGE, NEXT, PAIRING, RS, RS_2, Item, response
+from tests.web.world import Hooked, World, eventually, world
+
+SAID = MESSAGE | {"content": [{"type": "output_text", "text": "Two.", "annotations": []}]}
+BARE = {name: SAID[name] for name in SAID if name != "id"}
+
+
+class SlowOnce:
+    """Holds up the first recall, until it is told to let it through."""
+
+    def __init__(self, w: World) -> None:
+        self.asked = 0
+        self._may = asyncio.Event()
+        w.app.store.inner = Hooked(w.app.store.inner, self._before)
+
+    async def _before(self, operation: str) -> None:
+        if operation == "recall":
+            self.asked += 1
+            if self.asked == 1:
+                await self._may.wait()
+
+    def opens(self) -> None:
+        """Let it through."""
+        self._may.set()
+
+
+class Saves:
+    """Remembers the turns that are saved."""
+
+    def __init__(self, w: World) -> None:
+        self.turns: list[Turn] = []
+        self._inner: Store = w.app.store.inner
+        self._save, self._inner.save = self._inner.save, self._noted  # type: ignore[method-assign]
+
+    async def _noted(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
+        self.turns.append(turn)
+        await self._save(scope, turn, keys)
+
+
+async def gets_reasoning(client: Peer, upstream: Peer, *history: Item) -> bool:
+    """Tell whether upstream gets any with this history, on a lane of its own."""
+    seen = await turn(client, upstream, create(*history, stream_id="z"), told(lane="z", rid="z"))
+    return has_reasoning(seen)
+
+
+async def goes_away(w: World, client: Peer) -> None:
+    """Nothing is under way any more, so a process that stops waits for nothing."""
+    w.app.forward.drain()
+    assert await client.message() == (CLOSE, b"\x03\xe9")
+
+
+def has_reasoning(seen: dict[str, list[Item]]) -> bool:
+    """Tell whether upstream got any."""
+    return any(item.get("type") == "reasoning" for item in seen["input"])
+
+
+async def test_a_request_that_is_sent_during_a_cure_keeps_its_place() -> None:
+    """It is answered next, so the refused one does not go out again behind it."""
+    refusal, answer = failed(PAIRING), told(RS_2, SAID, rid="resp_2")
+    async with world(store_timeout_ms=5000) as w, tunnelled(w) as (client, upstream):
+        await client.send(create(*LOST))
+        await upstream.event()
+        store = SlowOnce(w)
+        await upstream.send(refusal)
+        await eventually(lambda: store.asked == 1)
+        await client.send(create(NEXT))
+        assert (await upstream.event())["input"] == [NEXT]
+        store.opens()
+        await client.gets(refusal)
+        assert await upstream.is_silent()
+        await upstream.send(b"".join(answer))
+        await client.gets(*answer)
+        await client.send(create(*LOST, BARE, NEXT))
+        assert not has_reasoning(await upstream.event())
+        assert w.counted("heals_total", diagnosis="lacks_reasoning", result="cured") == 0
+
+
+# --- errors that do not say whose they are ---
+
+
+async def test_an_error_without_a_lane_is_that_of_the_only_request() -> None:
+    """The next request on its lane is answered for itself."""
+    refusal, answer = failed("overloaded", 500), told(RS_2, SAID, lane="a", rid="resp_2")
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK, stream_id="a"), [refusal])
+        await turn(client, upstream, create(NEXT, stream_id="a"), answer)
+        assert await gets_reasoning(client, upstream, NEXT, BARE, ASK)
+        assert not await gets_reasoning(client, upstream, ASK, BARE, NEXT)
+        assert w.counted("exchanges_total", route="create", outcome="upstream_error") == 1
+        await goes_away(w, client)
+
+
+async def test_an_error_without_a_lane_is_nobodys_where_two_wait() -> None:
+    """It passes, nothing is sent again for it, and no answer is taken for either's."""
+    refusal = failed(f"Item with id '{RS['id']}' not found.", 404)
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        await client.send(create(*LOST) + create(NEXT, stream_id="a"))
+        await upstream.event()
+        await upstream.event()
+        await upstream.send(refusal)
+        await client.gets(refusal)
+        assert await upstream.is_silent()
+        answer = told(RS_2, SAID, lane="a", rid="resp_2")
+        await upstream.send(b"".join(answer))
+        await client.gets(*answer)
+        assert not await gets_reasoning(client, upstream, NEXT, BARE, ASK)
+        assert await gets_reasoning(client, upstream, NEXT, SAID, ASK)  # by its id
+        await goes_away(w, client)
+
+
+async def test_a_refusal_among_several_on_a_lane_leaves_it_unsure() -> None:
+    """Upstream may have refused the last of them at once."""
+    answer = told(RS_2, SAID, rid="resp_2")
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await client.send(create(ASK) + create(NEXT))
+        await upstream.event()
+        await upstream.event()
+        await upstream.send(failed("too many", 429) + b"".join(answer))
+        await client.gets(failed("too many", 429), *answer)
+        for history in ([ASK, BARE, NEXT], [NEXT, BARE, ASK]):
+            assert not await gets_reasoning(client, upstream, *history)
+        await goes_away(w, client)
+
+
+# --- errors while an answer runs ---
+
+
+async def test_an_error_may_end_the_answer_that_runs() -> None:
+    """Nothing is waited for behind it."""
+    begin, error = told(RS)[0], failed("server error", 500)
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), [begin, error])
+        await goes_away(w, client)
+        client.leave()
+        upstream.leave()
+        await eventually(lambda: w.app.forward.under_way.count == 0)
+        assert w.counted("exchanges_total", route="create", outcome="upstream_error") == 1
+
+
+async def test_an_error_may_be_about_something_else() -> None:
+    """An answer that goes on behind it is captured, and waited for."""
+    begin, *more, end = told(RS, CALL)
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), [begin, failed("no such thing to steer"), *more])
+        w.app.forward.drain()
+        assert await client.is_silent()
+        await upstream.send(end)
+        await client.gets(end)
+        assert await client.message() == (CLOSE, b"\x03\xe9")
+        assert w.counted("captures_total", result="saved") == 1
+        assert w.counted("exchanges_total", route="create", outcome="ok") == 1
+
+
+# --- answers that nobody is known to have asked for ---
+
+
+def begun(previous: str) -> bytes:
+    """Spell the beginning of an answer that continues another one."""
+    behind = response(rid="resp_2", previous_response_id=previous)
+    return said({"type": "response.created", "response": behind})
+
+
+LAST = "resp_0c1d2e3f4a5b6071"
+
+
+@pytest.mark.parametrize(
+    ("begin", "ends", "is_known"),
+    [
+        pytest.param(begun(LAST), "response.completed", True, id="it-says-so"),
+        pytest.param(begun("resp_9"), "response.completed", False, id="behind-another"),
+        pytest.param(begun("resp_9"), "response.incomplete", False, id="steered-behind-another"),
+        pytest.param(told(rid="resp_2")[0], "response.incomplete", True, id="steered"),
+        pytest.param(told(rid="resp_2")[0], "response.completed", False, id="it-does-not-say"),
+    ],
+)
+async def test_an_answer_continues_what_it_is_known_to(
+    begin: bytes, ends: str, is_known: bool
+) -> None:
+    """Its lineage is evidence, so the last answer's is not lent to it."""
+    first = [*told(RS, CALL)[:-1], said({"type": ends, "response": response()})]
+    async with world() as w, tunnelled(w) as (client, upstream):
+        store = Saves(w)
+        await turn(client, upstream, create(ASK), first)
+        await turn(client, upstream, create(ASK, generate=False), [failed("no", 500)])
+        answer = [begin, *told(RS_2, SAID, rid="resp_2")[1:]]
+        await upstream.send(b"".join(answer))
+        await client.gets(*answer)
+        assert (store.turns[-1].parent == store.turns[0].id) == is_known
+        assert (store.turns[-1].conversation == store.turns[0].conversation) == is_known
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(said(rb'{"type":"response\u002ecreate","input":[]}', key=KEY), id="escaped"),
+        pytest.param(frame(BINARY, b'{"type":"response.create"}', key=KEY), id="binary"),
+    ],
+)
+async def test_a_request_in_another_spelling_is_not_taken_for_none(request_: bytes) -> None:
+    """Its answer is not the next request's."""
+    answer = told(RS_2, SAID, rid="resp_2")
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await client.send(request_ + create(NEXT))
+        await upstream.gets(request_)
+        await upstream.event()
+        await upstream.send(b"".join(answer))
+        await client.gets(*answer)
+        assert not await gets_reasoning(client, upstream, NEXT, BARE, ASK)
+
+
+async def test_requests_that_pass_unread_are_one_line_of_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A client may send thousands of them; each is counted."""
+    long = create(ASK | {"content": "x" * 5000})
+    async with world(inspect_max_bytes=4000) as w, tunnelled(w) as (client, upstream):
+        await client.send(long * 3)
+        await upstream.gets(long * 3)
+        assert w.counted("requests_total", result="too_large") == 3
+    assert capsys.readouterr().out.count('"too_large"') == 1

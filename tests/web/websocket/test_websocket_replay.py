@@ -1,0 +1,537 @@
+"""On a WebSocket, too: what a client dropped is put back, and nothing else is touched."""
+
+import asyncio
+import contextlib
+
+import pytest
+from reasoning_replay.adapters.stores.base import Store
+
+from tests.web.pipeline.test_save_before_release import Gate
+from tests.web.sockets import (
+    CLOSE,
+    CONTINUED,
+    HANDSHAKE,
+    KEY,
+    PING,
+    TEXT,
+    close,
+    frame,
+    said,
+    tunnelled,
+)
+from tests.web.websocket.creates import create, failed, told, turn
+from tests.web.wire import (
+    ASK,
+    CALL,
+    LOST,
+    MESSAGE,
+    NEXT,
+    PAIRING,
+    RESULT,
+    RS,
+    RS_2,
+    as_json,
+    response,
+    whole,
+)
+from tests.web.world import MODEL, Hooked, eventually, world
+
+WHOLE = [ASK, RS, CALL, RESULT]
+
+
+async def test_dropped_reasoning_goes_back_in() -> None:
+    """In one masked frame; every other byte of the message is the client's."""
+    odd = b'{ "type":"response.create", "model":"gpt-5.4", "n":1.0e5, "input": [%s , %s,%s] }'
+    mine = odd % (as_json(ASK), as_json(CALL), as_json(RESULT))
+    want = odd % (as_json(ASK), as_json(RS) + b"," + as_json(CALL), as_json(RESULT))
+    async with world() as w, tunnelled(w) as (client, upstream):
+        seen = await turn(client, upstream, create(ASK), told(RS, CALL))
+        assert seen["input"] == [ASK]
+        await client.send(said(mine, key=KEY) + frame(PING, b"?", key=KEY))
+        await upstream.gets(said(want, key=KEY), frame(PING, b"?", key=KEY))
+        await upstream.send(b"".join(told(MESSAGE)))
+        await client.gets(*told(MESSAGE))
+        assert w.counted("items_total", outcome="injected") == 1
+        assert w.counted("requests_total", result="planned") == 2
+        assert w.counted("captures_total", result="saved") == 2
+        assert w.counted("exchanges_total", route="create", outcome="ok") == 2
+
+
+async def test_a_message_in_fragments_is_replaced_as_a_whole() -> None:
+    """The control frames between its fragments go out ahead of it."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        body = as_json({"type": "response.create", "model": MODEL, "input": LOST})
+        ping = frame(PING, b"?", key=KEY)
+        first = frame(TEXT, body[:40], final=False, key=KEY)
+        await client.send(first + ping + frame(CONTINUED, body[40:], key=b"abcd"))
+        want = as_json({"type": "response.create", "model": MODEL, "input": WHOLE})
+        await upstream.gets(ping, said(want, key=KEY))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        create(*WHOLE),
+        create(*LOST, previous_response_id="resp_1"),
+        create(*LOST, conversation="conv_1"),
+        said({"type": "response.steer", "previous_response_id": "resp_1", "input": LOST}, key=KEY),
+        said({"type": "response.inject", "response.create": 1, "input": LOST}, key=KEY),
+        said(b'{"type":"response.create","type":"response.create","input":[]}', key=KEY),
+        said(b'["response.create"]', key=KEY),
+    ],
+)
+async def test_other_messages_pass_as_they_came(message: bytes) -> None:
+    """What lacks nothing, what has its history upstream, and what is no request."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        await client.send(message)
+        await upstream.gets(message)
+
+
+async def test_include_is_merged_as_over_http() -> None:
+    """Where upstream keeps nothing, a later turn will need the blob; a warm-up is a request too."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        for request in (create(ASK, store=False), create(ASK, store=False, generate=False)):
+            seen = await turn(client, upstream, request, told(MESSAGE))
+            assert seen["include"] == ["reasoning.encrypted_content"]
+
+
+@pytest.mark.parametrize("mode", ["shadow", "off"])
+async def test_other_modes_change_nothing(mode: str) -> None:
+    """Shadow decides and counts, off does not even read."""
+    async with world(mode=mode) as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        await client.send(create(*LOST))
+        await upstream.gets(create(*LOST))
+        await upstream.send(b"".join(told(MESSAGE)))
+        await client.gets(*told(MESSAGE))
+        assert w.counted("items_total", outcome="injected") == (mode == "shadow")
+
+
+async def test_no_credential_means_no_replay() -> None:
+    """As over HTTP: it would not be known whose it is."""
+    async with world() as w, tunnelled(w, *HANDSHAKE) as (client, upstream):
+        for request in (create(ASK), create(*LOST)):
+            await client.send(request)
+            await upstream.gets(request)
+            await upstream.send(b"".join(told(RS, CALL)))
+            await client.gets(*told(RS, CALL))
+        assert w.counted("requests_total", result="no_scope") == 2
+
+
+async def test_http_and_websocket_share_what_is_known() -> None:
+    """A first turn over HTTP, the next on a WebSocket, another one after reconnecting."""
+    final = [*LOST, MESSAGE, NEXT]
+    async with world() as w:
+        w.upstream.answers(whole(as_json(response(RS, CALL))))
+        await w.post({"model": MODEL, "input": [ASK]})
+        async with tunnelled(w) as (client, upstream):
+            answer = told(RS_2, MESSAGE, rid="resp_2")
+            seen = await turn(client, upstream, create(*LOST), answer)
+            assert seen["input"] == WHOLE
+        async with tunnelled(w) as (client, upstream):
+            await client.send(create(*final))
+            assert (await upstream.event())["input"] == [*WHOLE, RS_2, MESSAGE, NEXT]
+        w.upstream.answers(whole(as_json(response(MESSAGE, rid="resp_3"))))
+        await w.post({"model": MODEL, "input": final})
+        assert w.sent()["input"] == [*WHOLE, RS_2, MESSAGE, NEXT]
+
+
+async def test_two_lanes_are_told_apart() -> None:
+    """Their events interleave; each has its own request, and answers keep a lane's order."""
+    ask_b = {"role": "user", "content": "And in Bergen?"}
+    call_b = CALL | {"id": "fc_b", "call_id": "call_0"}
+    call_a = CALL | {"call_id": "call_0"}
+    async with world() as w, tunnelled(w) as (client, upstream):
+        a = told(RS, call_a, lane="a", rid="resp_a")
+        b = told(RS_2, call_b, lane="b", rid="resp_b")
+        await client.send(create(ASK, stream_id="a") + create(ask_b, stream_id="b"))
+        assert [(await upstream.event())["stream_id"] for _ in "ab"] == ["a", "b"]
+        mixed = [event for pair in zip(b, a, strict=True) for event in pair]
+        await upstream.send(b"".join(mixed))
+        await client.gets(*mixed)
+        for ask, call, reasoning in ((ASK, call_a, RS), (ask_b, call_b, RS_2)):
+            bare = {name: call[name] for name in call if name != "id"}
+            result = RESULT | {"call_id": "call_0"}
+            await client.send(create(ask, bare, result, stream_id="c"))
+            got = (await upstream.event())["input"]
+            assert [item.get("encrypted_content") for item in got] == [
+                None,
+                reasoning["encrypted_content"],
+                None,
+                None,
+            ]
+
+
+async def test_the_message_that_completes_an_item_waits_for_its_save() -> None:
+    """All before it has passed on, and so do control frames of the client's meanwhile."""
+    answer = told(RS, CALL)
+    async with world(store_timeout_ms=5000) as w, tunnelled(w) as (client, upstream):
+        gate = Gate(w)
+        await client.send(create(ASK))
+        await upstream.event()
+        await upstream.send(b"".join(answer))
+        await client.gets(*answer[:4])
+        await eventually(lambda: gate.saving == 1)
+        assert await client.is_silent()
+        await client.send(frame(PING, key=KEY))
+        await upstream.gets(frame(PING, key=KEY))
+        gate.opens()
+        await client.gets(*answer[4:])
+
+
+async def test_events_flow_while_a_request_is_prepared() -> None:
+    """And what the client sends behind it keeps its place."""
+    recalls = asyncio.Event()
+
+    async def before(operation: str) -> None:
+        if operation == "recall":
+            await recalls.wait()
+
+    async with world(store_timeout_ms=5000) as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        inner: Store = w.app.store.inner
+        w.app.store.inner = Hooked(inner, before)
+        await client.send(create(*LOST) + frame(PING, key=KEY))
+        delta = said({"type": "response.output_text.delta", "delta": "7"})
+        await upstream.send(delta)
+        await client.gets(delta)
+        assert await upstream.is_silent()
+        recalls.set()
+        assert (await upstream.event())["input"] == WHOLE
+        await upstream.gets(frame(PING, key=KEY))
+
+
+async def test_a_steered_answer_is_captured_too() -> None:
+    """Upstream begins it unasked, behind the one that it cut short."""
+    steered = told(RS, CALL)[:-1]
+    end = {"type": "response.incomplete", "response": response(status="incomplete")}
+    answer = told(RS_2, MESSAGE, rid="resp_2")
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), [*steered, said(end)])
+        await upstream.send(b"".join(answer))
+        await client.gets(*answer)
+        await client.send(create(ASK, CALL, RESULT, MESSAGE, NEXT))
+        assert (await upstream.event())["input"] == [ASK, RS, CALL, RESULT, RS_2, MESSAGE, NEXT]
+
+
+async def test_a_steered_answer_does_not_take_a_waiting_request() -> None:
+    """It says what it continues; the request that waits does not continue that."""
+    end = {"type": "response.incomplete", "response": response(status="incomplete")}
+    behind = response(rid="resp_2", previous_response_id="resp_0c1d2e3f4a5b6071")
+    begin, *rest = told(RS_2, MESSAGE, rid="resp_2")
+    begin = said({"type": "response.created", "response": behind})
+    other = told(RS, MESSAGE | {"id": "msg_other"}, rid="resp_3")
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), [told()[0], said(end)])
+        await client.send(create(NEXT))
+        await upstream.event()
+        for answer in ([begin, *rest], other):
+            await upstream.send(b"".join(answer))
+            await client.gets(*answer)
+        bare = {name: MESSAGE[name] for name in MESSAGE if name != "id"}
+        await client.send(create(NEXT, bare, ASK))
+        assert [item.get("type") for item in (await upstream.event())["input"]] == [
+            None,
+            "reasoning",
+            "message",
+            None,
+        ]
+
+
+async def test_an_error_ends_the_request_that_waits() -> None:
+    """The next answer on the lane belongs to the next request."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(NEXT), [failed("no", 500)])
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        await client.send(create(*LOST))
+        assert (await upstream.event())["input"] == WHOLE
+        assert w.counted("exchanges_total", route="create", outcome="upstream_error") == 1
+        assert w.counted("captures_total", result="refused") == 1
+
+
+async def test_an_error_beside_a_running_answer_leaves_its_lane_unsure() -> None:
+    """It may have ended either: what comes then is known by ids, but by no history."""
+    begin, *rest = told(RS, MESSAGE | {"id": "msg_1"})
+    second = told(RS_2, CALL, rid="resp_2")
+    bare = {name: CALL[name] for name in CALL if name != "id"} | {"call_id": "call_0"}
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await client.send(create(ASK) + create(NEXT))
+        await upstream.event()
+        await upstream.event()
+        await upstream.send(begin + failed("no", 500) + b"".join([*rest, *second]))
+        await client.gets(begin, failed("no", 500), *rest, *second)
+        await client.send(create(NEXT, CALL, RESULT))
+        assert (await upstream.event())["input"] == [NEXT, RS_2, CALL, RESULT]
+        await client.send(create(NEXT, bare, RESULT | {"call_id": "call_0"}))
+        assert (await upstream.event())["input"] == [NEXT, bare, RESULT | {"call_id": "call_0"}]
+
+
+async def test_our_fault_is_not_the_clients_error() -> None:
+    """Refused for what we put in: it goes out once more as it came, and that is answered."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        await client.send(create(*LOST))
+        assert (await upstream.event())["input"] == WHOLE
+        await upstream.send(failed("That is odd.", param="input"))
+        await upstream.gets(create(*LOST))
+        await upstream.send(b"".join(told(MESSAGE)))
+        await client.gets(*told(MESSAGE))
+        assert w.counted("heals_total", diagnosis="input", result="cured") == 1
+        assert w.counted("items_total", outcome="refused") == 1
+        assert w.counted("items_total", outcome="injected") == 0
+
+
+async def test_what_a_client_breaks_is_cured() -> None:
+    """As over HTTP: nothing was captured, so the call goes by value, which demands nothing."""
+    by_value = {name: value for name, value in CALL.items() if name != "id"}
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await client.send(create(*LOST))
+        await upstream.gets(create(*LOST))
+        await upstream.send(failed(PAIRING))
+        assert (await upstream.event())["input"] == [ASK, by_value, RESULT]
+        await upstream.send(b"".join(told(MESSAGE)))
+        await client.gets(*told(MESSAGE))
+        assert w.counted("heals_total", diagnosis="lacks_reasoning", result="cured") == 1
+
+
+async def test_a_second_refusal_gives_the_first_one() -> None:
+    """The client sees one error for one request."""
+    first = failed(f"Item with id '{RS['id']}' not found.", 404)
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        await client.send(create(*LOST))
+        await upstream.event()
+        await upstream.send(first)
+        await upstream.event()
+        await upstream.send(failed(PAIRING))
+        await client.gets(first)
+        await turn(client, upstream, create(ASK), told(MESSAGE))
+        assert w.counted("heals_total", diagnosis="not_found", result="refused") == 1
+
+
+async def test_a_refusal_that_is_held_back_is_not_lost() -> None:
+    """When upstream leaves instead of answering again."""
+    first = failed(f"Item with id '{RS['id']}' not found.", 404)
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        await client.send(create(*LOST))
+        await upstream.event()
+        await upstream.send(first)
+        await upstream.event()
+        upstream.leave()
+        await client.gets(first)
+        assert await client.ended()
+
+
+async def test_include_alone_is_left_out_and_remembered() -> None:
+    """A model that refuses it is not asked again."""
+    bad = failed("Encrypted content is not supported with this model.", param="include")
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await client.send(create(ASK, store=False))
+        assert "include" in await upstream.event()
+        await upstream.send(bad)
+        await upstream.gets(create(ASK, store=False))
+        await upstream.send(b"".join(told(MESSAGE)))
+        await client.gets(*told(MESSAGE))
+        await client.send(create(ASK, store=False))
+        assert "include" not in await upstream.event()
+        assert w.counted("heals_total", diagnosis="include", result="cured") == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "status"), [("no such model", 400), ("Item with id 'x' not found.", 500)]
+)
+async def test_other_refusals_pass(message: str, status: int) -> None:
+    """What we did is not why, so nothing is sent again."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        bad = failed(message, status, param="model")
+        await turn(client, upstream, create(*LOST), [bad])
+        await client.send(frame(PING, key=KEY))
+        await upstream.gets(frame(PING, key=KEY))
+
+
+async def test_a_refusal_among_several_passes() -> None:
+    """It is not known for certain whose it is."""
+    bad = failed(f"Item with id '{RS['id']}' not found.", 404)
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        await client.send(create(*LOST) + create(*LOST))
+        await upstream.event()
+        await upstream.event()
+        await upstream.send(bad)
+        await client.gets(bad)
+
+
+async def test_a_long_message_passes_unread_and_is_counted() -> None:
+    """What is captured behind it is known by ids alone: whose answer is whose is not certain."""
+    long = create(ASK | {"content": "x" * 5000})
+    async with world(inspect_max_bytes=4000) as w, tunnelled(w) as (client, upstream):
+        await client.send(long)
+        await upstream.gets(long)
+        assert w.counted("requests_total", result="too_large") == 1
+        await turn(client, upstream, create(NEXT), told(RS, CALL))
+        await client.send(create(*LOST))
+        assert (await upstream.event())["input"] == WHOLE  # by the ids of the call
+
+
+LONG = create(ASK | {"content": "x" * 90_000})
+FRAGMENTS = (
+    frame(TEXT, b"x" * 60_000, final=False, key=KEY),
+    frame(CONTINUED, b"x" * 30_000, key=KEY),
+)
+
+
+@pytest.mark.parametrize(
+    ("parts", "room"),
+    [
+        pytest.param((LONG[:60_000], LONG[60_000:]), 100_000, id="one-frame"),
+        pytest.param(FRAGMENTS, 200_000, id="fragments"),
+    ],
+)
+async def test_what_there_is_no_room_for_passes_unread_and_is_counted(
+    parts: tuple[bytes, bytes], room: int
+) -> None:
+    """All connections share it; what they have let pass, or left behind, gives it back."""
+    async with (
+        world(inspect_total_max_bytes=room) as w,
+        tunnelled(w) as (client, upstream),
+        tunnelled(w) as (other, other_upstream),
+    ):
+        await client.send(parts[0])
+        assert await upstream.is_silent()
+        await other.send(parts[0])
+        await other_upstream.gets(parts[0])
+        assert w.counted("requests_total", result="busy") == 1
+        await other.send(parts[1])
+        await other_upstream.gets(parts[1])
+        client.writer.transport.abort()
+        upstream.leave()
+        await eventually(lambda: w.app.forward.under_way.count == 1)
+        await other.send(parts[0])
+        assert await other_upstream.is_silent()
+        await other.send(parts[1])
+        await other_upstream.message()
+        assert w.counted("requests_total", result="busy") == 1
+
+
+async def test_a_long_answer_passes_unread_and_is_counted() -> None:
+    """Also when its end is what is too long."""
+    big = told(RS, MESSAGE | {"content": [{"type": "output_text", "text": "x" * 5000}]})
+    async with world(capture_max_bytes=4000) as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), big)
+        assert w.counted("captures_total", result="too_large") == 1
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        await client.send(create(*LOST))
+        assert (await upstream.event())["input"] == WHOLE
+
+
+@pytest.mark.parametrize("method", ["prepare", "hear"])
+async def test_a_bug_of_ours_lets_everything_pass(
+    method: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unread from there on, and said once."""
+
+    async def fails(*_: object) -> bytes:
+        raise ValueError("secret")
+
+    monkeypatch.setattr(f"reasoning_replay.web.websocket.session.Lanes.{method}", fails)
+    async with world() as w, tunnelled(w) as (client, upstream):
+        for _ in range(2):
+            await turn(client, upstream, create(ASK), told(RS, CALL))
+    log = capsys.readouterr().out
+    assert log.count("websocket_unread") == 1
+    assert "secret" not in log
+
+
+@pytest.mark.parametrize("operation", ["recall", "save"])
+async def test_a_store_that_fails_holds_nothing_up(operation: str) -> None:
+    """As over HTTP."""
+
+    async def before(given: str) -> None:
+        if given == operation:
+            raise OSError
+
+    async with world() as w, tunnelled(w) as (client, upstream):
+        w.app.store.inner = Hooked(w.app.store.inner, before)
+        for _ in range(2):
+            await turn(client, upstream, create(ASK, CALL, RESULT), told(RS, MESSAGE))
+
+
+async def test_more_lanes_than_the_api_has_are_not_followed() -> None:
+    """Memory is bounded; the messages pass."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        for number in range(70):
+            message = create(ASK, stream_id=f"lane-{number}")
+            await client.send(message)
+            await upstream.gets(message)
+        assert w.counted("requests_total", result="too_large") == 6
+
+
+# --- the end of a process ---
+
+
+async def test_an_idle_tunnel_is_closed_when_the_process_drains() -> None:
+    """Both sides are told that it goes away, and the process need not wait."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        w.app.forward.drain()
+        assert await client.message() == (CLOSE, b"\x03\xe9")
+        assert await upstream.message() == (CLOSE, b"\x03\xe9")
+        await client.send(close(1001, key=KEY))
+        assert await client.ended()
+        client.leave()
+        await upstream.send(close(1001))
+        upstream.leave()
+        await asyncio.wait_for(w.app.forward.under_way.idle.wait(), 2)
+        assert w.counted("exchanges_total", route="websocket", outcome="ok") == 1
+
+
+async def test_a_running_answer_may_finish_first() -> None:
+    """Then the tunnel is closed."""
+    begin, *rest = told(RS, CALL)
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await client.send(create(ASK))
+        await upstream.event()
+        await upstream.send(begin)
+        await client.gets(begin)
+        w.app.forward.drain()
+        assert await client.is_silent()
+        await upstream.send(b"".join(rest))
+        await client.gets(*rest)
+        assert await client.message() == (CLOSE, b"\x03\xe9")
+        client.leave()
+        upstream.leave()
+        await asyncio.wait_for(w.app.forward.under_way.idle.wait(), 2)
+        assert w.counted("exchanges_total", route="create", outcome="ok") == 1
+
+
+@pytest.mark.parametrize("target", ["/v1/responses", "/v1/realtime"])
+async def test_what_outlasts_the_drain_is_cut_off(target: str) -> None:
+    """An answer that runs on, or a tunnel that is not read."""
+    async with contextlib.AsyncExitStack() as stopping:
+        w = await stopping.enter_async_context(world())
+        async with tunnelled(w, target=target) as (client, upstream):
+            await client.send(create(ASK))
+            await upstream.event()
+            await upstream.send(told(RS)[0])
+            await client.gets(told(RS)[0])
+            await asyncio.wait_for(stopping.aclose(), 3)
+            assert await client.ended()
+            assert w.app.forward.under_way.count == 0
+
+
+async def test_a_request_whose_answer_never_came_is_written_down() -> None:
+    """With how the tunnel ended."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await client.send(create(ASK) + create(NEXT))
+        await upstream.event()
+        await upstream.send(told(RS)[0])
+        await client.gets(told(RS)[0])
+        upstream.leave()
+        assert await client.ended()
+        client.leave()
+        await eventually(lambda: w.app.forward.under_way.count == 0)
+        assert w.counted("exchanges_total", route="create", outcome="cut_off") == 2
