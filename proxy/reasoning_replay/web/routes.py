@@ -16,7 +16,7 @@ class Route:
     COMPACT = "compact"  # POST …/responses/compact: replay
     INPUT_TOKENS = "input_tokens"  # POST …/responses/input_tokens: replay
     RETRIEVE = "retrieve"  # GET …/responses/{id}: capture
-    WEBSOCKET = "websocket"  # a whole tunnel, whatever is said in it
+    WEBSOCKET = "websocket"  # a whole connection, whatever is sent on it
     CREATE = "create"  # one response.create of a WebSocket, and its answer: replay and capture
     OTHER = "other"  # passes through
 

@@ -15,7 +15,6 @@ from aiohttp.connector import Connection
 from reasoning_replay.adapters.runtime.tcp import Stall, buffered_bytes, unread_poll
 from reasoning_replay.adapters.upstream.request_writer import Body, RequestWriter
 from reasoning_replay.adapters.upstream.response import (
-    READ_BUFFER_BYTES,
     UpstreamError,
     UpstreamResponse,
 )
@@ -116,11 +115,6 @@ class UpstreamConnection(asyncio.Protocol):
             return False
         return True
 
-    @property
-    def is_upgraded(self) -> bool:
-        """Whether the answer has switched protocols, to one that was asked for."""
-        return self._answers.is_upgraded
-
     async def send(self, head: bytes, body: Body, *, has_no_body: bool) -> UpstreamResponse:
         """
         Send a request and wait for the head of its answer.
@@ -185,20 +179,13 @@ class UpstreamConnection(asyncio.Protocol):
         if self._response is response:
             self.close()
 
-    def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:
-        """Return what it stands on, for something else than HTTP, and what was read of that."""
-        self._timer.cancel()
-        self._response = None
-        self.go_on()
-        return (None if self._is_lost else self._transport), self._answers.behind
-
     # --- what asyncio calls ---
 
     def data_received(self, data: bytes) -> None:
         """Read what comes."""
         response = self._response
         if response is None or self._answers.is_done:
-            self._unasked(data)
+            self._unasked()
             return
         is_done = self._answers.feed(data)
         if response.status:
@@ -245,7 +232,7 @@ class UpstreamConnection(asyncio.Protocol):
     def _finish(self, response: UpstreamResponse) -> None:
         response.end()
         is_sent = not (self._sending.is_on or buffered_bytes(self._transport))
-        if self._answers.is_upgraded or not is_sent:
+        if not is_sent:
             return  # who has the answer closes it
         self._response = None
         if not self._answers.may_stay or self._transport.is_closing():
@@ -273,19 +260,11 @@ class UpstreamConnection(asyncio.Protocol):
             self._response.end(UpstreamError(source, reason, setting, is_untouched=is_untouched))
         self.close()
 
-    def _unasked(self, data: bytes) -> None:
-        """Take what belongs to no answer: behind an upgrade, or what nobody asked for."""
-        answers = self._answers
-        if not answers.is_upgraded:
-            # It would be read as the answer to the next request, whoever's that is.
-            answers.may_stay = False
-            if self._response is None:
-                self.close()
-            return
-        answers.behind += data
-        if len(answers.behind) > READ_BUFFER_BYTES and not self._is_read_paused:
-            self._is_read_paused = True
-            self._transport.pause_reading()
+    def _unasked(self) -> None:
+        """Use the connection no more: this would be read as the answer to the next request."""
+        self._answers.may_stay = False
+        if self._response is None:
+            self.close()
 
     # --- patience ---
 

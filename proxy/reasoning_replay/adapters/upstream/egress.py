@@ -1,6 +1,8 @@
 """The way out to the upstream: whose certificates are good, and which proxy stands in between."""
 
+import contextlib
 import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -8,9 +10,10 @@ from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
 
+from reasoning_replay.adapters.upstream.response import UpstreamError
 from reasoning_replay.settings.urls import port_of
 
-__all__ = ["Egress", "egress"]
+__all__ = ["Egress", "egress", "named_errors"]
 
 FROM_ENVIRONMENT = "env"
 _SCHEMES = frozenset({"http", "https"})
@@ -65,6 +68,33 @@ def egress(upstream_url: str, ca_file: str = "", proxy: str = "") -> Egress:
         return Egress(tls, bare)
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     return Egress(tls, bare, aiohttp.encode_basic_auth(user, password, "utf-8"))
+
+
+@contextlib.contextmanager
+def named_errors(connect_s: float) -> Iterator[None]:
+    """Raise what goes wrong on the way to the upstream as UpstreamError."""
+    try:
+        yield
+    except TimeoutError as error:
+        reason = f"no connection within {connect_s:g} s"
+        raise UpstreamError("timeout", reason, "connect_timeout_s") from error
+    except aiohttp.ClientHttpProxyError as error:
+        raise UpstreamError("proxy", f"it answered CONNECT with {error.status}") from error
+    except aiohttp.ClientProxyConnectionError as error:
+        raise UpstreamError("proxy", f"it cannot be reached: {_reason(error)}") from error
+    except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
+        raise UpstreamError("connect", _reason(error)) from error
+    except aiohttp.WSServerHandshakeError as error:
+        reason = f"it switched protocols, but not to a WebSocket: {error.message}"
+        raise UpstreamError("read", reason) from error
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        is_closed = isinstance(error, (ConnectionError, aiohttp.ServerDisconnectedError))
+        reason = "it closed the connection" if is_closed else type(error).__name__
+        raise UpstreamError("read", reason) from error
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) or type(error).__name__
 
 
 def _trusting(ca_file: str) -> ssl.SSLContext:

@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import re
-import ssl
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 
 import aiohttp
 from aiohttp import hdrs
@@ -12,10 +11,10 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from reasoning_replay.adapters.upstream.connection import Timeouts, UpstreamConnection
-from reasoning_replay.adapters.upstream.egress import Egress
+from reasoning_replay.adapters.upstream.egress import Egress, named_errors
 from reasoning_replay.adapters.upstream.request_writer import Body
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
-from reasoning_replay.adapters.upstream.response_parser import SWITCHED
+from reasoning_replay.adapters.upstream.websocket import UpstreamSocket, WebSocketConnector
 from reasoning_replay.core.wire.headers import Headers
 
 __all__ = ["Body", "UpstreamPool"]
@@ -24,7 +23,7 @@ _PARTS = re.compile(r"(https?)://([^/?#]*)(.*)", re.DOTALL)
 # A request of these may be sent again, when the connection that was kept for it had closed.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-_LENGTH, _UPGRADE = b"content-length", b"upgrade"
+_LENGTH = b"content-length"
 
 
 class _Origin:
@@ -76,6 +75,7 @@ class UpstreamPool:
         self._connector = aiohttp.TCPConnector(limit=0, ssl=egress.tls)
         self._origins: dict[tuple[str, str], _Origin] = {}
         self._wires: set[UpstreamConnection] = set()
+        self._websockets = WebSocketConnector(patience, egress)
 
     async def send(self, method: str, url: str, headers: Headers, body: Body) -> UpstreamResponse:
         """
@@ -88,7 +88,7 @@ class UpstreamPool:
             body: Bytes go out with their length; an iterator in chunks, unless a length is given.
 
         Raises:
-            UpstreamError: There is no answer, or one that switches protocols where it may not.
+            UpstreamError: There is no answer.
         """
         origin, target = self._place(url)
         head, body = _written(method, origin, target, headers, body)
@@ -102,13 +102,13 @@ class UpstreamPool:
                 is_whole = body is None or isinstance(body, bytes)
                 if not (error.is_untouched and method in _IDEMPOTENT and is_whole):
                     raise
-        if response.status == SWITCHED and not (
-            wire.is_upgraded and any(name.lower() == _UPGRADE for name, _ in headers)
-        ):
-            response.close()
-            source = "read"
-            raise UpstreamError(source, "it switched protocols, but not to one that was asked for")
         return response
+
+    async def upgrade(
+        self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
+    ) -> UpstreamSocket | UpstreamResponse:
+        """Ask for a WebSocket; see `WebSocketConnector.connect`."""
+        return await self._websockets.connect(url, headers, max_bytes, is_compressed=is_compressed)
 
     async def reach(self, url: str) -> None:
         """
@@ -125,6 +125,7 @@ class UpstreamPool:
         for wire in list(self._wires):
             wire.close()
         await self._connector.close()
+        await self._websockets.close()
 
     def _place(self, url: str) -> tuple[_Origin, str]:
         parts = _PARTS.match(url)
@@ -161,7 +162,7 @@ class UpstreamPool:
             self._wires.discard(wire)
             origin.idle.pop(wire, None)
 
-        with self._named_errors():
+        with named_errors(self._patience.connect_s):
             dialled = await self._connector.connect(request, [], self._timeout)
             protocol = dialled.protocol
             if protocol is None or not (protocol.is_connected() and protocol.should_close):
@@ -171,24 +172,6 @@ class UpstreamPool:
             dialled.close()
         source = "read"  # that is no HTTP
         raise UpstreamError(source, "it talks without being asked")
-
-    @contextlib.contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except TimeoutError as error:
-            reason = f"no connection within {self._patience.connect_s:g} s"
-            raise UpstreamError("timeout", reason, "connect_timeout_s") from error
-        except aiohttp.ClientHttpProxyError as error:
-            raise UpstreamError("proxy", f"it answered CONNECT with {error.status}") from error
-        except aiohttp.ClientProxyConnectionError as error:
-            raise UpstreamError("proxy", f"it cannot be reached: {_reason(error)}") from error
-        except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
-            raise UpstreamError("connect", _reason(error)) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            is_closed = isinstance(error, ConnectionError)
-            reason = "it closed the connection" if is_closed else type(error).__name__
-            raise UpstreamError("read", reason) from error
 
 
 def _written(
@@ -225,7 +208,3 @@ async def _in_chunks(body: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes,
             if piece:
                 yield b"%x\r\n%b\r\n" % (len(piece), piece)
     yield b"0\r\n\r\n"
-
-
-def _reason(error: BaseException) -> str:
-    return str(error) or type(error).__name__

@@ -23,12 +23,6 @@ class ResponseOwner(Protocol):
     def leave(self, response: "UpstreamResponse") -> None:
         """Learn that nobody wants more of that answer."""
 
-    def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:
-        """Return the transport, None when it is gone, and what was read behind the head."""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Learn that the transport is gone."""
-
 
 class UpstreamError(Exception):
     """
@@ -79,9 +73,9 @@ class UpstreamResponse:
         "status",
     )
 
-    def __init__(self, source: ResponseOwner, head: asyncio.Future[None]) -> None:
+    def __init__(self, source: ResponseOwner | None, head: asyncio.Future[None]) -> None:
         """Begin before the head is there."""
-        self._source: ResponseOwner | None = source
+        self._source = source
         self.head = head
         self._pieces: list[bytes] = []  # a deque would hold 700 bytes for nothing
         self._size = 0
@@ -152,18 +146,6 @@ class UpstreamResponse:
         self._pieces.clear()
         if source is not None:
             source.leave(self)
-
-    def taken_over(self) -> ResponseOwner:
-        """
-        Return what the answer comes from, for who goes on with it after status 101.
-
-        Raises:
-            ConnectionResetError: It is gone.
-        """
-        source, self._source = self._source, None
-        if source is None:
-            raise ConnectionResetError
-        return source
 
     # What the source calls...
 

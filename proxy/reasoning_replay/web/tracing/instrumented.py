@@ -9,9 +9,11 @@ exchange is found by the task that it runs in, so that no other part needs to kn
 """
 
 import time
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from functools import partial
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -22,6 +24,7 @@ from reasoning_replay.adapters.upstream.egress import Egress
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.request_writer import Body
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
+from reasoning_replay.adapters.upstream.websocket import UpstreamSocket
 from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.wire.headers import Headers
 from reasoning_replay.core.wire.trace_context import Parent, fit_method, naming, parent_of
@@ -29,7 +32,6 @@ from reasoning_replay.settings.urls import port_of
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.http.server import Handler
-from reasoning_replay.web.http.upgrade import SWITCHED
 from reasoning_replay.web.routes import Route, route_of_request
 from reasoning_replay.web.tracing.span_attributes import (
     MS,
@@ -43,6 +45,8 @@ from reasoning_replay.web.tracing.span_attributes import (
 )
 
 __all__ = ["Instrumentation"]
+
+_Answer = TypeVar("_Answer")
 
 # The path as the API documents it. What a client really asked for is not told: it may be anything.
 _TEMPLATES = {
@@ -155,21 +159,45 @@ class _Upstream(UpstreamPool):
         self._traced = traced
 
     async def send(self, method: str, url: str, headers: Headers, body: Body) -> UpstreamResponse:
+        send = super().send
+        return await self._in_span(
+            method, headers, lambda named: send(method, url, named, body), _answered
+        )
+
+    async def upgrade(
+        self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
+    ) -> UpstreamSocket | UpstreamResponse:
+        upgrade = super().upgrade
+        return await self._in_span(
+            "GET",
+            headers,
+            lambda named: upgrade(url, named, max_bytes, is_compressed=is_compressed),
+            _upgraded,
+        )
+
+    async def _in_span(
+        self,
+        method: str,
+        headers: Headers,
+        send: Callable[[Headers], Awaitable[_Answer]],
+        note: Callable[[_Trace, Live, _Answer], None],
+    ) -> _Answer:
+        """Send a request whose headers name its span, and note the answer in that."""
         trace = _current.get()
         if trace is None:
-            return await super().send(method, url, headers, body)
+            return await send(headers)
         harmless = self._traced.tracing.harmless
         live = harmless(self._begun, trace, method)
         if live is None:
-            return await super().send(method, url, headers, body)
+            return await send(headers)
         named = harmless(_named, headers, trace, live) or headers
         try:
-            response = await super().send(method, url, named, body)
+            answer = await send(named)
         except UpstreamError as error:
             live.fail(error.source)
             raise
-        harmless(_answered, trace, live, response)
-        return response
+        harmless(note, trace, live, answer)
+        return answer
 
     def _begun(self, trace: _Trace, method: str) -> Live:
         if trace.last is not None:
@@ -196,8 +224,14 @@ def _answered(trace: _Trace, live: Live, response: UpstreamResponse) -> None:
     if response.status >= REFUSED:
         live.fail(str(response.status))
     trace.is_stream = response.content_type == "text/event-stream"
-    if response.status == SWITCHED:
-        live.end()  # what is said from here on are other spans
+
+
+def _upgraded(trace: _Trace, live: Live, answer: UpstreamSocket | UpstreamResponse) -> None:
+    if isinstance(answer, UpstreamResponse):
+        _answered(trace, live, answer)
+    else:
+        _answered(trace, live, answer.response)
+        live.end()  # each response on it is a span of its own
 
 
 @dataclass(frozen=True, slots=True)
