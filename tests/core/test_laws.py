@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.capture import Capture, Origin
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import PROFILES, Profile
+from reasoning_replay.core.dialects.responses.profiles import PROFILES, Policy, Profile
 from reasoning_replay.core.dialects.responses.request import read_request
-from reasoning_replay.core.history.plan import Policy
 
 from tests.core.world import (
     Item,

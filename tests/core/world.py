@@ -8,7 +8,7 @@ from typing import Any
 
 from reasoning_replay.core.dialects.responses.capture import Capture, Origin
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
+from reasoning_replay.core.dialects.responses.profiles import GENERIC, Policy, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import (
     LookupResult,
@@ -17,7 +17,7 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_turn,
 )
 from reasoning_replay.core.history.matching import Matches, match_items
-from reasoning_replay.core.history.plan import Anchors, Plan, Policy
+from reasoning_replay.core.history.plan import Anchors, Plan
 from reasoning_replay.core.history.turns import Turn
 
 Item = dict[str, Any]

@@ -10,15 +10,15 @@ from reasoning_replay.core.dialects.responses.capture import Capture, Origin
 from reasoning_replay.core.dialects.responses.heal.cure import asked_of, cure
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, repair
-from reasoning_replay.core.dialects.responses.id_policy import in_form
-from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.dialects.responses.id_policy import in_form, without_id
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import PROFILES
+from reasoning_replay.core.dialects.responses.profiles import PROFILES, Policy
 from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose
 from reasoning_replay.core.history.matching import match_items, parent_of
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, Policy
+from reasoning_replay.core.history.plan import Anchors, Outcome, Plan
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
 
@@ -127,7 +127,7 @@ def judge_plan(turns: Collection[Turn], request: Request, decided: Plan, policy:
         if family(request.model) in turn.models
         for item in turn.items
         for part in item.run
-        for raw in {part.raw, part.raw_without_id, in_form(part, policy.profile)}
+        for raw in {part.raw, without_id(part), in_form(part, policy.profile)}
     )
     ids = {item.id for turn in turns for item in turn.items}
     put_in: dict[int, list[bytes]] = {}

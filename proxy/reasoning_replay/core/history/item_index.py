@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from reasoning_replay.core.dialects.responses.items import is_distinctive
+from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.turns import Emitted, Turn
 
 __all__ = ["IndexedTurns", "ItemIndex", "Match"]

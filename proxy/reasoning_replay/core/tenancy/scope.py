@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2b, sha256
 from typing import NamedTuple
 
-from reasoning_replay.core.dialects.responses.items import digest
 from reasoning_replay.core.tenancy.jwt_claims import claims_of
+from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.headers import CONVERSATION_HEADER, ending_here, is_of_one_hop
 
 __all__ = [

@@ -19,13 +19,13 @@ from reasoning_replay.core.dialects.responses.heal.repair import (
 )
 from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import Profile
+from reasoning_replay.core.dialects.responses.profiles import Policy, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching import match_items, parent_of
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
-from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote, Policy
+from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote
 from reasoning_replay.core.tenancy.scope import Account, Scoping
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.web.pipeline.refusal_memory import RefusalMemory
@@ -97,8 +97,8 @@ class RequestPlanner:
         if request.body is body:  # nothing in it had to be read as something else
             request, repairs = self._repaired(whose, request, recalled)
             base = request.body
-        recognised = match_items(request, recalled)
-        parent = parent_of(request, recognised, recalled)
+        matched = match_items(request, recalled)
+        parent = parent_of(request, matched, recalled)
         origin = Origin(
             context=request.context(),
             model=request.model,
@@ -109,7 +109,7 @@ class RequestPlanner:
         if request.is_stateful:
             return Decision("stateful", origin, body, strip=_shown(request, ()))
         asked = "planned" if found is not None else "store_failed"
-        decided = plan_injection(request, recognised, self.policy) if found is not None else Plan()
+        decided = plan_injection(request, matched, self.policy) if found is not None else Plan()
         outcomes, strip = decided.outcomes, _shown(request, decided.notes)
         if self._is_shadow:
             return Decision(asked, origin, body, repairs, outcomes, strip=strip)
@@ -130,7 +130,7 @@ class RequestPlanner:
         scope, learned = whose.scope, self._learned
         if request.is_stateful:
             return request, _NOTHING
-        if not (request.has_thoughts or has_an_id_twice(request)):
+        if not (request.has_reasoning or has_an_id_twice(request)):
             return request, _NOTHING  # as most are
         repairs = Repairs(
             allowed=self._settings.repairs,

@@ -15,7 +15,7 @@ from reasoning_replay.adapters.runtime.offload import Offloader, is_long
 from reasoning_replay.core.dialects.responses.capture import Capture, Origin
 from reasoning_replay.core.dialects.responses.heal.cure import Cure, asked_of, cure
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.responses.request import History, Request, read_request
+from reasoning_replay.core.dialects.responses.request import ParsedInput, Request, read_request
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
@@ -83,7 +83,7 @@ class Replay:
         self.heals = settings.heals and not settings.is_shadow
         self._learned = RefusalMemory(clock)
         self._decider = RequestPlanner(settings, self._learned)
-        self._lately: PrefixCache[History] = PrefixCache(LATELY_MAX_BYTES, threading.Lock())
+        self._lately: PrefixCache[ParsedInput] = PrefixCache(LATELY_MAX_BYTES, threading.Lock())
         self._aside = Offloader()
 
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.capture import Capture, Origin, Snapshot
-from reasoning_replay.core.dialects.responses.items import digest
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.turns import Context, Turn, turn_id
+from reasoning_replay.core.wire.digest import digest
 
 from tests.core.documents import values
 from tests.core.streams import added, began, done, ended, event, stream_of

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import UNSET, Raw
 
+from reasoning_replay.core.dialects.responses.emitted import blob_digest, emitted_of, reasoning_of
 from reasoning_replay.core.dialects.responses.events import (
     ResponseFields,
     read_context,
@@ -18,21 +19,13 @@ from reasoning_replay.core.dialects.responses.events import (
     read_removals,
     read_response,
 )
-from reasoning_replay.core.dialects.responses.items import Item, Role, read_item
+from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.dialects.responses.usage import Usage, read_usage
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.turns import (
-    Context,
-    Emitted,
-    Reasoning,
-    Turn,
-    blob_digest,
-    emitted_of,
-    reasoning_of,
-    turn_id,
-)
+from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn, turn_id
 from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.lenient_json import NONE
+from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.sse import Events
 
 __all__ = ["Capture", "Origin", "Snapshot"]
@@ -255,7 +248,7 @@ class Capture:
         if response.reasoning is not NONE:
             self.reasoning_context = read_context(response.reasoning) or self.reasoning_context
 
-    def _note_blob(self, index: int, item: Item) -> None:
+    def _note_blob(self, index: int, item: ResponsesItem) -> None:
         """Note one more blob that an item was seen with."""
         self._blobs.setdefault(index, set()).add(blob_digest(item))
 
@@ -280,7 +273,7 @@ class Capture:
         return emitted
 
 
-def _part(item: Item) -> _Part:
+def _part(item: ResponsesItem) -> _Part:
     if item.role is Role.REASONING:
         return _Part(item.id, reasoning=reasoning_of(item))
     return _Part(item.id, emitted=emitted_of(item), is_finished=item.is_finished)

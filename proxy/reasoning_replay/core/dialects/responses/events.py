@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.lenient_json import NONE, LenientDecoder
+from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
 
 __all__ = [
     "CONTEXTS",

@@ -7,9 +7,9 @@ from reasoning_replay.core.dialects.responses.heal.cure import Cure, asked_of, c
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repaired, Repairs, repair
+from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose
-from reasoning_replay.core.history.plan import Policy
 
 from tests.core.world import Item, World, body, input_of, user
 

@@ -3,11 +3,10 @@
 from typing import Any
 
 import pytest
+from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.items import read_item
-from reasoning_replay.core.dialects.responses.profiles import PROFILES
-from reasoning_replay.core.history.plan import Policy
-from reasoning_replay.core.history.turns import blob_digest
+from reasoning_replay.core.dialects.responses.profiles import PROFILES, Policy
 
 from tests.core.dialects.responses.heal.played import (
     ASK,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from reasoning_replay.core.dialects.responses.heal.cure import cure
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
+from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.plan import Policy
 
 from tests.recordings import tape
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.input_editor import (
     InputPiece,
     by_value,
@@ -11,9 +12,8 @@ from reasoning_replay.core.dialects.responses.heal.input_editor import (
 )
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.include import exclude_edit
-from reasoning_replay.core.dialects.responses.items import Role
 from reasoning_replay.core.dialects.responses.request import read_request
-from reasoning_replay.core.history.turns import blob_digest
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 
 __all__ = [

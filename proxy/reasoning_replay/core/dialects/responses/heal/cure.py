@@ -28,8 +28,9 @@ from reasoning_replay.core.dialects.responses.heal.pairing import (
     with_text,
 )
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
-from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
@@ -37,7 +38,6 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_name,
     keys_of_request,
 )
-from reasoning_replay.core.history.plan import Policy
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire.json_spans import Unspliceable
 

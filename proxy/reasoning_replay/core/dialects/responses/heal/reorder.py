@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reasoning_replay.core.dialects.responses.heal.input_editor import InputPiece, Spot
-from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.history.items import Role
 
 __all__ = ["in_order"]
 
