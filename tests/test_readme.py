@@ -11,11 +11,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics, WorkerMetrics, share_metrics
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.base import Origin, Usage
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import PROFILES, Profile
-from reasoning_replay.core.dialects.responses.usage import Usage
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.turns import Context
 from reasoning_replay.settings.loader import env_of
@@ -79,7 +79,7 @@ def test_every_field_of_an_exchange_is_in_the_table() -> None:
     """Each that can be there, and no other."""
     stream = io.StringIO()
     exchange = Exchange("responses", 0.0, scope=b"s" * 16, conversation=b"c" * 16, method="POST")
-    exchange.capture = Capture(Origin(Context(), "gpt-5.4"), 1 << 20)
+    exchange.capture = ResponsesCapture(Origin(Context(), "gpt-5.4"), 1 << 20)
     exchange.capture.usage = Usage(1, 1, 1, 1)
     exchange.outcomes = dict.fromkeys(Outcome, 1)
     exchange.repairs = dict.fromkeys(Repair, 1)

@@ -6,9 +6,9 @@ from typing import Literal
 
 import pytest
 from playwright.async_api import expect
+from reasoning_replay.core.dialects.base import Route
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.routes import Route
 
 from tests.browser.passing import LOST_CALL, record, rows, strip
 from tests.browser.stage import Seen, Stage

@@ -4,10 +4,10 @@ import re
 
 import pytest
 from playwright.async_api import Browser, expect
+from reasoning_replay.core.dialects.base import Route
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.admin.inspector import events
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.routes import Route
 
 from tests.browser.passing import LOST_CALL, record, rows
 from tests.browser.stage import ASK, Seen, Stage, looking, stage

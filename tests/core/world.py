@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Policy, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
@@ -148,7 +149,7 @@ class World:
             parent=parent.id if parent else b"",
             stores=request.stores,
         )
-        capture = Capture(origin, 1 << 20)
+        capture = ResponsesCapture(origin, 1 << 20)
         capture.read(answer(items, response_id, **more))
         snapshot = capture.snapshot(self.responses)
         if snapshot.turn is not None:

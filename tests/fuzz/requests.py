@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
-from reasoning_replay.core.dialects.responses.heal.cure import asked_of, cure
+from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, repair
 from reasoning_replay.core.dialects.responses.id_policy import in_form, without_id
@@ -57,7 +58,7 @@ class Played:
                 parent=parent.id if parent else b"",
                 stores=request.stores,
             )
-        capture = Capture(origin, BOUND)
+        capture = ResponsesCapture(origin, BOUND)
         if b"data:" in answer:
             capture.feed(answer)
             capture.close()
@@ -277,12 +278,12 @@ def cures(data: bytes) -> None:
     if request is None:
         return
     diagnosis = diagnose(400, said)
-    if diagnosis.fault is RefusalKind.OTHER or given.dice.random() < 0.3:
+    if diagnosis.kind is RefusalKind.OTHER or given.dice.random() < 0.3:
         diagnosis = drawn(given.dice, request, played.world.turns.values())
     decided = played.plan(request)
     sent = plain_read(decided.apply(request.body)) if not request.is_stateful else request
     assert sent is not None
-    choice = choose(asked_of(sent, diagnosis), lambda key: played.world.index.get(key, ()))
+    choice = choose(lookups_for(sent, diagnosis), lambda key: played.world.index.get(key, ()))
     kept = [t for t in played.world.turns.values() if t.conversation in choice.conversations]
     recalled = LookupResult(kept, choice.crowded)
     found = cure(sent, request, diagnosis, recalled, policy)
@@ -290,8 +291,8 @@ def cures(data: bytes) -> None:
     if found is None:
         return
     assert found.body != sent.body
-    assert found.takes_back == (found.body == request.body)
-    if found.takes_back:
+    assert found.is_clients_own == (found.body == request.body)
+    if found.is_clients_own:
         return
     _judge_made(sent, found.body, kept)
     assert _words(sent.body) == _words(found.body)

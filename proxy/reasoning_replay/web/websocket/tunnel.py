@@ -21,7 +21,7 @@ from reasoning_replay.adapters.upstream.upgraded_transport import (
     client_end,
     upstream_end,
 )
-from reasoning_replay.core.wire.sse import is_worth_reading
+from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.wire.ws_frames import Messages, Piece, close_frame
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeRecorder
