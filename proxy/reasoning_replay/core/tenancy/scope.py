@@ -16,6 +16,7 @@ from reasoning_replay.core.wire.headers import CONVERSATION_HEADER, ending_here,
 
 __all__ = [
     "CONVERSATION_HEADER",
+    "NO_ACCOUNT",
     "Account",
     "Parts",
     "Scoping",
@@ -31,7 +32,7 @@ _PART_OF_SCOPE = ("openai-organization", "openai-project", "chatgpt-account-id")
 # Who the blobs are issued for. A key may change within an account, and its blobs stay good.
 _ACCOUNTS = ("openai-organization", "chatgpt-account-id")
 Account = tuple[bytes, ...]
-_NO_ACCOUNT: Account = (b"", b"")
+NO_ACCOUNT: Account = (b"", b"")
 # What clients of today send; two conversations may share one, so it only ever breaks a tie.
 _HINTS = (
     CONVERSATION_HEADER,
@@ -220,7 +221,7 @@ def account_of(headers: Mapping[str, str]) -> Account:
     organization, account = _ACCOUNTS
     named = headers.get(organization, ""), headers.get(account, "")
     if not any(named):
-        return _NO_ACCOUNT  # as most
+        return NO_ACCOUNT  # as most
     return tuple(
         [
             digest(b"account", name.encode("utf-8", "surrogateescape")) if name else b""

@@ -81,7 +81,8 @@ def test_whose_blobs_are_is_known_of_so_many_of_each_account() -> None:
     """A blob that was issued for two is either's, until it is forgotten of one."""
     one = RefusalMemory(lambda: 0.0)
     shared = issued(0)
-    one.issue((MINE,), shared)
+    for _ in range(2):  # a turn is noted with each save
+        one.issue((MINE,), shared)
     assert one.is_of_another_account((THEIRS,), blob_of(0))
     one.issue((THEIRS,), shared)
     assert not one.is_of_another_account((THEIRS,), blob_of(0))
