@@ -1,4 +1,4 @@
-"""One running proxy: settings in, two listening ports out. As a worker among several, one port."""
+"""App: one running proxy, from settings to two listening ports."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""One request with its response: everything that is known of it while it is under way."""
+"""Exchange: one request and its response, with all per-request state."""
 
 import os
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The composition root: each part of a proxy, made from the settings that are its own."""
+"""Wiring: the composition root, which makes each part from its settings."""
 
 import ssl
 import threading

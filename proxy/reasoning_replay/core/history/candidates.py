@@ -1,4 +1,4 @@
-"""The turns that were recalled for a request, found by every name and saying of their items."""
+"""Candidates: the turns found for a request, by every name and text of their items."""
 
 import itertools
 from collections import defaultdict

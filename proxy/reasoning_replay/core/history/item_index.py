@@ -1,4 +1,4 @@
-"""Captured items by the names that upstream gave them."""
+"""Item index: captured items by the ids that the upstream gave them."""
 
 from collections.abc import Iterable
 

@@ -1,5 +1,5 @@
 """
-A request as a person may see it: its items in a row, by their types, ids and sizes alone.
+Item summary: the items of a request as people may see them, by type, id and size alone.
 
 What is made here is JSON at once, so that neither a body nor an item is kept by it, and bounded,
 however much a client sends.

@@ -1,5 +1,5 @@
 """
-How a store finds the conversations that a request may continue.
+Lookup keys: how a store finds the conversations that a request may continue.
 
 Every captured item leads to its conversation by several keys: its id, its `call_id`, and what it
 says together with what had been said before it. A request is looked up by the same keys.

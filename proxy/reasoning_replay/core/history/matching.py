@@ -1,5 +1,5 @@
 """
-Which captured turn each item of a request came from. The heart of the product.
+Matching: which captured turn each item of a request came from.
 
 Evidence, strongest first:
 

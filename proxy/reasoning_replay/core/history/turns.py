@@ -1,5 +1,5 @@
 """
-What is kept of one response, and how it is written into a store.
+Turns: what is kept of one response.
 
 A turn is written as MessagePack arrays behind one byte of format version.
 Whoever meets a version that it does not know treats the turn as not there.

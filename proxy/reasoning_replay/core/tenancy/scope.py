@@ -1,5 +1,5 @@
 """
-Who a request belongs to, and which conversation it says it continues.
+Scope: whose request it is, and which conversation it says it continues.
 
 A scope is a tenant at an upstream: the whole key space of what may be read back.
 Without a credential there is no scope, and without a scope nothing is kept and nothing injected.

@@ -1,5 +1,5 @@
 """
-Byte ranges inside raw JSON, and edits carried out on them.
+JSON spans: byte ranges inside raw JSON, and edits carried out on them.
 
 The law of this file: a byte that no edit names leaves as it came, and in the same order.
 Bodies are never decoded and encoded again, because number spelling, escapes, key order

@@ -1,5 +1,5 @@
 """
-In which form a run of reasoning goes back: with ids or without, and what its items need for that.
+Id policy: whether reasoning is injected with ids or without, and which edits that takes.
 
 Which forms an upstream takes is its profile's to say (`Ids`); here is what each means in edits.
 """

@@ -1,5 +1,5 @@
 """
-One element of `input` or `output`, read as far as recognising it needs and no further.
+Items: one element of `input` or `output`, parsed as far as recognising it needs.
 
 An item of a shape nobody has seen yet must never cost a request, so reading fails soft:
 what is not the expected type counts as absent, and an unknown type is still an item.

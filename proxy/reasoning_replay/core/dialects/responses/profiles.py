@@ -1,5 +1,5 @@
 """
-What is known of each upstream's Responses API, as data: adding one is adding one entry.
+Profiles: what is known of each upstream's Responses API, as data.
 
 No other module knows a vendor by name; they ask the fields of the `Profile` in force.
 A profile says what may be sent. It never decides what reasoning is whose.

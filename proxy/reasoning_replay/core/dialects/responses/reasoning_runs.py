@@ -1,5 +1,5 @@
 """
-Where a request has what a run of reasoning led to, and which of the reasoning the client sends.
+Reasoning runs: where a request holds the items that a run of reasoning led to.
 
 A group is the item that a run led to and those behind it up to the next run.
 """

@@ -1,4 +1,4 @@
-"""Cures for reasoning that upstream will not have: refused blobs, members, models."""
+"""Blob cures: for reasoning that the upstream refuses by its blob, a member or the model."""
 
 from collections.abc import Iterable
 

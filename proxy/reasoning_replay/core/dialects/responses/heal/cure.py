@@ -1,5 +1,5 @@
 """
-Change a refused request so that it is taken: the least that cures, and nothing that is invented.
+Cure: the least edit that makes a refused request acceptable, inventing nothing.
 
 `cure` is pure and total. It works on the request as it was sent, our own edits included, and does
 for the whole of it what the refusal asks for one item: the API names only the first.

@@ -1,5 +1,5 @@
 """
-Read a refusal: what is wrong with the request, as upstream says it?
+Diagnosis: what a refusal says is wrong with the request.
 
 One table, and only what upstream says decides; nothing is guessed from a status alone.
 Texts: OpenAI and vendors behind the same API, as quoted in public issues of their clients.

@@ -1,4 +1,4 @@
-"""Cures for ids: sent twice, not found, not of the form that the API takes."""
+"""Id cures: for ids that are sent twice, not found, or of a form that the API refuses."""
 
 import re
 from collections import defaultdict

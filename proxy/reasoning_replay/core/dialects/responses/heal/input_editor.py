@@ -1,5 +1,5 @@
 """
-The items of a request as pieces that may be left out, moved, mended and put in.
+Input editor: the items of a request as pieces that can be removed, moved, changed or added.
 
 For what cannot be said as an insertion before an item: repairs, and cures of refused requests.
 Bytes that are not touched stay as they came, the white space between two neighbours included.

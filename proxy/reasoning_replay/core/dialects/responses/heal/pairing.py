@@ -1,4 +1,4 @@
-"""Cures for what lacks its other half: reasoning and what it led to, calls and their outputs."""
+"""Pairing cures: for items that lack their other half, reasoning or follower, call or output."""
 
 from collections import defaultdict
 from collections.abc import Collection

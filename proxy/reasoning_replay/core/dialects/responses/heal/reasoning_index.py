@@ -1,4 +1,4 @@
-"""Which captured reasoning a reasoning item is: by its blob, or by its id."""
+"""Reasoning index: captured reasoning by blob and by id."""
 
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""A refused request, and what is known of each of its items."""
+"""Refused request: its items, and what is known of each."""
 
 from collections import Counter
 from dataclasses import dataclass, field

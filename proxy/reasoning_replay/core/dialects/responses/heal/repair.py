@@ -1,5 +1,5 @@
 """
-Mend a request before the first try, where it is certain to be refused, or certain to be wrong.
+Repair: what is certainly wrong with a request is fixed before the first attempt.
 
 What only upstream can know is left to upstream: see `cure`.
 """
