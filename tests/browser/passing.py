@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from playwright.async_api import Locator, Page
-from reasoning_replay.core.dialects.base import Route
 from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.plan import PlanNote
 from reasoning_replay.web.exchange import Exchange

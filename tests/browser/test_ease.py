@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 from playwright.async_api import expect
-from reasoning_replay.core.dialects.base import Route
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.exchange import Exchange
 

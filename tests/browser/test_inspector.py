@@ -4,7 +4,7 @@ import re
 
 import pytest
 from playwright.async_api import Browser, expect
-from reasoning_replay.core.dialects.base import Route
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.admin.inspector import events
 from reasoning_replay.web.exchange import Exchange

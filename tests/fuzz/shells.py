@@ -10,12 +10,13 @@ from reasoning_replay.adapters.stores.base import Bounds
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
-from reasoning_replay.core.dialects.base import RefusedBodies, Route
+from reasoning_replay.core.dialects.base import RefusedBodies
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.diagnosis import diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import PROFILES
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.plan import Anchors, Outcome
 from reasoning_replay.core.tenancy.scope import Scoping
 from reasoning_replay.core.wire.content_coding import decoder_for, is_encoded

@@ -9,7 +9,8 @@ from msgspec.structs import asdict, astuple
 from reasoning_replay.adapters.telemetry.labels import TOKENS, status_label
 from reasoning_replay.adapters.telemetry.log import Log, Value, called
 from reasoning_replay.adapters.telemetry.metrics import Metrics
-from reasoning_replay.core.dialects.base import CAPTURED_ROUTES, REPLAYED_ROUTES, Capture, Route
+from reasoning_replay.core.dialects.base import Capture
+from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUTES, Route
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange

@@ -2,8 +2,8 @@
 
 from aiohttp import web
 
-from reasoning_replay.core.dialects.base import Route
 from reasoning_replay.core.dialects.registry import route_of
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.http.upgrade import is_websocket
 
 __all__ = ["route_of_request"]

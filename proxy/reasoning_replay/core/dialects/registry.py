@@ -1,7 +1,7 @@
 """Registry: every dialect's routes. A further dialect adds one line here."""
 
-from reasoning_replay.core.dialects.base import Route
 from reasoning_replay.core.dialects.responses import routes as responses
+from reasoning_replay.core.dialects.states import Route
 
 __all__ = ["route_of"]
 

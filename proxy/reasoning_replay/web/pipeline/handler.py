@@ -12,7 +12,7 @@ from aiohttp import web
 
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
-from reasoning_replay.core.dialects.base import REPLAYED_ROUTES, CaptureState, Route
+from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, CaptureState, Route
 from reasoning_replay.core.wire.headers import for_downstream, without
 from reasoning_replay.web.errors import (
     BUG,

@@ -13,17 +13,15 @@ from functools import partial
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
 from reasoning_replay.adapters.runtime.offload import Offloader, is_long
 from reasoning_replay.core.dialects.base import (
-    CAPTURED_ROUTES,
     AnyDialect,
     Caller,
-    CaptureState,
     Cure,
     Decision,
     Origin,
     Refusal,
     RefusedBodies,
-    RequestState,
 )
+from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, CaptureState, RequestState
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,

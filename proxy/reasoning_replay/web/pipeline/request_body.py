@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from aiohttp import web
 
-from reasoning_replay.core.dialects.base import RequestState
+from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.web.errors import ErrorResponse, ProxyError
 from reasoning_replay.web.http.client_connection import Stalled, Unreadable
 from reasoning_replay.web.limit_errors import body_stalled, body_too_large

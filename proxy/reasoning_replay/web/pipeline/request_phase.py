@@ -13,7 +13,8 @@ from aiohttp import HttpVersion11, hdrs, web
 
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.upstream.request_writer import Body
-from reasoning_replay.core.dialects.base import REPLAYED_ROUTES, RefusedBodies, RequestState, Route
+from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, RequestState, Route
 from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, is_encoded
 from reasoning_replay.core.wire.headers import Headers, asking_for_identity, for_upstream, without
 from reasoning_replay.web.exchange import Exchange, Limits

@@ -22,8 +22,8 @@ from reasoning_replay.adapters.upstream.egress import Egress
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.request_writer import Body
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
-from reasoning_replay.core.dialects.base import Route
 from reasoning_replay.core.dialects.responses.profiles import Profile
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.wire.headers import Headers
 from reasoning_replay.core.wire.trace_context import Parent, fit_method, naming, parent_of
 from reasoning_replay.settings.urls import port_of

@@ -5,7 +5,7 @@ import time
 from msgspec.structs import astuple
 
 from reasoning_replay.adapters.telemetry.tracing import Live
-from reasoning_replay.core.dialects.base import CAPTURED_ROUTES, REPLAYED_ROUTES, Route
+from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUTES, Route
 from reasoning_replay.core.wire.trace_context import fit_id, fit_model
 from reasoning_replay.web.exchange import Exchange
 

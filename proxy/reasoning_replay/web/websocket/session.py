@@ -8,7 +8,8 @@ an answer names its request by its place in the lane alone; and upstream may beg
 import asyncio
 from collections.abc import Callable, Mapping
 
-from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies, Route
+from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.wire.ws_frames import Piece, text_frame
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder

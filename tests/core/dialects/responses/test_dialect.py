@@ -4,18 +4,12 @@ import json
 from contextlib import nullcontext
 
 import pytest
-from reasoning_replay.core.dialects.base import (
-    AnyDialect,
-    Caller,
-    Cure,
-    Decision,
-    RefusedBodies,
-    RequestState,
-)
+from reasoning_replay.core.dialects.base import AnyDialect, Caller, Cure, Decision, RefusedBodies
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
+from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Anchors, Outcome
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from reasoning_replay.core.dialects.base import Caller, Decision, Origin, Question, RequestState
+from reasoning_replay.core.dialects.base import Caller, Decision, Origin, Question
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import (
     Repair,
@@ -18,6 +18,7 @@ from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Policy, Profile
 from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching import match_items, parent_of

@@ -2,7 +2,7 @@
 
 import re
 
-from reasoning_replay.core.dialects.base import Route
+from reasoning_replay.core.dialects.states import Route
 
 __all__ = ["retrieved", "route_of"]
 
