@@ -1,4 +1,4 @@
-"""The command line: serve, check, health, demo and --version."""
+"""Command line: serve, check, health, demo and --version."""
 
 import argparse
 import asyncio
@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from pydantic import SecretStr
-
 from reasoning_replay import __version__
-from reasoning_replay.settings.loader import SettingsError, env_of, flag_of, load
+from reasoning_replay.settings.loader import SettingsError, default_of, env_of, flag_of, load
 from reasoning_replay.settings.model import Settings
 
 __all__ = ["main"]
@@ -122,15 +120,17 @@ def _parser(words: Sequence[str]) -> _Parser:
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
-    """Offer one flag per setting; what was not given is absent from the parsed arguments."""
+    """Add one flag per setting; a setting that was not given is absent from the arguments."""
     command.add_argument("--config", type=Path, metavar="FILE", help="a YAML file of settings")
     for name, field in Settings.model_fields.items():
-        default = "empty" if isinstance(field.default, SecretStr) else field.default
-        text = f"{field.description} Default: {default}. Environment: {env_of(name)}."
+        text = f"{field.description} Default: {default_of(name)}. Environment: {env_of(name)}."
+        is_switch = isinstance(field.default, bool)  # its value may be left out: it means true
         command.add_argument(
             flag_of(name),
             dest=name,
             metavar="VALUE",
+            nargs="?" if is_switch else None,
+            const="true" if is_switch else None,
             default=argparse.SUPPRESS,
             help=text.replace("%", "%%"),
         )

@@ -68,7 +68,7 @@ async def of_proof(settings: Settings, key: Key, model: str) -> AsyncIterator[Fi
         "tls_cert_file": "",
         "tls_key_file": "",
         "store_url": "memory://",
-        "workers": 1,
+        "reuse_port": False,
         "mode": "on",
         "scope_from": "credential",
         "log_level": "error",

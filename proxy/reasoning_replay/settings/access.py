@@ -1,4 +1,4 @@
-"""Settings of who may see what."""
+"""Access settings: how tenants are told apart, and who may use the admin port."""
 
 from pydantic import BaseModel, Field, SecretStr
 

@@ -1,4 +1,4 @@
-"""Settings of the clients' side: where they connect, and how much they may take up."""
+"""Client settings: where clients connect, and the limits of what they may use."""
 
 from typing import Self
 

@@ -1,4 +1,4 @@
-"""The kinds of value that settings have, each refused with a reason and a way out."""
+"""Field types: the kinds of value that settings have; a bad value is refused with a way out."""
 
 from typing import Annotated, Final, Literal
 
@@ -8,7 +8,7 @@ from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.tenancy.scope import read_parts
 from reasoning_replay.settings import urls
 from reasoning_replay.settings.encryption_keys import parse_keys
-from reasoning_replay.settings.secret_files import why_unreadable
+from reasoning_replay.settings.store_url import why_unreadable
 
 __all__ = [
     "MIB",

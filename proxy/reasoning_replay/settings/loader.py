@@ -1,8 +1,8 @@
 """
-The four places where a setting may be written, and what is wrong with what is written there.
+Loader: settings from flags, environment, file and defaults, with one line for each error.
 
-Flags win over environment variables, those over the file, that over the default.
-A secret's variable may name a file instead, as Docker and Kubernetes hand secrets out.
+Flags win over environment variables, these over the file, and the file over the defaults.
+A secret's variable may name a file instead, as Docker and Kubernetes provide secrets.
 """
 
 import re
@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from reasoning_replay.settings import urls
 from reasoning_replay.settings.model import Settings
 
-__all__ = ["SettingsError", "env_of", "flag_of", "load"]
+__all__ = ["SettingsError", "default_of", "env_of", "flag_of", "load"]
 
 ENV_PREFIX: Final = "REPLAY_"
 # What Kubernetes tells a pod about a Service called "replay" or "replay-...": no setting of ours.
@@ -56,6 +56,14 @@ class Written(NamedTuple):
 def flag_of(name: str) -> str:
     """Spell a setting as a flag: ttl_s -> --ttl-s."""
     return "--" + name.replace("_", "-")
+
+
+def default_of(name: str) -> str:
+    """Spell a setting's default as a person would write it; "empty" for a secret."""
+    default = Settings.model_fields[name].default
+    if isinstance(default, SecretStr):
+        return "empty"
+    return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def env_of(name: str) -> str:
@@ -188,8 +196,7 @@ def _fault(detail: ErrorDetails, written: Mapping[str, Written]) -> str:
     if detail["type"] == "value_error":
         reason = str(detail["ctx"]["error"])
     else:
-        default = Settings.model_fields[entry.name].default
-        reason = f"{detail['msg'].removeprefix('Input ')}; the default is {default}"
+        reason = f"{detail['msg'].removeprefix('Input ')}; the default is {default_of(entry.name)}"
     return f'{entry.place}: "{_shown(entry)}": {reason}'
 
 

@@ -1,19 +1,18 @@
 """
-The address of a store, taken apart.
+Store URL: the address of a store, parsed into its kind, hosts, credentials and options.
 
-Every fault is a ValueError with a reason and a way out. None quotes the address, since it may
-hold a password.
+Every error is a ValueError with a reason and a way out. No message quotes the address, since it
+may hold a password.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import parse_qsl, unquote
 
-from reasoning_replay.settings.secret_files import why_unreadable
-
-__all__ = ["StoreUrl", "read_store_url"]
+__all__ = ["StoreUrl", "read_store_url", "why_unreadable"]
 
 Kind = Literal["memory", "sqlite", "unix", "redis", "sentinel", "cluster"]
 
@@ -208,3 +207,12 @@ def _options(query: str, kind: Kind, *, tls: bool) -> dict[str, str]:
             raise ValueError(f"the file of the option {name} cannot be read: {reason}")
         options[name] = value
     return options
+
+
+def why_unreadable(path: str) -> str:
+    """Return why a file cannot be read, without its path; "" if it can."""
+    try:
+        with Path(path).open("rb"):
+            return ""
+    except (OSError, ValueError) as error:
+        return getattr(error, "strerror", None) or "not a path"

@@ -1,8 +1,8 @@
 """
-The addresses in our settings: read, checked, and shown without their passwords.
+URLs and listen addresses of settings: parsed, checked, and shown without their passwords.
 
-Every check raises ValueError with a reason and a way out. None quotes the address, since it may
-hold a password; who wants to show it sends it through `redacted`.
+Every check raises ValueError with a reason and a way out. No message quotes the address, since it
+may hold a password; `redacted` makes an address safe to show.
 """
 
 import contextlib
