@@ -115,7 +115,9 @@ def _parser(words: Sequence[str]) -> _Parser:
             command.add_argument(
                 "--ready", action="store_true", help="ask whether it takes traffic"
             )
-    commands.add_parser("demo", help="show one exchange against a built-in stand-in for the API")
+    commands.add_parser(
+        "demo", help="show one agent loop without and with the proxy, against a built-in API"
+    )
     return parser
 
 
