@@ -16,7 +16,7 @@ from reasoning_replay.settings.model import Settings
 __all__ = ["main"]
 
 USAGE_ERROR = 2
-UNHEALTHY = 1  # not 2, which Docker keeps for itself
+UNHEALTHY = 1  # not 2, which Docker reserves
 
 EPILOG = """\
 A flag wins over its environment variable, that over the file of --config, that over the default.
@@ -27,7 +27,7 @@ config/replay.yaml shows every setting with its unit, default and hazard.
 
 
 class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose complaint is one line, without the usage in front of it."""
+    """An ArgumentParser that reports an error in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE_ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -38,12 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Run one command.
 
     Args:
-        argv: The words after the program's name; those of the process when None.
+        argv: The words after the program's name; those of the process if None.
 
     Returns:
-        The exit code: 0 done, 1 the command found a problem, 2 it was not started as asked.
+        The exit code: 0 success, 1 the command found a problem, 2 wrong words or settings.
     """
-    # Each command brings in what it alone needs, so that `serve` starts quickly.
+    # Each command imports only what it needs, so that `serve` starts quickly.
     words = sys.argv[1:] if argv is None else argv
     arguments, rest = _parser(words).parse_known_args(words)
     try:
@@ -75,16 +75,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _settle() -> None:
     """
-    Let the collector pass over what has been brought in, which stays, from now on.
+    Exclude the imported modules from garbage collection: they stay.
 
-    To look through all of it takes 40 ms, in which every stream would wait.
+    A pass over all of them takes 40 ms, and would stop every stream for as long.
     """
     gc.freeze()
     gc.enable()
 
 
 def _parser(words: Sequence[str]) -> _Parser:
-    """Return what reads the words; the flags of a command that they do not name are left out."""
+    """Return the parser; only commands that the words name get their flags."""
     parser = _Parser(prog="reasoning-replay", description=sys.modules["reasoning_replay"].__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -93,7 +93,7 @@ def _parser(words: Sequence[str]) -> _Parser:
         ("check", "tell whether the settings, the upstream and the store are fit to serve"),
         (
             "health",
-            "ask the proxy that runs with these settings whether it lives; ends with 0 or 1",
+            "ask the proxy that runs with these settings whether it is live; ends with 0 or 1",
         ),
     ]:
         command = commands.add_parser(
@@ -104,7 +104,7 @@ def _parser(words: Sequence[str]) -> _Parser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        if name in words:  # they take time to make, and `serve` starts quickly
+        if name in words:  # adding flags takes time
             _add_settings(command)
         if name == "check":
             text = (
@@ -140,10 +140,10 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 def _overrides(arguments: argparse.Namespace, rest: Sequence[str]) -> dict[str, str]:
     """
-    Collect the given settings, with the unknown flags among them for `load` to refuse.
+    Return the given settings; unknown flags are among them, for `load` to refuse.
 
     Raises:
-        SettingsError: Words that belong to no flag. They are not quoted: what follows a
+        SettingsError: Words that belong to no flag. They are not quoted: the word after a
             misspelt --scope-secret is a secret.
     """
     known = Settings.model_fields

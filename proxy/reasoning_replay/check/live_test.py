@@ -1,4 +1,4 @@
-"""The proof: two turns with a real model, through a proxy in this process, less its reasoning."""
+"""Live test: two turns with a real model through a proxy in this process, reasoning dropped."""
 
 import json
 from collections.abc import AsyncIterator

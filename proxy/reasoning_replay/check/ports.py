@@ -26,7 +26,7 @@ class Running(NamedTuple):
 
 
 async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
-    """Take each port for a moment; where that fails, ask who has it."""
+    """Listen on each port for a moment; if that fails, ask whether a proxy listens there."""
     faults = {
         name: fault
         for name, reuse_port in (("listen", settings.reuse_port), ("admin_listen", False))
@@ -72,7 +72,7 @@ def _words(fault: OSError) -> str:
 
 
 async def _maybe_running(admin_listen: str) -> Running | None:
-    """Ask whoever listens there what a proxy of ours would answer; None when it is none."""
+    """Return the proxy that listens there; None if something else does."""
     host, port = host_and_port(admin_listen)
     url = f"http://{authority(dialled(host), port)}"
     timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)

@@ -56,7 +56,7 @@ class ClientSettings(BaseModel, defer_build=True):
     )
     client_timeout_s: Seconds = Field(
         default=300.0,
-        description="Seconds that a client may be silent amid a request's body, or take nothing "
+        description="Seconds that a client may be silent during a request's body, or take nothing "
         "of an answer that waits for it, before it is cut off.",
     )
     inspect_max_bytes: Count = Field(

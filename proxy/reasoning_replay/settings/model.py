@@ -29,10 +29,10 @@ class Settings(  # the last base's fields come first
     UpstreamSettings,
 ):
     """
-    What one process runs with; immutable once it is made.
+    All settings of one process; immutable.
 
-    It reads its arguments and nothing else, so that tests and embedders are not at the mercy of
-    the environment; `load` is the one that looks around.
+    The constructor reads its arguments only, never the environment; `load` does that. So tests and
+    embedding programs get what they ask for.
     """
 
     model_config = ConfigDict(
@@ -40,7 +40,7 @@ class Settings(  # the last base's fields come first
         extra="forbid",
         hide_input_in_errors=True,
         validate_default=True,
-        # Its bases are never made by themselves: to have validators built for them takes time.
+        # The bases are never instantiated alone; building their validators would take time.
         defer_build=False,
     )
 

@@ -42,5 +42,5 @@ class ProcessSettings(BaseModel, defer_build=True):
     tracing: TracingWay = Field(
         default="off",
         description="otlp: spans go to a collector, as the variables OTEL_* say, and requests to "
-        "upstream carry a traceparent of ours. It needs reasoning-replay[otel].",
+        "upstream carry the proxy's traceparent. It needs reasoning-replay[otel].",
     )

@@ -17,7 +17,7 @@ __all__ = ["StorageSettings"]
 
 
 class StorageSettings(BaseModel, defer_build=True):
-    """The store, and its bounds in bytes and time."""
+    """The store: its address, its credentials, and its bounds in bytes and time."""
 
     store_url: StoreUrl = Field(
         default="memory://",
