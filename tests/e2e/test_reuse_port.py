@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
 
 from tests.e2e.agent import Agent
 from tests.e2e.witness import assert_restored
@@ -71,3 +73,19 @@ async def test_a_port_is_shared_only_among_those_that_ask_for_it(tmp_path: Path)
             line = await proxy.until("cannot_listen")
             assert await proxy.exit_code() == 1
     assert where.rpartition(":")[2] in line["reason"]
+
+
+async def test_a_system_that_shares_no_ports_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what keeps it from listening."""
+    monkeypatch.delattr(socket, "SO_REUSEPORT")
+    settings = Settings(
+        listen="127.0.0.1:0",
+        admin_listen="127.0.0.1:0",
+        reuse_port=True,
+        store_url=f"sqlite://{tmp_path}/kept.db",
+    )
+    with pytest.raises(OSError, match="leave reuse_port off"):
+        async with running(settings):
+            pass
