@@ -149,7 +149,7 @@ def replay(settings: Settings, store: SafeStore) -> Replay:
     return Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000)
 
 
-def traced(settings: Settings, log: Log, worker: int) -> "Instrumentation | None":
+def traced(settings: Settings, log: Log) -> "Instrumentation | None":
     """
     Return what makes parts that are traced, None where nothing is; needs a running loop.
 
@@ -163,7 +163,7 @@ def traced(settings: Settings, log: Log, worker: int) -> "Instrumentation | None
         from reasoning_replay.web.tracing.instrumented import Instrumentation  # noqa: PLC0415 (as above)
     except ValueError as error:  # it reads some variables as soon as it is brought in
         raise OSError(f"tracing cannot begin: {error}; look at the OTEL_ variables") from error
-    return Instrumentation(Tracing(log, worker), settings.upstream_url, profile(settings))
+    return Instrumentation(Tracing(log), settings.upstream_url, profile(settings))
 
 
 def guarded_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:
