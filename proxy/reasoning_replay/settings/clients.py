@@ -1,4 +1,4 @@
-"""Settings of the clients' side: where they connect, and how much they may take up."""
+"""Client settings: where clients connect, and the limits of what they may use."""
 
 from typing import Self
 
@@ -56,7 +56,7 @@ class ClientSettings(BaseModel, defer_build=True):
     )
     client_timeout_s: Seconds = Field(
         default=300.0,
-        description="Seconds that a client may be silent amid a request's body, or take nothing "
+        description="Seconds that a client may be silent during a request's body, or take nothing "
         "of an answer that waits for it, before it is cut off.",
     )
     inspect_max_bytes: Count = Field(

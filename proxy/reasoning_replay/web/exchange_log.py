@@ -9,11 +9,11 @@ from msgspec.structs import asdict, astuple
 from reasoning_replay.adapters.telemetry.labels import TOKENS, status_label
 from reasoning_replay.adapters.telemetry.log import Log, Value, called
 from reasoning_replay.adapters.telemetry.metrics import Metrics
-from reasoning_replay.core.dialects.responses.capture import Capture
+from reasoning_replay.core.dialects.base import Capture
+from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUTES, Route
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.routes import Route
 
 __all__ = ["ExchangeRecorder", "summary_header"]
 
@@ -78,7 +78,7 @@ class ExchangeRecorder:
         tally.time(metrics.exchange_seconds, took_s, exchange.route)
         if exchange.first_byte_ms:
             tally.time(metrics.first_byte_seconds, exchange.first_byte_ms / 1000)
-        if exchange.route in Route.REPLAYED:
+        if exchange.route in REPLAYED_ROUTES:
             self._count_request(exchange)
             self._time_overhead(exchange)
         if exchange.captured:
@@ -96,7 +96,7 @@ class ExchangeRecorder:
         for outcome, count in exchange.outcomes.items():
             tally.count(metrics.items, outcome.value, by=count)
         for repair, count in exchange.repairs.items():
-            tally.count(metrics.repairs, repair.value, by=count)
+            tally.count(metrics.repairs, repair, by=count)
         if exchange.injected_bytes:
             tally.count(metrics.injected_bytes, by=exchange.injected_bytes)
 
@@ -118,7 +118,7 @@ class ExchangeRecorder:
         if capture.reasoning_context:
             tally.count(metrics.reasoning_contexts, capture.reasoning_context)
         # An answer that is fetched may be fetched again: it took its tokens once.
-        if capture.usage is not None and route in Route.CAPTURED:
+        if capture.usage is not None and route in CAPTURED_ROUTES:
             for kind, tokens in zip(TOKENS, astuple(capture.usage), strict=True):
                 if tokens:
                     tally.count(metrics.tokens, kind, by=tokens)

@@ -1,6 +1,7 @@
-"""The composition root: each part of a proxy, made from the settings that are its own."""
+"""Wiring: the composition root, which makes each part from its settings."""
 
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.egress import Egress, egress
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
+from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
+from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import Profile, profile_of
 from reasoning_replay.core.history.plan import Anchors
@@ -126,22 +129,27 @@ def scoping(settings: Settings) -> Scoping:
 
 
 def replay(settings: Settings, store: SafeStore) -> Replay:
-    """Return what gives reasoning back."""
-    plain = ReplaySettings(
-        scoping=scoping(settings),
-        is_shadow=settings.mode == "shadow",
+    """Return what captures and injects reasoning."""
+    is_shadow = settings.mode == "shadow"
+    responses = ResponsesSettings(
+        is_shadow=is_shadow,
         anchors=Anchors(settings.anchors),
         profile=profile(settings),
         include=settings.include,
-        heals=settings.heal == "on",
         repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
-        frame_max_bytes=settings.capture_max_bytes,
+        capture_max_bytes=settings.capture_max_bytes,
+    )
+    plain = ReplaySettings(
+        scoping=scoping(settings),
+        is_shadow=is_shadow,
+        heals=settings.heal == "on",
         store_budget_s=settings.store_budget_ms / 1000,
     )
-    return Replay(plain, store, time.monotonic, lambda: time.time_ns() // 1_000_000)
+    dialect = ResponsesDialect(responses, time.monotonic, threading.Lock())
+    return Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000)
 
 
-def traced(settings: Settings, log: Log, worker: int) -> "Instrumentation | None":
+def traced(settings: Settings, log: Log) -> "Instrumentation | None":
     """
     Return what makes parts that are traced, None where nothing is; needs a running loop.
 
@@ -155,7 +163,7 @@ def traced(settings: Settings, log: Log, worker: int) -> "Instrumentation | None
         from reasoning_replay.web.tracing.instrumented import Instrumentation  # noqa: PLC0415 (as above)
     except ValueError as error:  # it reads some variables as soon as it is brought in
         raise OSError(f"tracing cannot begin: {error}; look at the OTEL_ variables") from error
-    return Instrumentation(Tracing(log, worker), settings.upstream_url, profile(settings))
+    return Instrumentation(Tracing(log), settings.upstream_url, profile(settings))
 
 
 def guarded_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:

@@ -17,7 +17,7 @@ async def tracing(monkeypatch: pytest.MonkeyPatch) -> Tracing:
     """One that sends nothing within the test."""
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.version=mine,team=a")
-    return Tracing(Log("info", "json", io.StringIO()), worker=3)
+    return Tracing(Log("info", "json", io.StringIO()))
 
 
 async def test_the_environment_says_whose_they_are(tracing: Tracing) -> None:
@@ -25,7 +25,7 @@ async def test_the_environment_says_whose_they_are(tracing: Tracing) -> None:
     got = tracing._provider.resource.attributes
     assert got["service.name"] == "reasoning-replay"
     assert (got["service.version"], got["team"]) == ("mine", "a")
-    assert str(got["service.instance.id"]).endswith(f"/{os.getpid()}/worker-3")
+    assert str(got["service.instance.id"]).endswith(f"/{os.getpid()}")
     await tracing.close(0)
 
 

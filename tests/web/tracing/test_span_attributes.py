@@ -1,8 +1,8 @@
 """What counts as a failure of a span, and what does not."""
 
 import pytest
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.routes import Route
 from reasoning_replay.web.tracing.span_attributes import error_of
 
 

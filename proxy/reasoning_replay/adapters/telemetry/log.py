@@ -37,9 +37,7 @@ class Log:
     info: start, drain, stop, and one line for each exchange that went well.
     """
 
-    def __init__(
-        self, level: str, form: str, stream: IO[str] | None = None, worker: int = 0
-    ) -> None:
+    def __init__(self, level: str, form: str, stream: IO[str] | None = None) -> None:
         """
         Write to a stream.
 
@@ -47,9 +45,7 @@ class Log:
             level: `debug`, `info`, `warning` or `error`; what is below it is left out.
             form: `json`, `text`, or `auto`: text on a terminal, JSON elsewhere.
             stream: Standard output when None.
-            worker: The number of this process among several, which each line tells; 0: it is alone.
         """
-        self._fixed: dict[str, Value] = {"worker": worker} if worker else {}
         stream = sys.stdout if stream is None else stream
         self._output = Output(stream)
         self._lost = 0
@@ -89,9 +85,9 @@ class Log:
     def _spelled(self, level: str, event: str, fields: Mapping[str, Value]) -> str:
         now = time.time()
         if self._text_line is not None:
-            return self._text_line(now, level, event, {**self._fixed, **fields})
+            return self._text_line(now, level, event, fields)
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z"
-        line: dict[str, Value] = {"time": at, "level": level, "event": event, **self._fixed}
+        line: dict[str, Value] = {"time": at, "level": level, "event": event}
         line |= {key: value for key, value in fields.items() if value is not None}
         try:
             return msgspec.json.encode(line).decode()

@@ -127,13 +127,12 @@ class Tracing:
     What is not sent yet is bounded by the SDK's own queue; what comes besides is lost, and told.
     """
 
-    def __init__(self, log: Log, worker: int = 0) -> None:
+    def __init__(self, log: Log) -> None:
         """
         Begin to send; needs a running loop.
 
         Args:
             log: Told when the collector fails and when it is back, and of nothing twice.
-            worker: The number of this process among several; 0: it is alone.
 
         Raises:
             OSError: A variable of the SDK's makes no sense to it.
@@ -141,7 +140,7 @@ class Tracing:
         self._told = Told(log, asyncio.get_running_loop())
         try:
             # The provider keeps out of the way of whoever else may have one in this process.
-            self._provider = TracerProvider(resource=_resource(worker), shutdown_on_exit=False)
+            self._provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
             self._exporter = Watched(OTLPSpanExporter(), self._told)
             self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
             self._tracer = self._provider.get_tracer(NAME, __version__)
@@ -198,9 +197,9 @@ class Tracing:
         self._told.close()
 
 
-def _resource(worker: int) -> Resource:
+def _resource() -> Resource:
     """Say whose spans these are; what the environment says of it counts."""
-    instance = f"{socket.gethostname()}/{os.getpid()}" + (f"/worker-{worker}" if worker else "")
+    instance = f"{socket.gethostname()}/{os.getpid()}"
     ours = {
         "service.name": NAME,
         "service.version": __version__,

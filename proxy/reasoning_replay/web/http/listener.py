@@ -9,7 +9,7 @@ from aiohttp import web
 
 from reasoning_replay.settings.urls import authority, host_and_port
 
-__all__ = ["Listener", "reserved"]
+__all__ = ["Listener"]
 
 BACKLOG = 1024
 # Between two tries to accept a connection, when there are no files to be had for it.
@@ -36,7 +36,7 @@ class Listener:
         address: str,
         secure: Callable[[socket.socket], None] | None = None,
         *,
-        is_shared: bool = False,
+        reuse_port: bool = False,
     ) -> None:
         """
         Listen.
@@ -44,17 +44,21 @@ class Listener:
         Args:
             address: As in the settings; port 0 takes a free one.
             secure: Begins TLS on a new connection; None: there is none.
-            is_shared: With other processes of ours, among which connections are spread.
+            reuse_port: Share the port with other processes (SO_REUSEPORT); the system spreads
+                connections over them.
 
         Raises:
             OSError: The port cannot be had; its text names the address.
         """
         await self._runner.setup()
         host, port = host_and_port(address)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        if reuse_port and not hasattr(socket, "SO_REUSEPORT"):
+            raise OSError("this system cannot share a port among processes; leave reuse_port off")
         listening = socket.create_server(
-            (host, port), family=_family(host), backlog=BACKLOG, reuse_port=is_shared
+            (host, port), family=family, backlog=BACKLOG, reuse_port=reuse_port
         )
-        self.url = f"{'https' if secure else 'http'}://{_written(listening)}"
+        self.url = f"{'https' if secure else 'http'}://{authority(*listening.getsockname()[:2])}"
         loop = asyncio.get_running_loop()
         if secure is not None:
             listening.settimeout(0)
@@ -91,41 +95,3 @@ async def _accept(listening: socket.socket, secure: Callable[[socket.socket], No
                 await asyncio.sleep(AGAIN_S)
             else:
                 secure(accepted)
-
-
-def reserved(address: str) -> tuple[socket.socket, str]:
-    """
-    Hold a port for processes that share it, without listening: they get it even if it was 0.
-
-    Returns:
-        What holds it, and its address with the port that it got.
-
-    Raises:
-        OSError: The port cannot be had; its text names the address.
-    """
-    host, port = host_and_port(address)
-    if not hasattr(socket, "SO_REUSEPORT"):
-        raise OSError("this system cannot share a port among processes; use --workers 1")
-    holding = socket.socket(_family(host), socket.SOCK_STREAM)
-    try:
-        # Whoever shares a port shares it with all who ask, with another proxy of this user, too.
-        if port:
-            socket.create_server((host, port), family=_family(host), backlog=1).close()
-        holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        if holding.family == socket.AF_INET6:
-            holding.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        holding.bind((host, port))
-    except OSError as error:
-        holding.close()
-        raise OSError(error.errno, f"{error.strerror} (while binding {address})") from None
-    return holding, _written(holding)
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
-def _written(bound: socket.socket) -> str:
-    host, port = bound.getsockname()[:2]
-    return authority(host, port)

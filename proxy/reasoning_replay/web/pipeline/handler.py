@@ -12,6 +12,7 @@ from aiohttp import web
 
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
+from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, CaptureState, Route
 from reasoning_replay.core.wire.headers import for_downstream, without
 from reasoning_replay.web.errors import (
     BUG,
@@ -34,7 +35,7 @@ from reasoning_replay.web.pipeline.healing_retry import Answer, Healer
 from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.pipeline.request_body import RequestBody
 from reasoning_replay.web.pipeline.request_phase import RequestPhase, UpstreamRequest
-from reasoning_replay.web.routes import Route, route_of_request
+from reasoning_replay.web.routes import route_of_request
 
 __all__ = ["ProxyHandler"]
 
@@ -183,16 +184,16 @@ class ProxyHandler:
         self, exchange: Exchange, request: web.BaseRequest, path: str, incoming: RequestBody
     ) -> Answer:
         """Return upstream's answer; the request is let go then, as an answer may take long."""
-        outgoing, prepared = await self._intake.accept(exchange, request, path, incoming)
+        outgoing, bodies = await self._intake.accept(exchange, request, path, incoming)
         self._account.begin(exchange)
         sent = self._account.clock()
         response = await self._send(outgoing)
         exchange.first_byte_ms = (self._account.clock() - sent) * 1000
-        if self._healer is None or prepared is None:
+        if self._healer is None or bodies is None:
             return Answer(response)
         try:
             return await self._healer.heal(
-                exchange, response, prepared, lambda body: self._send(outgoing.with_body(body))
+                exchange, response, bodies, lambda body: self._send(outgoing.with_body(body))
             )
         except BaseException:  # the client has left
             response.close()
@@ -265,7 +266,7 @@ class ProxyHandler:
         reader: CaptureTee | None = None
         if self._replay is not None and exchange.route != Route.OTHER:
             reader = self._reader(self._replay, exchange, response)
-            if exchange.route in Route.REPLAYED and self._replay.may_tell(response.status):
+            if exchange.route in REPLAYED_ROUTES and self._replay.may_tell(response.status):
                 said = summary_header(exchange, is_shadow=self._replay.is_shadow)
                 if response.value(_MARK):
                     headers = without(headers, _MARK)
@@ -305,7 +306,7 @@ class ProxyHandler:
             return capture_tee_for(response, replay, exchange, self._limits.capture_max_bytes, log)
         except Exception as error:  # noqa: BLE001 (fail open: the answer goes to the client)
             self._account.warn("capture_failed", exchange, error)
-            exchange.captured = "failed"
+            exchange.captured = CaptureState.FAILED
             return None
 
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from aiohttp import web
 
+from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.web.errors import ErrorResponse, ProxyError
 from reasoning_replay.web.http.client_connection import Stalled, Unreadable
 from reasoning_replay.web.limit_errors import body_stalled, body_too_large
@@ -127,7 +128,7 @@ class RequestBody:
             ProxyError: It is too large for anything, or no HTTP, or the client fell silent.
         """
         if (self._request.content_length or 0) > most:
-            self.why = "too_large"
+            self.why = RequestState.TOO_LARGE
             return None
         content = self._request.content
         while not content.at_eof():
@@ -157,9 +158,9 @@ class RequestBody:
 
     def _may_hold(self, more: int, most: int) -> bool:
         if self.size > most:
-            self.why = "too_large"
+            self.why = RequestState.TOO_LARGE
         elif not self.share.take(more):
-            self.why = "busy"
+            self.why = RequestState.BUSY
         return not self.why
 
     async def _next(self) -> bytes:

@@ -26,13 +26,14 @@ from reasoning_replay.adapters.upstream.request_writer import Body
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
 from reasoning_replay.adapters.upstream.websocket import UpstreamSocket
 from reasoning_replay.core.dialects.responses.profiles import Profile
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.wire.headers import Headers
 from reasoning_replay.core.wire.trace_context import Parent, fit_method, naming, parent_of
 from reasoning_replay.settings.urls import port_of
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.http.server import Handler
-from reasoning_replay.web.routes import Route, route_of_request
+from reasoning_replay.web.routes import route_of_request
 from reasoning_replay.web.tracing.span_attributes import (
     MS,
     OPERATIONS,
@@ -49,7 +50,7 @@ __all__ = ["Instrumentation"]
 _Answer = TypeVar("_Answer")
 
 # The path as the API documents it. What a client really asked for is not told: it may be anything.
-_TEMPLATES = {
+_TEMPLATES: dict[str, str] = {
     Route.RESPONSES: "/responses",
     Route.COMPACT: "/responses/compact",
     Route.INPUT_TOKENS: "/responses/input_tokens",

@@ -5,16 +5,16 @@ import time
 from msgspec.structs import astuple
 
 from reasoning_replay.adapters.telemetry.tracing import Live
+from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUTES, Route
 from reasoning_replay.core.wire.trace_context import fit_id, fit_model
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.routes import Route
 
 __all__ = ["MS", "OPERATIONS", "OURS", "REFUSED", "Known", "ago_ns", "error_of", "tell"]
 
 # Ahead of every name that no convention has.
 OURS = "reasoning_replay."
 # The operation, where the conventions on generative AI have a word for it.
-OPERATIONS = {
+OPERATIONS: dict[str, str] = {
     Route.RESPONSES: "chat",
     Route.CREATE: "chat",
     Route.RETRIEVE: "fetch_response",
@@ -46,7 +46,7 @@ def error_of(exchange: Exchange, *, is_client: bool) -> str:
         return str(status or outcome) if is_error else ""
     if outcome in {"ok", "client_gone", "client_stalled"}:
         has_failed = exchange.capture is not None and exchange.capture.has_failed
-        return "response_failed" if has_failed and exchange.route in Route.CAPTURED else ""
+        return "response_failed" if has_failed and exchange.route in CAPTURED_ROUTES else ""
     is_ours = status < REFUSED or status >= _FAILED  # else the client was told what it did wrong
     return outcome if is_ours else ""
 
@@ -61,7 +61,7 @@ def tell(live: Live, exchange: Exchange, sent_ns: int, answered_ns: int) -> None
         sent_ns: When the request went on, in nanoseconds since the epoch.
         answered_ns: When its answer began, or that to the second try.
     """
-    counts = exchange.route in Route.REPLAYED
+    counts = exchange.route in REPLAYED_ROUTES
     known: dict[str, str | int | float | None] = {
         "outcome": exchange.outcome,
         "asked": exchange.asked,
@@ -96,7 +96,7 @@ def tell(live: Live, exchange: Exchange, sent_ns: int, answered_ns: int) -> None
 
 def _of_model(live: Live, exchange: Exchange) -> Known:
     """Return what was asked of which model, and who answered; rename the span after it."""
-    if exchange.route not in Route.CAPTURED and exchange.route != Route.RETRIEVE:
+    if exchange.route not in CAPTURED_ROUTES and exchange.route != Route.RETRIEVE:
         return {}
     facts: Known = {}
     model = fit_model(exchange.model)
@@ -110,7 +110,7 @@ def _of_model(live: Live, exchange: Exchange) -> Known:
         facts["gen_ai.response.id"] = response_id
     if answered := fit_model(capture.model):
         facts["gen_ai.response.model"] = answered
-    if capture.usage is not None and exchange.route in Route.CAPTURED:  # else it was told before
+    if capture.usage is not None and exchange.route in CAPTURED_ROUTES:  # else it was told before
         used = zip(_TOKENS, astuple(capture.usage), strict=True)
         facts |= {"gen_ai.usage." + name: count for name, count in used if count is not None}
     return facts

@@ -7,12 +7,9 @@ from enum import Enum
 import msgspec
 from msgspec import Raw
 
-from reasoning_replay.core.dialects.responses.capture import Origin
-from reasoning_replay.core.dialects.responses.heal.cure import Cure
-from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
+from reasoning_replay.core.dialects.base import Cure, Origin, Refusal, RefusedBodies
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.pipeline.replay import Prepared
 
 __all__ = [
     "CREATE",
@@ -93,24 +90,23 @@ class PendingResponse:
     Attributes:
         previous: The id of the response that it continues.
         sent_s: When it was sent to the upstream; 0.0 when the upstream began it by itself.
-        prepared: What was sent, while it may have to be sent once more; else None.
-        refusal: The upstream's error, held back while the cured request is tried; None: there is
-            none.
-        fault: What the error was about.
-        cure: What was sent then.
+        bodies: What was sent, while it may have to be sent once more; else None.
+        refusal: The upstream's error, held back while the cured request is tried; else None.
+        refused: What the error was about; None like `refusal`.
+        cure: What was sent then; None like `refusal`.
     """
 
     exchange: Exchange
     previous: str = ""
     sent_s: float = 0.0
-    prepared: Prepared | None = None
+    bodies: RefusedBodies | None = None
     refusal: bytes | None = None
-    fault: RefusalKind = RefusalKind.OTHER
+    refused: Refusal | None = None
     cure: Cure | None = None
 
-    def hold(self, refusal: bytes, fault: RefusalKind, cure: Cure) -> None:
+    def hold(self, refusal: bytes, refused: Refusal, cure: Cure) -> None:
         """Hold the refusal back: the request is sent once more, cured."""
-        self.refusal, self.fault, self.cure = refusal, fault, cure
+        self.refusal, self.refused, self.cure = refusal, refused, cure
 
 
 class StreamState(Enum):

@@ -15,7 +15,7 @@ from aiohttp import WSMsgType, web
 
 from reasoning_replay.adapters.runtime.tcp import buffered_bytes
 from reasoning_replay.adapters.upstream.websocket import UpstreamSocket, UpstreamWebSocket
-from reasoning_replay.core.wire.sse import is_worth_reading
+from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeRecorder

@@ -9,13 +9,12 @@ begin a response that no request asked for.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from reasoning_replay.core.dialects.responses.heal.cure import Cure
-from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind, diagnose
+from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.pipeline.healing_retry import Healer
-from reasoning_replay.web.pipeline.replay import Prepared, Replay
-from reasoning_replay.web.routes import Route
+from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.websocket.messages import (
     CREATE,
     Message,
@@ -93,7 +92,7 @@ class ResponseStreams:
         self._preparing += 1
         self.idle.clear()
         try:
-            prepared = await self._prepare(pending.exchange, text)
+            bodies = await self._prepare(pending.exchange, text)
         finally:
             self._preparing -= 1
         if self._is_closed:
@@ -101,9 +100,9 @@ class ResponseStreams:
         self._account.begin(pending.exchange)
         pending.sent_s = self._account.clock()
         if self._replay.heals and self._kept() + len(text) <= self._keep_max_bytes:
-            pending.prepared = prepared
+            pending.bodies = bodies
         stream.waiting.append(pending)
-        return prepared.body
+        return bodies.sent
 
     def skip_request(self, asked: str = "") -> None:
         """Note that a message passes unread that may be a request; `asked` counts it, if given."""
@@ -117,14 +116,14 @@ class ResponseStreams:
         (self._account.count if self._has_logged_unread else self._account.settle)(exchange)
         self._has_logged_unread = True
 
-    async def _prepare(self, exchange: Exchange, text: bytes) -> Prepared:
+    async def _prepare(self, exchange: Exchange, text: bytes) -> RefusedBodies:
         started = self._account.clock()
         try:
-            return await self._replay.prepare(exchange, text, self._headers)
+            return RefusedBodies(text, await self._replay.prepare(exchange, text, self._headers))
         except Exception as error:  # noqa: BLE001 (fail open: the message passes as it came)
             self._account.warn("replay_failed", exchange, error)
             exchange.forget()
-            return Prepared(text, text)
+            return RefusedBodies(text, text)
         finally:
             exchange.before_ms = (self._account.clock() - started) * 1000
 
@@ -200,10 +199,10 @@ class ResponseStreams:
         exchange.status = 200
         if pending.sent_s:
             exchange.first_byte_ms = (self._account.clock() - pending.sent_s) * 1000
-        if pending.cure is not None:
-            self._healer.note_cured(exchange, pending.fault, pending.cure)
-            await self._healer.learn_from(exchange, pending.fault, pending.cure)
-        pending.prepared = None
+        if pending.cure is not None and pending.refused is not None:
+            self._healer.note_cured(exchange, pending.refused, pending.cure)
+            await self._healer.learn_from(exchange, pending.refused, pending.cure)
+        pending.bodies = None
         stream.running, stream.last_id = pending, message.response_id
         stream.state = StreamState.RUNNING
         self.idle.clear()
@@ -237,15 +236,15 @@ class ResponseStreams:
         stream.is_ambiguous = stream.is_ambiguous or len(stream.waiting) > 1
         pending = stream.waiting[0]
         passed = text
-        if pending.refusal is not None:
-            self._healer.note_refused(pending.fault)
+        if pending.refusal is not None and pending.refused is not None:
+            self._healer.note_refused(pending.refused)
             passed = pending.refusal
         elif self._is_certain(stream):
-            diagnosis = diagnose(message.http_status, text)
-            cure = await self._cure(pending, diagnosis)
+            refused = self._replay.dialect.diagnose(message.http_status, text)
+            cure = await self._cure(pending, refused)
             # Meanwhile another request may have been sent, which is answered ahead of a retry.
             if cure is not None and self._is_certain(stream):
-                pending.hold(text, diagnosis.fault, cure)
+                pending.hold(text, refused, cure)
                 await self._resend(cure.body)
                 return None
         stream.waiting.popleft()
@@ -258,11 +257,11 @@ class ResponseStreams:
         self._set_idle()
         return passed
 
-    async def _cure(self, pending: PendingResponse, diagnosis: Diagnosis) -> Cure | None:
+    async def _cure(self, pending: PendingResponse, refused: Refusal) -> Cure | None:
         """Return what to send in place of a refused request; None when there is no cure."""
-        if pending.prepared is None or diagnosis.fault is RefusalKind.OTHER:
+        if pending.bodies is None or not refused.is_understood:
             return None
-        return await self._healer.cure(pending.exchange, pending.prepared, diagnosis)
+        return await self._healer.cure(pending.exchange, pending.bodies, refused)
 
     def _is_certain(self, stream: Stream) -> bool:
         """Tell whether a message on this stream can only be about its one waiting request."""
@@ -300,7 +299,7 @@ class ResponseStreams:
     def _kept(self) -> int:
         """Return how many bytes of requests are kept for a healing retry."""
         waiting = (pending for stream in self._streams.values() for pending in stream.waiting)
-        return sum(len(one.prepared.original) for one in waiting if one.prepared is not None)
+        return sum(len(one.bodies.given) for one in waiting if one.bodies is not None)
 
     def _set_idle(self) -> None:
         waiting = self._waiting()
@@ -311,6 +310,6 @@ class ResponseStreams:
             self.idle.set()
 
     def _settle(self, pending: PendingResponse, outcome: str) -> None:
-        pending.prepared = None
+        pending.bodies = None
         pending.exchange.outcome = outcome
         self._account.settle(pending.exchange)

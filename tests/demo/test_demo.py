@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from reasoning_replay import demo
+from reasoning_replay.demo import agent_loop
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web import app
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESTORED = 4  # one in turns 2 and 3, two in turn 4
 
 
@@ -30,7 +31,7 @@ def test_shows_the_fault_and_the_cure(capsys: pytest.CaptureFixture[str]) -> Non
     said = " ".join(out.split())
     assert "failed in turn 2 with 400: Item 'fc_" in said
     assert "was provided without its required 'reasoning' item: 'rs_" in said
-    assert "finished in turn 4, with 2 of 2 dropped reasoning items given back" in said
+    assert "finished in turn 4, with 2 of 2 dropped reasoning items injected" in said
     assert "x-reasoning-replay: injected=2" in out
     assert "OPENAI_BASE_URL=http://127.0.0.1:8080/v1" in out
     marked = [line.split("| ")[1].split() for line in out.splitlines() if "|   + " in line]
@@ -90,12 +91,12 @@ def test_says_when_nothing_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a fault there is no cure to show: exit 1."""
-    monkeypatch.setattr(demo, "MODEL", "gpt-4o")  # does not reason
+    monkeypatch.setattr(agent_loop, "MODEL", "gpt-4o")  # does not reason
 
     assert demo.run() == 1
     out = capsys.readouterr().out
     assert "Not as expected: the straight loop did not fail for want of its reasoning." in out
-    assert "Not as expected: the proxy gave back 0 of 0 dropped reasoning items." in out
+    assert "Not as expected: the proxy injected 0 of 0 dropped reasoning items." in out
 
 
 def test_says_when_it_cannot_listen(
@@ -114,8 +115,11 @@ def test_says_when_it_cannot_listen(
 
 
 def test_it_needs_no_sdk() -> None:
-    """It is one command, quick to begin: the SDK is never imported."""
-    program = "import sys; from proxy import demo; sys.exit(demo.run() or 'openai' in sys.modules)"
+    """It is one command, quick to begin: neither the SDK nor the tests are imported."""
+    program = (
+        "import sys; from reasoning_replay import demo; "
+        "sys.exit(demo.run() or bool({'openai', 'tests'} & {*sys.modules}))"
+    )
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, check=False)  # noqa: S603
     assert (done.returncode, done.stderr) == (0, b"")

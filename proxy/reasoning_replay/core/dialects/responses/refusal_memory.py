@@ -1,4 +1,4 @@
-"""What answers have taught this process, for a while: bounded, and never needed to be right."""
+"""Refusal memory: which blobs and models the upstream refused within the last hour, bounded."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -47,7 +47,7 @@ class RefusalMemory:
         until = self._until.get(scope, (kind, what))
         return until is not None and until > self._clock()
 
-    def less_refused(self, scope: bytes, recalled: LookupResult) -> LookupResult:
+    def without_refused(self, scope: bytes, recalled: LookupResult) -> LookupResult:
         """Withhold what upstream has refused within the last hour."""
         if scope not in self._until:
             return recalled
@@ -74,7 +74,7 @@ class RefusalMemory:
             for owner, forgotten in self._issued.put(account, blob, None):
                 self._forget(owner, forgotten)
 
-    def is_anothers(self, account: Account, blob: bytes) -> bool:
+    def is_of_another_account(self, account: Account, blob: bytes) -> bool:
         """Tell whether a blob is known to have been issued for other accounts than this one."""
         issued = self._issued_for.get(blob, ())
         return bool(issued) and all(_differ(account, other) for other in issued)

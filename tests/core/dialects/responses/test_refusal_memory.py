@@ -2,11 +2,11 @@
 
 import pytest
 from msgspec import structs
+from reasoning_replay.core.dialects.responses import refusal_memory
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
+from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemory
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Reasoning, Turn
-from reasoning_replay.web.pipeline import refusal_memory
-from reasoning_replay.web.pipeline.refusal_memory import RefusalMemory
 
 from tests.adapters.stores.turns import turn
 
@@ -81,16 +81,17 @@ def test_whose_blobs_are_is_known_of_so_many_of_each_account() -> None:
     """A blob that was issued for two is either's, until it is forgotten of one."""
     one = RefusalMemory(lambda: 0.0)
     shared = issued(0)
-    one.issue((MINE,), shared)
-    assert one.is_anothers((THEIRS,), blob_of(0))
+    for _ in range(2):  # a turn is noted with each save
+        one.issue((MINE,), shared)
+    assert one.is_of_another_account((THEIRS,), blob_of(0))
     one.issue((THEIRS,), shared)
-    assert not one.is_anothers((THEIRS,), blob_of(0))
+    assert not one.is_of_another_account((THEIRS,), blob_of(0))
     for n in range(1, 100):
         one.issue((THEIRS,), issued(n))
-    assert not one.is_anothers((MINE,), blob_of(0))
-    assert one.is_anothers((THEIRS,), blob_of(0))
-    assert one.is_anothers((MINE,), blob_of(99))
-    assert not one.is_anothers((MINE,), blob_of(50))  # forgotten: nobody's
+    assert not one.is_of_another_account((MINE,), blob_of(0))
+    assert one.is_of_another_account((THEIRS,), blob_of(0))
+    assert one.is_of_another_account((MINE,), blob_of(99))
+    assert not one.is_of_another_account((MINE,), blob_of(50))  # forgotten: nobody's
     assert len(one._issued_for) == len(one._issued) == 9
 
 
@@ -106,7 +107,7 @@ def test_without_an_account_nothing_is_known() -> None:
     """A key may be changed without losing anything."""
     one = RefusalMemory(lambda: 0.0)
     one.issue((b"",), issued(0))
-    assert not one.is_anothers((MINE,), blob_of(0))
+    assert not one.is_of_another_account((MINE,), blob_of(0))
 
 
 def test_what_nothing_is_withheld_from_is_the_same_object() -> None:
@@ -120,10 +121,10 @@ def test_what_nothing_is_withheld_from_is_the_same_object() -> None:
     )
     recalled = LookupResult([this])
     one.refuse(THEIRS, RefusalKind.BLOB, blob)
-    assert one.less_refused(MINE, recalled) is recalled
+    assert one.without_refused(MINE, recalled) is recalled
     one.refuse(MINE, RefusalKind.BLOB, b"another")
-    assert one.less_refused(MINE, recalled) is recalled
+    assert one.without_refused(MINE, recalled) is recalled
     one.refuse(MINE, RefusalKind.BLOB, blob)
-    (less,) = one.less_refused(MINE, recalled).turns
+    (less,) = one.without_refused(MINE, recalled).turns
     assert [(item.run, item.withheld) for item in less.items] == [((), True)] * len(this.items)
     assert this.items
