@@ -6,8 +6,6 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from reasoning_replay.adapters.runtime.malloc import keep_freed
-
 __all__ = ["INTERRUPTED", "STOPPING", "StopSignals", "on_loop"]
 
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
@@ -18,7 +16,6 @@ INTERRUPTED: Final = SIGNALLED + signal.SIGINT
 
 def on_loop(main: Coroutine[Any, Any, int]) -> int:
     """Run a process's main function on the loop that it shall have; return its exit code."""
-    keep_freed()
     try:
         import uvloop  # noqa: PLC0415 (not on Windows)
     except ImportError:
