@@ -38,8 +38,6 @@ __all__ = ["App", "access", "admin_runner", "announce", "facts", "running"]
 
 # How long aiohttp waits for handlers when a port is closed: they have had their time.
 CUT_OFF_S = 0.1
-# How late the metrics of a worker may be.
-FLUSH_S = 0.2
 # How long the last spans have to reach their collector: what is left of the drain, in these bounds.
 TRACES_S = 2.0
 TRACES_LEAST_S = 0.1
@@ -91,7 +89,6 @@ class App:
             account,
         )
         self._is_worker = worker > 0
-        self._flushing: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
         handle: Handler = self.forward.handle
         if self._traced is not None:
@@ -117,7 +114,6 @@ class App:
         self._looking = asyncio.create_task(look_after(self.store))
         if self._is_worker:
             self._has_started = True
-            self._flush()
             return self
         may_look = access(settings)
         conversations = Conversations(self.store, may_look, _nobody_else)
@@ -131,11 +127,6 @@ class App:
         self._has_started = True
         announce(settings, self.log, self.store, self.url, self.admin_url)
         return self
-
-    def _flush(self) -> None:
-        """Let the parent see what was counted: a worker is not asked."""
-        self._flushing = asyncio.get_running_loop().call_later(FLUSH_S, self._flush)
-        self.metrics.flush(self.log)
 
     def _readiness(self) -> Readiness:
         is_ready = not self.forward.is_leaving
@@ -172,9 +163,6 @@ class App:
         await self.store.close()
         if self._operators is not None:
             await self._operators.close()
-        if self._flushing is not None:
-            self._flushing.cancel()
-            self.metrics.flush(self.log)
         if self._traced is not None:
             left_s = ends_at - asyncio.get_running_loop().time()
             await self._traced.tracing.close(max(TRACES_LEAST_S, min(TRACES_S, left_s)))

@@ -6,9 +6,8 @@ from http import HTTPStatus
 
 from msgspec.structs import asdict, astuple
 
-from reasoning_replay.adapters.telemetry.labels import TOKENS, status_label
 from reasoning_replay.adapters.telemetry.log import Log, Value, called
-from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.adapters.telemetry.metrics import TOKENS, Metrics, status_label
 from reasoning_replay.core.dialects.responses.capture import Capture
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
@@ -72,56 +71,56 @@ class ExchangeRecorder:
 
     def count(self, exchange: Exchange, took_s: float = 0.0) -> None:
         """Count an exchange that is over."""
-        metrics, tally = self.metrics, self.metrics.tally
+        metrics = self.metrics
         status = status_label(exchange.status)
-        tally.count(metrics.exchanges, exchange.route, status, exchange.outcome)
-        tally.time(metrics.exchange_seconds, took_s, exchange.route)
+        metrics.inc(metrics.exchanges, exchange.route, status, exchange.outcome)
+        metrics.observe(metrics.exchange_seconds, took_s, exchange.route)
         if exchange.first_byte_ms:
-            tally.time(metrics.first_byte_seconds, exchange.first_byte_ms / 1000)
+            metrics.observe(metrics.first_byte_seconds, exchange.first_byte_ms / 1000)
         if exchange.route in Route.REPLAYED:
             self._count_request(exchange)
             self._time_overhead(exchange)
         if exchange.captured:
-            tally.count(metrics.captures, exchange.captured)
+            metrics.inc(metrics.captures, exchange.captured)
             if exchange.captured_items:
-                tally.count(metrics.captured_items, by=exchange.captured_items)
-                tally.count(metrics.captured_bytes, by=exchange.captured_bytes)
+                metrics.inc(metrics.captured_items, by=exchange.captured_items)
+                metrics.inc(metrics.captured_bytes, by=exchange.captured_bytes)
         if exchange.capture is not None:
             self._count_answer(exchange.route, exchange.capture)
 
     def _count_request(self, exchange: Exchange) -> None:
-        metrics, tally = self.metrics, self.metrics.tally
+        metrics = self.metrics
         if exchange.asked:
-            tally.count(metrics.requests, exchange.asked)
+            metrics.inc(metrics.requests, exchange.asked)
         for outcome, count in exchange.outcomes.items():
-            tally.count(metrics.items, outcome.value, by=count)
+            metrics.inc(metrics.items, outcome.value, by=count)
         for repair, count in exchange.repairs.items():
-            tally.count(metrics.repairs, repair.value, by=count)
+            metrics.inc(metrics.repairs, repair.value, by=count)
         if exchange.injected_bytes:
-            tally.count(metrics.injected_bytes, by=exchange.injected_bytes)
+            metrics.inc(metrics.injected_bytes, by=exchange.injected_bytes)
 
     def _time_overhead(self, exchange: Exchange) -> None:
         """Show each phase that the exchange has come to."""
-        tally, overhead = self.metrics.tally, self.metrics.overhead_seconds
+        metrics, overhead = self.metrics, self.metrics.overhead_seconds
         if exchange.before_ms:
-            tally.time(overhead, exchange.before_ms / 1000, "before")
+            metrics.observe(overhead, exchange.before_ms / 1000, "before")
         if exchange.between_ms:
-            tally.time(overhead, exchange.between_ms / 1000, "between")
+            metrics.observe(overhead, exchange.between_ms / 1000, "between")
         if exchange.after_ms:
-            tally.time(overhead, exchange.after_ms / 1000, "after")
+            metrics.observe(overhead, exchange.after_ms / 1000, "after")
 
     def _count_answer(self, route: str, capture: Capture) -> None:
         """Count what upstream says of it."""
-        metrics, tally = self.metrics, self.metrics.tally
+        metrics = self.metrics
         for reason, count in capture.removed.items():
-            tally.count(metrics.removed_items, reason, by=count)
+            metrics.inc(metrics.removed_items, reason, by=count)
         if capture.reasoning_context:
-            tally.count(metrics.reasoning_contexts, capture.reasoning_context)
+            metrics.inc(metrics.reasoning_contexts, capture.reasoning_context)
         # An answer that is fetched may be fetched again: it took its tokens once.
         if capture.usage is not None and route in Route.CAPTURED:
             for kind, tokens in zip(TOKENS, astuple(capture.usage), strict=True):
                 if tokens:
-                    tally.count(metrics.tokens, kind, by=tokens)
+                    metrics.inc(metrics.tokens, kind, by=tokens)
 
 
 def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:

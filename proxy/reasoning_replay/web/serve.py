@@ -159,7 +159,6 @@ class _Parent:
         return 0
 
     def _exposition(self) -> bytes:
-        self._own.flush(self._log)
         return self._metrics.exposition()
 
     async def _stop(self, told: StopSignals, workers: "Workers") -> None:

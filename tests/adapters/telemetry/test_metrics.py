@@ -1,16 +1,27 @@
 """Every outcome exists from the start, and no label grows without end."""
 
-import errno
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import values
 from prometheus_client.parser import text_string_to_metric_families
-from reasoning_replay.adapters.telemetry.labels import ASKED, CAPTURED, NEAR, PHASES, TOKENS
-from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.telemetry.metrics import Metrics, WorkerMetrics, share_metrics
+from reasoning_replay.adapters.telemetry.metrics import (
+    ASKED,
+    CAPTURED,
+    ENDED,
+    NEAR,
+    PHASES,
+    ROUTES,
+    TOKENS,
+    Metrics,
+    WorkerMetrics,
+    share_metrics,
+    status_label,
+    usual_status,
+)
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -197,18 +208,59 @@ def test_no_counter_goes_back_when_a_process_is_replaced(folder: str) -> None:
     assert len(list(Path(folder).glob("counter_*.db"))) == 1
 
 
-def test_a_folder_that_is_full_costs_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told when it begins, however often it is tried, and again the next time."""
-    metrics, written = Metrics(), io.StringIO()
-    log = Log("info", "json", written)
+@pytest.mark.parametrize(
+    ("status", "label"),
+    [
+        (200, "200"),
+        (429, "429"),
+        (503, "503"),
+        (299, "2xx"),
+        (418, "4xx"),
+        (599, "5xx"),
+        (799, "other"),
+        (99, "other"),
+        (0, "none"),
+    ],
+)
+def test_usual_statuses_are_told_apart(status: int, label: str) -> None:
+    """And all others by their class."""
+    assert status_label(status) == label
 
-    def fails() -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
 
-    for _ in range(2):
-        with monkeypatch.context() as full:
-            full.setattr(metrics.tally, "flush", fails)
-            metrics.flush(log)
-            metrics.flush(log)
-        metrics.flush(log)
-    assert written.getvalue().count('"metrics_failed"') == 2
+@given(st.integers())
+def test_there_are_a_few_dozen_labels(status: int) -> None:
+    """Of any number: so many that each can be a series."""
+    known = {status_label(number) for number in range(1000)}
+    assert status_label(status) in known
+    assert len(known) < 50
+
+
+def test_what_is_usual_is_one_of_them() -> None:
+    """So that a series that exists from the start is one that goes on."""
+    known = {status_label(number) for number in range(1000)}
+    assert {usual_status(route, outcome) for route in ROUTES for outcome in ENDED} <= known
+
+
+names = st.sampled_from(["a", "b"])
+seconds = st.sampled_from([0.0, 0.1875, 0.25, 0.75, 2.0, 1024.0])  # sums are exact in any order
+
+
+@given(steps=st.lists(st.tuples(names, st.integers(0, 3), seconds)))
+def test_counts_are_those_of_prometheus(steps: list[tuple[str, int, float]]) -> None:
+    """A count on a cached series is a count on the series of these labels."""
+    ours, theirs = Metrics(), Metrics()
+    for name, by, took_s in steps:
+        ours.inc(ours.captured_items)
+        theirs.captured_items.inc()
+        ours.inc(ours.requests, name, by=by)
+        theirs.requests.labels(name).inc(by)
+        ours.observe(ours.first_byte_seconds, took_s)
+        theirs.first_byte_seconds.observe(took_s)
+        ours.observe(ours.store_seconds, took_s, name)
+        theirs.store_seconds.labels(name).observe(took_s)
+    assert without_times(samples(ours)) == without_times(samples(theirs))
+
+
+def without_times(found: dict[str, dict[Labels, float]]) -> dict[str, dict[Labels, float]]:
+    """Leave out when each series was created."""
+    return {name: series for name, series in found.items() if not name.endswith("_created")}

@@ -149,7 +149,7 @@ class Healer:
 
     def _count(self, fault: RefusalKind, result: str) -> None:
         metrics = self._account.metrics
-        metrics.tally.count(metrics.heals, fault.value, result)
+        metrics.inc(metrics.heals, fault.value, result)
 
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> Answer | None:
         """Send the cured request; None when its answer is no better."""
