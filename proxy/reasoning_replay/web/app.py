@@ -168,6 +168,7 @@ class App:
             await self._traced.tracing.close(max(TRACES_LEAST_S, min(TRACES_S, left_s)))
         if self._has_started:
             (self.log.warning if cut_off else self.log.info)("stopped", cut_off=cut_off)
+        self.log.close()
 
 
 async def _nobody_else(_scope: bytes, _conversation: bytes) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import values
 from prometheus_client.parser import text_string_to_metric_families
@@ -245,6 +245,7 @@ names = st.sampled_from(["a", "b"])
 seconds = st.sampled_from([0.0, 0.1875, 0.25, 0.75, 2.0, 1024.0])  # sums are exact in any order
 
 
+@settings(max_examples=20, deadline=None)
 @given(steps=st.lists(st.tuples(names, st.integers(0, 3), seconds)))
 def test_counts_are_those_of_prometheus(steps: list[tuple[str, int, float]]) -> None:
     """A count on a cached series is a count on the series of these labels."""

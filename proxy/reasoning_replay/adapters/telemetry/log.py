@@ -1,28 +1,43 @@
-"""Logs: one line for each event, JSON or text, on standard output. Never a body, key or blob."""
+"""
+Log: one line for each event, JSON or text, on standard output. Never a body, a key or a blob.
 
+Logging never blocks: lines pass through a bounded queue to a thread that writes them. While the
+reader of standard output stalls and the queue is full, lines are dropped and counted.
+"""
+
+import atexit
+import contextlib
 import json
+import logging
+import os
 import re
+import select
 import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from logging.handlers import QueueHandler, QueueListener
+from queue import Full, Queue
 from typing import IO
 
 import msgspec
 
-from reasoning_replay.adapters.telemetry.log_output import Output
+from reasoning_replay.adapters.telemetry.log_text import Value, is_coloured, text_line
 
 __all__ = ["Log", "Value", "called"]
 
-Value = str | int | float | bool | None
-_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-# What somebody else has named: so much of it, and nothing but what can be printed everywhere.
+# Names that others chose are cut to this length, and to characters that print everywhere.
 NAME_MAX = 96
 _ODD = re.compile(r"[^ -~]")
+QUEUED_LINES = 1000
+# How long the end of the process waits for the reader of standard output.
+CLOSES_S = 1.0
+
+_Spell = Callable[[float, str, str, Mapping[str, Value]], str]
 
 
 def called(name: str) -> str | None:
-    """Return what somebody else has named, fit for a log: bounded and of ASCII; None if empty."""
+    """Return a name that another party chose, bounded and in ASCII; None if it is empty."""
     if len(name) > NAME_MAX or not (name.isascii() and name.isprintable()):
         name = _ODD.sub("?", name[: NAME_MAX + 1])
         name = name if len(name) <= NAME_MAX else name[: NAME_MAX - 2] + ".."
@@ -31,10 +46,10 @@ def called(name: str) -> str | None:
 
 class Log:
     """
-    Writes events.
+    Writes events; never raises, never blocks.
 
-    error: a request failed through us or upstream. warning: something failed and we carried on.
-    info: start, drain, stop, and one line for each exchange that went well.
+    error: a request failed in the proxy or upstream. warning: something failed and the exchange
+    went on. info: start, drain, stop, and one line for each exchange that went well.
     """
 
     def __init__(
@@ -44,63 +59,146 @@ class Log:
         Write to a stream.
 
         Args:
-            level: `debug`, `info`, `warning` or `error`; what is below it is left out.
+            level: `debug`, `info`, `warning` or `error`; events below it are left out.
             form: `json`, `text`, or `auto`: text on a terminal, JSON elsewhere.
             stream: Standard output when None.
-            worker: The number of this process among several, which each line tells; 0: it is alone.
+            worker: The number of this process among several, part of each line; 0: it is alone.
         """
-        self._fixed: dict[str, Value] = {"worker": worker} if worker else {}
         stream = sys.stdout if stream is None else stream
-        self._output = Output(stream)
-        self._lost = 0
-        self._level = _LEVELS[level]
+        self._fixed: dict[str, Value] = {"worker": worker} if worker else {}
+        self._levels = logging.getLevelNamesMapping()
+        self._level = self._levels[level.upper()]
         is_text = form == "text" or (form == "auto" and stream.isatty())
-        self._text_line = _text_line(stream) if is_text else None
+        spell = partial(text_line, coloured=is_coloured(stream)) if is_text else _json_line
+        self._handler = _handler(stream, spell)
 
     def takes(self, level: str) -> bool:
-        """Tell whether anything of this level is written."""
-        return _LEVELS[level] >= self._level
+        """Return whether events of this level are written."""
+        return self._levels[level.upper()] >= self._level
 
     def info(self, event: str, **fields: Value) -> None:
-        """Write what happens in normal operation."""
-        if self.takes("info"):
-            self.write("info", event, fields)
+        """Write an event of normal operation."""
+        self.write("info", event, fields)
 
     def warning(self, event: str, **fields: Value) -> None:
-        """Write what failed while the exchange went on."""
-        if self.takes("warning"):
-            self.write("warning", event, fields)
+        """Write a failure after which the exchange went on."""
+        self.write("warning", event, fields)
 
     def error(self, event: str, **fields: Value) -> None:
-        """Write what a client saw fail."""
-        if self.takes("error"):
-            self.write("error", event, fields)
+        """Write a failure that a client saw."""
+        self.write("error", event, fields)
 
     def write(self, level: str, event: str, fields: Mapping[str, Value]) -> None:
-        """Write what happened, whatever its level; a field that is None is left out."""
+        """Write an event; a field that is None is left out."""
+        if self.takes(level):
+            self._handler.handle(
+                _record(self._levels[level.upper()], event, {**self._fixed, **fields})
+            )
+
+    def close(self) -> None:
+        """Wait until all lines are written, one second at the most; later lines may follow."""
+        self._handler.close()
+
+
+def _record(level: int, event: str, fields: Mapping[str, Value]) -> logging.LogRecord:
+    record = logging.LogRecord("reasoning_replay", level, "", 0, event, None, None)
+    record.__dict__["fields"] = fields
+    return record
+
+
+def _json_line(now_s: float, level: str, event: str, fields: Mapping[str, Value]) -> str:
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_s)) + f".{int(now_s % 1 * 1000):03}Z"
+    line: dict[str, Value] = {"time": at, "level": level, "event": event}
+    line |= {key: value for key, value in fields.items() if value is not None}
+    try:
+        return msgspec.json.encode(line).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair, in a name that another party chose
+        return json.dumps(line)
+
+
+class _Formatter(logging.Formatter):
+    def __init__(self, spell: _Spell) -> None:
+        super().__init__()
+        self._spell = spell
+
+    def format(self, record: logging.LogRecord) -> str:
+        level = record.levelname.lower()
+        return self._spell(record.created, level, record.msg, record.__dict__["fields"])
+
+
+class _FailOpen(logging.Handler):
+    """A full disk or a closed pipe costs no request."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
+        pass
+
+
+class _Output(_FailOpen, logging.StreamHandler[IO[str]]):
+    """Writes to a stream in memory."""
+
+
+class _File(logging.Handler):
+    """Writes to an open file; it may block, so it holds no lock that the exit would wait for."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__()
+        self._fd = fd
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        data = (record.getMessage() + "\n").encode("utf-8", "backslashreplace")
+        with contextlib.suppress(OSError, ValueError):
+            while data:
+                try:
+                    data = data[os.write(self._fd, data) :]
+                except BlockingIOError:  # another process has set O_NONBLOCK
+                    select.select([], [self._fd], [])
+        return True
+
+
+class _Queueing(_FailOpen, QueueHandler):
+    """Passes lines to a thread that writes them; the thread starts with the first line."""
+
+    def __init__(self, fd: int) -> None:
+        self._lines: Queue[logging.LogRecord] = Queue(QUEUED_LINES)
+        super().__init__(self._lines)
+        self._fd = fd
+        self._listener: QueueListener | None = None
+        self._lost = 0
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        record.msg = self.format(record)  # the record is ours: no copy is needed
+        return record
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        if self._listener is None:
+            self._listener = QueueListener(self._lines, _File(self._fd))
+            self._listener.start()
+            atexit.register(self.close)
         try:
-            self._output.write(self._spelled(level, event, fields))
-            if self._output.lost != self._lost and not self._output.is_full:
-                lost, self._lost = self._output.lost - self._lost, self._output.lost
-                self._output.write(self._spelled("warning", "log_lines_lost", {"lines": lost}))
-        except (OSError, ValueError):
-            pass  # a full disk or a closed pipe must not fail a request
+            if self._lost:
+                lost = _record(logging.WARNING, "log_lines_lost", {"lines": self._lost})
+                self._lines.put_nowait(self.prepare(lost))
+                self._lost = 0
+            self._lines.put_nowait(record)
+        except Full:
+            self._lost += 1
 
-    def _spelled(self, level: str, event: str, fields: Mapping[str, Value]) -> str:
-        now = time.time()
-        if self._text_line is not None:
-            return self._text_line(now, level, event, {**self._fixed, **fields})
-        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z"
-        line: dict[str, Value] = {"time": at, "level": level, "event": event, **self._fixed}
-        line |= {key: value for key, value in fields.items() if value is not None}
-        try:
-            return msgspec.json.encode(line).decode()
-        except UnicodeEncodeError:  # half a surrogate, in what somebody else has named
-            return json.dumps(line)
+    def close(self) -> None:
+        """Wait until all lines are written; stop the thread, unless it hangs."""
+        with self._lines.all_tasks_done:
+            self._lines.all_tasks_done.wait_for(lambda: not self._lines.unfinished_tasks, CLOSES_S)
+        if self._listener is not None and not self._lines.unfinished_tasks:
+            self._listener.stop()
+            self._listener = None
+            atexit.unregister(self.close)
 
 
-def _text_line(stream: IO[str]) -> Callable[[float, str, str, Mapping[str, Value]], str]:
-    """Return what spells a line for people."""
-    from reasoning_replay.adapters.telemetry import log_text  # noqa: PLC0415 (most write JSON, and need none of it)
-
-    return partial(log_text.text_line, coloured=log_text.is_coloured(stream))
+def _handler(stream: IO[str], spell: _Spell) -> logging.Handler:
+    """Return a handler for a stream; one in memory never blocks, and needs no thread."""
+    handler: logging.Handler
+    try:
+        handler = _Queueing(stream.fileno())
+    except (OSError, ValueError, AttributeError):
+        handler = _Output(stream)
+    handler.setFormatter(_Formatter(spell))
+    return handler
