@@ -33,8 +33,6 @@ QUEUED_LINES = 1000
 # How long the end of the process waits for the reader of standard output.
 CLOSES_S = 1.0
 
-_Spell = Callable[[float, str, str, Mapping[str, Value]], str]
-
 
 def called(name: str) -> str | None:
     """Return a name that another party chose, bounded and in ASCII; None if it is empty."""
@@ -69,8 +67,13 @@ class Log:
         self._levels = logging.getLevelNamesMapping()
         self._level = self._levels[level.upper()]
         is_text = form == "text" or (form == "auto" and stream.isatty())
-        spell = partial(text_line, coloured=is_coloured(stream)) if is_text else _json_line
-        self._handler = _handler(stream, spell)
+        self._handler: logging.Handler
+        try:
+            self._handler = _Queueing(stream.fileno())
+        except (OSError, ValueError, AttributeError):  # a stream in memory never blocks
+            self._handler = _Output(stream.write)
+        line = partial(text_line, coloured=is_coloured(stream)) if is_text else _json_line
+        self._handler.setFormatter(_Formatter(line))
 
     def takes(self, level: str) -> bool:
         """Return whether events of this level are written."""
@@ -106,6 +109,16 @@ def _record(level: int, event: str, fields: Mapping[str, Value]) -> logging.LogR
     return record
 
 
+class _Formatter(logging.Formatter):
+    def __init__(self, line: Callable[[float, str, str, Mapping[str, Value]], str]) -> None:
+        super().__init__()
+        self._line = line
+
+    def format(self, record: logging.LogRecord) -> str:
+        level = record.levelname.lower()
+        return self._line(record.created, level, record.msg, record.__dict__["fields"])
+
+
 def _json_line(now_s: float, level: str, event: str, fields: Mapping[str, Value]) -> str:
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_s)) + f".{int(now_s % 1 * 1000):03}Z"
     line: dict[str, Value] = {"time": at, "level": level, "event": event}
@@ -116,52 +129,35 @@ def _json_line(now_s: float, level: str, event: str, fields: Mapping[str, Value]
         return json.dumps(line)
 
 
-class _Formatter(logging.Formatter):
-    def __init__(self, spell: _Spell) -> None:
+class _Output(logging.Handler):
+    """Writes lines. It holds no lock while it blocks, because the exit would wait for it."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
         super().__init__()
-        self._spell = spell
-
-    def format(self, record: logging.LogRecord) -> str:
-        level = record.levelname.lower()
-        return self._spell(record.created, level, record.msg, record.__dict__["fields"])
-
-
-class _FailOpen(logging.Handler):
-    """A full disk or a closed pipe costs no request."""
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
-        pass
-
-
-class _Output(_FailOpen, logging.StreamHandler[IO[str]]):
-    """Writes to a stream in memory."""
-
-
-class _File(logging.Handler):
-    """Writes to an open file; it may block, so it holds no lock that the exit would wait for."""
-
-    def __init__(self, fd: int) -> None:
-        super().__init__()
-        self._fd = fd
+        self._write = write
 
     def handle(self, record: logging.LogRecord) -> bool:
-        data = (record.getMessage() + "\n").encode("utf-8", "backslashreplace")
-        with contextlib.suppress(OSError, ValueError):
-            while data:
-                try:
-                    data = data[os.write(self._fd, data) :]
-                except BlockingIOError:  # another process has set O_NONBLOCK
-                    select.select([], [self._fd], [])
+        with contextlib.suppress(OSError, ValueError):  # a full disk or a closed pipe
+            self._write(self.format(record) + "\n")
         return True
 
 
-class _Queueing(_FailOpen, QueueHandler):
+def _write_all(fd: int, line: str) -> None:
+    data = line.encode("utf-8", "backslashreplace")
+    while data:
+        try:
+            data = data[os.write(fd, data) :]
+        except BlockingIOError:  # another process has set O_NONBLOCK
+            select.select([], [fd], [])
+
+
+class _Queueing(QueueHandler):
     """Passes lines to a thread that writes them; the thread starts with the first line."""
 
     def __init__(self, fd: int) -> None:
         self._lines: Queue[logging.LogRecord] = Queue(QUEUED_LINES)
         super().__init__(self._lines)
-        self._fd = fd
+        self._output = _Output(partial(_write_all, fd))
         self._listener: QueueListener | None = None
         self._lost = 0
 
@@ -171,7 +167,7 @@ class _Queueing(_FailOpen, QueueHandler):
 
     def enqueue(self, record: logging.LogRecord) -> None:
         if self._listener is None:
-            self._listener = QueueListener(self._lines, _File(self._fd))
+            self._listener = QueueListener(self._lines, self._output)
             self._listener.start()
             atexit.register(self.close)
         try:
@@ -191,14 +187,3 @@ class _Queueing(_FailOpen, QueueHandler):
             self._listener.stop()
             self._listener = None
             atexit.unregister(self.close)
-
-
-def _handler(stream: IO[str], spell: _Spell) -> logging.Handler:
-    """Return a handler for a stream; one in memory never blocks, and needs no thread."""
-    handler: logging.Handler
-    try:
-        handler = _Queueing(stream.fileno())
-    except (OSError, ValueError, AttributeError):
-        handler = _Output(stream)
-    handler.setFormatter(_Formatter(spell))
-    return handler
