@@ -1,7 +1,7 @@
 """What is written down of an exchange when it is over: metrics, and one line of log. Always."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from msgspec.structs import asdict, astuple
@@ -13,6 +13,7 @@ from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.routes import Route
+from reasoning_replay.web.tracing.tracer import Tracer
 
 __all__ = ["ExchangeRecorder", "summary_header"]
 
@@ -28,12 +29,14 @@ class ExchangeRecorder:
     Attributes:
         clock: Seconds, never going backwards.
         recorder: Keeps the newest for people who look; None: nobody can.
+        tracer: Ends the span of each exchange.
     """
 
     metrics: Metrics
     log: Log
     clock: Callable[[], float]
     recorder: Recorder | None = None
+    tracer: Tracer = field(default_factory=Tracer)
 
     def begin(self, exchange: Exchange) -> None:
         """Note that it is decided what becomes of a request; each one is settled in the end."""
@@ -46,6 +49,7 @@ class ExchangeRecorder:
     def settle(self, exchange: Exchange) -> None:
         """Count an exchange that is over, and log it. Never raises."""
         took_s = self.clock() - exchange.started_s
+        self.tracer.end(exchange, took_s)
         try:
             self.count(exchange, took_s)
         except Exception as error:  # noqa: BLE001 (fail open: its answer is not lost for a number)
