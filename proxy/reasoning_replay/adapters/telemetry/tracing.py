@@ -11,8 +11,8 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
-from typing import Final, ParamSpec, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -31,8 +31,6 @@ MESSAGE_MAX_CHARS: Final = 120
 
 _LOGGERS = tuple(logging.getLogger(name) for name in ("opentelemetry", "urllib3", "requests"))
 _SILENT = logging.NullHandler()
-_Given = ParamSpec("_Given")
-_Got = TypeVar("_Got")
 
 
 class Tracing:
@@ -40,7 +38,7 @@ class Tracing:
     Makes spans, and sends them from a thread of the SDK's, through its bounded queue.
 
     Attributes:
-        tracer: Starts spans; each call goes through `guard`.
+        tracer: Starts spans; its calls stand in a `guard`.
     """
 
     def __init__(self, log: Log) -> None:
@@ -65,15 +63,13 @@ class Tracing:
             reason = f"{type(error).__name__}: {error}" if isinstance(error, ValueError) else error
             raise OSError(f"tracing cannot begin: {reason}; look at the OTEL_ variables") from error
 
-    def guard(
-        self, call: Callable[_Given, _Got], *args: _Given.args, **named: _Given.kwargs
-    ) -> _Got | None:
-        """Return what a call returns; None if it raises."""
+    @contextlib.contextmanager
+    def guard(self) -> Iterator[None]:
+        """Log whatever the block raises, once for each type, and go on after the block."""
         try:
-            return call(*args, **named)
+            yield
         except Exception as error:  # noqa: BLE001 (fail open: a trace is not worth an exchange)
             self._report.trouble(type(error).__name__)
-            return None
 
     async def close(self, within_s: float) -> None:
         """
@@ -81,22 +77,17 @@ class Tracing:
 
         The SDK's own shutdown has no timeout, so it runs in a thread that no process waits for.
         """
-        loop = asyncio.get_running_loop()
-        done = asyncio.Event()
-
-        def shut_down() -> None:
-            self.guard(self._provider.shutdown)
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(done.set)
-
-        threading.Thread(target=shut_down, name="tracing-shutdown", daemon=True).start()
-        try:
-            async with asyncio.timeout(within_s):
-                await done.wait()
-        except TimeoutError:
+        shutdown = threading.Thread(target=self._shut_down, name="tracing-shutdown", daemon=True)
+        shutdown.start()
+        await asyncio.to_thread(shutdown.join, within_s)
+        if shutdown.is_alive():
             self._report.trouble("the last spans could not be sent in time")
             self._exporter.shutdown()  # type: ignore[no-untyped-call] # ends its retries
         self._report.close()
+
+    def _shut_down(self) -> None:
+        with self.guard():
+            self._provider.shutdown()
 
 
 class _Exporter(OTLPSpanExporter):

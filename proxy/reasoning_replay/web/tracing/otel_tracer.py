@@ -53,6 +53,7 @@ _TEMPLATES = {
 }
 # A longer header names no parent.
 _PARENT_MAX_BYTES = 512
+_TRACEPARENT = TRACEPARENT.decode()
 _W3C = TraceContextTextMapPropagator()
 
 
@@ -80,21 +81,14 @@ _current: ContextVar[_Trace | None] = ContextVar("trace", default=None)
 
 
 def otel_tracer(tracing: Tracing, upstream_url: str, profile: Profile) -> Tracer:
-    """
-    Return the tracer of exchanges with one upstream.
-
-    Args:
-        tracing: Makes and sends spans.
-        upstream_url: Its host and port are attributes; its path is not.
-        profile: Names the provider.
-    """
+    """Return the tracer of exchanges with one upstream."""
     return _OtelTracer(tracing, upstream_url, profile)
 
 
 class _OtelTracer(Tracer):
     def __init__(self, tracing: Tracing, upstream_url: str, profile: Profile) -> None:
         self._tracing = tracing
-        self._guard = tracing.guard
+        self._guard, self._tracer = tracing.guard, tracing.tracer
         parts = urlsplit(upstream_url)
         self._server: Attributes = {
             "server.address": parts.hostname or "",
@@ -103,83 +97,88 @@ class _OtelTracer(Tracer):
         self._provider = profile.provider or profile.name
 
     def begin(self, request: web.BaseRequest, route: str) -> None:
-        _current.set(self._guard(self._begin, request, route))
-
-    def attempt(self, method: str, headers: Headers) -> Headers:
-        trace = _current.get()
-        return (trace and self._guard(self._attempt, trace, method, headers)) or headers
-
-    def answered(self, status: int, content_type: str) -> None:
-        trace = _current.get()
-        if trace is not None and trace.attempt is not None:
-            self._guard(_answered, trace, trace.attempt, status, content_type)
-
-    def failed(self, error: str) -> None:
-        trace = _current.get()
-        if trace is not None and trace.attempt is not None:
-            self._guard(_fail, trace.attempt, error)
-
-    def end(self, exchange: Exchange, took_s: float) -> None:
-        if exchange.route == Route.CREATE:
-            trace = self._guard(self._created, took_s)
-        else:
-            trace = _current.get()
-            _current.set(None)  # the next request on this connection has the same task
-        if trace is not None:
-            self._guard(_end, trace, exchange)
-
-    async def close(self, within_s: float) -> None:
-        await self._tracing.close(within_s)
-
-    def _begin(self, request: web.BaseRequest, route: str) -> _Trace:
-        parent = _parent([*request.raw_headers])
-        method = known_method(request.method)
-        template = _TEMPLATES.get(route)
-        attributes: Attributes = {"http.request.method": method, OURS + "route": route}
-        if template is not None:
-            attributes["http.route"] = template
-        name = f"{method} {template or route}"
-        if route in OPERATIONS:
-            name = OPERATIONS[route]
-            attributes |= self._operation(route)
-        span = self._tracing.tracer.start_span(
-            name, Context() if parent is None else parent, SpanKind.SERVER, attributes
-        )
-        return _Trace(span, route, goes_on=parent is not None)
+        _current.set(None)
+        with self._guard():
+            parent = _parent([*request.raw_headers])
+            method = known_method(request.method)
+            template = _TEMPLATES.get(route)
+            attributes: Attributes = {"http.request.method": method, OURS + "route": route}
+            if template is not None:
+                attributes["http.route"] = template
+            name = f"{method} {template or route}"
+            if route in OPERATIONS:
+                name = OPERATIONS[route]
+                attributes |= self._operation(route)
+            span = self._tracer.start_span(name, parent or Context(), SpanKind.SERVER, attributes)
+            _current.set(_Trace(span, route, goes_on=parent is not None))
 
     def _operation(self, route: str) -> Attributes:
         return {"gen_ai.operation.name": OPERATIONS[route], "gen_ai.provider.name": self._provider}
 
-    def _attempt(self, trace: _Trace, method: str, headers: Headers) -> Headers:
-        if trace.attempt is not None:
-            trace.attempt.end()
-        attributes = {"http.request.method": known_method(method), **self._server}
-        if trace.attempts:
-            attributes["http.request.resend_count"] = trace.attempts
-        trace.attempts += 1
-        trace.sent_ns = time.time_ns()
-        context = set_span_in_context(trace.span, Context())
-        trace.attempt = self._tracing.tracer.start_span(
-            known_method(method), context, SpanKind.CLIENT, attributes
-        )
-        carrier: dict[str, str] = {}
-        _W3C.inject(carrier, set_span_in_context(trace.attempt, Context()))
-        named = carrier.get(TRACEPARENT.decode())  # none where OTEL_SDK_DISABLED is set
-        return with_parent(headers, named.encode(), goes_on=trace.goes_on) if named else headers
+    def attempt(self, method: str, headers: Headers) -> Headers:
+        trace = _current.get()
+        if trace is None:
+            return headers
+        with self._guard():
+            if trace.attempt is not None:
+                trace.attempt.end()
+            attributes = {"http.request.method": known_method(method), **self._server}
+            if trace.attempts:
+                attributes["http.request.resend_count"] = trace.attempts
+            trace.attempts += 1
+            trace.sent_ns = time.time_ns()
+            context = set_span_in_context(trace.span, Context())
+            trace.attempt = self._tracer.start_span(
+                known_method(method), context, SpanKind.CLIENT, attributes
+            )
+            carrier: dict[str, str] = {}
+            _W3C.inject(carrier, set_span_in_context(trace.attempt, Context()))
+            if parent := carrier.get(_TRACEPARENT):  # none where OTEL_SDK_DISABLED is set
+                return with_parent(headers, parent.encode(), goes_on=trace.goes_on)
+        return headers
 
-    def _created(self, took_s: float) -> _Trace | None:
+    def answered(self, status: int, content_type: str) -> None:
+        trace = _current.get()
+        if trace is None or trace.attempt is None:
+            return
+        with self._guard():
+            attempt = trace.attempt
+            attempt.set_attribute("http.response.status_code", status)
+            if status >= HTTPStatus.BAD_REQUEST:
+                _fail(attempt, str(status))
+            if content_type == "text/event-stream" and trace.route == Route.RESPONSES:
+                trace.span.set_attribute("gen_ai.request.stream", value=True)
+            if status == HTTPStatus.SWITCHING_PROTOCOLS:
+                trace.attempt = None  # the messages that follow have spans of their own
+                attempt.end()
+
+    def failed(self, error: str) -> None:
+        trace = _current.get()
+        if trace is not None and trace.attempt is not None:
+            with self._guard():
+                _fail(trace.attempt, error)
+
+    def end(self, exchange: Exchange, took_s: float) -> None:
+        trace = _current.get()
+        if trace is None:
+            return
+        with self._guard():
+            if exchange.route == Route.CREATE:
+                trace = self._created(trace.span, took_s)
+            else:
+                _current.set(None)  # the next request on this connection has the same task
+            _end(trace, exchange)
+
+    async def close(self, within_s: float) -> None:
+        await self._tracing.close(within_s)
+
+    def _created(self, whole: Span, took_s: float) -> _Trace:
         """Return the span of a `response.create`, which is over, as part of its WebSocket's."""
-        whole = _current.get()
-        if whole is None:
-            return None
         attributes = self._operation(Route.CREATE) | self._server | {OURS + "route": Route.CREATE}
+        context = set_span_in_context(whole, Context())
         began_ns = time.time_ns() - int(took_s * 1e9)
-        span = self._tracing.tracer.start_span(
-            OPERATIONS[Route.CREATE],
-            set_span_in_context(whole.span, Context()),
-            SpanKind.CLIENT,
-            attributes,
-            start_time=began_ns,
+        span = self._tracer.start_span(
+            OPERATIONS[Route.CREATE], context, SpanKind.CLIENT, attributes, start_time=began_ns
         )
         return _Trace(span, Route.CREATE, sent_ns=began_ns)
 
@@ -190,19 +189,8 @@ def _parent(headers: Headers) -> Context | None:
     if len(named) != 1 or len(named[0]) > _PARENT_MAX_BYTES:
         return None
     # Without `tracestate`: it is forwarded, and a span would carry it to the collector.
-    context = _W3C.extract({TRACEPARENT.decode(): named[0].decode("latin-1")}, Context())
+    context = _W3C.extract({_TRACEPARENT: named[0].decode("latin-1")}, Context())
     return context if get_current_span(context).get_span_context().is_valid else None
-
-
-def _answered(trace: _Trace, attempt: Span, status: int, content_type: str) -> None:
-    attempt.set_attribute("http.response.status_code", status)
-    if status >= HTTPStatus.BAD_REQUEST:
-        _fail(attempt, str(status))
-    if content_type == "text/event-stream" and trace.route == Route.RESPONSES:
-        trace.span.set_attribute("gen_ai.request.stream", value=True)
-    if status == HTTPStatus.SWITCHING_PROTOCOLS:
-        trace.attempt = None  # the messages that follow have spans of their own
-        attempt.end()
 
 
 def _fail(span: Span, error: str) -> None:
