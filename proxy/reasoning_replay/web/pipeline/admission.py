@@ -67,8 +67,7 @@ class AdmissionControl:
         self._tell()
 
     def _tell(self) -> None:
-        metrics = self._account.metrics
-        metrics.tally.level(metrics.in_flight, self.count)
+        self._account.metrics.in_flight.set(self.count)
 
     def _tenant(self, request: web.BaseRequest) -> bytes | None:
         try:

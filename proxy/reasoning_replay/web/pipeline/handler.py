@@ -78,6 +78,7 @@ class ProxyHandler:
         self._healer = Healer(replay, account) if replay is not None and heals else None
         self._limits = limits
         self._account = account
+        self._tracer = account.tracer
         self.is_leaving = False
         self._draining = asyncio.Event()
         self.under_way = AdmissionControl(limits, account)
@@ -95,6 +96,7 @@ class ProxyHandler:
         """Carry one exchange through all its phases."""
         path = request.raw_path.partition("?")[0]
         exchange = Exchange(route_of_request(request), self._account.clock(), method=request.method)
+        self._tracer.begin(request, exchange.route)
         try:
             tenant = self.under_way.enter(request)
             try:
@@ -215,15 +217,19 @@ class ProxyHandler:
     # --- send ---
 
     async def _send(self, outgoing: UpstreamRequest) -> UpstreamResponse:
+        headers = self._tracer.attempt(outgoing.method, outgoing.headers)
         try:
-            return await self._upstream.send(
-                outgoing.method, outgoing.url, outgoing.headers, outgoing.body
+            response = await self._upstream.send(
+                outgoing.method, outgoing.url, headers, outgoing.body
             )
         except UpstreamError as error:
+            self._tracer.failed(error.source)
             fault = outgoing.incoming.fault  # then that is why
             if fault is None:
                 fault = upstream_error(error, self._intake.origin, self._upstream.via)
             raise ProxyError(fault) from error
+        self._tracer.answered(response.status, response.content_type)
+        return response
 
     # --- tee ---
 

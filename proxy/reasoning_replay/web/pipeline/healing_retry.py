@@ -141,7 +141,7 @@ class Healer:
 
     def _count(self, refusal: Refusal, result: str) -> None:
         metrics = self._account.metrics
-        metrics.tally.count(metrics.heals, refusal.kind.value, result)
+        metrics.inc(metrics.heals, refusal.kind.value, result)
 
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> Answer | None:
         """Send the cured request; None when its answer is no better."""
