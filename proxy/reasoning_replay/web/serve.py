@@ -7,6 +7,7 @@ import socket
 import tempfile
 from typing import TYPE_CHECKING, Final
 
+from reasoning_replay.adapters.runtime.offload import shorten_switch_interval
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics, WorkerMetrics, share_metrics
 from reasoning_replay.settings.model import Settings
@@ -14,7 +15,7 @@ from reasoning_replay.web.admin.app import Readiness, Shown, admin_app
 from reasoning_replay.web.admin.conversations import Conversations
 from reasoning_replay.web.admin.store_probe import look_after
 from reasoning_replay.web.app import App, access, admin_runner, announce, facts
-from reasoning_replay.web.http.listener import Listener, reserved
+from reasoning_replay.web.http.listener import Listener
 from reasoning_replay.web.signals import INTERRUPTED, StopSignals, on_loop
 from reasoning_replay.web.wiring import guarded_store
 
@@ -36,6 +37,7 @@ def run(settings: Settings) -> int:
     Returns:
         The exit code: 0 after a drain, 1 when a port could not be had, 130 when interrupted.
     """
+    shorten_switch_interval()
     try:
         return on_loop(_serve(settings)) if settings.workers == 1 else _supervise(settings)
     except KeyboardInterrupt:
@@ -102,6 +104,8 @@ class _Parent:
 
     async def serve(self) -> int:
         """Return the exit code."""
+        from reasoning_replay.web.processes.supervisor import reserved  # noqa: PLC0415 (as below)
+
         told = StopSignals()
         try:
             holding, address = reserved(self._settings.listen)
