@@ -12,11 +12,12 @@ from typing import Final
 
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import WorkerMetrics
+from reasoning_replay.settings.urls import authority, host_and_port
 from reasoning_replay.web.processes.ipc import Message
 from reasoning_replay.web.processes.worker_handle import PROBE_S, Child, Seen
 from reasoning_replay.web.signals import STOPPING
 
-__all__ = ["Workers"]
+__all__ = ["Workers", "reserved"]
 
 # Between the death of a worker and the next try; doubled each time that one dies young.
 PAUSE_S: Final = 0.5
@@ -188,3 +189,41 @@ class Workers:
         self._metrics.serving.set(self.serving)
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+def reserved(address: str) -> tuple[socket.socket, str]:
+    """
+    Hold a port for processes that share it, without listening: they get it even if it was 0.
+
+    Returns:
+        What holds it, and its address with the port that it got.
+
+    Raises:
+        OSError: The port cannot be had; its text names the address.
+    """
+    host, port = host_and_port(address)
+    if not hasattr(socket, "SO_REUSEPORT"):
+        raise OSError("this system cannot share a port among processes; use --workers 1")
+    holding = socket.socket(_family(host), socket.SOCK_STREAM)
+    try:
+        # Whoever shares a port shares it with all who ask, with another proxy of this user, too.
+        if port:
+            socket.create_server((host, port), family=_family(host), backlog=1).close()
+        holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if holding.family == socket.AF_INET6:
+            holding.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        holding.bind((host, port))
+    except OSError as error:
+        holding.close()
+        raise OSError(error.errno, f"{error.strerror} (while binding {address})") from None
+    return holding, _written(holding)
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _written(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return authority(host, port)
