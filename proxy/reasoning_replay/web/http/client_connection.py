@@ -22,6 +22,7 @@ from aiohttp.web_protocol import RequestHandler
 from reasoning_replay.web.errors import (
     BUG,
     ErrorResponse,
+    ProxyError,
     as_bytes,
     as_response,
     head_too_large,
@@ -100,9 +101,7 @@ class ClientConnection(RequestHandler):
         "_head_bytes",
         "_is_idle",
         "_is_over",
-        "_is_paused",
         "_limits",
-        "_may_exceed",
         "_on_refused",
         "has_stalled",
     )
@@ -136,10 +135,8 @@ class ClientConnection(RequestHandler):
         self._on_refused = on_refused
         self._body: StreamReader = EMPTY_PAYLOAD  # of the newest request
         self._head_bytes = 0  # of a head that is not complete yet
-        self._may_exceed = False  # whether a complete one may be over the limit
         self._is_idle = True
         self._has_answered = False
-        self._is_paused = False
         self._is_over = False  # further input is dropped
         self.has_stalled = False
 
@@ -148,17 +145,22 @@ class ClientConnection(RequestHandler):
         """Whether it has answered a request, and nothing of the next one has arrived."""
         return self._has_answered and self._is_idle and not self._head_bytes
 
-    def begin_exchange(self, request: web.BaseRequest) -> ErrorResponse | None:
-        """Note that the handler gets a request; return an error if its head is over the limit."""
+    def begin_exchange(self, request: web.BaseRequest) -> None:
+        """
+        Note that the handler gets a request.
+
+        Raises:
+            ProxyError: Its head is over the limit; that is recorded already.
+        """
         self._is_idle = False
-        if not self._may_exceed:
-            return None  # it cannot be: too few bytes have arrived
-        self._may_exceed = bool(self._messages)
         most = self._limits.head_max_bytes
-        return head_too_large(most) if _head_size(request) > most else None
+        if _head_size(request) > most:
+            fault = head_too_large(most)
+            self._on_refused(fault)
+            raise ProxyError(fault)
 
     def end_exchange(self) -> None:
-        """Note that the handler is done with a request."""
+        """Note that the handler is done with it."""
         self._has_answered = True
         self._is_idle = not self._messages
 
@@ -172,22 +174,11 @@ class ClientConnection(RequestHandler):
         queued = len(self._messages)
         super().data_received(data)
         if len(self._messages) > queued:
-            self._begin(len(data))
+            self._begin()
         elif not (is_in_body or self._upgraded or self._buffer_paused):
             self._head_bytes += len(data)
             if self._head_bytes > self._limits.head_max_bytes:
                 self._refuse_head()
-
-    def pause_reading(self) -> None:
-        """Stop reading: a body is read more slowly than it arrives."""
-        self._is_paused = True
-        super().pause_reading()
-
-    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 (aiohttp's)
-        """Read on, if reading was paused; else aiohttp would run its parser after each read."""
-        if self._is_paused:
-            self._is_paused = False
-            super().resume_reading(resume_parser)
 
     def handle_error(
         self,
@@ -210,9 +201,8 @@ class ClientConnection(RequestHandler):
 
     # --- heads ---
 
-    def _begin(self, size: int) -> None:
-        """Take note of the requests that the last `size` bytes have completed the heads of."""
-        self._may_exceed |= self._head_bytes + size > self._limits.head_max_bytes
+    def _begin(self) -> None:
+        """Take note of requests whose heads have been completed."""
         self._is_idle, self._head_bytes = False, 0
         before = self._body
         newest, self._body = self._messages[-1]

@@ -11,7 +11,13 @@ from aiohttp.web_protocol import RequestHandler
 from reasoning_replay.adapters.runtime.tcp import WriteProgress, buffered_bytes
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.upstream.client import READ_BUFFER_BYTES
-from reasoning_replay.web.errors import ErrorResponse, as_bytes, as_response, too_many_connections
+from reasoning_replay.web.errors import (
+    ErrorResponse,
+    ProxyError,
+    as_bytes,
+    as_response,
+    too_many_connections,
+)
 from reasoning_replay.web.http.client_connection import ClientConnection, ConnectionLimits
 
 __all__ = ["Handler", "RefusalRecorder", "Server", "silent"]
@@ -113,11 +119,10 @@ class Server(web.Server):
         if not isinstance(connection, ClientConnection):
             return await self._answer(request)
         try:
-            fault = connection.begin_exchange(request)
-            if fault is None:
-                return await self._answer(request)
-            self._recorder.refuse(fault)
-            return as_response(fault)
+            connection.begin_exchange(request)
+            return await self._answer(request)
+        except ProxyError as error:
+            return as_response(error.fault)
         finally:
             connection.end_exchange()
 
