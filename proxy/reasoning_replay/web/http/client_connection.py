@@ -12,12 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import web
+from aiohttp import EMPTY_PAYLOAD, StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import LineTooLong
-from aiohttp.http_parser import RawRequestMessage
-from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
-from aiohttp.web_protocol import RequestHandler
 
 from reasoning_replay.web.errors import (
     BUG,
@@ -87,7 +85,7 @@ class _LingeringResponse(web.Response):
             await asyncio.sleep(LINGER_S)
 
 
-class ClientConnection(RequestHandler):
+class ClientConnection(web.RequestHandler):
     """
     One client's connection.
 

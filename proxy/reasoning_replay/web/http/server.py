@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 
 from reasoning_replay.adapters.runtime.tcp import WriteProgress, buffered_bytes
 from reasoning_replay.adapters.telemetry.log import Log
@@ -67,11 +66,11 @@ class Server(web.Server):
         self._limits = limits
         self._log = log
         self._full = too_many_connections(limits.max_connections)
-        self._open: dict[RequestHandler, WriteProgress] = {}
+        self._open: dict[web.RequestHandler, WriteProgress] = {}
         self._turned_away = 0  # since there was room
         self._checking: asyncio.TimerHandle | None = None
 
-    def __call__(self) -> RequestHandler:
+    def __call__(self) -> web.RequestHandler:
         """Return the protocol of a new connection."""
         return ClientConnection(
             self,
@@ -94,7 +93,7 @@ class Server(web.Server):
         """How many connections have something in their write buffer."""
         return sum(buffered_bytes(progress.transport) > 0 for progress in self._open.values())
 
-    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Take a connection in, or turn it away where there are too many."""
         if len(self._open) >= self._limits.max_connections:
             self._turn_away(transport)
@@ -105,7 +104,9 @@ class Server(web.Server):
         if self._checking is None:
             self._check_later()
 
-    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+    def connection_lost(
+        self, handler: web.RequestHandler, exc: BaseException | None = None
+    ) -> None:
         """Free its place."""
         super().connection_lost(handler, exc)
         if self._open.pop(handler, None) is None or not self._turned_away:
