@@ -10,6 +10,7 @@ protocol, and `status` and `exc` of the errors in `_messages`. A test names each
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from aiohttp import EMPTY_PAYLOAD, StreamReader, web
@@ -231,4 +232,5 @@ class ClientConnection(web.RequestHandler):
 def _head_size(request: web.BaseRequest) -> int:
     """Return the size of a head in bytes, as it is commonly spelled."""
     line = len(request.method) + len(request.raw_path) + len("  HTTP/1.1\r\n")
-    return line + sum(len(name) + len(value) + 4 for name, value in request.raw_headers) + 2
+    fields = request.raw_headers
+    return line + sum(map(len, chain.from_iterable(fields))) + 4 * len(fields) + len("\r\n")
