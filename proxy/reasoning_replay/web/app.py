@@ -99,9 +99,12 @@ class App:
             OSError: A port cannot be had, or a file is no certificate; its text names which.
         """
         settings = self.settings
-        context = tls(settings, self.log)
-        secure = self.server.securing(context) if context is not None else None
-        await self._clients.open(settings.listen, secure, reuse_port=settings.reuse_port)
+        await self._clients.open(
+            settings.listen,
+            tls(settings, self.log),
+            handshake_s=settings.idle_timeout_s,
+            reuse_port=settings.reuse_port,
+        )
         self.url = self._clients.url
         self._looking = asyncio.create_task(look_after(self.store))
         may_look = access(settings)
@@ -135,7 +138,7 @@ class App:
         if drain_s:
             self.log.info("draining", in_flight=in_flight, drain_s=drain_s, grace_s=grace_s)
         await asyncio.sleep(min(grace_s, drain_s))
-        await self._clients.stop_listening()
+        self._clients.stop_listening()
         self.forward.drain()
         self.server.close_idle()
         with contextlib.suppress(TimeoutError):

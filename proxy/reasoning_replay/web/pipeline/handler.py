@@ -10,8 +10,11 @@ import asyncio
 
 from aiohttp import web
 
-from reasoning_replay.adapters.upstream.pool import UpstreamPool
-from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
+from reasoning_replay.adapters.upstream.client import (
+    UpstreamClient,
+    UpstreamError,
+    UpstreamResponse,
+)
 from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, CaptureState, Route
 from reasoning_replay.core.wire.headers import for_downstream, without
 from reasoning_replay.web.errors import (
@@ -21,13 +24,13 @@ from reasoning_replay.web.errors import (
     ErrorResponse,
     ProxyError,
     as_response,
+    too_long,
     upstream_error,
 )
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeRecorder, summary_header
 from reasoning_replay.web.http.client_connection import ClientConnection
 from reasoning_replay.web.http.upgrade import SWITCHED
-from reasoning_replay.web.limit_errors import too_long
 from reasoning_replay.web.pipeline.admission import AdmissionControl
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee, capture_tee_for
 from reasoning_replay.web.pipeline.client_response import RawResponse, relay
@@ -56,7 +59,7 @@ class ProxyHandler:
     def __init__(
         self,
         upstream_url: str,
-        upstream: UpstreamPool,
+        upstream: UpstreamClient,
         replay: Replay | None,
         limits: Limits,
         account: ExchangeRecorder,
@@ -98,11 +101,11 @@ class ProxyHandler:
         exchange = Exchange(route_of_request(request), self._account.clock(), method=request.method)
         self._tracer.begin(request, exchange.route)
         try:
-            tenant = self.under_way.enter(request)
+            tenant = self.under_way.acquire(request)
             try:
                 return await self._run_in_time(exchange, request, path)
             finally:
-                self.under_way.leave(tenant)
+                self.under_way.release(tenant)
         except ProxyError as error:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
             return self._refusal(error.fault)
@@ -168,7 +171,7 @@ class ProxyHandler:
             answer = await self._ask(exchange, request, path, incoming)
             exchange.upstream_request_id = answer.response.value(_REQUEST_ID)
         finally:
-            incoming.share.hold(0)  # an answer may take long
+            incoming.lease.resize(0)  # an answer may take long
             exchange.received_bytes = incoming.size
         try:
             incoming.on_fault = answer.response.close
@@ -258,7 +261,7 @@ class ProxyHandler:
         if is_whole:
             if self._healer is not None:
                 await self._healer.learn(exchange, answer)
-            downstream.end()
+            downstream.write_end()
             exchange.after_ms = (clock() - exchange.answered_s) * 1000
             await downstream.drain()
             exchange.outcome = _outcome(response.status)
