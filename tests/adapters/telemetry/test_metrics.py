@@ -1,12 +1,10 @@
 """Every outcome exists from the start, and no label grows without end."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prometheus_client import values
 from prometheus_client.parser import text_string_to_metric_families
 from reasoning_replay.adapters.telemetry.metrics import (
     ASKED,
@@ -17,8 +15,6 @@ from reasoning_replay.adapters.telemetry.metrics import (
     ROUTES,
     TOKENS,
     Metrics,
-    WorkerMetrics,
-    share_metrics,
     status_label,
     usual_status,
 )
@@ -30,7 +26,7 @@ from reasoning_replay.core.history.plan import Outcome
 Labels = frozenset[tuple[str, str]]
 
 
-def samples(metrics: Metrics | WorkerMetrics) -> dict[str, dict[Labels, float]]:
+def samples(metrics: Metrics) -> dict[str, dict[Labels, float]]:
     """Return what Prometheus would read: name -> labels -> value."""
     found: dict[str, dict[Labels, float]] = {}
     for family in text_string_to_metric_families(metrics.exposition().decode()):
@@ -130,82 +126,6 @@ def test_each_process_part_has_a_registry_of_its_own() -> None:
     one.captured_items.inc()
     assert samples(one)["reasoning_replay_captured_items_total"] == {frozenset(): 1.0}
     assert samples(other)["reasoning_replay_captured_items_total"] == {frozenset(): 0.0}
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A folder to count in; afterwards this process counts for itself again."""
-    monkeypatch.setattr(values, "ValueClass", values.ValueClass)
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "")
-    yield str(tmp_path)
-    values.close_all_multiprocess_files()  # type: ignore[no-untyped-call]
-
-
-def shared_by(folder: str, number: int) -> Metrics:
-    """Return what a process of this number counts."""
-    share_metrics(folder, number)
-    return Metrics()
-
-
-def test_several_processes_have_one_exposition(folder: str) -> None:
-    """Counts are added up, what is under way too, and the store is up where all say so."""
-    share_metrics(folder, 0)
-    together = WorkerMetrics(folder)
-    together.serving.set(2)
-    for number, count in ((1, 2), (2, 5)):
-        one = shared_by(folder, number)
-        one.exchanges.labels("responses", "200", "ok").inc(count)
-        one.overhead_seconds.labels("before").observe(0.002)
-        one.in_flight.set(count)
-        one.store_up.set(number - 1)
-        if number == 1:
-            one.store_breakers.labels("recall", "closed").set(0)
-            one.store_breakers.labels("recall", "open").set(1)
-    found = samples(together)
-    ok = frozenset({("route", "responses"), ("status", "200"), ("outcome", "ok")})
-    before = frozenset({("phase", "before")})
-    assert found["reasoning_replay_exchanges_total"][ok] == 7
-    assert found["reasoning_replay_overhead_seconds_count"][before] == 2
-    assert found["reasoning_replay_in_flight"] == {frozenset(): 7}
-    assert found["reasoning_replay_store_up"] == {frozenset(): 0}
-    recall = {("operation", "recall")}
-    breakers = found["reasoning_replay_store_breakers"]
-    assert breakers[frozenset(recall | {("state", "closed")})] == 1
-    assert breakers[frozenset(recall | {("state", "open")})] == 1
-    assert found["reasoning_replay_workers_serving"] == {frozenset(): 2}
-    assert found["reasoning_replay_worker_restarts_total"] == {frozenset(): 0}
-    assert len(found["reasoning_replay_build_info"]) == 1
-
-
-def test_every_series_of_one_process_is_one_of_several(folder: str) -> None:
-    """Dashboards need not know how many there are."""
-    alone = samples(Metrics())
-    shared_by(folder, 1)
-    found = samples(WorkerMetrics(folder))
-    missing = {
-        name
-        for name, series in alone.items()
-        if not name.endswith("_created") and not series.keys() <= found.get(name, {}).keys()
-    }
-    assert missing == set()
-
-
-def test_no_counter_goes_back_when_a_process_is_replaced(folder: str) -> None:
-    """Its successor counts on; what it said of its present state is gone with it."""
-    label = frozenset({("route", "responses"), ("status", "200"), ("outcome", "ok")})
-    first = shared_by(folder, 1)
-    first.exchanges.labels("responses", "200", "ok").inc(3)
-    first.in_flight.set(3)
-    together = WorkerMetrics(folder)
-    together.forget_gauges(1)
-    assert samples(together)["reasoning_replay_exchanges_total"][label] == 3
-    assert samples(together).get("reasoning_replay_in_flight", {}) == {}
-    second = shared_by(folder, 1)
-    second.exchanges.labels("responses", "200", "ok").inc()
-    found = samples(together)
-    assert found["reasoning_replay_exchanges_total"][label] == 4
-    assert found["reasoning_replay_in_flight"] == {frozenset(): 0}
-    assert len(list(Path(folder).glob("counter_*.db"))) == 1
 
 
 @pytest.mark.parametrize(

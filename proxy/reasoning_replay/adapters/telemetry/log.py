@@ -50,9 +50,7 @@ class Log:
     went on. info: start, drain, stop, and one line for each exchange that went well.
     """
 
-    def __init__(
-        self, level: str, form: str, stream: IO[str] | None = None, worker: int = 0
-    ) -> None:
+    def __init__(self, level: str, form: str, stream: IO[str] | None = None) -> None:
         """
         Write to a stream.
 
@@ -60,10 +58,8 @@ class Log:
             level: `debug`, `info`, `warning` or `error`; events below it are left out.
             form: `json`, `text`, or `auto`: text on a terminal, JSON elsewhere.
             stream: Standard output when None.
-            worker: The number of this process among several, part of each line; 0: it is alone.
         """
         stream = sys.stdout if stream is None else stream
-        self._fixed: dict[str, Value] = {"worker": worker} if worker else {}
         self._levels = logging.getLevelNamesMapping()
         self._level = self._levels[level.upper()]
         is_text = form == "text" or (form == "auto" and stream.isatty())
@@ -93,12 +89,10 @@ class Log:
     def write(self, level: str, event: str, fields: Mapping[str, Value]) -> None:
         """Write an event; a field that is None is left out."""
         if self.takes(level):
-            line = self._line(time.time(), level, event, {**self._fixed, **fields})
-            self._handler.handle(_record(line))
+            self._handler.handle(_record(self._line(time.time(), level, event, fields)))
 
     def _lost(self, lines: int) -> logging.LogRecord:
-        fields: dict[str, Value] = {**self._fixed, "lines": lines}
-        return _record(self._line(time.time(), "warning", "log_lines_lost", fields))
+        return _record(self._line(time.time(), "warning", "log_lines_lost", {"lines": lines}))
 
     def close(self) -> None:
         """Wait until all lines are written, one second at the most; later lines may follow."""

@@ -4,10 +4,9 @@ Metrics: what operators count, in Prometheus' form, and the words that label it.
 Labels are bounded: each has its words from a fixed list, and none is an id, a model or a path.
 """
 
-import os
 from collections.abc import Iterable
 from itertools import product
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -16,8 +15,6 @@ from prometheus_client import (
     Histogram,
     Info,
     generate_latest,
-    multiprocess,
-    values,
 )
 
 from reasoning_replay import __version__
@@ -37,8 +34,6 @@ __all__ = [
     "ROUTES",
     "TOKENS",
     "Metrics",
-    "WorkerMetrics",
-    "share_metrics",
     "status_label",
     "usual_status",
 ]
@@ -128,19 +123,6 @@ def usual_status(route: str, outcome: str) -> str:
     return _USUAL.get(outcome, _NO_HEAD)
 
 
-def share_metrics(folder: str, number: int) -> None:
-    """
-    Let the metrics that this process makes from now on be files, for one exposition of them all.
-
-    Args:
-        folder: Empty at the start, and theirs alone.
-        number: Of this process, among those that run. One that comes after another of the same
-            number counts on from where that one ended, so that no counter ever goes back.
-    """
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # prometheus_client has no other way in
-    values.ValueClass = values.MultiProcessValue(lambda: number)  # type: ignore[no-untyped-call]
-
-
 class Metrics:
     """Every metric of one process, in a registry of its own; each outcome exists from the start."""
 
@@ -152,10 +134,8 @@ class Metrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(_PREFIX + name, text, labels, registry=self.registry)
 
-        def gauge(name: str, text: str, mode: Literal["livemin", "livesum"], *labels: str) -> Gauge:
-            return Gauge(
-                _PREFIX + name, text, labels, registry=self.registry, multiprocess_mode=mode
-            )
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(_PREFIX + name, text, labels, registry=self.registry)
 
         def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
             return Histogram(_PREFIX + name, text, labels, buckets=buckets, registry=self.registry)
@@ -189,13 +169,12 @@ class Metrics:
         self.store_seconds = histogram(
             "store_seconds", "Duration of store operations.", _SECONDS, "operation"
         )
-        self.store_up = gauge("store_up", "Whether the last store operation worked.", "livemin")
-        self.in_flight = gauge("in_flight", "Exchanges in flight.", "livesum")
-        self.max_exchanges = gauge("max_exchanges", "Bound on exchanges in flight.", "livesum")
+        self.store_up = gauge("store_up", "Whether the last store operation worked.")
+        self.in_flight = gauge("in_flight", "Exchanges in flight.")
+        self.max_exchanges = gauge("max_exchanges", "Bound on exchanges in flight.")
         self.store_breakers = gauge(
             "store_breakers",
-            "Processes whose breaker of an operation is in a state.",
-            "livesum",
+            "Whether the breaker of an operation is in a state.",
             "operation",
             "state",
         )
@@ -213,7 +192,9 @@ class Metrics:
         self.exchange_seconds = histogram(
             "exchange_seconds", "Duration of exchanges.", _LONG_SECONDS, "route"
         )
-        _add_build_info(self.registry)
+        Info(_PREFIX + "build", "Version of this program.", registry=self.registry).info(
+            {"version": __version__}
+        )
         self._begin_at_zero()
 
     def inc(self, counter: Counter, *labels: str, by: float = 1) -> None:
@@ -261,44 +242,3 @@ class Metrics:
         self.store_up.set(1)
         for operation in BREAKERS:
             self.store_breakers.labels(operation, State.CLOSED).set(1)
-
-
-class WorkerMetrics:
-    """What several processes that share a folder have counted together, and how they fare."""
-
-    def __init__(self, folder: str) -> None:
-        """
-        Register what the folder holds, whenever it is asked for.
-
-        Args:
-            folder: As in `share_metrics`, which this process has called too: its own are in it.
-        """
-        self._folder = folder
-        self.registry = CollectorRegistry()
-        multiprocess.MultiProcessCollector(self.registry, folder)  # type: ignore[no-untyped-call]
-        self.serving = Gauge(
-            "reasoning_replay_workers_serving",
-            "Worker processes that take requests.",
-            registry=None,
-            multiprocess_mode="livesum",
-        )
-        self.restarts = Counter(
-            "reasoning_replay_worker_restarts",
-            "Worker processes started in place of one that ended.",
-            registry=None,
-        )
-        _add_build_info(self.registry)
-
-    def forget_gauges(self, number: int) -> None:
-        """Leave out what a process that has ended said of its present state."""
-        multiprocess.mark_process_dead(number, self._folder)  # type: ignore[no-untyped-call]
-
-    def exposition(self) -> bytes:
-        """Return everything in the text format that Prometheus scrapes."""
-        return generate_latest(self.registry)
-
-
-def _add_build_info(registry: CollectorRegistry) -> None:
-    Info("reasoning_replay_build", "Version of this program.", registry=registry).info(
-        {"version": __version__}
-    )
