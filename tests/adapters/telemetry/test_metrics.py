@@ -1,12 +1,10 @@
 """Every outcome exists from the start, and no label grows without end."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prometheus_client import values
 from prometheus_client.parser import text_string_to_metric_families
 from reasoning_replay.adapters.telemetry.metrics import (
     ASKED,
@@ -128,15 +126,6 @@ def test_each_process_part_has_a_registry_of_its_own() -> None:
     one.captured_items.inc()
     assert samples(one)["reasoning_replay_captured_items_total"] == {frozenset(): 1.0}
     assert samples(other)["reasoning_replay_captured_items_total"] == {frozenset(): 0.0}
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A folder to count in; afterwards this process counts for itself again."""
-    monkeypatch.setattr(values, "ValueClass", values.ValueClass)
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "")
-    yield str(tmp_path)
-    values.close_all_multiprocess_files()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def called(name: str) -> str | None:
 
 class Log:
     """
-    Writes events; never raises, never blocks.
+    Writes events; never blocks, and no failure to write reaches the caller.
 
     error: a request failed in the proxy or upstream. warning: something failed and the exchange
     went on. info: start, drain, stop, and one line for each exchange that went well.
@@ -63,13 +63,12 @@ class Log:
         self._levels = logging.getLevelNamesMapping()
         self._level = self._levels[level.upper()]
         is_text = form == "text" or (form == "auto" and stream.isatty())
+        self._line = partial(text_line, coloured=is_coloured(stream)) if is_text else _json_line
         self._handler: logging.Handler
         try:
-            self._handler = _Queueing(stream.fileno())
+            self._handler = _Queueing(stream.fileno(), self._lost)
         except (OSError, ValueError, AttributeError):  # a stream in memory never blocks
             self._handler = _Output(stream.write)
-        line = partial(text_line, coloured=is_coloured(stream)) if is_text else _json_line
-        self._handler.setFormatter(_Formatter(line))
 
     def takes(self, level: str) -> bool:
         """Return whether events of this level are written."""
@@ -90,27 +89,18 @@ class Log:
     def write(self, level: str, event: str, fields: Mapping[str, Value]) -> None:
         """Write an event; a field that is None is left out."""
         if self.takes(level):
-            self._handler.handle(_record(self._levels[level.upper()], event, fields))
+            self._handler.handle(_record(self._line(time.time(), level, event, fields)))
+
+    def _lost(self, lines: int) -> logging.LogRecord:
+        return _record(self._line(time.time(), "warning", "log_lines_lost", {"lines": lines}))
 
     def close(self) -> None:
         """Wait until all lines are written, one second at the most; later lines may follow."""
         self._handler.close()
 
 
-def _record(level: int, event: str, fields: Mapping[str, Value]) -> logging.LogRecord:
-    record = logging.LogRecord("reasoning_replay", level, "", 0, event, None, None)
-    record.__dict__["fields"] = fields
-    return record
-
-
-class _Formatter(logging.Formatter):
-    def __init__(self, line: Callable[[float, str, str, Mapping[str, Value]], str]) -> None:
-        super().__init__()
-        self._line = line
-
-    def format(self, record: logging.LogRecord) -> str:
-        level = record.levelname.lower()
-        return self._line(record.created, level, record.msg, record.__dict__["fields"])
+def _record(line: str) -> logging.LogRecord:
+    return logging.LogRecord("", logging.INFO, "", 0, line, None, None)
 
 
 def _json_line(now_s: float, level: str, event: str, fields: Mapping[str, Value]) -> str:
@@ -132,7 +122,7 @@ class _Output(logging.Handler):
 
     def handle(self, record: logging.LogRecord) -> bool:
         with contextlib.suppress(OSError, ValueError):  # a full disk or a closed pipe
-            self._write(self.format(record) + "\n")
+            self._write(f"{record.msg}\n")
         return True
 
 
@@ -148,30 +138,30 @@ def _write_all(fd: int, line: str) -> None:
 class _Queueing(QueueHandler):
     """Passes lines to a thread that writes them; the thread starts with the first line."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, lost: Callable[[int], logging.LogRecord]) -> None:
         self._lines: Queue[logging.LogRecord] = Queue(QUEUED_LINES)
         super().__init__(self._lines)
         self._output = _Output(partial(_write_all, fd))
         self._listener: QueueListener | None = None
-        self._lost = 0
+        self._lost_lines = 0
+        self._lost = lost
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        record.msg = self.format(record)  # the record is ours: no copy is needed
-        return record
+        return record  # it holds a finished line
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        if self._listener is None:
-            self._listener = QueueListener(self._lines, self._output)
-            self._listener.start()
-            atexit.register(self.close)
         try:
-            if self._lost:
-                lost = _record(logging.WARNING, "log_lines_lost", {"lines": self._lost})
-                self._lines.put_nowait(self.prepare(lost))
-                self._lost = 0
+            if self._listener is None:
+                listener = QueueListener(self._lines, self._output)
+                listener.start()
+                self._listener = listener
+                atexit.register(self.close)
+            if self._lost_lines:
+                self._lines.put_nowait(self._lost(self._lost_lines))
+                self._lost_lines = 0
             self._lines.put_nowait(record)
-        except Full:
-            self._lost += 1
+        except (Full, RuntimeError):  # RuntimeError: no thread can be started
+            self._lost_lines += 1
 
     def close(self) -> None:
         """Wait until all lines are written; stop the thread, unless it hangs."""

@@ -6,7 +6,7 @@ Labels are bounded: each has its words from a fixed list, and none is an id, a m
 
 from collections.abc import Iterable
 from itertools import product
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -134,10 +134,8 @@ class Metrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(_PREFIX + name, text, labels, registry=self.registry)
 
-        def gauge(name: str, text: str, mode: Literal["livemin", "livesum"], *labels: str) -> Gauge:
-            return Gauge(
-                _PREFIX + name, text, labels, registry=self.registry, multiprocess_mode=mode
-            )
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(_PREFIX + name, text, labels, registry=self.registry)
 
         def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
             return Histogram(_PREFIX + name, text, labels, buckets=buckets, registry=self.registry)
@@ -171,13 +169,12 @@ class Metrics:
         self.store_seconds = histogram(
             "store_seconds", "Duration of store operations.", _SECONDS, "operation"
         )
-        self.store_up = gauge("store_up", "Whether the last store operation worked.", "livemin")
-        self.in_flight = gauge("in_flight", "Exchanges in flight.", "livesum")
-        self.max_exchanges = gauge("max_exchanges", "Bound on exchanges in flight.", "livesum")
+        self.store_up = gauge("store_up", "Whether the last store operation worked.")
+        self.in_flight = gauge("in_flight", "Exchanges in flight.")
+        self.max_exchanges = gauge("max_exchanges", "Bound on exchanges in flight.")
         self.store_breakers = gauge(
             "store_breakers",
-            "Processes whose breaker of an operation is in a state.",
-            "livesum",
+            "Whether the breaker of an operation is in a state.",
             "operation",
             "state",
         )
@@ -195,7 +192,9 @@ class Metrics:
         self.exchange_seconds = histogram(
             "exchange_seconds", "Duration of exchanges.", _LONG_SECONDS, "route"
         )
-        _add_build_info(self.registry)
+        Info(_PREFIX + "build", "Version of this program.", registry=self.registry).info(
+            {"version": __version__}
+        )
         self._begin_at_zero()
 
     def inc(self, counter: Counter, *labels: str, by: float = 1) -> None:
@@ -243,9 +242,3 @@ class Metrics:
         self.store_up.set(1)
         for operation in BREAKERS:
             self.store_breakers.labels(operation, State.CLOSED).set(1)
-
-
-def _add_build_info(registry: CollectorRegistry) -> None:
-    Info("reasoning_replay_build", "Version of this program.", registry=registry).info(
-        {"version": __version__}
-    )
