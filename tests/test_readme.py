@@ -54,7 +54,7 @@ def test_every_metric_is_in_the_table() -> None:
     told: dict[str, set[str]] = {}
     words: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):
-        if family.name.endswith("_created"):
+        if family.name.endswith("_created"):  # when a series began; each counter has one
             continue
         ends = {"counter": "_total", "info": "_info"}
         name = family.name.removeprefix("reasoning_replay_") + ends.get(family.type, "")

@@ -51,8 +51,8 @@ class ClientSettings(BaseModel, defer_build=True):
     )
     idle_timeout_s: Seconds = Field(
         default=75.0,
-        description="Seconds that a client's connection may be without a request, or take to send "
-        "the head of one. Must be longer than clients keep connections for reuse.",
+        description="Seconds that a client's connection may take from one answer to the end of the "
+        "next request's head. Must be longer than clients keep connections for reuse.",
     )
     client_timeout_s: Seconds = Field(
         default=300.0,

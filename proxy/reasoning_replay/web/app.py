@@ -21,7 +21,7 @@ from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.admin.store_probe import look_after
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.http.listener import Listener
-from reasoning_replay.web.http.server import Handler, Server, silent
+from reasoning_replay.web.http.server import Server, silent
 from reasoning_replay.web.pipeline.handler import ProxyHandler
 from reasoning_replay.web.wiring import (
     connection_limits,
@@ -30,7 +30,7 @@ from reasoning_replay.web.wiring import (
     profile,
     replay,
     tls,
-    traced,
+    tracer,
     upstream,
 )
 
@@ -72,13 +72,11 @@ class App:
         self.log = Log(settings.log_level, settings.log_format)
         self.store = guarded_store(settings, self.metrics, self.log)
         self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
-        account = ExchangeRecorder(self.metrics, self.log, time.monotonic, self.recorder)
-        self._traced = traced(settings, self.log)
-        if self._traced is None:
-            self._upstream = upstream(settings)
-        else:
-            self._upstream = upstream(settings, self._traced.upstream)
-            account = self._traced.account(account)
+        self._tracer = tracer(settings, self.log)
+        account = ExchangeRecorder(
+            self.metrics, self.log, time.monotonic, self.recorder, self._tracer
+        )
+        self._upstream = upstream(settings)
         self.forward = ProxyHandler(
             settings.upstream_url,
             self._upstream,
@@ -87,11 +85,8 @@ class App:
             account,
         )
         self._looking: asyncio.Task[None] | None = None
-        handle: Handler = self.forward.handle
-        if self._traced is not None:
-            handle = self._traced.handler(handle)
         bounds = connection_limits(settings, self.log)
-        self.server = Server(self.forward, handle, bounds, self.log)
+        self.server = Server(self.forward, self.forward.handle, bounds, self.log)
         self._clients = Listener(web.ServerRunner(self.server, shutdown_timeout=CUT_OFF_S))
         self._operators: Listener | None = None
         self._has_started = False
@@ -104,9 +99,12 @@ class App:
             OSError: A port cannot be had, or a file is no certificate; its text names which.
         """
         settings = self.settings
-        context = tls(settings, self.log)
-        secure = self.server.securing(context) if context is not None else None
-        await self._clients.open(settings.listen, secure, reuse_port=settings.reuse_port)
+        await self._clients.open(
+            settings.listen,
+            tls(settings, self.log),
+            handshake_s=settings.idle_timeout_s,
+            reuse_port=settings.reuse_port,
+        )
         self.url = self._clients.url
         self._looking = asyncio.create_task(look_after(self.store))
         may_look = access(settings)
@@ -140,7 +138,7 @@ class App:
         if drain_s:
             self.log.info("draining", in_flight=in_flight, drain_s=drain_s, grace_s=grace_s)
         await asyncio.sleep(min(grace_s, drain_s))
-        await self._clients.stop_listening()
+        self._clients.stop_listening()
         self.forward.drain()
         self.server.close_idle()
         with contextlib.suppress(TimeoutError):
@@ -157,11 +155,11 @@ class App:
         await self.store.close()
         if self._operators is not None:
             await self._operators.close()
-        if self._traced is not None:
-            left_s = ends_at - asyncio.get_running_loop().time()
-            await self._traced.tracing.close(max(TRACES_LEAST_S, min(TRACES_S, left_s)))
+        left_s = ends_at - asyncio.get_running_loop().time()
+        await self._tracer.close(max(TRACES_LEAST_S, min(TRACES_S, left_s)))
         if self._has_started:
             (self.log.warning if cut_off else self.log.info)("stopped", cut_off=cut_off)
+        self.log.close()
 
 
 def access(settings: Settings) -> Access:

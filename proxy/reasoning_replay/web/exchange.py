@@ -56,7 +56,7 @@ class Exchange:
     Attributes:
         scope: Whose; None when nothing may be kept or injected.
         conversation: Which, as far as it is known: the request's, then its answer's; b"" if not.
-        asked: One of `labels.ASKED`, or "" on other routes.
+        asked: One of `metrics.ASKED`, or "" on other routes.
         store_budget: How long it may still wait for the store; none until it is known whose it is.
         account: Whom blobs are issued to, as far as the request says.
         outcomes: What became of the reasoning of the request.

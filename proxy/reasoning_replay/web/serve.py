@@ -6,6 +6,7 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from reasoning_replay.adapters.runtime.offload import shorten_switch_interval
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App
@@ -25,6 +26,7 @@ def run(settings: Settings) -> int:
         The exit code: 0 after a drain, 1 if it could not start, 130 if it was interrupted before
         it listened.
     """
+    shorten_switch_interval()
     try:
         return _run_loop(_serve(settings))
     except KeyboardInterrupt:

@@ -3,8 +3,6 @@
 import ssl
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from reasoning_replay.adapters.resilience.cached_store import CachedStore
 from reasoning_replay.adapters.resilience.guarded_store import GuardedStore
@@ -16,7 +14,7 @@ from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.connection import Timeouts
-from reasoning_replay.adapters.upstream.egress import Egress, egress
+from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
@@ -31,9 +29,7 @@ from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.client_connection import ConnectionLimits
 from reasoning_replay.web.http.tls import Certificate
 from reasoning_replay.web.pipeline.replay import Replay, ReplaySettings
-
-if TYPE_CHECKING:
-    from reasoning_replay.web.tracing.instrumented import Instrumentation
+from reasoning_replay.web.tracing.tracer import Tracer
 
 __all__ = [
     "bare_store",
@@ -44,7 +40,7 @@ __all__ = [
     "replay",
     "scoping",
     "tls",
-    "traced",
+    "tracer",
     "upstream",
 ]
 
@@ -58,15 +54,9 @@ def profile(settings: Settings) -> Profile:
     return profile_of(settings.upstream_profile, settings.upstream_url)
 
 
-def upstream(
-    settings: Settings, make: Callable[[Timeouts, Egress], UpstreamPool] = UpstreamPool
-) -> UpstreamPool:
+def upstream(settings: Settings) -> UpstreamPool:
     """
     Return the connections to the upstream; needs a running loop.
-
-    Args:
-        settings: All of them.
-        make: Makes them.
 
     Raises:
         OSError: The file with its authorities is no good, or the environment's proxy.
@@ -75,7 +65,7 @@ def upstream(
         settings.connect_timeout_s, settings.first_byte_timeout_s, settings.read_timeout_s
     )
     way = egress(settings.upstream_url, settings.upstream_ca_file, settings.upstream_proxy)
-    return make(patience, way)
+    return UpstreamPool(patience, way)
 
 
 def limits(settings: Settings) -> Limits:
@@ -149,21 +139,21 @@ def replay(settings: Settings, store: SafeStore) -> Replay:
     return Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000)
 
 
-def traced(settings: Settings, log: Log) -> "Instrumentation | None":
+def tracer(settings: Settings, log: Log) -> Tracer:
     """
-    Return what makes parts that are traced, None where nothing is; needs a running loop.
+    Return the tracer of exchanges; needs a running loop.
 
     Raises:
-        OSError: A variable of OpenTelemetry's makes no sense to it.
+        OSError: OpenTelemetry does not understand one of its variables.
     """
     if settings.tracing == "off":
-        return None
+        return Tracer()
     try:
         from reasoning_replay.adapters.telemetry.tracing import Tracing  # noqa: PLC0415 (it brings OpenTelemetry in)
-        from reasoning_replay.web.tracing.instrumented import Instrumentation  # noqa: PLC0415 (as above)
-    except ValueError as error:  # it reads some variables as soon as it is brought in
+        from reasoning_replay.web.tracing.otel_tracer import otel_tracer  # noqa: PLC0415 (as above)
+    except ValueError as error:  # some variables are read on import
         raise OSError(f"tracing cannot begin: {error}; look at the OTEL_ variables") from error
-    return Instrumentation(Tracing(log), settings.upstream_url, profile(settings))
+    return otel_tracer(Tracing(log), settings.upstream_url, profile(settings))
 
 
 def guarded_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:

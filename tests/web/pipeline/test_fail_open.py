@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from reasoning_replay.adapters.telemetry.counter_buffer import Tally
+from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.dialects.responses import decision, dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.web import exchange_log
@@ -205,8 +205,8 @@ async def test_a_log_that_cannot_be_written_is_not_noticed(
 @pytest.mark.parametrize(
     ("owner", "name", "said"),
     [
-        pytest.param(Tally, "count", "metrics_failed", id="counting"),
-        pytest.param(Tally, "time", "metrics_failed", id="timing"),
+        pytest.param(Metrics, "inc", "metrics_failed", id="counting"),
+        pytest.param(Metrics, "observe", "metrics_failed", id="timing"),
         pytest.param(exchange_log, "_fields", "log_failed", id="telling"),
     ],
 )

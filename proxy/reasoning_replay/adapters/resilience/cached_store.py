@@ -153,7 +153,7 @@ class CachedStore:
         await self._guarded.close()
 
     def _count(self, reason: str) -> None:
-        self._metrics.tally.count(self._metrics.near_recalls, reason)
+        self._metrics.inc(self._metrics.near_recalls, reason)
 
     def _owed(self, scope: bytes, conversations: Iterable[bytes]) -> dict[bytes, Turn]:
         turns = (turn for one in conversations for turn in self._near.owed((scope, one)))

@@ -13,9 +13,8 @@ from reasoning_replay.adapters.resilience.circuit_breaker import (
     State,
 )
 from reasoning_replay.adapters.stores.base import StoreError
-from reasoning_replay.adapters.telemetry.labels import BREAKERS
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.adapters.telemetry.metrics import BREAKERS, Metrics
 
 __all__ = ["StoreCall", "StoreCalls"]
 
@@ -167,7 +166,7 @@ class StoreCalls:
 
     def count(self, operation: str, outcome: str) -> None:
         """Count one operation that ended, or was not tried."""
-        self._metrics.tally.count(self._metrics.store_operations, operation, outcome)
+        self._metrics.inc(self._metrics.store_operations, operation, outcome)
 
     def _show(self, operation: str, state: State) -> None:
         """Let operators see how a breaker stands; it changes seldom."""
@@ -175,4 +174,4 @@ class StoreCalls:
             self._metrics.store_breakers.labels(operation, one.value).set(one is state)
 
     def _observe(self, operation: str, took_s: float) -> None:
-        self._metrics.tally.time(self._metrics.store_seconds, took_s, operation)
+        self._metrics.observe(self._metrics.store_seconds, took_s, operation)

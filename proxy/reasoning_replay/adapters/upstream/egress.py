@@ -1,8 +1,6 @@
-"""The way out to the upstream: whose certificates are good, and which proxy stands in between."""
+"""Egress: the trusted certificate authorities, and the HTTP proxy on the way to the upstream."""
 
-import contextlib
 import ssl
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -10,10 +8,9 @@ from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
 
-from reasoning_replay.adapters.upstream.response import UpstreamError
 from reasoning_replay.settings.urls import port_of
 
-__all__ = ["Egress", "egress", "named_errors"]
+__all__ = ["Egress", "egress"]
 
 FROM_ENVIRONMENT = "env"
 _SCHEMES = frozenset({"http", "https"})
@@ -25,10 +22,9 @@ class Egress:
     How the upstream is reached.
 
     Attributes:
-        tls: Says whose certificates are good, as aiohttp takes it; True: those of the system's
-            authorities, by the context that aiohttp has made already.
-        proxy_url: Of a proxy, without user and password; "" for none.
-        proxy_authorization: What that proxy is told of us; "" for nothing.
+        tls: The context with the trusted authorities; True is aiohttp's, with those of the system.
+        proxy_url: Of the proxy, without user and password; "" for none.
+        proxy_authorization: The Proxy-Authorization header; "" for none.
     """
 
     tls: ssl.SSLContext | Literal[True]
@@ -37,7 +33,7 @@ class Egress:
 
     @property
     def via(self) -> str:
-        """Name the proxy, for people; "" when there is none."""
+        """The proxy, for people; "" when there is none."""
         if not self.proxy_url:
             return ""
         parts = urlsplit(self.proxy_url)
@@ -46,12 +42,12 @@ class Egress:
 
 def egress(upstream_url: str, ca_file: str = "", proxy: str = "") -> Egress:
     """
-    Find the way to an upstream.
+    Return how an upstream is reached.
 
     Args:
         upstream_url: Where requests go.
-        ca_file: PEM file of authorities besides the system's; "" for none.
-        proxy: URL of an HTTP proxy; `env` for what the environment names; "" for none.
+        ca_file: PEM file of authorities in addition to the system's; "" for none.
+        proxy: URL of an HTTP proxy; `env` for the one that the environment names; "" for none.
 
     Raises:
         OSError: The file cannot be read, or holds no certificate, or the environment names no
@@ -70,35 +66,8 @@ def egress(upstream_url: str, ca_file: str = "", proxy: str = "") -> Egress:
     return Egress(tls, bare, aiohttp.encode_basic_auth(user, password, "utf-8"))
 
 
-@contextlib.contextmanager
-def named_errors(connect_s: float) -> Iterator[None]:
-    """Raise what goes wrong on the way to the upstream as UpstreamError."""
-    try:
-        yield
-    except TimeoutError as error:
-        reason = f"no connection within {connect_s:g} s"
-        raise UpstreamError("timeout", reason, "connect_timeout_s") from error
-    except aiohttp.ClientHttpProxyError as error:
-        raise UpstreamError("proxy", f"it answered CONNECT with {error.status}") from error
-    except aiohttp.ClientProxyConnectionError as error:
-        raise UpstreamError("proxy", f"it cannot be reached: {_reason(error)}") from error
-    except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
-        raise UpstreamError("connect", _reason(error)) from error
-    except aiohttp.WSServerHandshakeError as error:
-        reason = f"it switched protocols, but not to a WebSocket: {error.message}"
-        raise UpstreamError("read", reason) from error
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        is_closed = isinstance(error, (ConnectionError, aiohttp.ServerDisconnectedError))
-        reason = "it closed the connection" if is_closed else type(error).__name__
-        raise UpstreamError("read", reason) from error
-
-
-def _reason(error: BaseException) -> str:
-    return str(error) or type(error).__name__
-
-
 def _trusting(ca_file: str) -> ssl.SSLContext:
-    """Return what trusts these authorities besides the system's."""
+    """Return a context that trusts these authorities in addition to the system's."""
     tls = ssl.create_default_context()
     tls.set_alpn_protocols(["http/1.1"])
     try:
@@ -112,7 +81,7 @@ def _trusting(ca_file: str) -> ssl.SSLContext:
 
 
 def _of_environment(upstream: SplitResult) -> str:
-    """Return what HTTPS_PROXY and its kind say of an upstream; "" when that is nothing."""
+    """Return the proxy that HTTPS_PROXY and its kind name for an upstream; "" for none."""
     host = upstream.hostname or ""
     address = f"{host}:{port_of(upstream)}"
     proxy = getproxies_environment().get(upstream.scheme, "")

@@ -17,7 +17,8 @@ from yarl import URL
 
 from reasoning_replay.adapters.runtime.tcp import buffered_bytes
 from reasoning_replay.adapters.upstream.connection import Timeouts
-from reasoning_replay.adapters.upstream.egress import Egress, named_errors
+from reasoning_replay.adapters.upstream.dialer import named_errors
+from reasoning_replay.adapters.upstream.egress import Egress
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
 from reasoning_replay.core.wire.headers import Headers
 
@@ -74,18 +75,7 @@ class WebSocketConnector:
     async def connect(
         self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
     ) -> UpstreamSocket | UpstreamResponse:
-        """
-        Ask for a WebSocket; return the response if it is refused.
-
-        Args:
-            url: Sent as it is: nothing in it is normalised.
-            headers: End-to-end ones.
-            max_bytes: Of a message; a longer one ends the connection with code 1009.
-            is_compressed: Whether to offer permessage-deflate.
-
-        Raises:
-            UpstreamError: There is no answer, or it switches to something else.
-        """
+        """Ask for a WebSocket; see `client.UpstreamClient.upgrade`."""
         answers: list[ClientResponse] = []
 
         async def observe(request: ClientRequest, ask: ClientHandlerType) -> ClientResponse:

@@ -10,8 +10,11 @@ import asyncio
 
 from aiohttp import web
 
-from reasoning_replay.adapters.upstream.pool import UpstreamPool
-from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
+from reasoning_replay.adapters.upstream.client import (
+    UpstreamClient,
+    UpstreamError,
+    UpstreamResponse,
+)
 from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, CaptureState, Route
 from reasoning_replay.core.wire.headers import for_downstream, without
 from reasoning_replay.web.errors import (
@@ -21,13 +24,13 @@ from reasoning_replay.web.errors import (
     ErrorResponse,
     ProxyError,
     as_response,
+    too_long,
     upstream_error,
 )
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeRecorder, summary_header
 from reasoning_replay.web.http.client_connection import ClientConnection
 from reasoning_replay.web.http.upgrade import offers_compression, require_handshake
-from reasoning_replay.web.limit_errors import too_long
 from reasoning_replay.web.pipeline.admission import AdmissionControl
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee, capture_tee_for
 from reasoning_replay.web.pipeline.client_response import RawResponse, relay
@@ -56,7 +59,7 @@ class ProxyHandler:
     def __init__(
         self,
         upstream_url: str,
-        upstream: UpstreamPool,
+        upstream: UpstreamClient,
         replay: Replay | None,
         limits: Limits,
         account: ExchangeRecorder,
@@ -78,6 +81,7 @@ class ProxyHandler:
         self._healer = Healer(replay, account) if replay is not None and heals else None
         self._limits = limits
         self._account = account
+        self._tracer = account.tracer
         self.is_leaving = False
         self._draining = asyncio.Event()
         self.under_way = AdmissionControl(limits, account)
@@ -95,12 +99,13 @@ class ProxyHandler:
         """Carry one exchange through all its phases."""
         path = request.raw_path.partition("?")[0]
         exchange = Exchange(route_of_request(request), self._account.clock(), method=request.method)
+        self._tracer.begin(request, exchange.route)
         try:
-            tenant = self.under_way.enter(request)
+            tenant = self.under_way.acquire(request)
             try:
                 return await self._run_in_time(exchange, request, path)
             finally:
-                self.under_way.leave(tenant)
+                self.under_way.release(tenant)
         except ProxyError as error:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
             return self._refusal(error.fault)
@@ -168,7 +173,7 @@ class ProxyHandler:
             answer = await self._ask(exchange, request, path, incoming)
             exchange.upstream_request_id = answer.response.value(_REQUEST_ID)
         finally:
-            incoming.share.hold(0)  # an answer may take long
+            incoming.lease.resize(0)  # an answer may take long
             exchange.received_bytes = incoming.size
         try:
             incoming.on_fault = answer.response.close
@@ -212,22 +217,24 @@ class ProxyHandler:
         require_handshake(request)
         self._account.begin(exchange)
         sent = self._account.clock()
+        headers = self._tracer.attempt(outgoing.method, outgoing.headers)
         try:
             answer = await self._upstream.upgrade(
                 outgoing.url,
-                outgoing.headers,
+                headers,
                 relay.message_max_bytes(self._limits),
                 is_compressed=offers_compression(request),
             )
         except UpstreamError as error:
-            raise ProxyError(
-                upstream_error(error, self._intake.origin, self._upstream.via)
-            ) from error
+            self._tracer.failed(error.source)
+            fault = upstream_error(error, self._intake.origin, self._upstream.via)
+            raise ProxyError(fault) from error
         exchange.first_byte_ms = (self._account.clock() - sent) * 1000
+        head = answer if isinstance(answer, UpstreamResponse) else answer.response
+        self._tracer.answered(head.status, head.content_type)
+        exchange.upstream_request_id = head.value(_REQUEST_ID)
         if isinstance(answer, UpstreamResponse):
-            exchange.upstream_request_id = answer.value(_REQUEST_ID)
             return await self._tee(exchange, request, Answer(answer))
-        exchange.upstream_request_id = answer.response.value(_REQUEST_ID)
         return await relay.relay_websocket(
             exchange,
             request,
@@ -242,15 +249,19 @@ class ProxyHandler:
     # --- send ---
 
     async def _send(self, outgoing: UpstreamRequest) -> UpstreamResponse:
+        headers = self._tracer.attempt(outgoing.method, outgoing.headers)
         try:
-            return await self._upstream.send(
-                outgoing.method, outgoing.url, outgoing.headers, outgoing.body
+            response = await self._upstream.send(
+                outgoing.method, outgoing.url, headers, outgoing.body
             )
         except UpstreamError as error:
+            self._tracer.failed(error.source)
             fault = outgoing.incoming.fault  # then that is why
             if fault is None:
                 fault = upstream_error(error, self._intake.origin, self._upstream.via)
             raise ProxyError(fault) from error
+        self._tracer.answered(response.status, response.content_type)
+        return response
 
     # --- tee ---
 
@@ -279,7 +290,7 @@ class ProxyHandler:
         if is_whole:
             if self._healer is not None:
                 await self._healer.learn(exchange, answer)
-            downstream.end()
+            downstream.write_end()
             exchange.after_ms = (clock() - exchange.answered_s) * 1000
             await downstream.drain()
             exchange.outcome = _outcome(response.status)

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
+from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
 from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
 from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
@@ -141,7 +141,7 @@ class Healer:
 
     def _count(self, refusal: Refusal, result: str) -> None:
         metrics = self._account.metrics
-        metrics.tally.count(metrics.heals, refusal.kind.value, result)
+        metrics.inc(metrics.heals, refusal.kind.value, result)
 
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> Answer | None:
         """Send the cured request; None when its answer is no better."""

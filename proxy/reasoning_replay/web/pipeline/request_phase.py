@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from aiohttp import HttpVersion11, hdrs, web
 
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.upstream.request_writer import Body
+from reasoning_replay.adapters.upstream.client import Body
 from reasoning_replay.core.dialects.base import RefusedBodies
 from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, RequestState, Route
 from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, is_encoded
@@ -20,8 +20,9 @@ from reasoning_replay.core.wire.headers import Headers, asking_for_identity, for
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.http.strict_request import require_well_formed
 from reasoning_replay.web.http.upgrade import for_handshake
+from reasoning_replay.web.memory_budget import MemoryBudget
 from reasoning_replay.web.pipeline.replay import Replay
-from reasoning_replay.web.pipeline.request_body import MemoryBudget, RequestBody
+from reasoning_replay.web.pipeline.request_body import RequestBody
 
 __all__ = ["RequestPhase", "UpstreamRequest"]
 
@@ -198,7 +199,7 @@ class RequestPhase:
             if len(body) <= ON_LOOP_ENCODED_BYTES:
                 with contextlib.suppress(TooLarge):
                     plain = decode(body, coding, min(limit, ON_LOOP_DECODED_BYTES))
-                    if incoming.share.take(len(plain)):
+                    if incoming.lease.reserve(len(plain)):
                         return plain
                     exchange.asked = RequestState.BUSY
                     return None
@@ -215,7 +216,7 @@ class RequestPhase:
         exchange: Exchange, body: bytes, coding: str, limit: int, incoming: RequestBody
     ) -> bytes | None:
         """Decode where nobody waits for it; what it may make counts as held until it is known."""
-        allowed = incoming.share.take_most(limit)
+        allowed = incoming.lease.reserve_up_to(limit)
         size = 0
         try:
             plain = await asyncio.to_thread(decode, body, coding, allowed)
@@ -228,7 +229,7 @@ class RequestPhase:
             size = len(plain)
             return plain
         finally:
-            incoming.share.give(allowed - size)
+            incoming.lease.release(allowed - size)
 
     async def _prepare_retrieval(
         self, replay: Replay, exchange: Exchange, path: str, request: web.BaseRequest

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp import WSMsgType, web
 
-from reasoning_replay.adapters.runtime.tcp import buffered_bytes
-from reasoning_replay.adapters.upstream.websocket import UpstreamSocket, UpstreamWebSocket
+from reasoning_replay.adapters.runtime.tcp import WriteProgress
+from reasoning_replay.adapters.upstream.client import UpstreamSocket, UpstreamWebSocket
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.http.upgrade import accept_upgrade
+from reasoning_replay.web.memory_budget import MemoryBudget, MemoryLease
 from reasoning_replay.web.pipeline.replay import Replay
-from reasoning_replay.web.pipeline.request_body import MemoryBudget, MemoryLease
 from reasoning_replay.web.websocket.messages import may_be_request
 from reasoning_replay.web.websocket.session import ResponseStreams
 
@@ -207,7 +207,7 @@ class _Relay:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
                     self._log_bug(result)
-            self._lease.hold(0)
+            self._lease.resize(0)
             if self._streams is not None:
                 self._streams.close(end.outcome)
             self._exchange.outcome = "ok" if end.is_whole else end.outcome
@@ -258,7 +258,7 @@ class _Relay:
                     has_sink = False
             if source is self._client:
                 self._exchange.received_bytes += len(message.data)
-                self._lease.hold(0)
+                self._lease.resize(0)
             elif data is not None:
                 self._exchange.sent_bytes += len(data)
 
@@ -285,7 +285,7 @@ class _Relay:
         elif may_be_request(data):
             if len(data) > self._inspect_max_bytes:
                 streams.skip_request("too_large")
-            elif not self._lease.take(len(data)):
+            elif not self._lease.reserve(len(data)):
                 streams.skip_request("busy")
             else:
                 return await streams.prepare(data)
@@ -329,13 +329,8 @@ def _end_of(source: _Peer, kind: WSMsgType, data: object, reason: str | None) ->
 async def _stall(peer: _Peer) -> _End:
     """Cut a peer off once it has taken nothing of what waits for it for too long."""
     loop = asyncio.get_running_loop()
-    left, since_s = 0, loop.time()
-    while True:
+    progress = WriteProgress(peer.transport)
+    while progress.stalled_s(loop.time()) < peer.stall_s:  # noqa: ASYNC110 (buffers have no event)
         await asyncio.sleep(peer.stall_s / LOOKS)
-        waiting = buffered_bytes(peer.transport)
-        if not waiting or waiting < left:
-            since_s = loop.time()
-        elif loop.time() - since_s >= peer.stall_s:
-            peer.transport.abort()
-            return _End(peer.stalled)
-        left = waiting
+    peer.transport.abort()
+    return _End(peer.stalled)
