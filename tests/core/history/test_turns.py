@@ -301,6 +301,15 @@ def test_what_was_refused_is_withheld_by_a_record_of_its_own() -> None:
     assert withheld_records(less, {b"b" * 16}.__contains__) == {}
 
 
+def test_answers_of_one_id_are_never_mixed() -> None:
+    """The later one is the turn, as it was written last."""
+    other = Emitted("message", "msg_9", "", "", b"9" * 16)
+    later = structs.replace(WHOLE, created_ms=9, items=(other,))
+
+    assert turns_of(CONVERSATION, RECORDS | records_of(later)) == [later]
+    assert turns_of(CONVERSATION, RECORDS | records_of(later) | records_of(NEXT)) == [NEXT, later]
+
+
 def name_of(part: bytes) -> bytes:
     """Return the name of the first record of a kind, and position."""
     return next(name for name in sorted(RECORDS) if name[24:].startswith(part))

@@ -280,7 +280,8 @@ def turns_of(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
     """
     Return the turns that a conversation's records tell of, oldest first.
 
-    Records may come from several snapshots of a turn, and some may be missing or damaged.
+    Records may come from several snapshots of a turn, and some may be missing or damaged. Where
+    two answers had the same id, as some upstreams count theirs, the later one is the turn.
 
     Args:
         conversation: Its id.
@@ -288,12 +289,17 @@ def turns_of(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
     """
     read: dict[bytes, _TurnRecords] = {}
     for name in sorted(records):
-        this = name[TIME_BYTES : TIME_BYTES + ID_BYTES]
+        this = turn_of_record(name)
         if this not in read:
             read[this] = _TurnRecords(name)
         read[this].add(name, records[name])
-    turns = (one.turn(conversation) for one in read.values())
-    return [turn for turn in turns if turn is not None]
+    turns: dict[bytes, Turn] = {}
+    for one in read.values():
+        turn = one.turn(conversation)
+        if turn is not None:
+            turns.pop(turn.id, None)
+            turns[turn.id] = turn
+    return list(turns.values())
 
 
 def turn_of_record(name: bytes) -> bytes:
