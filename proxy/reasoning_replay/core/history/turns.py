@@ -32,8 +32,6 @@ __all__ = [
     "Emitted",
     "Reasoning",
     "Turn",
-    "decode_turn",
-    "encode_turn",
     "is_head",
     "records_of",
     "turn_id",
@@ -181,7 +179,6 @@ class _Head(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Turn)
 _HEAD_DECODER = msgspec.msgpack.Decoder(_Head)
 _ITEM_DECODER = msgspec.msgpack.Decoder(Emitted)
 _BLOBS_DECODER = msgspec.msgpack.Decoder(tuple[tuple[bytes, ...], ...])
@@ -377,20 +374,5 @@ def _read(decoder: msgspec.msgpack.Decoder[_Record], value: bytes) -> _Record | 
     """Return what a value holds; None when it is damaged."""
     try:
         return decoder.decode(memoryview(value)[1:])
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return None
-
-
-def encode_turn(turn: Turn) -> bytes:
-    """Return the bytes that a store keeps."""
-    return FORMAT + _ENCODER.encode(turn)
-
-
-def decode_turn(kept: bytes) -> Turn | None:
-    """Return the turn that a store kept; None when it is damaged or of another format."""
-    if kept[:1] != FORMAT:
-        return None
-    try:
-        return _DECODER.decode(memoryview(kept)[1:])
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
