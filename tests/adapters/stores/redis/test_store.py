@@ -184,6 +184,21 @@ async def test_somebody_elses_value_is_a_store_error(shared_redis: RedisServer) 
     await store.close()
 
 
+async def test_a_counter_that_is_no_number_is_a_store_error() -> None:
+    """Of that conversation alone."""
+    redis = FakeAsyncRedis()
+    store = RedisStore(SingleServer(redis), BOUNDS)
+    await save(store, turn("a"), [key("1")])
+    await redis.hset(f"rr:2:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}", "v", "theirs")
+    for held in ({}, {bytes_of("c"): 1}):
+        with pytest.raises(StoreError) as caught:
+            await store.look_up(SCOPE, asked(key("1")), held)
+        assert caught.value.is_local
+    with pytest.raises(StoreError):
+        await save(store, turn("b"), [])
+    await store.close()
+
+
 async def test_a_damaged_index_leads_nowhere(shared_redis: RedisServer) -> None:
     """Half an id is no conversation."""
     redis = Redis.from_url(shared_redis.url)

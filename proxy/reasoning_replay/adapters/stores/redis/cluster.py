@@ -49,6 +49,7 @@ class ClusterExecutor:
         self._turn = asyncio.Semaphore(at_once)
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = float("-inf")
+        self._is_closed = False
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         """As `RedisExecutor.run`; commands for different nodes run side by side."""
@@ -110,6 +111,7 @@ class ClusterExecutor:
 
     async def close(self) -> None:
         """As `RedisExecutor.close`."""
+        self._is_closed = True
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
@@ -144,7 +146,8 @@ class ClusterExecutor:
 
     def _look_again(self) -> None:
         """Look up again which node keeps what, soon; no operation waits for that."""
-        if self._looking is None or self._looking.done():
+        is_looking = self._looking is not None and not self._looking.done()
+        if not is_looking and not self._is_closed:
             wait_s = self._looked_at + LOOK_AGAIN_S - time.monotonic()
             self._looking = asyncio.create_task(self._look(max(0.0, wait_s)))
 
