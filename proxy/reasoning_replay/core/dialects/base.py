@@ -60,6 +60,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         parent: The newest turn matched in its history; b"" when none was.
         model: As the client asked for it; "" when unknown (a GET).
         stores: Whether the upstream keeps the items, as far as the request says.
+        created_ms: Of the turn, where it was begun before; 0: the first snapshot begins it.
     """
 
     context: Context
@@ -67,6 +68,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     conversation: bytes = b""
     parent: bytes = b""
     stores: bool = True
+    created_ms: int = 0
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):

@@ -108,6 +108,7 @@ class ResponsesDialect:
             conversation=begun.conversation,
             parent=begun.parent,
             stores=begun.is_stored,
+            created_ms=begun.created_ms,
         )
 
     # A refusal...
