@@ -216,6 +216,7 @@ class Replay:
                 conversation=begun.conversation,
                 parent=begun.parent,
                 stores=begun.is_stored,
+                created_ms=begun.created_ms,
             )
         exchange.capture = Capture(origin, self._settings.frame_max_bytes)
 
