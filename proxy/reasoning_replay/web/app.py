@@ -10,7 +10,6 @@ from aiohttp import web
 
 from reasoning_replay import __version__
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
-from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.settings.model import Settings
@@ -25,10 +24,10 @@ from reasoning_replay.web.http.server import Handler, Server, silent
 from reasoning_replay.web.pipeline.handler import ProxyHandler
 from reasoning_replay.web.wiring import (
     connection_limits,
-    guarded_store,
     limits,
     profile,
     replay,
+    safe_store,
     tls,
     traced,
     upstream,
@@ -74,7 +73,7 @@ class App:
         self.url = self.admin_url = ""
         self.metrics = Metrics()
         self.log = Log(settings.log_level, settings.log_format, worker=worker)
-        self.store = guarded_store(settings, self.metrics, self.log)
+        self.store = safe_store(settings, self.metrics, self.log)
         self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
         account = ExchangeRecorder(self.metrics, self.log, time.monotonic, self.recorder)
         self._traced = traced(settings, self.log, worker)
@@ -213,7 +212,7 @@ def facts(settings: Settings, url: str) -> dict[str, str | int]:
 def announce(settings: Settings, log: Log, store: SafeStore, url: str, admin_url: str) -> None:
     """Log that it has started, and what an operator may not have meant."""
     log.info("started", **facts(settings, url), admin=admin_url)
-    if not settings.scope_secret.get_secret_value() and not isinstance(store.inner, MemoryStore):
+    if not settings.scope_secret.get_secret_value() and not store.inner.is_embedded:
         log.warning(
             "no_scope_secret",
             hint="credentials are hashed without a secret; set REPLAY_SCOPE_SECRET, "

@@ -16,7 +16,7 @@ from reasoning_replay.web.admin.store_probe import look_after
 from reasoning_replay.web.app import App, access, admin_runner, announce, facts
 from reasoning_replay.web.http.listener import Listener, reserved
 from reasoning_replay.web.signals import INTERRUPTED, StopSignals, on_loop
-from reasoning_replay.web.wiring import guarded_store
+from reasoning_replay.web.wiring import safe_store
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -98,7 +98,7 @@ class _Parent:
         self._metrics = WorkerMetrics(folder)
         self._own = Metrics()
         self._log = Log(settings.log_level, settings.log_format)
-        self._store = guarded_store(settings, self._own, self._log)
+        self._store = safe_store(settings, self._own, self._log)
 
     async def serve(self) -> int:
         """Return the exit code."""

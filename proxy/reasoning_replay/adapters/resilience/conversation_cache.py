@@ -3,7 +3,7 @@ Conversation cache: decoded copies of conversations, valid only at the version t
 
 A lookup tells the store which versions are held here. The store answers with the conversations
 that have changed, and confirms the others; one that it no longer has was deleted and is dropped.
-Only while the store fails are copies used unvalidated (stale-if-error), found by certain keys alone.
+Only while the store fails are copies used unvalidated (stale-if-error), found by certain keys.
 
 Records that the store did not take stay in the entry of their conversation. They are part of every
 answer, and go with the next save of that conversation.
@@ -199,7 +199,9 @@ class ConversationCache:
 
     # Saving...
 
-    def begin_save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> Batch:
+    def begin_save(
+        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+    ) -> Batch:
         """Add records; return them with those that the store did not take before."""
         entry = self._entries.get(name)
         if entry is None:
@@ -220,8 +222,8 @@ class ConversationCache:
         entry.saving.remove(batch)
         if version is None:
             entry.failed.add(batch)
-        elif entry.version is None or version > entry.version + 1:
-            entry.version = OUTDATED  # others have saved, too
+        elif entry.version is None:
+            entry.version = OUTDATED  # others may have saved, too
         elif version == entry.version + 1:
             entry.version = version
         if not self._max_bytes and not entry.is_unsaved:

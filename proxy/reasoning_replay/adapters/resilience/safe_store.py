@@ -21,8 +21,6 @@ from reasoning_replay.adapters.resilience.conversation_cache import (
 )
 from reasoning_replay.adapters.resilience.store_guard import Call, StoreGuard
 from reasoning_replay.adapters.stores.base import Page, Store, StoreError
-from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 
 __all__ = ["NO_TIME", "Budget", "SafeStore", "Saved"]
@@ -85,36 +83,24 @@ class SafeStore:
         inner: The store itself.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        timeout_s: float,
-        cache_max_bytes: int,
-        metrics: Metrics,
-        log: Log,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, store: Store, guard: StoreGuard, cache: ConversationCache) -> None:
         """
         Guard a store.
 
         Args:
             store: Owned from here on; `close` closes it.
-            timeout_s: For each operation, once it has begun.
-            cache_max_bytes: For local copies of conversations; 0: none.
-            metrics: Counts operations by outcome.
-            log: Gets one line when the store fails, and one when it is back.
-            clock: Seconds, monotonic.
+            guard: Runs its operations.
+            cache: Empty.
         """
         self.inner = store
-        self._timeout_s = timeout_s
-        self._clock = clock
-        self._guard = StoreGuard(metrics, log, clock)
-        self._cache = ConversationCache(cache_max_bytes, metrics)
+        self._guard = guard
+        self._clock = guard.clock
+        self._cache = cache
         self._budget_s = float("inf")  # of the last lookup
         self._usual_s = 0.0  # duration of lookups, averaged
         self._answered_s = float("-inf")
-        self._turns = asyncio.Semaphore(AT_ONCE)  # of lookups
-        self._save_turns = asyncio.Semaphore(AT_ONCE)
+        self._lookup_slots = asyncio.Semaphore(AT_ONCE)
+        self._save_slots = asyncio.Semaphore(AT_ONCE)
         self._tasks: dict[asyncio.Task[object], Name | None] = {}
         self._unfinished_bytes = 0
 
@@ -138,7 +124,7 @@ class SafeStore:
         """
         view = self._cache.view(scope, lookups)
         if self.inner.is_embedded:  # it never waits: a task and a timeout would only cost
-            found = await self._guard.run(Call("recall"), partial(self._look_up, view), None)
+            found = await self._guard.run(Call("recall"), partial(self._look_up, view), waits=False)
         else:
             found = await self._look_up_within(view, budget)
         return found if found is not None else self._cache.stale(view)
@@ -165,7 +151,7 @@ class SafeStore:
         batch = self._cache.begin_save(name, records, keys)
         call = Call("save")
         if self.inner.is_embedded:
-            is_done = await self._save(name, batch, call, None)
+            is_done = await self._save(name, batch, call)
             return Saved.DONE if is_done else Saved.FAILED
         breaker = self._guard.breakers["save"]
         is_probe = not breaker.is_closed
@@ -176,7 +162,7 @@ class SafeStore:
             self._guard.count("save", "skipped")
             return Saved.FAILED
         self._unfinished_bytes += size
-        task = self._begin(self._save_in_turn(name, batch, call), name)
+        task = self._begin(self._save_in_slot(name, batch, call), name)
         task.add_done_callback(lambda _: self._finished(size))
         if not is_probe and await self._wait(task, budget):
             return Saved.DONE if task.result() else Saved.FAILED
@@ -194,7 +180,7 @@ class SafeStore:
         name = (scope, conversation)
         saves = [task for task, saved in self._tasks.items() if saved == name]
         if saves:  # what is saved after the deletion would be a conversation again
-            await asyncio.wait(saves, timeout=self._timeout_s)
+            await asyncio.wait(saves, timeout=self._guard.timeout_s)
         was_unsaved = self._cache.discard(name)
         try:
             return await _for_operator(lambda: self.inner.forget(*name)) or was_unsaved
@@ -212,15 +198,15 @@ class SafeStore:
         if self._guard.breakers["recall"].allow() is Permit.PROBE:
             probe = Call("recall", Permit.PROBE, useful_s=self._budget_s)
             look_up = partial(self.inner.look_up, NO_SCOPE, NOTHING, {})
-            await self._guard.run(probe, look_up, self._timeout_s)
-        is_there = await self._guard.run(Call("check"), check, self._timeout_s)
+            await self._guard.run(probe, look_up)
+        is_there = await self._guard.run(Call("check"), check)
         # A store that answers a PING while it fails at its work is not well.
         return bool(is_there) and not self.is_degraded
 
     async def close(self) -> None:
         """Finish what is under way, for `timeout_s` at most, and close the store."""
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._timeout_s)
+            await asyncio.wait(self._tasks, timeout=self._guard.timeout_s)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -247,12 +233,12 @@ class SafeStore:
             self._usual_s += (self._answered_s - call.began_s - self._usual_s) / 8
             return found
 
-        work = self._guard.run(call, act, self._timeout_s)
+        work = self._guard.run(call, act)
         if permit is Permit.PROBE:
             self._begin(work)
             return None
         is_whole = budget.left_s == budget.whole_s
-        if not await self._take_turn(budget):
+        if not await self._take_slot(budget):
             work.close()
             self._guard.count("recall", "late")
             if self._answered_s < call.began_s:  # else it is this process that is busy
@@ -260,7 +246,7 @@ class SafeStore:
             return None
         is_whole = is_whole and budget.left_s == budget.whole_s
         task = self._begin(work)
-        task.add_done_callback(lambda _: self._turns.release())
+        task.add_done_callback(lambda _: self._lookup_slots.release())
         if await self._wait(task, budget):
             return task.result()
         call.is_late = True
@@ -268,43 +254,43 @@ class SafeStore:
             self._guard.miss(call)
         return None
 
-    async def _take_turn(self, budget: Budget) -> bool:
+    async def _take_slot(self, budget: Budget) -> bool:
         """Wait until one more lookup may be under way; False when there is no time left for it."""
-        if not self._turns.locked():
-            return await self._turns.acquire()  # at once
+        if not self._lookup_slots.locked():
+            return await self._lookup_slots.acquire()  # at once
         began_s = self._clock()
         try:
             async with asyncio.timeout(budget.left_s):
-                await self._turns.acquire()
+                await self._lookup_slots.acquire()
         except TimeoutError:
             budget.left_s = 0.0
             return False
         budget.left_s = max(0.0, budget.left_s - (self._clock() - began_s))
         # A lookup that begins too late keeps the next from beginning in time, and so on.
         if budget.left_s <= self._usual_s:
-            self._turns.release()
+            self._lookup_slots.release()
             budget.left_s = 0.0
             return False
         return True
 
     # Saving...
 
-    async def _save_in_turn(self, name: Name, batch: Batch, call: Call) -> bool:
-        async with self._save_turns:
-            call.permit = self._guard.breakers["save"].allow()
+    async def _save_in_slot(self, name: Name, batch: Batch, call: Call) -> bool:
+        async with self._save_slots:
+            call.permit, call.began_s = self._guard.breakers["save"].allow(), self._clock()
             if call.permit is not Permit.SKIP:
-                return await self._save(name, batch, call, self._timeout_s)
+                return await self._save(name, batch, call)
         self._cache.end_save(name, batch, None)
         self._guard.count("save", "skipped")
         return False
 
-    async def _save(self, name: Name, batch: Batch, call: Call, timeout_s: float | None) -> bool:
+    async def _save(self, name: Name, batch: Batch, call: Call) -> bool:
         async def act() -> int:
             return int(await self.inner.save(*name, batch.records, [*batch.keys]))
 
         version: int | None = None
         try:
-            version = await self._guard.run(call, act, timeout_s)
+            version = await self._guard.run(call, act, waits=not self.inner.is_embedded)
         finally:
             self._cache.end_save(name, batch, version)
         return version is not None

@@ -29,7 +29,7 @@ class Call:
 
     Attributes:
         operation: Its label in the metrics.
-        began_s: Start, by the clock.
+        began_s: By the clock: when a caller began to wait for it, or else its start.
         useful_s: A probe that takes longer has failed: no exchange would wait for it.
         is_late: Whether no caller waits for it any more.
         is_recorded: Whether the breaker has its result.
@@ -50,46 +50,54 @@ class StoreGuard:
     Attributes:
         breakers: By operation. Lookups and saves have one each: a full store can still be read.
         is_degraded: Whether the store failed within the last PAUSE_S or has not worked since.
+        timeout_s: What one operation may take.
+        clock: Seconds, monotonic.
     """
 
-    def __init__(self, metrics: Metrics, log: Log, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, timeout_s: float, metrics: Metrics, log: Log, clock: Callable[[], float]
+    ) -> None:
         """
         Start with a store that is well.
 
         Args:
+            timeout_s: What one operation may take.
             metrics: Counts operations by outcome.
             log: Gets one line when the store fails, and one when it is back.
             clock: Seconds, monotonic.
         """
-        self.breakers = {name: CircuitBreaker(clock, partial(self._show, name)) for name in BREAKERS}
+        self.timeout_s = timeout_s
+        self.clock = clock
+        self.breakers = {
+            name: CircuitBreaker(clock, partial(self._show, name)) for name in BREAKERS
+        }
         self.is_degraded = False
         self._metrics = metrics
         self._log = log
-        self._clock = clock
         self._failed_at = float("-inf")
 
     async def run(
-        self, call: Call, act: Callable[[], Awaitable[_Got]], timeout_s: float | None
+        self, call: Call, act: Callable[[], Awaitable[_Got]], *, waits: bool = True
     ) -> _Got | None:
-        """Run one operation; None when it fails or takes longer than `timeout_s`."""
-        call.began_s = self._clock()
+        """Run one operation, which may wait or not; None when it fails or takes too long."""
+        began_s = self.clock()
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(self.timeout_s if waits else None):
                 got = await act()
         except Exception as error:  # noqa: BLE001 (fail open: a bug in a store is a failure, too)
-            self._failed(call, error)
+            self._failed(call, began_s, error)
             return None
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():  # by `close`, or together with the caller
                 self._cancel(call)
                 raise
-            self._failed(call, error)  # the store raised it
+            self._failed(call, began_s, error)  # the store raised it
             return None
         except BaseException:  # the process ends
             self._cancel(call)
             raise
-        self._worked(call)
+        self._worked(call, began_s)
         return got
 
     def miss(self, call: Call) -> None:
@@ -102,8 +110,8 @@ class StoreGuard:
         """Count one operation that ended, or was skipped."""
         self._metrics.store_operations.labels(operation, outcome).inc()
 
-    def _worked(self, call: Call) -> None:
-        took_s = self._observe(call)
+    def _worked(self, call: Call, began_s: float) -> None:
+        took_s = self._observe(call, began_s)
         is_probe = call.permit is Permit.PROBE
         is_late = took_s > call.useful_s if is_probe else call.is_late
         self.count(call.operation, "late" if is_late else "ok")
@@ -112,19 +120,21 @@ class StoreGuard:
         # failure. A check ends the outage where no exchange asks the store for anything.
         breakers = self.breakers.values()
         is_check = call.operation == "check"
-        is_quiet = self._clock() - self._failed_at >= PAUSE_S
-        if self.is_degraded and is_quiet and all(
-            one.is_due if is_check else one.is_closed for one in breakers
+        is_quiet = self.clock() - self._failed_at >= PAUSE_S
+        if (
+            self.is_degraded
+            and is_quiet
+            and all(one.is_due if is_check else one.is_closed for one in breakers)
         ):
             self.is_degraded = False
             self._log.info("store_recovered", operation=call.operation)
             self._metrics.store_up.set(1)
 
-    def _failed(self, call: Call, error: BaseException) -> None:
-        self._observe(call)
+    def _failed(self, call: Call, began_s: float, error: BaseException) -> None:
+        self._observe(call, began_s)
         self.count(call.operation, "timeout" if isinstance(error, TimeoutError) else "error")
         if call.operation != "check":
-            self._failed_at = self._clock()
+            self._failed_at = self.clock()
         if isinstance(error, StoreError) and error.is_local:
             self._cancel(call)
         else:
@@ -139,7 +149,7 @@ class StoreGuard:
             return
         call.is_recorded = True
         if failed:
-            self._failed_at = self._clock()
+            self._failed_at = self.clock()
         self.breakers[call.operation].record(call.permit, call.began_s, failed=failed)
 
     def _cancel(self, call: Call) -> None:
@@ -157,7 +167,7 @@ class StoreGuard:
         for one in State:
             self._metrics.store_breakers.labels(operation, one.value).set(one is state)
 
-    def _observe(self, call: Call) -> float:
-        took_s = self._clock() - call.began_s
+    def _observe(self, call: Call, began_s: float) -> float:
+        took_s = self.clock() - began_s
         self._metrics.store_seconds.labels(call.operation).observe(took_s)
         return took_s

@@ -3,9 +3,9 @@
 __all__ = [
     "ASKED",
     "BREAKERS",
+    "CACHE_RESULTS",
     "CAPTURED",
     "ENDED",
-    "NEAR",
     "PHASES",
     "ROUTES",
     "TOKENS",
@@ -49,10 +49,11 @@ CAPTURED = (
     "failed",
     "refused",  # not a 2xx answer
 )
-# Why a recall was answered from what this process has just served.
-NEAR = (
-    "certain",  # the store would have said the same
-    "store_failed",
+# How the conversations of a lookup were found.
+CACHE_RESULTS = (
+    "valid",  # local copies, each of the version that the store has
+    "loaded",  # at least one came from the store
+    "stale",  # local copies, as the store failed
 )
 # Time that we add: before a request is sent on, while its answer passes, and behind that.
 PHASES = ("before", "between", "after")

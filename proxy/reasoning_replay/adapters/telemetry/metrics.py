@@ -19,9 +19,9 @@ from reasoning_replay.adapters.telemetry.counter_buffer import Tally
 from reasoning_replay.adapters.telemetry.labels import (
     ASKED,
     BREAKERS,
+    CACHE_RESULTS,
     CAPTURED,
     ENDED,
-    NEAR,
     PHASES,
     ROUTES,
     TOKENS,
@@ -100,8 +100,8 @@ class Metrics:
         self.store_operations = counter(
             "store_operations", "Store operations by outcome.", "operation", "outcome"
         )
-        self.near_recalls = counter(
-            "near_recalls", "Recalls answered by this process, by reason.", "reason"
+        self.cache_lookups = counter(
+            "cache_lookups", "Lookups that found conversations, by where they were.", "result"
         )
         self.store_seconds = Histogram(
             prefix + "store_seconds",
@@ -166,7 +166,7 @@ class Metrics:
         for phase in PHASES:
             self.overhead_seconds.labels(phase)
         for counter, words in (
-            (self.near_recalls, NEAR),
+            (self.cache_lookups, CACHE_RESULTS),
             (self.items, [fate.value for fate in Outcome]),
             (self.requests, ASKED),
             (self.captures, CAPTURED),

@@ -26,7 +26,7 @@ from reasoning_replay.core.history.lookup_keys import (
 )
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.prefix_cache import PrefixCache
-from reasoning_replay.core.history.turns import Context, turn_id
+from reasoning_replay.core.history.turns import Context, records_of, turn_id, withheld_records
 from reasoning_replay.core.tenancy.scope import account_of
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 from reasoning_replay.web.exchange import Exchange
@@ -122,7 +122,7 @@ class Replay:
             return Prepared(body, body)
         found: LookupResult | None = _NOTHING_HELD
         if asked:
-            found = await self._store.recall(exchange.scope, asked, exchange.store_budget)
+            found = await self._store.look_up(exchange.scope, asked, exchange.store_budget)
         is_created = exchange.route in Route.CAPTURED
         whose = Whose(exchange.scope, exchange.account)
         decide = self._decider.decide
@@ -169,18 +169,16 @@ class Replay:
         if exchange.scope is None:
             return cure(sent, given, diagnosis, LookupResult(), self._decider.policy)
         asked = asked_of(sent, diagnosis)
-        held = await self._store.recall(exchange.scope, asked, exchange.store_budget)
+        held = await self._store.look_up(exchange.scope, asked, exchange.store_budget)
         kept = held or LookupResult()
         recalled = self._learned.less_refused(exchange.scope, kept)
         work = partial(cure, sent, given, diagnosis, recalled, self._decider.policy)
         found = await self._aside.run(work, is_long=is_slow)
         if found is None or not found.evicted:
             return found
-        # What is only not sent for an hour stays kept.
+        # As they are stored: what is only not sent for an hour stays so.
         named = {turn.id for turn in found.evicted}
-        turns = (turn for turn in kept.turns if turn.id in named)
-        evicted = tuple(turn.without_reasoning(found.lost.__contains__) for turn in turns)
-        return replace(found, evicted=evicted)
+        return replace(found, evicted=tuple(turn for turn in kept.turns if turn.id in named))
 
     async def learn(self, exchange: Exchange, fault: RefusalKind, cure: Cure) -> None:
         """Note that a cured request was taken: what it went without will be refused again."""
@@ -189,7 +187,10 @@ class Replay:
         for blob in cure.lost:
             self._learned.refuse(exchange.scope, RefusalKind.BLOB, blob)
         for turn in cure.evicted:
-            await self._store.save(exchange.scope, turn, [], exchange.store_budget)
+            records = withheld_records(turn, cure.lost.__contains__)
+            await self._store.save(
+                exchange.scope, turn.conversation, records, [], exchange.store_budget
+            )
         if fault in _OF_MODEL:
             read = partial(read_request, cure.body, {})
             model = family((await self._aside.run(read, is_long=is_long(cure.body))).model)
@@ -201,7 +202,7 @@ class Replay:
         if exchange.scope is None or not response_id:
             return
         asked = [Lookup(RESPONSE, [key_of_response(response_id)])]
-        found = await self._store.recall(exchange.scope, asked, exchange.store_budget)
+        found = await self._store.look_up(exchange.scope, asked, exchange.store_budget)
         recalled = found or LookupResult()
         this = turn_id(response_id)
         begun = next((turn for turn in recalled.turns if turn.id == this), None)
@@ -244,16 +245,19 @@ class Replay:
             exchange.captured = exchange.captured or "nothing"
             return
         exchange.conversation = turn.conversation
-        new = keys_of_turn(turn)
-        before = exchange.saved_keys
-        if before:
-            new = [key for key in new if key not in before]
-        saved = await self._store.save(exchange.scope, turn, new, exchange.store_budget)
+        before = exchange.saved_names
+        keys = [key for key in keys_of_turn(turn) if key not in before]
+        records = records_of(turn, before)
+        if not records and not keys:
+            return
+        saved = await self._store.save(
+            exchange.scope, turn.conversation, records, keys, exchange.store_budget
+        )
         if saved is Saved.FAILED:
             exchange.captured = "store_failed"
             return
         self._learned.issue(exchange.account, turn)
-        exchange.saved_keys = before.union(new)  # the store sees to those of what is late and fails
+        exchange.saved_names = before.union(records, keys)
         exchange.captured = "late"
         if saved is Saved.DONE:
             exchange.captured = "saved"

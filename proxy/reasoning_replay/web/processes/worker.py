@@ -81,5 +81,3 @@ async def _heed(
                 writer.write(written({"alive": asked}))
             case {"watch": bool(is_watched)}:
                 reporting.watch(is_watched=is_watched)
-            case {"drop": [str(scope), str(conversation)]}:
-                app.store.drop(bytes.fromhex(scope), bytes.fromhex(conversation))
