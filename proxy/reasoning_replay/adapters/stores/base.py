@@ -25,6 +25,8 @@ __all__ = [
 
 # A key leads to this many conversations at the most, the newest ones.
 CONVERSATIONS_PER_KEY = 32
+# Of the random number that the versions of a conversation begin with; they count up from there.
+VERSION_BITS = 48
 
 
 class StoreError(Exception):

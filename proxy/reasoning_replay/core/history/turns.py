@@ -34,6 +34,7 @@ __all__ = [
     "Turn",
     "decode_turn",
     "encode_turn",
+    "is_head",
     "records_of",
     "turn_id",
     "turn_of_record",
@@ -298,6 +299,11 @@ def turns_of(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
 def turn_of_record(name: bytes) -> bytes:
     """Return the part of a record's name that all records of its turn share, and no others."""
     return name[: TIME_BYTES + ID_BYTES]
+
+
+def is_head(name: bytes) -> bool:
+    """Tell whether a record of this name begins a turn."""
+    return name[TIME_BYTES + ID_BYTES :][:1] == _HEAD
 
 
 class _TurnRecords:

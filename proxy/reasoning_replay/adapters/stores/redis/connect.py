@@ -1,11 +1,11 @@
 """
-How a Redis is connected to, by its address: standalone, socket, Sentinel or Cluster.
+Redis clients, by the kind of address: standalone, socket, Sentinel or Cluster.
 
 redis-py's defaults wait and talk more than a proxy may, so each is named here: no retry but one
 at once on a connection that has gone stale, no health checks, no notices of maintenance (which
 log, and lengthen timeouts), no CLIENT SETINFO. Each step of a round trip (a free connection, to
 connect, to log in, to write, to read) takes `timeout_s` at the most, and a stale connection
-makes it two rounds; the whole of an operation is bounded above, by `guarded_store`.
+makes it two rounds; the whole of an operation is bounded above, by the guard.
 """
 
 import asyncio
@@ -15,22 +15,24 @@ from typing import Any
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import MasterNotFoundError, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
-from redis.exceptions import AuthenticationError, ConnectionError, RedisError  # noqa: A004
+from redis.exceptions import AuthenticationError, ConnectionError  # noqa: A004 - redis-py's
 from redis.maint_notifications import MaintNotificationsConfig
 
-from reasoning_replay.adapters.stores.redis.cluster import Cluster
+from reasoning_replay.adapters.stores.redis.cluster import ClusterExecutor
 from reasoning_replay.adapters.stores.redis.connections import (
+    SentinelPool,
+    Sentinels,
     SentinelTcp,
     SentinelTls,
     Tcp,
     Tls,
     TlsFacts,
     Unix,
+    cluster_client,
 )
-from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer, ask
+from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer
 from reasoning_replay.settings.store_url import StoreUrl
 
 __all__ = ["Credentials", "connect"]
@@ -74,38 +76,6 @@ class Credentials(CredentialProvider):
         return await asyncio.to_thread(self.get_credentials)
 
 
-class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
-    """Connections to the master, of which there may be none free for a while."""
-
-
-class _Sentinels:
-    """All Sentinels, asked at once: one that hangs holds nobody up."""
-
-    def __init__(self, clients: "list[Redis]") -> None:
-        self._clients = clients
-
-    async def discover_master(self, service: str) -> tuple[str, int]:
-        """Return where the master is; the first Sentinel that knows is believed."""
-        asked = [
-            asyncio.ensure_future(ask(client, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", service))
-            for client in self._clients
-        ]
-        try:
-            for answer in asyncio.as_completed(asked):
-                try:
-                    found = await answer
-                except (RedisError, OSError):
-                    continue
-                if found:
-                    host, port = found
-                    return host.decode(), int(port)
-        finally:
-            for task in asked:
-                task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
-        raise MasterNotFoundError("no Sentinel names a master")
-
-
 def connect(
     url: StoreUrl, credentials: Credentials, timeout_s: float, max_connections: int
 ) -> RedisExecutor:
@@ -116,7 +86,7 @@ def connect(
         url: Of any kind of Redis.
         credentials: They win over those in the address.
         timeout_s: For each step of a round trip.
-        max_connections: To one server, of this process; beyond, one waits for another.
+        max_connections: To one server, of this process; beyond, operations wait for each other.
     """
     given = credentials.or_else(url.username, url.password)
     every = _every(url, timeout_s)
@@ -129,7 +99,9 @@ def connect(
     opens = _opener(common | limits | {"connection_class": tcp})
     match url.kind:
         case "cluster":
-            return Cluster(url.hosts, opens)
+            # One more each for the look at which node keeps what.
+            settings = common | {"connection_class": tcp, "max_connections": max_connections + 1}
+            return ClusterExecutor(cluster_client(url.hosts, settings), max_connections)
         case "sentinel":
             asking = every | limits | {"connection_class": tcp, "protocol": 2}
             name, secret = (url.options.get(f"sentinel_{n}", "") for n in ("username", "password"))
@@ -137,8 +109,8 @@ def connect(
                 asking["credential_provider"] = who
             sentinels = [_opener(asking)(*host) for host in url.hosts]
             kind = SentinelTls if url.tls else SentinelTcp
-            pool = _SentinelPool(  # type: ignore[no-untyped-call]
-                url.service, _Sentinels(sentinels), connection_class=kind, **common, **limits
+            pool = SentinelPool(  # type: ignore[no-untyped-call]
+                url.service, Sentinels(sentinels), connection_class=kind, **common, **limits
             )
             return SingleServer(Redis.from_pool(pool), *sentinels)
         case "unix":

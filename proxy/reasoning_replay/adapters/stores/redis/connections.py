@@ -1,24 +1,54 @@
 """
-Connections to a Redis that are logged in, or none at all.
+Redis connections: logged in, or closed; and all that is used of redis-py's private interface.
 
 redis-py takes a connection for ready as soon as its socket is open, and hangs up when a login
-fails with an error of its own. One whose login was cancelled, as `guarded_store` does with what
-takes too long, would stay open and be used as it is: as the wrong user, in the wrong database.
+fails with an error of its own. One whose login was cancelled, as the guard does with what takes
+too long, would stay open and be used as it is: as the wrong user, in the wrong database.
+
+`tests/adapters/stores/redis/test_private_api.py` names each private attribute that is used.
 """
 
+import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any
 
-from redis.asyncio import Connection, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio import (
+    BlockingConnectionPool,
+    Connection,
+    Redis,
+    SSLConnection,
+    UnixDomainSocketConnection,
+)
+from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.connection import AbstractConnection, RedisSSLContext
-from redis.asyncio.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import (
+    MasterNotFoundError,
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
 
-__all__ = ["SentinelTcp", "SentinelTls", "Tcp", "Tls", "TlsFacts", "Unix"]
+from reasoning_replay.adapters.stores.redis.executor import ask
+
+__all__ = [
+    "SentinelPool",
+    "SentinelTcp",
+    "SentinelTls",
+    "Sentinels",
+    "Tcp",
+    "Tls",
+    "TlsFacts",
+    "Unix",
+    "cluster_client",
+]
 
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _AT_ONCE = struct.pack("ii", 1, 0)  # on, for no seconds
@@ -46,10 +76,11 @@ class _Whole(AbstractConnection):
         **kwargs: Any,  # noqa: ANN401
     ) -> None:
         """
-        As redis-py's; `nowait` is how it leaves amid an operation.
+        As redis-py's; with `nowait`, in the middle of an operation.
 
-        That operation has failed for whoever asked, so what has not reached the server yet shall
-        not: a save that the network delivers late would overwrite what is saved after it.
+        That operation has failed for its caller, so what has not reached the server yet is not
+        sent: a save that the network delivers late would begin anew a conversation that was
+        deleted meanwhile.
         """
         if nowait and self._writer is not None:
             transport = self._writer.transport
@@ -111,3 +142,58 @@ class Tls(_Whole, SSLConnection):
 
 class SentinelTls(Tls, SentinelManagedSSLConnection):
     """The same over TLS."""
+
+
+class SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
+    """Connections to the master; operations wait for a free one."""
+
+
+class Sentinels:
+    """All Sentinels, asked at once: one that hangs delays nothing."""
+
+    def __init__(self, clients: "list[Redis]") -> None:
+        self._clients = clients
+
+    async def discover_master(self, service: str) -> tuple[str, int]:
+        """Return where the master is; the first Sentinel that knows is believed."""
+        asked = [
+            asyncio.ensure_future(ask(client, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", service))
+            for client in self._clients
+        ]
+        try:
+            for answer in asyncio.as_completed(asked):
+                try:
+                    found = await answer
+                except (RedisError, OSError):
+                    continue
+                if found:
+                    host, port = found
+                    return host.decode(), int(port)
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        raise MasterNotFoundError("no Sentinel names a master")
+
+
+def cluster_client(hosts: Sequence[tuple[str, int]], settings: Mapping[str, Any]) -> RedisCluster:
+    """
+    Return a client of a Cluster that retries nothing; connects on first use.
+
+    Args:
+        hosts: Some of its nodes.
+        settings: What connections are made with, their class and `max_connections` included.
+    """
+    cluster = RedisCluster(
+        startup_nodes=[ClusterNode(*host) for host in hosts],
+        require_full_coverage=False,
+        reinitialize_steps=0,
+        retry=Retry(NoBackoff(), 0),
+        protocol=settings["protocol"],
+        maint_notifications_config=settings["maint_notifications_config"],
+    )
+    # It takes no class of connections, but makes all nodes with these arguments.
+    cluster.connection_kwargs.update(settings)
+    nodes = [ClusterNode(*host, **cluster.connection_kwargs) for host in hosts]
+    cluster.nodes_manager.startup_nodes = {node.name: node for node in nodes}
+    return cluster
