@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from reasoning_replay.adapters.resilience import circuit_breaker, store_calls
+from reasoning_replay.adapters.resilience import circuit_breaker, store_guard
 from reasoning_replay.adapters.telemetry.log_output import Output
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
@@ -205,7 +205,7 @@ async def hasty_breakers() -> AsyncIterator[None]:
     with (
         mock.patch.object(circuit_breaker, "PAUSE_S", PAUSE_S),
         mock.patch.object(circuit_breaker, "PAUSE_MAX_S", PAUSE_S),
-        mock.patch.object(store_calls, "PAUSE_S", PAUSE_S),
+        mock.patch.object(store_guard, "PAUSE_S", PAUSE_S),
     ):
         yield
 

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reasoning_replay.adapters.resilience import guarded_store
-from reasoning_replay.adapters.stores.base import StoreError
-from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.adapters.resilience import safe_store
+from reasoning_replay.adapters.stores.base import (
+    StoredConversation,
+    StoreError,
+    StoreResult,
+)
 
-from tests.faults.faulty import Embedded, Failing, Faulty, after_all, gives, hangs, raises
+from tests.faults.faulty import Failing, Faulty, after_all, gives, hangs, raises
 from tests.faults.stage import Stage, staged
 from tests.web.line import Answer, line_to, request
 from tests.web.wire import (
@@ -50,9 +53,11 @@ FAILINGS: dict[str, Failing] = {
     "nothing": gives(None),
     "a number": gives(7),
     "a list": gives([b"\xff", None]),
-    "no turns": gives(LookupResult(None, None)),  # type: ignore[arg-type] # garbage
-    "turns that are none": gives(LookupResult([b"x", {}, 5])),  # type: ignore[list-item] # garbage
-    "places that are none": gives(LookupResult((), {"x", None})),  # type: ignore[arg-type] # garbage
+    "no conversations": gives(StoreResult(None, None)),  # type: ignore[arg-type] # garbage
+    "conversations that are none": gives(StoreResult([b"x", {}, 5])),  # type: ignore[list-item] # garbage
+    "records that are none": gives(StoreResult([StoredConversation(b"c", 1, {b"x": 5})])),  # type: ignore[dict-item] # garbage
+    "copies that are not held": gives(StoreResult([StoredConversation(b"c", 1, None)])),
+    "places that are none": gives(StoreResult((), {"x", None})),  # type: ignore[arg-type] # garbage
 }
 HANGS = hangs()
 TIMES: dict[str, Any] = {"store_budget_ms": 20, "store_timeout_ms": 100}
@@ -105,7 +110,7 @@ async def well(stage: Stage, faulty: Faulty) -> tuple[Any, int]:
 def put_in(stage: Stage, *, is_embedded: bool) -> Faulty:
     """Put a faulty store where the stage's is."""
     inner = stage.w.app.store.inner
-    faulty = Embedded(inner) if is_embedded else Faulty(inner)
+    faulty = Faulty(inner, is_embedded=is_embedded)
     stage.w.app.store.inner = faulty
     return faulty
 
@@ -167,14 +172,15 @@ QUESTIONS = [
     ("DELETE", f"/conversations/{'0' * 32}:{'0' * 32}", "forget"),
     ("GET", "/readyz", "check"),
 ]
-OF_OPERATORS = [name for name in FAILINGS if name != "cancelled"]
+OF_LOOKUPS = ("records that are none", "copies that are not held")
+OF_OPERATORS = [name for name in FAILINGS if name not in ("cancelled", *OF_LOOKUPS)]
 GARBAGE = OF_OPERATORS[-6:]
 
 
 @pytest.mark.parametrize("name", [*OF_OPERATORS, "hangs"])
 async def test_a_call_for_an_operator_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told so; the proxy stays ready, and clients see nothing of it."""
-    monkeypatch.setattr(guarded_store, "OPERATOR_WAITS_S", 0.05)
+    monkeypatch.setattr(safe_store, "OPERATOR_WAITS_S", 0.05)
     async with staged(**TIMES) as stage:
         faulty = put_in(stage, is_embedded=False)
         want, _ = await well(stage, faulty)

@@ -336,23 +336,21 @@ async def test_while_the_store_is_away_what_is_doubtful_is_crowded() -> None:
     assert await here.store.look_up(SCOPE, [text_of(9, T1)], Budget(LONG_S)) is None
 
 
-async def test_without_a_cache_nothing_stale_is_used() -> None:
-    """`recent_max_bytes: 0` says so; what is not saved yet is part of answers all the same."""
+async def test_without_a_cache_no_copy_is_used() -> None:
+    """`recent_max_bytes: 0` says so; what failed goes with the next save all the same."""
     shared = Shared()
     await begun(shared, T1)
     here = Replica(shared, max_bytes=0)
-    await here.look_up(T1)
     shared.is_full = True
     assert await here.save(T2) is Saved.FAILED
-    assert await here.ids(T1, T2) == {T1.id, T2.id}
+    for _ in range(2):
+        assert await here.ids(T1, T2) == {T1.id}
     shared.is_away = True
     assert await here.ids(T1, T2) is None
     shared.is_away = shared.is_full = False
-    shared.now_s += 10
-    await here.look_up(T1, T2)  # a probe
-    await eventually(lambda: not here.store._tasks)
     assert await here.save(T3) is Saved.DONE
     assert {turn.id for turn in shared.turns(SCOPE, T1.conversation)} == ALL
+    assert (here.counted("loaded"), here.store._cache.size_bytes) == (2, 0)
 
 
 async def test_what_failed_is_part_of_every_answer() -> None:

@@ -125,12 +125,16 @@ class Guarded:
         return await self.store.look_up(SCOPE, ASKED, Budget(budget_s)) is not None
 
     async def saves(
-        self, name: str = "a", *names: str, size: int = 10, budget_s: float = LONG_S
+        self,
+        name: str = "a",
+        *names: str,
+        size: int = 10,
+        budget_s: float = LONG_S,
+        conversation: str = "c",
     ) -> Saved:
         """Save one record of a conversation under keys of these names."""
-        record = {key(name): b"x" * size}
-        keys = [key(name) for name in names]
-        return await self.store.save(SCOPE, bytes_of("c"), record, keys, Budget(budget_s))
+        record, keys = {key(name): b"x" * size}, [key(name) for name in names]
+        return await self.store.save(SCOPE, bytes_of(conversation), record, keys, Budget(budget_s))
 
     async def fails_until_open(self) -> None:
         """Let lookups and saves fail as often as is tolerated."""
@@ -275,13 +279,15 @@ async def test_a_client_that_leaves_cancels_nothing() -> None:
     assert await g.looks_up()
 
 
-@pytest.mark.parametrize("operation", ["looks_up", "saves"])
-async def test_a_burst_waits_its_turn(operation: str) -> None:
+async def test_a_burst_waits_its_turn() -> None:
     """A few operations at once, and none fails for having waited."""
     g = Guarded()
     g.inner.takes_s = 0.002
-    results = await asyncio.gather(*(getattr(g, operation)() for _ in range(100)))
-    assert set(results) <= {True, Saved.DONE}
+    assert all(await asyncio.gather(*(g.looks_up() for _ in range(100))))
+    assert g.inner.most_at_once == AT_ONCE
+    g.inner.most_at_once = 0
+    saves = (g.saves(conversation=f"{n}") for n in range(100))
+    assert {*await asyncio.gather(*saves)} == {Saved.DONE}
     assert g.inner.most_at_once == AT_ONCE
     assert g.counted("recall", "timeout") == 0
 
@@ -347,18 +353,39 @@ async def test_an_embedded_store_is_asked_at_once() -> None:
 # Saves in the background...
 
 
-async def test_saves_do_not_wait_for_each_other() -> None:
-    """Records are written once, so their order does not matter; each is sent once."""
+async def test_one_save_of_a_conversation_is_under_way() -> None:
+    """What is added meanwhile goes with the next, all of it together, and is sent once."""
     g = Guarded()
     g.inner.gate.clear()
-    for name in "abc":
+    for name in "abcd":
         assert await g.saves(name, f"k{name}", budget_s=0.001) is Saved.LATE
-    assert g.inner.under_way == 3
+    assert await g.saves(conversation="another", budget_s=0.001) is Saved.LATE
+    assert g.inner.under_way == 2
     g.inner.gate.set()
     await g.settles()
-    assert [([*records], keys) for records, keys in g.inner.saved] == [
-        ([key(name)], [key(f"k{name}")]) for name in "abc"
-    ]
+    saved = sorted(([*records], keys) for records, keys in g.inner.saved)
+    assert saved == sorted(
+        [
+            ([key("a")], [key("ka")]),
+            ([key("a")], []),
+            ([key(name) for name in "bcd"], [key(f"k{name}") for name in "bcd"]),
+        ]
+    )
+
+
+async def test_an_exchange_waits_for_the_save_of_what_it_added() -> None:
+    """Not for the one before it alone, even where it joins others."""
+    g = Guarded()
+    g.inner.gate.clear()
+    assert await g.saves("a", budget_s=0.001) is Saved.LATE
+    assert await g.saves("b", budget_s=0.001) is Saved.LATE
+    joined = asyncio.ensure_future(g.saves("c"))
+    await asyncio.sleep(0.01)
+    assert not joined.done()
+    g.inner.gate.set()
+    assert await joined is Saved.DONE
+    assert [[*records] for records, _ in g.inner.saved] == [[key("a")], [key("b"), key("c")]]
+    assert (g.counted("save", "late"), g.counted("save", "ok")) == (1, 1)
 
 
 async def test_what_a_save_failed_to_take_goes_with_the_next() -> None:
@@ -385,12 +412,14 @@ async def test_what_is_under_way_is_bounded(bound: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(safe_store, bound, 3 if bound == "SAVES_MAX" else 3000)
     g = Guarded()
     g.inner.gate.clear()
-    outcomes = [await g.saves(f"{n}", size=1000, budget_s=0.001) for n in range(4)]
+    outcomes = [
+        await g.saves(f"{n}", size=1000, budget_s=0.001, conversation=f"{n}") for n in range(4)
+    ]
     assert outcomes == [Saved.LATE] * 3 + [Saved.FAILED]
     assert g.counted("save", "skipped") == 1
     g.inner.gate.set()
     await g.settles()
-    assert await g.saves("5", size=1000) is Saved.DONE
+    assert await g.saves("5", size=1000, conversation="3") is Saved.DONE
     assert {name for records, _ in g.inner.saved for name in records} == set(map(key, "01235"))
 
 

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 from prometheus_client import values
 from prometheus_client.parser import text_string_to_metric_families
-from reasoning_replay.adapters.telemetry.labels import ASKED, CAPTURED, NEAR, PHASES, TOKENS
+from reasoning_replay.adapters.telemetry.labels import (
+    ASKED,
+    CACHE_RESULTS,
+    CAPTURED,
+    PHASES,
+    TOKENS,
+)
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics, WorkerMetrics, share_metrics
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
@@ -38,7 +44,7 @@ def samples(metrics: Metrics | WorkerMetrics) -> dict[str, dict[Labels, float]]:
         ("repairs", "repair", [repair.value for repair in Repair]),
         ("removed_items", "reason", REMOVALS),
         ("reasoning_contexts", "context", CONTEXTS),
-        ("near_recalls", "reason", NEAR),
+        ("cache_lookups", "result", CACHE_RESULTS),
         ("tokens", "kind", TOKENS),
     ],
 )

@@ -9,8 +9,9 @@ Records that the store did not take stay in the entry of their conversation. The
 answer, and go with the next save of that conversation.
 """
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -40,15 +41,29 @@ KEY_BYTES = 150
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Records and keys that go to the store in one save."""
+    """
+    Records and keys of one conversation that go to the store in one save.
+
+    Attributes:
+        task: The save; None: nothing is to be done before the next one of this conversation.
+        size_bytes: Of the records that were added since the task was begun.
+        is_late: Whether no exchange waits for the save any more.
+    """
 
     records: dict[bytes, bytes] = field(default_factory=dict)
     keys: dict[bytes, None] = field(default_factory=dict)
+    task: asyncio.Task[bool] | None = None
+    size_bytes: int = 0
+    is_late: bool = False
 
-    def add(self, other: "Batch") -> None:
-        """Take those of another batch, too."""
-        self.records |= other.records
-        self.keys |= other.keys
+    def add(self, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> None:
+        """Take more of them."""
+        self.records |= records
+        self.keys |= dict.fromkeys(keys)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to save."""
+        return bool(self.records or self.keys)
 
 
 @dataclass(slots=True, eq=False)
@@ -58,10 +73,10 @@ class _Entry:
 
     Attributes:
         version: Of the store's records that are in `records`; None: the store may have none.
-        records: By name; those of `saving` and `failed` are among them.
+        records: By name; those of `saving` and `waiting` are among them.
         keys: Those that lead here in the index.
-        saving: Batches that are on their way to the store.
-        failed: What the store did not take.
+        saving: Under way to the store.
+        waiting: What goes next: what came meanwhile, and what the store did not take.
         turns: Decoded, but for the turns of `changed`; None: not yet.
         changed: Turns to decode anew, by what the names of their records begin with.
     """
@@ -69,22 +84,20 @@ class _Entry:
     version: int | None = None
     records: dict[bytes, bytes] = field(default_factory=dict)
     keys: dict[bytes, None] = field(default_factory=dict)
-    saving: list[Batch] = field(default_factory=list)
-    failed: Batch = field(default_factory=Batch)
+    saving: Batch | None = None
+    waiting: Batch = field(default_factory=Batch)
     turns: IndexedTurns | None = None
     changed: set[bytes] = field(default_factory=set)
     size_bytes: int = 0
 
     @property
     def is_unsaved(self) -> bool:
-        return bool(self.saving or self.failed.records or self.failed.keys)
+        return bool(self.saving or self.waiting)
 
     def unsaved(self) -> dict[bytes, bytes]:
         """Return the records that the store may not have."""
-        unsaved = dict(self.failed.records)
-        for batch in self.saving:
-            unsaved |= batch.records
-        return unsaved
+        saving = self.saving.records if self.saving is not None else {}
+        return saving | self.waiting.records
 
     def decoded(self, conversation: bytes) -> IndexedTurns:
         """Return its turns, oldest first; new ones alone are decoded."""
@@ -133,7 +146,7 @@ class ConversationCache:
         Start empty.
 
         Args:
-            max_bytes: Of all entries. 0: only what is not saved yet is held.
+            max_bytes: Of all entries. 0: none is found, and only what is not saved yet is held.
             metrics: Counts lookups by how they were answered.
         """
         self._max_bytes = max_bytes
@@ -173,16 +186,14 @@ class ConversationCache:
             if conversation not in view.held:
                 if conversation in view.unsaved:  # it began here
                     found[conversation] = entry.decoded(conversation)
-            elif entry.version == view.held[conversation]:
-                self._drop((view.scope, conversation))
+            elif entry.version == view.held[conversation]:  # it was deleted
+                self.discard((view.scope, conversation))
         if found:
             self._count("loaded" if is_loaded else "valid")
         return LookupResult(_joined(found), result.crowded)
 
     def stale(self, view: View) -> LookupResult | None:
         """Return what is held for a lookup that the store did not answer; None: nothing."""
-        if not self._max_bytes:
-            return None
         found = {one: entry.decoded(one) for one, entry in view.entries.items()}
         if not any(found.values()):
             return None
@@ -199,29 +210,38 @@ class ConversationCache:
 
     # Saving...
 
-    def begin_save(
-        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
-    ) -> Batch:
-        """Add records; return them with those that the store did not take before."""
+    def add(self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> Batch:
+        """Add records to a conversation; return the batch with which they go to the store."""
         entry = self._entries.get(name)
         if entry is None:
             entry = self._entries[name] = _Entry()
+        self._entries.move_to_end(name)
         entry.changed.update(map(turn_of_record, records.keys() - entry.records.keys()))
         entry.records |= records
-        batch, entry.failed = entry.failed, Batch()
-        batch.add(Batch(dict(records), dict.fromkeys(keys)))
-        entry.saving.append(batch)
+        batch = entry.waiting
+        batch.add(records, keys)
         self._lead(name, entry, keys)
         return batch
+
+    def saving(self, name: Name) -> Batch | None:
+        """Return the batch of a conversation that is under way."""
+        entry = self._entries.get(name)
+        return entry.saving if entry is not None else None
+
+    def begin_save(self, name: Name, batch: Batch) -> None:
+        """Note that a batch is under way: what is added from now on goes with the next."""
+        entry = self._entries.get(name)
+        if entry is not None and entry.waiting is batch:
+            entry.saving, entry.waiting = batch, Batch()
 
     def end_save(self, name: Name, batch: Batch, version: int | None) -> None:
         """Take the version that the store has with a batch; None: it did not take it."""
         entry = self._entries.get(name)
-        if entry is None or batch not in entry.saving:
+        if entry is None or entry.saving is not batch:
             return
-        entry.saving.remove(batch)
+        entry.saving = None
         if version is None:
-            entry.failed.add(batch)
+            entry.waiting.add(batch.records, batch.keys)
         elif entry.version is None:
             entry.version = OUTDATED  # others may have saved, too
         elif version == entry.version + 1:
@@ -233,13 +253,17 @@ class ConversationCache:
         """Drop a conversation that is deleted; False when nothing of it was held for the store."""
         self._discards += 1
         entry = self._entries.get(name)
+        was_unsaved = entry is not None and entry.is_unsaved
+        if entry is not None:
+            entry.waiting.records.clear()
+            entry.waiting.keys.clear()
         self._drop(name)
-        return entry is not None and entry.is_unsaved
+        return was_unsaved
 
     def _load(self, view: View, stored: StoredConversation) -> IndexedTurns:
         """Take in what the store has of a conversation."""
         conversation, name = stored.conversation, (view.scope, stored.conversation)
-        entry = self._entries.get(name)
+        entry = self._entries.get(name) if self._max_bytes else None
         records = {**(stored.records or {}), **view.unsaved.get(conversation, {})}
         if entry is not None and entry.version == view.held.get(conversation):
             entry.version, entry.records = stored.version, records | entry.unsaved()
@@ -256,11 +280,11 @@ class ConversationCache:
             self._lead(name, entry, keys)
         return turns
 
-    def _lead(self, name: Name, entry: _Entry, keys: Sequence[bytes]) -> None:
+    def _lead(self, name: Name, entry: _Entry, keys: Iterable[bytes]) -> None:
         """Let keys lead to an entry, and make room for it."""
         scope, conversation = name
         for key in keys:
-            if key not in entry.keys:
+            if self._max_bytes and key not in entry.keys:
                 entry.keys[key] = None
                 at = scope + key
                 self._index[at] = (*self._index.get(at, ()), conversation)

@@ -102,7 +102,7 @@ class SafeStore:
         self._lookup_slots = asyncio.Semaphore(AT_ONCE)
         self._save_slots = asyncio.Semaphore(AT_ONCE)
         self._tasks: dict[asyncio.Task[object], Name | None] = {}
-        self._unfinished_bytes = 0
+        self._unsaved_bytes = 0
 
     @property
     def is_degraded(self) -> bool:
@@ -148,25 +148,25 @@ class SafeStore:
             budget: Reduced by the time this takes.
         """
         name = (scope, conversation)
-        batch = self._cache.begin_save(name, records, keys)
-        call = Call("save")
+        batch = self._cache.add(name, records, keys)
         if self.inner.is_embedded:
-            is_done = await self._save(name, batch, call)
-            return Saved.DONE if is_done else Saved.FAILED
+            return Saved.DONE if await self._save(name, batch, Call("save")) else Saved.FAILED
         breaker = self._guard.breakers["save"]
         is_probe = not breaker.is_closed
-        size = sum(map(len, batch.records.values()))
-        is_full = len(self._tasks) >= SAVES_MAX or self._unfinished_bytes + size > SAVES_MAX_BYTES
+        size = sum(map(len, records.values()))
+        is_full = len(self._tasks) >= SAVES_MAX or self._unsaved_bytes + size > SAVES_MAX_BYTES
         if is_full or not breaker.is_due:
-            self._cache.end_save(name, batch, None)
             self._guard.count("save", "skipped")
             return Saved.FAILED
-        self._unfinished_bytes += size
-        task = self._begin(self._save_in_slot(name, batch, call), name)
-        task.add_done_callback(lambda _: self._finished(size))
+        if batch.task is None:
+            batch.task = self._begin(self._save_behind(name, batch), name)
+        batch.size_bytes += size
+        self._unsaved_bytes += size
+        batch.is_late = False
+        task = batch.task
         if not is_probe and await self._wait(task, budget):
             return Saved.DONE if task.result() else Saved.FAILED
-        call.is_late = True
+        batch.is_late = True
         return Saved.LATE
 
     # For operators...
@@ -275,28 +275,36 @@ class SafeStore:
 
     # Saving...
 
-    async def _save_in_slot(self, name: Name, batch: Batch, call: Call) -> bool:
-        async with self._save_slots:
-            call.permit, call.began_s = self._guard.breakers["save"].allow(), self._clock()
-            if call.permit is not Permit.SKIP:
-                return await self._save(name, batch, call)
-        self._cache.end_save(name, batch, None)
-        self._guard.count("save", "skipped")
-        return False
+    async def _save_behind(self, name: Name, batch: Batch) -> bool:
+        """Save a batch once the save before it has ended: one at a time for each conversation."""
+        try:
+            if (before := self._cache.saving(name)) and before.task is not None:
+                await asyncio.wait([before.task])
+            async with self._save_slots:
+                permit = self._guard.breakers["save"].allow()
+                if permit is not Permit.SKIP:
+                    return await self._save(name, batch, Call("save", permit, self._clock()))
+            self._guard.count("save", "skipped")
+            return False
+        finally:
+            self._unsaved_bytes -= batch.size_bytes
+            batch.task = None
 
     async def _save(self, name: Name, batch: Batch, call: Call) -> bool:
         async def act() -> int:
-            return int(await self.inner.save(*name, batch.records, [*batch.keys]))
+            version = int(await self.inner.save(*name, batch.records, [*batch.keys]))
+            call.is_late = batch.is_late
+            return version
 
+        if not batch:  # its conversation was deleted
+            return False
         version: int | None = None
+        self._cache.begin_save(name, batch)
         try:
             version = await self._guard.run(call, act, waits=not self.inner.is_embedded)
         finally:
             self._cache.end_save(name, batch, version)
         return version is not None
-
-    def _finished(self, size: int) -> None:
-        self._unfinished_bytes -= size
 
     # Waiting...
 
