@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable
 from random import Random
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,9 +17,7 @@ from reasoning_replay.core.history.turns import (
     Reasoning,
     Turn,
     blob_digest,
-    decode_turn,
     emitted_of,
-    encode_turn,
     reasoning_of,
     records_of,
     turn_id,
@@ -31,86 +28,7 @@ from reasoning_replay.core.history.turns import (
 
 R1 = Reasoning("rs_1", b'{"id":"rs_1","type":"reasoning"}', (b"b" * 16,), has_blob=True)
 KNOWN = Context(b"c" * 16, b"t" * 16, 2, b"f" * 16, b"h" * 16, is_known=True)
-CALL = Emitted("function_call", "fc_1", "call_1", "f", b"d" * 16, (R1, R1))
 CUT = Emitted("message", "msg_1", "", "", b"", withheld=True)
-TURN = Turn(b"i" * 16, b"c" * 16, b"p" * 16, ("gpt-5", "gpt-5.6"), True, 1, KNOWN, (CALL, CUT))
-BEGUN = Turn(b"i" * 16, b"c" * 16, b"", (), False, 0, Context(), ())
-
-
-@pytest.mark.parametrize("turn", [pytest.param(TURN, id="full"), pytest.param(BEGUN, id="empty")])
-def test_a_turn_comes_back_as_it_went_in(turn: Turn) -> None:
-    """Behind one byte of format version."""
-    kept = encode_turn(turn)
-
-    assert kept[:1] == FORMAT
-    assert decode_turn(kept) == turn
-
-
-texts, digests = st.text(max_size=4), st.binary(max_size=16)
-reasonings = st.builds(
-    Reasoning, id=texts, raw=digests, blobs=st.lists(digests, max_size=2).map(tuple)
-)
-emitted = st.builds(
-    Emitted,
-    type=texts,
-    id=texts,
-    call_id=texts,
-    name=texts,
-    content=digests,
-    run=st.lists(reasonings, max_size=2).map(tuple),
-    withheld=st.booleans(),
-)
-turns = st.builds(
-    Turn,
-    models=st.lists(texts, max_size=2).map(tuple),
-    created_ms=st.integers(0, 1 << 50),
-    context=st.builds(Context, depth=st.integers(0, 1 << 30)),
-    items=st.lists(emitted, max_size=3).map(tuple),
-)
-
-
-@given(turns)
-@settings(max_examples=50, deadline=None)
-def test_any_turn_comes_back(turn: Turn) -> None:
-    """Decoding is the inverse of encoding."""
-    assert decode_turn(encode_turn(turn)) == turn
-
-
-KEPT = encode_turn(TURN)
-
-
-@pytest.mark.parametrize(
-    "kept",
-    [
-        pytest.param(b"", id="nothing"),
-        pytest.param(FORMAT, id="format-alone"),
-        pytest.param(b"\x01" + KEPT[1:], id="other-format"),
-        pytest.param(KEPT[:-1], id="cut"),
-        pytest.param(KEPT + b"\x00", id="more-behind"),
-        pytest.param(FORMAT + msgspec.msgpack.encode([1] * 8), id="wrong-types"),
-        pytest.param(KEPT.replace(b"gpt-5.6", b"gpt-5.\xff"), id="not-utf-8"),
-        pytest.param(
-            FORMAT + b"\x99" + KEPT[2:] + b"\x91" * 100_000 + b"\xc0", id="deep-in-a-field-to-come"
-        ),
-    ],
-)
-def test_what_cannot_be_read_is_not_there(kept: bytes) -> None:
-    """Damaged bytes and formats of other versions are no turn, and no error."""
-    assert decode_turn(kept) is None
-
-
-def test_a_turn_of_a_later_release_is_read() -> None:
-    """Fields that are added behind the known ones need no new format."""
-    assert decode_turn(FORMAT + b"\x99" + KEPT[2:] + b"\xc0") == TURN
-
-
-@given(st.integers(0, len(KEPT) - 1), st.integers(0, 255))
-@settings(max_examples=150, deadline=None)
-def test_no_damage_raises(at: int, byte: int) -> None:
-    """One byte that changed in a store costs a turn at most."""
-    damaged = decode_turn(KEPT[:at] + bytes([byte]) + KEPT[at + 1 :])
-
-    assert damaged is None or isinstance(damaged, Turn)
 
 
 def test_a_context_that_is_not_told_is_unknown() -> None:
@@ -301,6 +219,15 @@ def test_what_was_refused_is_withheld_by_a_record_of_its_own() -> None:
     assert withheld_records(less, {b"b" * 16}.__contains__) == {}
 
 
+def test_answers_of_one_id_are_never_mixed() -> None:
+    """The later one is the turn, as it was written last."""
+    other = Emitted("message", "msg_9", "", "", b"9" * 16)
+    later = structs.replace(WHOLE, created_ms=9, items=(other,))
+
+    assert turns_of(CONVERSATION, RECORDS | records_of(later)) == [later]
+    assert turns_of(CONVERSATION, RECORDS | records_of(later) | records_of(NEXT)) == [NEXT, later]
+
+
 def name_of(part: bytes) -> bytes:
     """Return the name of the first record of a kind, and position."""
     return next(name for name in sorted(RECORDS) if name[24:].startswith(part))
@@ -339,6 +266,7 @@ def test_a_later_release_may_add_fields() -> None:
     assert turns_of(CONVERSATION, RECORDS | {SECOND: longer}) == [WHOLE]
 
 
+texts, digests = st.text(max_size=4), st.binary(max_size=16)
 places = st.binary(min_size=16, max_size=16)
 blobs = st.lists(places, max_size=2, unique=True).map(sorted).map(tuple)
 full = st.builds(

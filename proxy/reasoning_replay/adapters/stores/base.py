@@ -65,8 +65,8 @@ class ConversationInfo:
 
     Attributes:
         scope, conversation: Their 16 bytes each.
-        turns, turn_bytes: How many, and their size as they are kept; Redis counts bytes as they
-            are written, so records that were written twice count twice until it is next trimmed.
+        turns, turn_bytes: How many, and their size as they are kept; Redis counts both as
+            they are written: what was written twice counts twice, until it is next trimmed.
         expires_in_s: Unless it is used before.
     """
 

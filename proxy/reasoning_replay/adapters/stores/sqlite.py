@@ -314,15 +314,13 @@ def _rows_of(
     db: sqlite3.Connection, scope: bytes, conversations: Mapping[bytes, int], now: float
 ) -> dict[bytes, _Row]:
     """Return the rows of those conversations that are kept."""
-    rows: dict[bytes, _Row] = {}
-    for conversation in conversations:
-        for row in db.execute(
-            "SELECT id, version, expires_at FROM conversations"
-            " WHERE scope = ? AND conversation = ? AND expires_at > ?",
-            (scope, conversation, now),
-        ):
-            rows[conversation] = _Row(*row)
-    return rows
+    found = db.execute(
+        "SELECT conversation, id, version, expires_at FROM conversations"  # noqa: S608 - question marks alone
+        f" WHERE scope = ? AND conversation IN ({','.join('?' * len(conversations))})"
+        " AND expires_at > ?",
+        (scope, *conversations, now),
+    )
+    return {conversation: _Row(*row) for conversation, *row in found}
 
 
 def _drop_expired(db: sqlite3.Connection, now: float) -> None:

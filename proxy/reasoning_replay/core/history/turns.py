@@ -32,8 +32,6 @@ __all__ = [
     "Emitted",
     "Reasoning",
     "Turn",
-    "decode_turn",
-    "encode_turn",
     "is_head",
     "records_of",
     "turn_id",
@@ -181,7 +179,6 @@ class _Head(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Turn)
 _HEAD_DECODER = msgspec.msgpack.Decoder(_Head)
 _ITEM_DECODER = msgspec.msgpack.Decoder(Emitted)
 _BLOBS_DECODER = msgspec.msgpack.Decoder(tuple[tuple[bytes, ...], ...])
@@ -280,7 +277,8 @@ def turns_of(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
     """
     Return the turns that a conversation's records tell of, oldest first.
 
-    Records may come from several snapshots of a turn, and some may be missing or damaged.
+    Records may come from several snapshots of a turn, and some may be missing or damaged. Where
+    two answers had the same id, as some upstreams count theirs, the later one is the turn.
 
     Args:
         conversation: Its id.
@@ -288,12 +286,17 @@ def turns_of(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
     """
     read: dict[bytes, _TurnRecords] = {}
     for name in sorted(records):
-        this = name[TIME_BYTES : TIME_BYTES + ID_BYTES]
+        this = turn_of_record(name)
         if this not in read:
             read[this] = _TurnRecords(name)
         read[this].add(name, records[name])
-    turns = (one.turn(conversation) for one in read.values())
-    return [turn for turn in turns if turn is not None]
+    turns: dict[bytes, Turn] = {}
+    for one in read.values():
+        turn = one.turn(conversation)
+        if turn is not None:
+            turns.pop(turn.id, None)
+            turns[turn.id] = turn
+    return list(turns.values())
 
 
 def turn_of_record(name: bytes) -> bytes:
@@ -371,20 +374,5 @@ def _read(decoder: msgspec.msgpack.Decoder[_Record], value: bytes) -> _Record | 
     """Return what a value holds; None when it is damaged."""
     try:
         return decoder.decode(memoryview(value)[1:])
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return None
-
-
-def encode_turn(turn: Turn) -> bytes:
-    """Return the bytes that a store keeps."""
-    return FORMAT + _ENCODER.encode(turn)
-
-
-def decode_turn(kept: bytes) -> Turn | None:
-    """Return the turn that a store kept; None when it is damaged or of another format."""
-    if kept[:1] != FORMAT:
-        return None
-    try:
-        return _DECODER.decode(memoryview(kept)[1:])
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None

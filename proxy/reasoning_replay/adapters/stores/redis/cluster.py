@@ -1,10 +1,10 @@
 """
 Redis Cluster: commands sent to each node in one round trip, by redis-py's client for Clusters.
 
-That client follows slots that move. Left to itself it also tries again when a node fails: it
-closes its connections to all nodes, and sleeps. Here nothing is tried again. A node that fails
-fails the operation, and which node keeps what is looked up again beside it, so that a replica
-that takes over is found.
+When a node fails, that client would close its connections to all nodes, sleep, and try again.
+Here nothing is tried again. A node that fails fails the operation, and which node keeps what is
+looked up again beside it, so that a replica that takes over is found. It would also send ASKING on
+another connection than the command that it is for.
 """
 
 import asyncio
@@ -12,10 +12,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.cluster import ClusterNode, PipelineCommand, RedisCluster
 from redis.exceptions import (
+    AskError,
     ClusterDownError,
     ConnectionError,  # noqa: A004 - redis-py's
+    MovedError,
     ResponseError,
     SlotNotCoveredError,
 )
@@ -47,6 +49,7 @@ class ClusterExecutor:
         self._turn = asyncio.Semaphore(at_once)
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = float("-inf")
+        self._is_closed = False
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         """As `RedisExecutor.run`; commands for different nodes run side by side."""
@@ -57,7 +60,10 @@ class ClusterExecutor:
                 for command in commands:
                     node = self._cluster.get_node_from_key(str(command[1]))
                     pipe.execute_command(*command, target_nodes=node)
-                results = await pipe.execute(raise_on_error=False)
+                results = await pipe.execute(raise_on_error=False, allow_redirections=False)
+                for n, result in enumerate(results):
+                    if isinstance(result, AskError):  # or one that is derived from it
+                        results[n] = await self._redirected(commands[n], result)
                 # Half of the results is none.
                 if lost := next((one for one in results if isinstance(one, _LOST)), None):
                     raise lost
@@ -105,10 +111,26 @@ class ClusterExecutor:
 
     async def close(self) -> None:
         """As `RedisExecutor.close`."""
+        self._is_closed = True
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
         await self._cluster.aclose()
+
+    async def _redirected(self, command: Command, error: AskError) -> Any:  # noqa: ANN401
+        """Run a command where its slot has moved, or is moving to; return its result."""
+        if isinstance(error, MovedError):
+            await self._cluster.nodes_manager.move_slot(error)
+            try:
+                return await self._cluster.execute_command(*command)
+            except ResponseError as refused:
+                return refused
+        node = self._cluster.get_node(error.host, error.port)
+        if node is None:
+            raise error
+        asking = [PipelineCommand(0, "ASKING"), PipelineCommand(1, *command)]
+        await node.execute_pipeline(asking)
+        return asking[1].result
 
     def _primaries(self) -> list[ClusterNode]:
         return sorted(self._cluster.get_primaries(), key=lambda node: node.name)
@@ -124,7 +146,8 @@ class ClusterExecutor:
 
     def _look_again(self) -> None:
         """Look up again which node keeps what, soon; no operation waits for that."""
-        if self._looking is None or self._looking.done():
+        is_looking = self._looking is not None and not self._looking.done()
+        if not is_looking and not self._is_closed:
             wait_s = self._looked_at + LOOK_AGAIN_S - time.monotonic()
             self._looking = asyncio.create_task(self._look(max(0.0, wait_s)))
 

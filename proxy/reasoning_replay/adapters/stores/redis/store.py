@@ -76,7 +76,7 @@ class RedisStore:
         names = [self._name(scope, conversation) for conversation in held]
         commands: list[Command] = [("HGET", name, VERSION) for name in names]
         commands += [("EXPIRE", name, ttl_s) for name in names]
-        if held and lookups:
+        if held and lookups:  # as `_load` does, if nothing has to be loaded
             commands += [("EXPIRE", self._index_name(scope, k), ttl_s) for k in lookups[0].keys]
         try:
             strings, results = await self._link.read(
@@ -92,7 +92,7 @@ class RedisStore:
         kept: dict[bytes, StoredConversation] = {}
         stale: dict[bytes, None] = {}
         for (conversation, ours), version in zip(held.items(), versions, strict=True):
-            if version is not None and int(version) == ours:
+            if version is not None and _number(version) == ours:
                 kept[conversation] = StoredConversation(conversation, ours, None)
             elif version is not None:
                 stale[conversation] = None
@@ -164,7 +164,7 @@ class RedisStore:
         for place, counters, ttl_s in zip(places, numbers[::2], numbers[1::2], strict=True):
             # One that is gone meanwhile, or another's value, is no conversation.
             if isinstance(counters, list) and isinstance(ttl_s, int) and None not in counters:
-                _, record_bytes, turns = map(int, counters)
+                _, record_bytes, turns = map(_number, counters)
                 ids = [bytes.fromhex(place[n].decode()) for n in (1, 2)]
                 kept.append(ConversationInfo(ids[0], ids[1], turns, record_bytes, ttl_s))
         return Page(kept, cursor)
@@ -247,7 +247,7 @@ class RedisStore:
         pairs = zip(conversations, map(_hash, hashes), strict=True)
         return [
             StoredConversation(
-                conversation, int(kept[VERSION]), self._decoded(scope, conversation, kept)
+                conversation, _number(kept[VERSION]), self._decoded(scope, conversation, kept)
             )
             for conversation, kept in pairs
             if VERSION in kept
@@ -276,6 +276,7 @@ class RedisStore:
         turns = len(set(map(turn_of_record, sizes)))
         commands: list[Command] = [
             ("HSET", name, BYTES, sum(sizes.values()), TURNS, turns),
+            ("EXPIRE", name, self._bounds.ttl_s),  # it may have been deleted meanwhile
         ]
         if not drop:
             await self._all(commands)
@@ -308,6 +309,14 @@ def _hash(answer: object) -> dict[bytes, bytes]:
     if not isinstance(answer, dict):
         raise StoreError("it answers in another protocol than agreed")
     return answer
+
+
+def _number(value: bytes) -> int:
+    """Return a counter; another program may have written something else there."""
+    try:
+        return int(value)
+    except ValueError:
+        raise StoreError("a counter of a conversation is no number", is_local=True) from None
 
 
 def _literally(text: str) -> str:
