@@ -62,9 +62,9 @@ MiB that processes need at least: 64 each, and what they keep by their settings:
 */}}
 {{- define "reasoning-replay.leastMiB" -}}
 {{- $defaults := dict "recent_max_bytes" 33554432 "memory_max_bytes" 268435456 -}}
-{{- $name := ternary "memory_max_bytes" "recent_max_bytes" (eq .storeKind "memory") -}}
-{{- $kept := get (ternary .config $defaults (hasKey .config $name)) $name -}}
-{{- $kept = divf (float64 $kept) 1048576 | ceil | int -}}
+{{- $config := mergeOverwrite $defaults .config -}}
+{{- $stored := ternary $config.memory_max_bytes 0 (eq .storeKind "memory") -}}
+{{- $kept := divf (addf $config.recent_max_bytes $stored) 1048576 | ceil | int -}}
 {{- mul (int (get .config "workers" | default 1)) (add 64 $kept) -}}
 {{- end -}}
 

@@ -159,7 +159,7 @@ REFUSED = [
     pytest.param(
         {"sidecar": {"config": {"memory_max_bytes": 2**30}}},
         SIDECARS,
-        ["sidecar.resources.limits.memory: 384Mi is less than 1088 MiB"],
+        ["sidecar.resources.limits.memory: 384Mi is less than 1120 MiB"],
         id="limit",
     ),
     pytest.param(

@@ -34,7 +34,9 @@ Name = tuple[bytes, bytes]  # (scope, conversation)
 UNSAVED_MAX_BYTES = 32 << 20
 # Version of a copy of which it is only known that the store has the conversation.
 OUTDATED = 0
-# Memory besides the values, which are held once as bytes and once decoded.
+# Memory besides the values, which are held once as bytes and once decoded: tracemalloc over 300 to
+# 11,000 records gave 0.8 to 1.0 of what these say.
+ENTRY_BYTES = 1500
 RECORD_BYTES = 1000
 KEY_BYTES = 150
 
@@ -289,8 +291,12 @@ class ConversationCache:
                 at = scope + key
                 self._index[at] = (*self._index.get(at, ()), conversation)
         self.size_bytes -= entry.size_bytes
-        values = 2 * sum(map(len, entry.records.values()))
-        entry.size_bytes = values + RECORD_BYTES * len(entry.records) + KEY_BYTES * len(entry.keys)
+        entry.size_bytes = (
+            ENTRY_BYTES
+            + 2 * sum(map(len, entry.records.values()))
+            + RECORD_BYTES * len(entry.records)
+            + KEY_BYTES * len(entry.keys)
+        )
         self.size_bytes += entry.size_bytes
         while self.size_bytes > (self._max_bytes or UNSAVED_MAX_BYTES):
             self._drop(next(iter(self._entries)))
