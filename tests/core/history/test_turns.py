@@ -18,6 +18,7 @@ from reasoning_replay.core.history.turns import (
     Turn,
     blob_digest,
     emitted_of,
+    is_head,
     reasoning_of,
     records_of,
     turn_id,
@@ -167,6 +168,7 @@ def parts(records: Iterable[bytes]) -> list[bytes]:
 def test_a_turn_is_kept_as_one_record_for_each_item() -> None:
     """One head, one for each item, one for the blobs of each run; all with the format's version."""
     assert parts(RECORDS) == [b"b", b"b", b"h", b"i", b"i", b"i", b"i"]
+    assert sum(map(is_head, RECORDS)) == 1
     assert {value[:1] for value in RECORDS.values()} == {FORMAT}
     assert {turn_of_record(name) for name in RECORDS} == {(7).to_bytes(8) + ID}
     assert turns_of(CONVERSATION, RECORDS) == [WHOLE]

@@ -22,7 +22,7 @@ NONCE_BYTES = 12
 
 
 class EncryptedCodec:
-    """Encrypted with the first key, opened with any."""
+    """Encrypts with the first key, decrypts with any."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
         """Take one key or more, the newest first."""

@@ -1,5 +1,5 @@
 """
-The file of `sqlite_store`: opened, made and checked; one connection belongs to one thread.
+SQLite file: how it is opened, made and checked; one connection belongs to one thread.
 
 Write-ahead logging lets processes read while one writes. What a process has committed survives
 its end at any moment; a power cut may cost the last commits, and nothing before them.

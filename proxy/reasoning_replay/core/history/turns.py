@@ -80,7 +80,7 @@ class Reasoning(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return without(self.raw, ("id",))
 
     def known_by(self, blobs: Iterable[bytes]) -> "Reasoning":
-        """Return the same item, known by these digests of blobs besides."""
+        """Return the same item with these digests of blobs added."""
         seen = {*self.blobs, *blobs} - {b""}
         return structs.replace(self, blobs=tuple(sorted(seen)))
 

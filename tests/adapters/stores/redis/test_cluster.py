@@ -121,6 +121,18 @@ async def test_more_operations_than_connections_wait_for_each_other(
         assert int(master.told("stats")["total_connections_received"]) < 100
 
 
+async def test_connections_that_went_stale_are_not_noticed(
+    store: RedisStore, servers: Servers
+) -> None:
+    """However many there are: servers close what is idle for long."""
+    await asyncio.gather(*(save(store, turn(f"{n}", f"{n}"), [key(f"{n}")]) for n in range(20)))
+    for master in servers.masters:
+        master.do("CLIENT", "KILL", "USER", "app")
+    assert await found(store, "1", "2") == ["1", "2"]
+    await save(store, turn("a"), [key("a")])
+    assert await found(store, "a") == ["a"]
+
+
 async def test_one_start_node_is_enough(servers: Servers) -> None:
     """The others may be down, or nowhere; all nodes are found from it."""
     url = f"redis+cluster://127.0.0.1:1,127.0.0.1:{servers.masters[1].port}"

@@ -318,6 +318,7 @@ async def test_a_burst_waits_for_its_turn(
     shared_redis: RedisServer, opens: Callable[..., RedisStore]
 ) -> None:
     """There are fewer connections than requests, and that is no failure."""
+    shared_redis.do("FLUSHALL")
     async with slow_line(shared_redis.port) as line:
         line.delay_s = 0.01
         store = opens(line.url)

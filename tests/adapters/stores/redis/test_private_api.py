@@ -28,6 +28,7 @@ METHODS = [
     (NodesManager, "initialize", []),
     (NodesManager, "move_slot", ["e"]),
     (ClusterNode, "execute_command", ["args"]),
+    (ClusterNode, "disconnect_free_connections", []),
     (ClusterNode, "execute_pipeline", ["commands"]),
     (PipelineCommand, "__init__", ["position", "args"]),
     (RedisCluster, "initialize", []),

@@ -1,10 +1,10 @@
 """
 Redis Cluster: commands sent to each node in one round trip, by redis-py's client for Clusters.
 
-When a node fails, that client would close its connections to all nodes, sleep, and try again.
-Here nothing is tried again. A node that fails fails the operation, and which node keeps what is
-looked up again beside it, so that a replica that takes over is found. It would also send ASKING on
-another connection than the command that it is for.
+When a node fails, that client would close its connections to all nodes, sleep, and try again
+several times. Here an operation is tried once more at once, on new connections, and then fails.
+Which node keeps what is looked up again beside it, so that a replica that takes over is found.
+ASKING goes directly ahead of the command that it is for; that client may use two connections.
 """
 
 import asyncio
@@ -55,18 +55,12 @@ class ClusterExecutor:
         """As `RedisExecutor.run`; commands for different nodes run side by side."""
         async with self._turn:
             try:
-                await self._cluster.initialize()
-                pipe = self._cluster.pipeline()
-                for command in commands:
-                    node = self._cluster.get_node_from_key(str(command[1]))
-                    pipe.execute_command(*command, target_nodes=node)
-                results = await pipe.execute(raise_on_error=False, allow_redirections=False)
-                for n, result in enumerate(results):
-                    if isinstance(result, AskError):  # or one that is derived from it
-                        results[n] = await self._redirected(commands[n], result)
-                # Half of the results is none.
-                if lost := next((one for one in results if isinstance(one, _LOST)), None):
-                    raise lost
+                try:
+                    results = await self._run(commands)
+                except ConnectionError:  # of a connection that went stale, perhaps
+                    nodes = self._cluster.get_nodes()
+                    await asyncio.gather(*(node.disconnect_free_connections() for node in nodes))
+                    results = await self._run(commands)
             except (*FAILURES, asyncio.CancelledError):
                 self._look_again()  # a node that hangs shows as an operation that is cancelled
                 raise
@@ -116,6 +110,21 @@ class ClusterExecutor:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
         await self._cluster.aclose()
+
+    async def _run(self, commands: Sequence[Command]) -> list[Any]:
+        await self._cluster.initialize()
+        pipe = self._cluster.pipeline()
+        for command in commands:
+            node = self._cluster.get_node_from_key(str(command[1]))
+            pipe.execute_command(*command, target_nodes=node)
+        results = await pipe.execute(raise_on_error=False, allow_redirections=False)
+        for n, result in enumerate(results):
+            if isinstance(result, AskError):  # or one that is derived from it
+                results[n] = await self._redirected(commands[n], result)
+        for result in results:
+            if isinstance(result, _LOST):
+                raise result  # half of the results is none
+        return results
 
     async def _redirected(self, command: Command, error: AskError) -> Any:  # noqa: ANN401
         """Run a command where its slot has moved, or is moving to; return its result."""

@@ -1,8 +1,8 @@
 """
 Redis clients, by the kind of address: standalone, socket, Sentinel or Cluster.
 
-redis-py's defaults wait and talk more than a proxy may, so each is named here: no retry but one
-at once on a connection that has gone stale, no health checks, no notices of maintenance (which
+redis-py's defaults wait longer and send more than a proxy may, so each is named here: one retry at
+once on a stale connection and no other, no health checks, no maintenance notifications (which
 log, and lengthen timeouts), no CLIENT SETINFO. Each step of a round trip (a free connection, to
 connect, to log in, to write, to read) takes `timeout_s` at the most, and a stale connection
 makes it two rounds; the whole of an operation is bounded above, by the guard.
@@ -28,7 +28,7 @@ from reasoning_replay.adapters.stores.redis.connections import (
     SentinelTls,
     Tcp,
     Tls,
-    TlsFacts,
+    TlsContext,
     Unix,
     cluster_client,
 )
@@ -39,7 +39,7 @@ __all__ = ["Credentials", "connect"]
 
 
 class Credentials(CredentialProvider):
-    """Who we are to a Redis; a file is read again for each new connection."""
+    """User and password for a Redis; a password file is read for each new connection."""
 
     def __init__(self, username: str = "", password: str = "", password_file: str = "") -> None:
         """Take the password from the file, if one is named."""
@@ -48,7 +48,7 @@ class Credentials(CredentialProvider):
         self._file = password_file
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to say."""
+        """Tell whether there is a user or a password."""
         return bool(self._username or self._password or self._file)
 
     def or_else(self, username: str, password: str) -> "Credentials":
@@ -72,7 +72,7 @@ class Credentials(CredentialProvider):
         return (self._username, password) if self._username else (password,)
 
     async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
-        """As `get_credentials`; a disk that hangs holds up nobody else."""
+        """As `get_credentials`; a disk that hangs does not block the event loop."""
         return await asyncio.to_thread(self.get_credentials)
 
 
@@ -80,7 +80,7 @@ def connect(
     url: StoreUrl, credentials: Credentials, timeout_s: float, max_connections: int
 ) -> RedisExecutor:
     """
-    Return the way to a Redis; connects on first use.
+    Return the executor for a Redis; connects on first use.
 
     Args:
         url: Of any kind of Redis.
@@ -128,7 +128,7 @@ def _every(url: StoreUrl, timeout_s: float) -> dict[str, Any]:
     if "ssl_check_hostname" in tls:
         tls |= {"ssl_check_hostname": tls["ssl_check_hostname"] == "true"}
     if url.tls:
-        tls |= {"tls_facts": TlsFacts(tls)}
+        tls |= {"tls_context": TlsContext(tls)}
     return tls | {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": timeout_s,

@@ -45,16 +45,16 @@ __all__ = [
     "Sentinels",
     "Tcp",
     "Tls",
-    "TlsFacts",
+    "TlsContext",
     "Unix",
     "cluster_client",
 ]
 
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-_AT_ONCE = struct.pack("ii", 1, 0)  # on, for no seconds
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for 0 s: what is unsent is dropped
 
 
-class _Whole(AbstractConnection):
+class _LoggedIn(AbstractConnection):
     """A connection that is either logged in or closed."""
 
     async def connect_check_health(
@@ -62,7 +62,7 @@ class _Whole(AbstractConnection):
         check_health: bool = True,  # noqa: FBT001, FBT002 - redis-py's
         retry_socket_connect: bool = True,  # noqa: FBT001, FBT002 - redis-py's
     ) -> None:
-        """Connect and log in, unless that is done; what is half done is undone."""
+        """Connect and log in, unless that is done; if it fails half-way, close."""
         try:
             await super().connect_check_health(check_health, retry_socket_connect)
         except BaseException:
@@ -84,40 +84,40 @@ class _Whole(AbstractConnection):
         """
         if nowait and self._writer is not None:
             transport = self._writer.transport
-            if (line := transport.get_extra_info("socket")) is not None:
+            if (sock := transport.get_extra_info("socket")) is not None:
                 with contextlib.suppress(OSError):
-                    line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             transport.abort()
         await super().disconnect(nowait, *args, **kwargs)
 
 
-class Tcp(_Whole, Connection):
-    """A connection as it is."""
+class Tcp(_LoggedIn, Connection):
+    """A connection without TLS."""
 
 
-class Unix(_Whole, UnixDomainSocketConnection):
-    """A connection by a socket of this machine."""
+class Unix(_LoggedIn, UnixDomainSocketConnection):
+    """A connection by a Unix socket."""
 
 
-class SentinelTcp(_Whole, SentinelManagedConnection):
+class SentinelTcp(_LoggedIn, SentinelManagedConnection):
     """A connection to the master that Sentinels name."""
 
 
-class TlsFacts:
+class TlsContext:
     """
-    What connections over TLS share: to make it takes 50 ms, in which nothing else goes on.
+    The SSL context that connections share: making one blocks the event loop for 50 ms.
 
-    It is made anew when one of its files has changed, as certificates do every few weeks.
+    It is made again when one of its files has changed, as certificates do every few weeks.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """Make it at once, before anything is served."""
+        """Make it at once, before requests are served."""
         self._files = [Path(value) for name, value in options.items() if name in _TLS_FILES]
         self._made = SSLConnection(**options).ssl_context.get()
         self._stamp = self._changed_at()
 
     def current(self, fresh: RedisSSLContext) -> SSLContext:
-        """Return it; `fresh` makes it anew, where that is due."""
+        """Return it; `fresh` makes it again if a file has changed."""
         stamp = self._changed_at()
         if stamp != self._stamp:
             fresh.context = None
@@ -128,20 +128,20 @@ class TlsFacts:
         return [file.stat().st_mtime_ns for file in self._files]
 
 
-class Tls(_Whole, SSLConnection):
-    """A connection over TLS that makes no facts of its own."""
+class Tls(_LoggedIn, SSLConnection):
+    """A connection over TLS that makes no context of its own."""
 
-    def __init__(self, *, tls_facts: TlsFacts, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's
+    def __init__(self, *, tls_context: TlsContext, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's
         super().__init__(**kwargs)
-        self._tls_facts = tls_facts
+        self._tls_context = tls_context
 
     def _connection_arguments(self) -> Mapping[str, Any]:
-        self.ssl_context.context = self._tls_facts.current(self.ssl_context)
+        self.ssl_context.context = self._tls_context.current(self.ssl_context)
         return super()._connection_arguments()
 
 
 class SentinelTls(Tls, SentinelManagedSSLConnection):
-    """The same over TLS."""
+    """A connection over TLS to the master that Sentinels name."""
 
 
 class SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
