@@ -266,15 +266,16 @@ async def test_a_client_that_leaves_cancels_nothing() -> None:
     """What it began is finished; it is no failure of the store's."""
     g = Guarded()
     g.inner.gate.clear()
-    waiting = [asyncio.ensure_future(g.looks_up()), asyncio.ensure_future(g.saves())]
-    await eventually(lambda: g.inner.under_way == 2)
+    waiting = [asyncio.ensure_future(g.looks_up()) for _ in range(AT_ONCE + 1)]
+    waiting.append(asyncio.ensure_future(g.saves()))
+    await eventually(lambda: g.inner.under_way == AT_ONCE + 1)
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
-    assert g.inner.under_way == 2
+    assert g.inner.under_way == AT_ONCE + 1
     g.inner.gate.set()
     await g.settles()
-    assert len(g.inner.saved) == 1
+    assert (g.inner.calls, len(g.inner.saved)) == (AT_ONCE + 1, 1)
     assert not g.store.is_degraded
     assert await g.looks_up()
 

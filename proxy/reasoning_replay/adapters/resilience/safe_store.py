@@ -233,19 +233,17 @@ class SafeStore:
             self._usual_s += (self._answered_s - call.began_s - self._usual_s) / 8
             return found
 
-        work = self._guard.run(call, act)
         if permit is Permit.PROBE:
-            self._begin(work)
+            self._begin(self._guard.run(call, act))
             return None
         is_whole = budget.left_s == budget.whole_s
         if not await self._take_slot(budget):
-            work.close()
             self._guard.count("recall", "late")
             if self._answered_s < call.began_s:  # else it is this process that is busy
                 self._guard.miss(call)
             return None
         is_whole = is_whole and budget.left_s == budget.whole_s
-        task = self._begin(work)
+        task = self._begin(self._guard.run(call, act))
         task.add_done_callback(lambda _: self._lookup_slots.release())
         if await self._wait(task, budget):
             return task.result()
