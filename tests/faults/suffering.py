@@ -212,7 +212,7 @@ async def hasty_breakers() -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def suffering(store_url: str, **settings: Any) -> AsyncIterator[Suffering]:
-    """Run a proxy on this store, and nothing near it, and let one conversation begin."""
+    """Run a proxy on this store, without local copies, and let one conversation begin."""
     given: dict[str, Any] = {
         "listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",

@@ -7,7 +7,6 @@ what it should be: never anything else.
 """
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,23 +145,20 @@ async def test_one_call_hangs() -> None:
         await stage.is_as_before()
 
 
-@pytest.mark.parametrize("is_near", [False, True])
+@pytest.mark.parametrize("is_cached", [False, True])
 @pytest.mark.parametrize("failing", [FAILINGS["a bug"], HANGS], ids=["a bug", "hangs"])
-async def test_all_calls_fail_from_one_on(
-    failing: Failing, tmp_path: Path, *, is_near: bool
-) -> None:
-    """And what is kept near is given back even so."""
-    near = {"store_url": f"sqlite://{tmp_path}/kept", "scope_secret": "s"} if is_near else {}
+async def test_all_calls_fail_from_one_on(failing: Failing, *, is_cached: bool) -> None:
+    """And what there is a local copy of is injected even so."""
+    cache = {} if is_cached else {"recent_max_bytes": 0}
     async with staged(**TIMES) as stage:
         want, calls = await well(stage, put_in(stage, is_embedded=False))
     for number in range(calls):
-        async with staged(learns=False, **TIMES, **near) as stage:
+        async with staged(learns=False, **TIMES, **cache) as stage:
             faulty = put_in(stage, is_embedded=False)
             faulty.fails(failing, number.__le__)
             assert await converse(stage, "sk-b") == want
-            # Near, less is asked of the store.
-            assert faulty.struck or (is_near and 2 < faulty.calls.total() <= number)
-            assert not is_near or stage.w.sent()["input"] == ASKED[-1][-1]
+            assert faulty.struck
+            assert not is_cached or stage.w.sent()["input"] == ASKED[-1][-1]
 
 
 QUESTIONS = [
