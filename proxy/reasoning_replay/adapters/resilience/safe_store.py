@@ -286,7 +286,7 @@ class SafeStore:
             return False
         finally:
             self._unsaved_bytes -= batch.size_bytes
-            batch.task = None
+            batch.task, batch.size_bytes = None, 0
 
     async def _save(self, name: Name, batch: Batch, call: Call) -> bool:
         async def act() -> int:
