@@ -243,7 +243,7 @@ class Cure:
         injected_bytes: How many bytes they are.
         is_clients_own: Whether it is what the client sent, to the byte.
         lost: Digests of the blobs that it goes without. Once it is accepted, they were the fault.
-        withheld: Turns whose reasoning must not be injected again, as they are kept from then on.
+        withheld: Turns, as stored, of which the runs with lost blobs must never be injected again.
     """
 
     body: bytes
