@@ -59,9 +59,9 @@ MiB that the process needs at least: 64, and what it keeps by its settings:
 */}}
 {{- define "reasoning-replay.leastMiB" -}}
 {{- $defaults := dict "recent_max_bytes" 33554432 "memory_max_bytes" 268435456 -}}
-{{- $name := ternary "memory_max_bytes" "recent_max_bytes" (eq .storeKind "memory") -}}
-{{- $kept := get (ternary .config $defaults (hasKey .config $name)) $name -}}
-{{- $kept = divf (float64 $kept) 1048576 | ceil | int -}}
+{{- $config := mergeOverwrite $defaults .config -}}
+{{- $stored := ternary $config.memory_max_bytes 0 (eq .storeKind "memory") -}}
+{{- $kept := divf (addf $config.recent_max_bytes $stored) 1048576 | ceil | int -}}
 {{- add 64 $kept -}}
 {{- end -}}
 

@@ -12,7 +12,7 @@ from reasoning_replay.adapters.stores.base import Bounds
 from reasoning_replay.adapters.stores.sqlite import SqliteStore
 from reasoning_replay.core.history.turns import Turn
 
-from tests.adapters.stores.turns import SCOPE, bytes_of, key, turn
+from tests.adapters.stores.turns import bytes_of, key, save, turn
 
 __all__ = ["BOUNDS", "key_of", "opened", "turn_of"]
 
@@ -38,7 +38,7 @@ async def write(path: str, name: str, count: int) -> None:
     """Keep turns, and print the number of each when it is kept."""
     store = opened(path)
     for number in range(count):
-        await store.save(SCOPE, turn_of(name, number), [key_of(name, number), bytes_of(name)])
+        await save(store, turn_of(name, number), [key_of(name, number), bytes_of(name)])
         print(number, flush=True)  # noqa: T201 - this is how it tells
     await store.close()
 

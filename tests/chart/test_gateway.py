@@ -188,7 +188,7 @@ def test_a_changed_setting_rolls_the_pods(helm: Helm) -> None:
         pytest.param(CI["shadow"], ["mode is shadow"], id="shadow"),
         pytest.param(CI["gateway-redis"], ["OPENAI_BASE_URL=https://replay.example.com/v1"], id="from-outside"),  # noqa: E501
         pytest.param({"ingress": {"enabled": True, "hosts": ["a.b"]}, "networkPolicy": {"enabled": True}}, ["=http://a.b/v1", "networkPolicy.clients"], id="shut-out"),  # noqa: E501
-        pytest.param({"resources": {"limits": {"memory": "512Mi"}}}, ["512Mi is less than 832 MiB"], id="burst"),  # noqa: E501
+        pytest.param({"resources": {"limits": {"memory": "512Mi"}}}, ["512Mi is less than 864 MiB"], id="burst"),  # noqa: E501
         pytest.param(CI["sidecar-library"], ["No gateway was installed"], id="library"),
     ],
 )  # fmt: skip

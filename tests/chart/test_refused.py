@@ -45,12 +45,12 @@ REFUSED = [
     ),
     pytest.param(
         {"resources": {"limits": {"memory": "256Mi"}}},
-        ["resources.limits.memory: 256Mi is less than 320 MiB", "memory_max_bytes"],
+        ["resources.limits.memory: 256Mi is less than 352 MiB", "memory_max_bytes"],
         id="limit-below-memory-store",
     ),
     pytest.param(
         {"resources": {"limits": {"memory": "1Gi"}}, "config": {"memory_max_bytes": 2**30}},
-        ["1Gi is less than 1088 MiB"],
+        ["1Gi is less than 1120 MiB"],
         id="memory-store-above-limit",
     ),
     pytest.param(
@@ -183,7 +183,7 @@ def test_a_secret_has_no_place_in_values(helm: Helm, name: str) -> None:
     [
         pytest.param({"config": {"drain_s": 659}}, id="grace-by-a-second"),
         pytest.param({"config": {"drain_s": 0}, "terminationGracePeriodSeconds": 1}, id="no-drain"),
-        pytest.param({"resources": {"limits": {"memory": "320Mi"}}}, id="limit-exactly"),
+        pytest.param({"resources": {"limits": {"memory": "352Mi"}}}, id="limit-exactly"),
         pytest.param({"resources": {"limits": {"memory": "0.5Gi"}}}, id="limit-in-parts"),
         pytest.param({"resources": {"limits": {"memory": 2**30}}}, id="limit-as-a-number"),
         pytest.param(
@@ -191,7 +191,7 @@ def test_a_secret_has_no_place_in_values(helm: Helm, name: str) -> None:
                 "resources": {"limits": {"memory": "64Mi"}},
                 "config": {"store_url": REDIS, "recent_max_bytes": 0},
             },
-            id="nothing-kept-near",
+            id="no-local-copies",
         ),
         pytest.param({"replicaCount": 2, "config": {"store_url": REDIS}}, id="redis-by-address"),
         pytest.param({"replicaCount": 2, "secrets": SECRET}, id="redis-by-secret"),

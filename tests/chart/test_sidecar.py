@@ -128,7 +128,8 @@ def test_what_it_may_hold_is_within_its_limit(native: dict[str, Any]) -> None:
     """Requests and reasoning, with a process that holds neither, at their most."""
     (container,) = native["initContainers"]
     settings = load({}, env_of_container(container), None)
-    most_mib = 64 + (settings.memory_max_bytes + settings.inspect_total_max_bytes) / 2**20
+    stored_bytes = settings.memory_max_bytes + settings.recent_max_bytes
+    most_mib = 64 + (stored_bytes + settings.inspect_total_max_bytes) / 2**20
 
     assert most_mib <= int(container["resources"]["limits"]["memory"].removesuffix("Mi"))
 
@@ -159,7 +160,7 @@ REFUSED = [
     pytest.param(
         {"sidecar": {"config": {"memory_max_bytes": 2**30}}},
         SIDECARS,
-        ["sidecar.resources.limits.memory: 384Mi is less than 1088 MiB"],
+        ["sidecar.resources.limits.memory: 384Mi is less than 1120 MiB"],
         id="limit",
     ),
     pytest.param(

@@ -58,7 +58,6 @@ async def test_what_is_well_is_not_warned_of(settings: Settings, changed: dict[s
         pytest.param({"upstream_url": "https://gateway.example"}, ["upstream_url has no path"], id="no-path"),  # noqa: E501
         pytest.param({**SHARED, "scope_secret": SecretStr("")}, ["scope_secret is empty", "REPLAY_SCOPE_SECRET"], id="no-scope-secret"),  # noqa: E501
         pytest.param({**SHARED, "encryption_keys": SecretStr("")}, ["encryption_keys is empty"], id="not-encrypted"),  # noqa: E501
-        pytest.param({**SHARED, "ttl_s": 400}, ["recent_ttl_s 300 is more than half of ttl_s 400", "200 s"], id="short-ttl"),  # noqa: E501
         pytest.param({"admin_listen": "0.0.0.0:9090"}, ["admin_listen 0.0.0.0:9090 is open", "admin_token is empty"], id="open-admin-port"),  # noqa: E501
         pytest.param({"upstream_url": "http://gateway.example/v1"}, ["in the clear"], id="no-tls"),
         pytest.param({"store_password": SecretStr("hunter2")}, ["store_url is memory://", "REPLAY_STORE_URL missing?"], id="password-without-redis"),  # noqa: E501

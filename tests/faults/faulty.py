@@ -2,15 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from reasoning_replay.adapters.stores.base import Page, Store
-from reasoning_replay.adapters.stores.memory import MemoryStore
-from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.adapters.stores.base import Page, Store, StoreResult
+from reasoning_replay.core.history.lookup_keys import Lookup
 
-__all__ = ["Act", "Embedded", "Failing", "Faulty", "after_all", "gives", "hangs", "raises"]
+__all__ = ["Act", "Failing", "Faulty", "after_all", "gives", "hangs", "raises"]
 
 Act = Callable[[], Awaitable[Any]]
 # What is done instead of a call; it may make that call.
@@ -26,8 +24,9 @@ class Faulty:
         struck: How many of them failed.
     """
 
-    def __init__(self, inner: Store) -> None:
-        """Fail nothing yet; `inner` does the work."""
+    def __init__(self, inner: Store, *, is_embedded: bool = False) -> None:
+        """Fail nothing yet; `inner` does the work. An embedded one counts as never waiting."""
+        self.is_embedded = is_embedded
         self._inner = inner
         self._failing: Failing | None = None
         self._picks: Callable[[int], bool] = lambda _: False
@@ -47,14 +46,27 @@ class Faulty:
         self.struck += 1
         return await self._failing(act)
 
-    async def recall(self, scope: bytes, asked: Sequence[Lookup]) -> LookupResult:
+    async def look_up(
+        self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
+    ) -> StoreResult:
         """As the store, or not."""
-        found: LookupResult = await self._do("recall", lambda: self._inner.recall(scope, asked))
+        found: StoreResult = await self._do(
+            "recall", lambda: self._inner.look_up(scope, lookups, held)
+        )
         return found
 
-    async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
+    async def save(
+        self,
+        scope: bytes,
+        conversation: bytes,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+    ) -> int:
         """As the store, or not."""
-        await self._do("save", lambda: self._inner.save(scope, turn, keys))
+        version: int = await self._do(
+            "save", lambda: self._inner.save(scope, conversation, records, keys)
+        )
+        return version
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
         """As the store, or not."""
@@ -73,10 +85,6 @@ class Faulty:
     async def close(self) -> None:
         """As the store."""
         await self._inner.close()
-
-
-class Embedded(Faulty, MemoryStore):
-    """One that counts as never waiting."""
 
 
 def raises(error: BaseException) -> Failing:

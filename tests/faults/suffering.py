@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from reasoning_replay.adapters.resilience import circuit_breaker, store_calls
+from reasoning_replay.adapters.resilience import circuit_breaker, store_guard
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
@@ -205,14 +205,14 @@ async def hasty_breakers() -> AsyncIterator[None]:
     with (
         mock.patch.object(circuit_breaker, "PAUSE_S", PAUSE_S),
         mock.patch.object(circuit_breaker, "PAUSE_MAX_S", PAUSE_S),
-        mock.patch.object(store_calls, "PAUSE_S", PAUSE_S),
+        mock.patch.object(store_guard, "PAUSE_S", PAUSE_S),
     ):
         yield
 
 
 @contextlib.asynccontextmanager
 async def suffering(store_url: str, **settings: Any) -> AsyncIterator[Suffering]:
-    """Run a proxy on this store, and nothing near it, and let one conversation begin."""
+    """Run a proxy on this store, without local copies, and let one conversation begin."""
     given: dict[str, Any] = {
         "listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",

@@ -7,15 +7,17 @@ what it should be: never anything else.
 """
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
-from reasoning_replay.adapters.resilience import guarded_store
-from reasoning_replay.adapters.stores.base import StoreError
-from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.adapters.resilience import safe_store
+from reasoning_replay.adapters.stores.base import (
+    StoredConversation,
+    StoreError,
+    StoreResult,
+)
 
-from tests.faults.faulty import Embedded, Failing, Faulty, after_all, gives, hangs, raises
+from tests.faults.faulty import Failing, Faulty, after_all, gives, hangs, raises
 from tests.faults.stage import Stage, staged
 from tests.web.line import Answer, line_to, request
 from tests.web.wire import (
@@ -50,9 +52,11 @@ FAILINGS: dict[str, Failing] = {
     "nothing": gives(None),
     "a number": gives(7),
     "a list": gives([b"\xff", None]),
-    "no turns": gives(LookupResult(None, None)),  # type: ignore[arg-type] # garbage
-    "turns that are none": gives(LookupResult([b"x", {}, 5])),  # type: ignore[list-item] # garbage
-    "places that are none": gives(LookupResult((), {"x", None})),  # type: ignore[arg-type] # garbage
+    "no conversations": gives(StoreResult(None, None)),  # type: ignore[arg-type] # garbage
+    "conversations that are none": gives(StoreResult([b"x", {}, 5])),  # type: ignore[list-item] # garbage
+    "records that are none": gives(StoreResult([StoredConversation(b"c", 1, {b"x": 5})])),  # type: ignore[dict-item] # garbage
+    "copies that are not held": gives(StoreResult([StoredConversation(b"c", 1, None)])),
+    "places that are none": gives(StoreResult((), {"x", None})),  # type: ignore[arg-type] # garbage
 }
 HANGS = hangs()
 TIMES: dict[str, Any] = {"store_budget_ms": 20, "store_timeout_ms": 100}
@@ -105,7 +109,7 @@ async def well(stage: Stage, faulty: Faulty) -> tuple[Any, int]:
 def put_in(stage: Stage, *, is_embedded: bool) -> Faulty:
     """Put a faulty store where the stage's is."""
     inner = stage.w.app.store.inner
-    faulty = Embedded(inner) if is_embedded else Faulty(inner)
+    faulty = Faulty(inner, is_embedded=is_embedded)
     stage.w.app.store.inner = faulty
     return faulty
 
@@ -141,23 +145,20 @@ async def test_one_call_hangs() -> None:
         await stage.is_as_before()
 
 
-@pytest.mark.parametrize("is_near", [False, True])
+@pytest.mark.parametrize("is_cached", [False, True])
 @pytest.mark.parametrize("failing", [FAILINGS["a bug"], HANGS], ids=["a bug", "hangs"])
-async def test_all_calls_fail_from_one_on(
-    failing: Failing, tmp_path: Path, *, is_near: bool
-) -> None:
-    """And what is kept near is given back even so."""
-    near = {"store_url": f"sqlite://{tmp_path}/kept", "scope_secret": "s"} if is_near else {}
+async def test_all_calls_fail_from_one_on(failing: Failing, *, is_cached: bool) -> None:
+    """And what there is a local copy of is injected even so."""
+    cache = {} if is_cached else {"recent_max_bytes": 0}
     async with staged(**TIMES) as stage:
         want, calls = await well(stage, put_in(stage, is_embedded=False))
     for number in range(calls):
-        async with staged(learns=False, **TIMES, **near) as stage:
+        async with staged(learns=False, **TIMES, **cache) as stage:
             faulty = put_in(stage, is_embedded=False)
             faulty.fails(failing, number.__le__)
             assert await converse(stage, "sk-b") == want
-            # Near, less is asked of the store.
-            assert faulty.struck or (is_near and 2 < faulty.calls.total() <= number)
-            assert not is_near or stage.w.sent()["input"] == ASKED[-1][-1]
+            assert faulty.struck
+            assert not is_cached or stage.w.sent()["input"] == ASKED[-1][-1]
 
 
 QUESTIONS = [
@@ -167,14 +168,15 @@ QUESTIONS = [
     ("DELETE", f"/conversations/{'0' * 32}:{'0' * 32}", "forget"),
     ("GET", "/readyz", "check"),
 ]
-OF_OPERATORS = [name for name in FAILINGS if name != "cancelled"]
+OF_LOOKUPS = ("records that are none", "copies that are not held")
+OF_OPERATORS = [name for name in FAILINGS if name not in ("cancelled", *OF_LOOKUPS)]
 GARBAGE = OF_OPERATORS[-6:]
 
 
 @pytest.mark.parametrize("name", [*OF_OPERATORS, "hangs"])
 async def test_a_call_for_an_operator_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told so; the proxy stays ready, and clients see nothing of it."""
-    monkeypatch.setattr(guarded_store, "OPERATOR_WAITS_S", 0.05)
+    monkeypatch.setattr(safe_store, "OPERATOR_WAITS_S", 0.05)
     async with staged(**TIMES) as stage:
         faulty = put_in(stage, is_embedded=False)
         want, _ = await well(stage, faulty)

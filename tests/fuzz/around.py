@@ -8,14 +8,14 @@ from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_turn
 from reasoning_replay.core.history.matching import match_items
-from reasoning_replay.core.history.turns import decode_turn, encode_turn
+from reasoning_replay.core.history.turns import records_of, turns_of
 from reasoning_replay.core.tenancy.jwt_claims import claims_of
 from reasoning_replay.core.tenancy.scope import Scoping, account_of, hint_of, read_parts
 from reasoning_replay.core.wire.headers import asking_for_identity, for_downstream, for_upstream
 from reasoning_replay.core.wire.json_spans import Unspliceable
 from reasoning_replay.settings.encryption_keys import Key
 
-from tests.fuzz.inputs import read
+from tests.fuzz.inputs import read, read_records
 from tests.fuzz.naive import spliced
 from tests.fuzz.requests import drawn, plain_read
 
@@ -27,32 +27,33 @@ _SCOPE = bytes(16)
 
 
 def rows(data: bytes) -> None:
-    """Whatever a store gives back is a turn that can be used, or none."""
+    """Whatever a store gives back is turns that can be used, or none."""
     dice, payload = read(data)
     asked, _, kept = payload.partition(b"\x1e")
-    turn = decode_turn(kept)
-    _SEALED.decode(_SCOPE, _SCOPE, _SCOPE, kept)
-    _SEALED.decode(_SCOPE, _SCOPE, _SCOPE, SEALED + kept)
-    if turn is None:
-        return
-    assert decode_turn(encode_turn(turn)) == turn
-    if max(len(turn.id), len(turn.conversation)) < 1 << 16:
-        sealed = _SEALED.encode(_SCOPE, turn)
-        assert _SEALED.decode(_SCOPE, turn.conversation, turn.id, sealed) == turn
+    records = read_records(kept)
+    for name, value in records.items():
+        _SEALED.decode(_SCOPE, _SCOPE, name, SEALED + value)
+        sealed = _SEALED.encode(_SCOPE, _SCOPE, name, value)
+        assert _SEALED.decode(_SCOPE, _SCOPE, name, sealed) == value
         at = dice.randrange(1, len(sealed))
         spoiled = sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1 :]
-        assert _SEALED.decode(_SCOPE, turn.conversation, turn.id, spoiled) is None
-        assert _SEALED.decode(bytes(15) + b"\1", turn.conversation, turn.id, sealed) is None
-    assert len(set(keys_of_turn(turn))) == len(keys_of_turn(turn))
+        assert _SEALED.decode(_SCOPE, _SCOPE, name, spoiled) is None
+        assert _SEALED.decode(_SCOPE, _SCOPE, name + b"\1", sealed) is None
+    turns = turns_of(_SCOPE, records)
+    for turn in turns:
+        again = turns_of(_SCOPE, records_of(turn))
+        assert [one.id for one in again] == [turn.id]
+        assert turns_of(_SCOPE, records_of(again[0])) == again
+        assert len(set(keys_of_turn(turn))) == len(keys_of_turn(turn))
     request = plain_read(asked)
     if request is None:
         return
-    recalled = LookupResult([turn])
+    recalled = LookupResult(turns)
     try:
         decided = plan_injection(request, match_items(request, recalled), Policy())
         assert spliced(request.body, decided.edits) == (decided.apply(request.body), request.body)
         repair(request, recalled.turns, _REPAIRS)
-        cure(request, request, drawn(dice, request, [turn]), recalled, Policy())
+        cure(request, request, drawn(dice, request, turns), recalled, Policy())
     except Unspliceable:
         return  # whoever writes into a store may write what is no item; the web goes on without
 

@@ -6,10 +6,10 @@ What a fuzzer's bytes mean: a few that choices are drawn by, and documents behin
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-__all__ = ["HEAD_BYTES", "Input", "cut", "read", "write"]
+__all__ = ["HEAD_BYTES", "Input", "cut", "read", "read_records", "write", "write_records"]
 
 HEAD_BYTES = 4
 SEPARATOR = b"\x1e"  # record separator, as in RFC 7464
@@ -47,3 +47,22 @@ def cut(dice: random.Random, stream: bytes, most: int = 12) -> list[bytes]:
     """Cut a stream at some places, empty chunks included; joined, it is the stream."""
     places = sorted(dice.randint(0, len(stream)) for _ in range(dice.randint(0, most)))
     return [stream[a:b] for a, b in zip([0, *places], [*places, len(stream)], strict=True)]
+
+
+def read_records(kept: bytes) -> dict[bytes, bytes]:
+    """Take apart what `write_records` wrote; any bytes are records."""
+    records: dict[bytes, bytes] = {}
+    while kept:
+        name_bytes, value_bytes = kept[0], int.from_bytes(kept[1:4])
+        rest = kept[4:]
+        records[rest[:name_bytes]] = rest[name_bytes : name_bytes + value_bytes]
+        kept = rest[name_bytes + value_bytes :]
+    return records
+
+
+def write_records(records: Mapping[bytes, bytes]) -> bytes:
+    """Write records, each behind the length of its name and of its value."""
+    return b"".join(
+        bytes([len(name)]) + len(value).to_bytes(3) + name + value
+        for name, value in records.items()
+    )

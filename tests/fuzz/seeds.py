@@ -17,10 +17,10 @@ import zstandard
 from reasoning_replay.core.dialects.base import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.request import read_request
-from reasoning_replay.core.history.turns import encode_turn
+from reasoning_replay.core.history.turns import records_of
 from reasoning_replay.core.wire.content_coding import decode
 
-from tests.fuzz.inputs import write
+from tests.fuzz.inputs import write, write_records
 from tests.recordings import tape
 from tests.standin import refusals
 from tests.standin.events import Telling, frame, tell
@@ -208,8 +208,8 @@ def rows() -> Iterator[bytes]:
         capture.read(conversation[-2])
         turn = capture.snapshot(1).turn
         if turn is not None:
-            yield write([conversation[-1], encode_turn(turn)])
-    yield write([b"{}", b"\x01" + msgspec.msgpack.encode([b"", b"", b"", [], True, 1, [], []])])
+            yield write([conversation[-1], write_records(records_of(turn))])
+    yield write([b"{}", write_records({bytes(24) + b"h": b"\x01" + msgspec.msgpack.encode([b""])})])
 
 
 def headers() -> Iterator[bytes]:

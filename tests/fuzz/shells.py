@@ -5,7 +5,9 @@ import io
 from collections.abc import Callable
 from contextlib import nullcontext
 
-from reasoning_replay.adapters.resilience.guarded_store import GuardedStore
+from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
+from reasoning_replay.adapters.resilience.safe_store import SafeStore
+from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.stores.base import Bounds
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
@@ -61,8 +63,10 @@ class _Web:
             store_budget_s=10.0,
         )
         dialect = ResponsesDialect(responses, self.clock, nullcontext())
-        guarded = GuardedStore(store, 10.0, self.account.metrics, self.log, self.clock)
-        self.replay = Replay(settings, dialect, guarded, lambda: int(self.now))
+        metrics = self.account.metrics
+        guard = StoreGuard(10.0, metrics, self.log, self.clock)
+        safe = SafeStore(store, guard, ConversationCache(MAX_BYTES, metrics))
+        self.replay = Replay(settings, dialect, safe, lambda: int(self.now))
 
     def exchange(self, key: str) -> Exchange:
         exchange = Exchange(Route.RESPONSES, self.now)

@@ -16,7 +16,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     is_refusing_event,
 )
 from reasoning_replay.core.history.lookup_keys import certain_keys_of_turn, keys_of_turn
-from reasoning_replay.core.history.turns import Context, Turn, decode_turn, encode_turn
+from reasoning_replay.core.history.turns import Context, Turn, records_of, turns_of
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, decoder_for
 from reasoning_replay.core.wire.sse import Events, first_event
@@ -113,7 +113,7 @@ def judge_turn(turn: Turn | None, said: list[bytes]) -> None:
     """Every item that is kept is one that upstream said; and what is kept can be read again."""
     if turn is None:
         return
-    assert decode_turn(encode_turn(turn)) == turn
+    assert turns_of(turn.conversation, records_of(turn)) == [turn]
     assert set(certain_keys_of_turn(turn)) <= set(keys_of_turn(turn))
     if any(map(is_deep, said)):
         return  # no model to judge it by

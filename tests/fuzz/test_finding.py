@@ -17,7 +17,6 @@ from reasoning_replay.core.tenancy.scope import Scoping
 from reasoning_replay.core.wire import json_spans, sse
 from reasoning_replay.web.websocket.session import ResponseStreams
 
-from tests.fuzz import around
 from tests.fuzz.inputs import HEAD_BYTES, cut, read, write
 from tests.fuzz.mutation import mutated
 from tests.fuzz.seeds import answers, documents
@@ -52,9 +51,9 @@ FAULTS: list[Any] = [
     pytest.param("scope", Scoping, "of", lambda *_: bytes(16), id="one-scope-for-all"),
     pytest.param(
         "rows",
-        around,
-        "decode_turn",
-        lambda kept: turns._DECODER.decode(kept[1:]),
+        turns,
+        "_read",
+        lambda decoder, value: decoder.decode(value[1:]),
         id="a-damaged-row-raises",
     ),
 ]

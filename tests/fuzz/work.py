@@ -21,7 +21,7 @@ from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose, keys_of_turn
 from reasoning_replay.core.history.matching import match_items
-from reasoning_replay.core.history.turns import Context, decode_turn, encode_turn
+from reasoning_replay.core.history.turns import Context, records_of, turns_of
 from reasoning_replay.core.tenancy.jwt_claims import claims_of
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts
 from reasoning_replay.core.wire import json_spans
@@ -29,7 +29,7 @@ from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for
 from reasoning_replay.core.wire.json_spans import Unspliceable
 from reasoning_replay.core.wire.sse import Events, first_event
 
-from tests.fuzz.inputs import HEAD_BYTES, SEPARATOR, read
+from tests.fuzz.inputs import HEAD_BYTES, SEPARATOR, read, read_records
 from tests.fuzz.requests import Played, plain_read
 from tests.fuzz.seeds import CODINGS
 
@@ -104,7 +104,7 @@ def _keep(capture: ResponsesCapture) -> None:
     turn = capture.snapshot(1).turn
     if turn is not None:
         keys_of_turn(turn)
-        decode_turn(encode_turn(turn))
+        turns_of(turn.conversation, records_of(turn))
 
 
 def capture_messages(data: bytes) -> None:
@@ -186,11 +186,11 @@ def refusal(data: bytes) -> None:
 def rows(data: bytes) -> None:
     """Use what a store gives back."""
     asked, _, kept = read(data).payload.partition(SEPARATOR)
-    turn, request = decode_turn(kept), plain_read(asked)
-    if turn is None or request is None:
+    turns, request = turns_of(bytes(16), read_records(kept)), plain_read(asked)
+    if request is None:
         return
     try:
-        plan_injection(request, match_items(request, LookupResult([turn])), Policy())
+        plan_injection(request, match_items(request, LookupResult(turns)), Policy())
     except Unspliceable:
         return
 

@@ -409,7 +409,6 @@ def test_settings_are_frozen() -> None:
         ("store_timeout_ms", 1000),
         ("sqlite_max_bytes", 1024**3),
         ("recent_max_bytes", 32 * 1024**2),
-        ("recent_ttl_s", 300),
         ("inspect_total_max_bytes", 512 * 1024**2),
         ("body_max_bytes", 1024**3),
         ("head_max_bytes", 64 * 1024),

@@ -7,9 +7,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from reasoning_replay.adapters.stores.base import Page, Store
-from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.adapters.stores.base import Page, Store, StoreResult
+from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
 
@@ -100,19 +99,29 @@ async def world(base: str = "/v1", **settings: Any) -> AsyncIterator[World]:
 class Hooked:
     """A store that lets a test do something before each operation: wait, count or raise."""
 
+    is_embedded = False
+
     def __init__(self, inner: Store, before: Callable[[str], Awaitable[None]]) -> None:
         self._inner = inner
         self._before = before
 
-    async def recall(self, scope: bytes, asked: Sequence[Lookup]) -> LookupResult:
+    async def look_up(
+        self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
+    ) -> StoreResult:
         """As the store, afterwards."""
         await self._before("recall")
-        return await self._inner.recall(scope, asked)
+        return await self._inner.look_up(scope, lookups, held)
 
-    async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
+    async def save(
+        self,
+        scope: bytes,
+        conversation: bytes,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+    ) -> int:
         """As the store, afterwards."""
         await self._before("save")
-        await self._inner.save(scope, turn, keys)
+        return await self._inner.save(scope, conversation, records, keys)
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
         """As the store, afterwards."""

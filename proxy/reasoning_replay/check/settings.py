@@ -102,11 +102,6 @@ def _keeping(settings: Settings) -> Iterator[str]:
             "encryption_keys is empty: who reads the store, or a copy of it, reads what models "
             "said and did; see the README on Encryption"
         )
-    if settings.recent_max_bytes and settings.recent_ttl_s > settings.ttl_s / 2:
-        yield (
-            f"recent_ttl_s {settings.recent_ttl_s} is more than half of ttl_s {settings.ttl_s}: "
-            f"copies will be good for {max(1, settings.ttl_s // 2)} s only"
-        )
 
 
 def _telling_apart(settings: Settings) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from reasoning_replay.adapters.stores.base import Store, StoreError
 from reasoning_replay.check.report import Finding
 from reasoning_replay.core.history.lookup_keys import Lookup, keys_of_turn
-from reasoning_replay.core.history.turns import Context, Turn
+from reasoning_replay.core.history.turns import Context, Turn, records_of
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.store_url import read_store_url
 from reasoning_replay.settings.urls import redacted
@@ -84,15 +84,15 @@ async def _tried(store: Store, place: str, settings: Settings) -> AsyncIterator[
     budget_ms = settings.store_budget_ms
     scope, name = secrets.token_bytes(16), secrets.token_bytes(16)
     turn = Turn(name, name, b"", (), False, 0, Context(), ())  # noqa: FBT003 - not stored upstream
-    key = keys_of_turn(turn)[0]
+    key, records = keys_of_turn(turn)[0], records_of(turn)
     took_ms = 0.0
 
     async def find() -> None:
         nonlocal took_ms
         began = time.perf_counter()
-        recalled = await store.recall(scope, [Lookup(0, [key])])
+        result = await store.look_up(scope, [Lookup(0, [key])], {})
         took_ms = (time.perf_counter() - began) * 1000
-        if not recalled.turns:
+        if [kept.records for kept in result.conversations] != [records]:
             raise StoreError("what was kept a moment ago is not found")
 
     if fault := await _fault(store.check()):
@@ -101,7 +101,7 @@ async def _tried(store: Store, place: str, settings: Settings) -> AsyncIterator[
         yield Finding("problem", "store", words)
         return
     yield Finding("ok", "store", f"{place} can be reached")
-    if fault := await _fault(store.save(scope, turn, [key])):
+    if fault := await _fault(store.save(scope, name, records, [key])):
         words = f"nothing can be kept there: {fault}; what is there already may still be read"
         yield Finding("problem", "store", "; ".join([words, *_way_out(settings, fault)]))
         return

@@ -79,11 +79,6 @@ class StorageSettings(BaseModel, defer_build=True):
     )
     recent_max_bytes: Limit = Field(
         default=32 * MIB,
-        description="Bytes of conversations that this process has just served, kept in it besides "
-        "the store: they go on while that is away. 0: none. memory:// needs none.",
-    )
-    recent_ttl_s: Count = Field(
-        default=300,
-        description="Seconds for which such a copy is good. What is deleted through another "
-        "replica may be given back by this one for as long.",
+        description="Bytes of local copies of conversations, decoded, besides the store. A copy is "
+        "used at the version that the store has, or while the store fails. 0: none.",
     )

@@ -10,7 +10,6 @@ from aiohttp import web
 
 from reasoning_replay import __version__
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
-from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.settings.model import Settings
@@ -25,10 +24,10 @@ from reasoning_replay.web.http.server import Server, silent
 from reasoning_replay.web.pipeline.handler import ProxyHandler
 from reasoning_replay.web.wiring import (
     connection_limits,
-    guarded_store,
     limits,
     profile,
     replay,
+    safe_store,
     tls,
     tracer,
     upstream,
@@ -70,7 +69,7 @@ class App:
         self.url = self.admin_url = ""
         self.metrics = Metrics()
         self.log = Log(settings.log_level, settings.log_format)
-        self.store = guarded_store(settings, self.metrics, self.log)
+        self.store = safe_store(settings, self.metrics, self.log)
         self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
         self._tracer = tracer(settings, self.log)
         account = ExchangeRecorder(
@@ -188,7 +187,7 @@ def _facts(settings: Settings, url: str) -> dict[str, str]:
 def announce(settings: Settings, log: Log, store: SafeStore, url: str, admin_url: str) -> None:
     """Log that it has started, and what an operator may not have meant."""
     log.info("started", **_facts(settings, url), admin=admin_url)
-    if not settings.scope_secret.get_secret_value() and not isinstance(store.inner, MemoryStore):
+    if not settings.scope_secret.get_secret_value() and not store.inner.is_embedded:
         log.warning(
             "no_scope_secret",
             hint="credentials are hashed without a secret; set REPLAY_SCOPE_SECRET, "

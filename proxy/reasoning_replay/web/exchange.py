@@ -64,7 +64,8 @@ class Exchange:
         edited: Whether the request goes out otherwise than it came.
         strip: What is shown of the request's items; None where they were not read.
         capture: Follows the answer; None when it is not captured.
-        saved_keys: Keys of the turn that the store has been given already, or will have been.
+        saved_names: Names of records and keys of the turn that were given to the store already. It
+            sees to those of a save that is late and then fails.
         model: As the client asked for it; "" if that is unknown.
         injected_bytes: Of the reasoning items that were put into the request that was taken.
         captured_items, captured_bytes: Of the reasoning that the store has of the answer.
@@ -91,7 +92,7 @@ class Exchange:
     strip: ItemSummary | None = None
     healed: str = ""
     capture: Capture | None = None
-    saved_keys: frozenset[bytes] = frozenset()
+    saved_names: frozenset[bytes] = frozenset()
     captured_items: int = 0
     captured_bytes: int = 0
     status: int = 0

@@ -4,9 +4,9 @@ import ssl
 import threading
 import time
 
-from reasoning_replay.adapters.resilience.cached_store import CachedStore
-from reasoning_replay.adapters.resilience.guarded_store import GuardedStore
+from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
+from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.tcp import raise_file_limit
 from reasoning_replay.adapters.stores.base import Bounds, Store
 from reasoning_replay.adapters.stores.codec import Codec, PlainCodec
@@ -34,10 +34,10 @@ from reasoning_replay.web.tracing.tracer import Tracer
 __all__ = [
     "bare_store",
     "connection_limits",
-    "guarded_store",
     "limits",
     "profile",
     "replay",
+    "safe_store",
     "scoping",
     "tls",
     "tracer",
@@ -156,20 +156,11 @@ def tracer(settings: Settings, log: Log) -> Tracer:
     return otel_tracer(Tracing(log), settings.upstream_url, profile(settings))
 
 
-def guarded_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:
-    """Return the store that the settings name, unable to do harm; connects on first use."""
-    guarded = GuardedStore(
-        bare_store(settings), settings.store_timeout_ms / 1000, metrics, log, time.monotonic
-    )
-    if isinstance(guarded.inner, MemoryStore) or not settings.recent_max_bytes:
-        return guarded
-    near = Bounds(
-        # Half: so that what is answered near is asked of the store before that forgets it.
-        max(1, min(settings.recent_ttl_s, settings.ttl_s // 2)),
-        settings.conversation_max_turns,
-        settings.conversation_max_bytes,
-    )
-    return CachedStore(guarded, near, settings.recent_max_bytes, metrics, time.monotonic)
+def safe_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:
+    """Return the store that the settings name, behind its guard; it connects on first use."""
+    guard = StoreGuard(settings.store_timeout_ms / 1000, metrics, log, time.monotonic)
+    cache = ConversationCache(settings.recent_max_bytes, metrics)
+    return SafeStore(bare_store(settings), guard, cache)
 
 
 def bare_store(settings: Settings) -> Store:

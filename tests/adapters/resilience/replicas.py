@@ -1,160 +1,203 @@
-"""Replicas that share one store and keep what they served near them, and who talks to them."""
+"""Replicas that share one store, each with a local cache, and the histories that they are asked."""
 
 import asyncio
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from msgspec import structs
-from reasoning_replay.adapters.resilience.cached_store import CachedStore
-from reasoning_replay.adapters.resilience.guarded_store import GuardedStore
-from reasoning_replay.adapters.resilience.safe_store import Budget, Saved
-from reasoning_replay.adapters.stores.base import Bounds, Page, StoreError
-from reasoning_replay.adapters.stores.memory import MemoryStore
+from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
+from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
+from reasoning_replay.adapters.resilience.store_guard import StoreGuard
+from reasoning_replay.adapters.stores.base import (
+    Page,
+    StoredConversation,
+    StoreError,
+    StoreResult,
+)
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import (
     Lookup,
     LookupResult,
+    choose,
     keys_of_name,
     keys_of_turn,
 )
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import Turn, records_of, turns_of
 
 from tests.adapters.stores.turns import SCOPE, bytes_of, turn
 
-__all__ = ["NEAR_TTL_S", "STORE_TTL_S", "Replica", "Shared", "asked_for", "rest", "said", "text_of"]
+__all__ = ["LONG_S", "Conversation", "Replica", "Shared", "looked_up", "said", "text_of"]
 
 LONG_S = 30.0
 MIB = 1 << 20
-NEAR_TTL_S = 50
-STORE_TTL_S = 100
-BOUNDS = Bounds(STORE_TTL_S, 40, MIB)
+
+
+@dataclass
+class Conversation:
+    """One conversation as the shared store has it."""
+
+    version: int
+    records: dict[bytes, bytes] = field(default_factory=dict)
 
 
 class Shared:
     """
-    The store of all replicas, which may be away; it is no embedded one to them.
+    The store of all replicas: the plainest that keeps the contract.
 
     Attributes:
-        kept: What it keeps, also while it is away.
-        recalls, saves: How often it was asked.
-        is_away, is_full: For everybody; one that is full can be read.
-        answers: Set: it does; else what it has seen or shall keep waits for that.
+        now_s: The time of all replicas.
+        kept: By scope and conversation, also while it is away.
+        lookups, saves: How often it was asked.
+        sent: Names of the records of every save, in order.
+        is_away, is_full: For all replicas; a full store can be read.
+        answers: Cleared: what it has seen, or shall keep, waits.
     """
+
+    is_embedded = False
 
     def __init__(self) -> None:
         self.now_s = 1000.0
-        self.kept = MemoryStore(BOUNDS, 64 * MIB, lambda: self.now_s)
-        self.recalls = self.saves = 0
+        self.kept: dict[tuple[bytes, bytes], Conversation] = {}
+        self.index: dict[tuple[bytes, bytes], list[bytes]] = {}
+        self.lookups = self.saves = 0
+        self.sent: list[set[bytes]] = []
         self.is_away = self.is_full = False
         self.answers = asyncio.Event()
         self.answers.set()
+        self._begun = 0
 
-    async def recall(self, scope: bytes, asked: Sequence[Lookup]) -> LookupResult:
-        """As the store, unless it is away."""
-        self.recalls += 1
+    async def look_up(
+        self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
+    ) -> StoreResult:
+        """As `Store.look_up`."""
+        self.lookups += 1
         if self.is_away:
             raise StoreError("away")
-        found = await self.kept.recall(scope, asked)
+        choice = choose(lookups, lambda key: self.index.get((scope, key), ()))
+        found = []
+        for one in dict.fromkeys([*held, *choice.conversations]):
+            kept = self.kept.get((scope, one))
+            if kept is not None:
+                is_held = held.get(one) == kept.version
+                records = None if is_held else dict(kept.records)
+                found.append(StoredConversation(one, kept.version, records))
         await self.answers.wait()
-        return found
+        return StoreResult(found, choice.crowded)
 
-    async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
-        """As the store, unless it is away or full."""
+    async def save(
+        self,
+        scope: bytes,
+        conversation: bytes,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+    ) -> int:
+        """As `Store.save`."""
         self.saves += 1
+        self.sent.append(set(records))
         if self.is_away or self.is_full:
             raise StoreError("away")
         await self.answers.wait()
-        await self.kept.save(scope, turn, keys)
+        if (scope, conversation) not in self.kept:
+            self._begun += 1
+            self.kept[scope, conversation] = Conversation(self._begun * 1_000_003)
+        kept = self.kept[scope, conversation]
+        kept.records |= records
+        kept.version += 1
+        for key in keys:
+            leads_to = self.index.setdefault((scope, key), [])
+            if conversation not in leads_to:
+                leads_to.append(conversation)
+        return kept.version
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """As the store."""
-        return await self.kept.survey(scope, cursor, limit)
+        """Show nothing."""
+        return Page(())
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """As the store, unless it is away."""
+        """As `Store.forget`."""
         if self.is_away:
             raise StoreError("away")
-        return await self.kept.forget(scope, conversation)
+        for leads_to in self.index.values():
+            if conversation in leads_to and (scope, conversation) in self.kept:
+                leads_to.remove(conversation)
+        return self.kept.pop((scope, conversation), None) is not None
 
     async def check(self) -> None:
-        """As the store."""
+        """As `Store.check`."""
+        if self.is_away:
+            raise StoreError("away")
 
     async def close(self) -> None:
-        """As the store."""
+        """As `Store.close`."""
+
+    def turns(self, scope: bytes, conversation: bytes) -> list[Turn]:
+        """Return the turns of a conversation."""
+        kept = self.kept.get((scope, conversation))
+        return turns_of(conversation, kept.records) if kept is not None else []
 
 
 class Replica:
-    """
-    One process's view of the shared store.
+    """One process's view of the shared store."""
 
-    Attributes:
-        owed: Ids of turns whose last save failed here.
-    """
-
-    def __init__(self, shared: Shared, max_bytes: int = MIB, bounds: Bounds = BOUNDS) -> None:
-        self._shared = shared
+    def __init__(self, shared: Shared, max_bytes: int = MIB) -> None:
         self.metrics = Metrics()
         log = Log("info", "json", io.StringIO())
-        guarded = GuardedStore(shared, LONG_S, self.metrics, log, lambda: shared.now_s)
-        near = _bounded(bounds, NEAR_TTL_S)
-        self.store = CachedStore(guarded, near, max_bytes, self.metrics, lambda: shared.now_s)
-        self.owed: set[bytes] = set()
-        told = guarded.tell
+        guard = StoreGuard(LONG_S, self.metrics, log, lambda: shared.now_s)
+        self.store = SafeStore(shared, guard, ConversationCache(max_bytes, self.metrics))
 
-        def tell(scope: bytes, turn: Turn, is_kept: bool) -> None:
-            (self.owed.discard if is_kept else self.owed.add)(turn.id)
-            told(scope, turn, is_kept)
-
-        guarded.tell = tell
-
-    async def recall(
+    async def look_up(
         self, *turns: Turn, scope: bytes = SCOPE, also: Sequence[Lookup] = ()
     ) -> LookupResult | None:
         """Look a history up by the ids of its items, newest first."""
-        return await self.store.recall(scope, [*also, *asked_for(*turns)], Budget(LONG_S))
+        lookups = [*also, *looked_up(*turns)]
+        return await self.store.look_up(scope, lookups, Budget(LONG_S))
 
     async def ids(self, *turns: Turn, scope: bytes = SCOPE) -> set[bytes] | None:
         """Tell which turns are found for a history."""
-        found = await self.recall(*turns, scope=scope)
+        found = await self.look_up(*turns, scope=scope)
         return None if found is None else {turn.id for turn in found.turns}
 
-    async def save(self, this: Turn, scope: bytes = SCOPE, budget_s: float = LONG_S) -> Saved:
-        """Save a turn, and let what that sets off happen."""
-        saved = await self.store.save(scope, this, keys_of_turn(this), Budget(budget_s))
-        await rest()
-        return saved
+    async def save(
+        self,
+        this: Turn,
+        scope: bytes = SCOPE,
+        budget_s: float = LONG_S,
+        known: frozenset[bytes] = frozenset(),
+    ) -> Saved:
+        """Save a turn, less the records that are known to be saved."""
+        records = records_of(this, known)
+        keys = keys_of_turn(this)
+        return await self.store.save(scope, this.conversation, records, keys, Budget(budget_s))
 
-    def near(self, reason: str) -> float:
-        """Tell how many recalls were answered near, for a reason."""
-        name = "reasoning_replay_near_recalls_total"
-        return self.metrics.registry.get_sample_value(name, {"reason": reason}) or 0.0
-
-
-def _bounded(bounds: Bounds, ttl_s: int) -> Bounds:
-    """Return the same bounds with another time."""
-    return Bounds(ttl_s, bounds.max_turns, bounds.max_bytes)
-
-
-async def rest() -> None:
-    """Let what is under way in the background end."""
-    for _ in range(30):
-        await asyncio.sleep(0)
+    def counted(self, result: str) -> float:
+        """Tell how many lookups were answered like this."""
+        name = "reasoning_replay_cache_lookups_total"
+        return self.metrics.registry.get_sample_value(name, {"result": result}) or 0.0
 
 
-def said(name: str, behind: Turn | None = None, size: int = 10, created_ms: int = 0) -> Turn:
+def said(
+    name: str, behind: Turn | None = None, size: int = 10, created_ms: int = 1, items: int = 1
+) -> Turn:
     """Return a turn with ids that only it has, behind another one or at the head."""
     this, parent = bytes_of(name), b"" if behind is None else behind.id
     bare = turn(name, size=size, created_ms=created_ms)
-    call = structs.replace(
-        bare.items[0], id=f"fc_{this.hex()}", call_id=f"call_{this.hex()}", content=this
+    calls = tuple(
+        structs.replace(
+            bare.items[0],
+            id=f"fc_{this.hex()}{n}",
+            call_id=f"call_{this.hex()}{n}",
+            content=bytes_of(f"{name} {n}"),
+        )
+        for n in range(items)
     )
     conversation = this if behind is None else behind.conversation
-    return structs.replace(bare, id=this, conversation=conversation, parent=parent, items=(call,))
+    return structs.replace(bare, id=this, conversation=conversation, parent=parent, items=calls)
 
 
-def asked_for(*turns: Turn) -> list[Lookup]:
-    """Ask for the items of a history by their ids, newest first."""
+def looked_up(*turns: Turn) -> list[Lookup]:
+    """Return lookups of the items of a history by their ids, newest first."""
     return [
         Lookup(place, [*keys_of_name(item.id), *keys_of_name(item.call_id)], [b"t" + item.content])
         for place, item in reversed([*enumerate(turn.items[0] for turn in turns)])
@@ -162,5 +205,5 @@ def asked_for(*turns: Turn) -> list[Lookup]:
 
 
 def text_of(place: int, this: Turn) -> Lookup:
-    """Ask for an item by what it says alone."""
+    """Return the lookup of an item by what it says alone."""
     return Lookup(place, [], [keys_of_turn(this)[-1]])

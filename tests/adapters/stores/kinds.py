@@ -30,7 +30,7 @@ SEALED = EncryptedCodec([Key("new", b"n" * 32), Key("old", b"o" * 32)])
 
 # What the README tells to allow a user of a Redis.
 ALLOWED = (
-    "~rr:1:* -@all +get +mget +set +append +del +hgetall +hget +hset +hdel +hlen "
+    "~rr:2:* -@all +get +mget +set +append +del +hgetall +hget +hmget +hset +hsetnx +hdel "
     "+hincrby +expire +ttl +scan +ping"
 )
 KINDS = (
@@ -61,14 +61,14 @@ class Kept:
         opens: Gives a client of it, with bounds; all clients see the same data.
         passes: Lets so many seconds pass.
         names: Tells what is there of all that is kept; nothing when all is gone.
-        damages: Overwrites what is kept of a turn in conversation c.
+        damages: Overwrites the value of a record in conversation c.
         counts: Tells how many conversations a key leads to, as it is kept.
     """
 
     opens: Callable[[Bounds], Store]
     passes: Callable[[float], Awaitable[None]]
     names: Callable[[], Awaitable[Sequence[object]]]
-    damages: Callable[[str, bytes], Awaitable[None]]
+    damages: Callable[[bytes, bytes], Awaitable[None]]
     counts: Callable[[bytes], Awaitable[int]]
 
 
@@ -141,14 +141,14 @@ async def _on_memory(codec: Codec) -> AsyncIterator[Kept]:
         keys = (name for one in stores.values() for keys in one._index.values() for name in keys)
         return [*(name for one in stores.values() for name in one._conversations), *keys]
 
-    async def damages(name: str, value: bytes) -> None:
+    async def damages(name: bytes, value: bytes) -> None:
         for one in stores.values():
-            turns = one._conversations[SCOPE, bytes_of("c")].turns
-            assert bytes_of(name) in turns
-            turns[bytes_of(name)] = value
+            records = one._conversations[SCOPE, bytes_of("c")].records
+            assert name in records
+            records[name] = value
 
     async def counts(key: bytes) -> int:
-        return sum(len(one.leads_to(SCOPE, key)) for one in stores.values())
+        return sum(len(one._index[SCOPE][key]) for one in stores.values())
 
     yield Kept(opens, passes, names, damages, counts)
 
@@ -178,8 +178,8 @@ async def _on_sqlite(codec: Codec) -> AsyncIterator[Kept]:
             (now,),
         )
 
-    async def damages(name: str, value: bytes) -> None:
-        await asked("UPDATE turns SET value = ? WHERE turn = ?", (value, bytes_of(name)))
+    async def damages(name: bytes, value: bytes) -> None:
+        await asked("UPDATE records SET value = ? WHERE name = ?", (value, name))
 
     async def counts(key: bytes) -> int:
         return len(await asked("SELECT id FROM leads WHERE scope = ? AND key = ?", (SCOPE, key)))
@@ -236,12 +236,12 @@ async def _on_redis(
             found += more
         return found
 
-    async def damages(name: str, value: bytes) -> None:
-        conversation = f"rr:1:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}"
-        assert await link.run([("HSET", conversation, bytes_of(name).hex(), value)]) == [0]
+    async def damages(name: bytes, value: bytes) -> None:
+        conversation = f"rr:2:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}"
+        assert await link.run([("HSET", conversation, name, value)]) == [0]
 
     async def counts(key: bytes) -> int:
-        (answer,) = await link.get_all([f"rr:1:k:{SCOPE.hex()}:{key.hex()}"])
+        (answer,), _ = await link.read([f"rr:2:k:{SCOPE.hex()}:{key.hex()}"], [])
         return len(answer) // 16
 
     try:

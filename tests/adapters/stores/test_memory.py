@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, Bounds
 from reasoning_replay.adapters.stores.memory import MemoryStore
+from reasoning_replay.core.history.turns import turn_of_record
 
-from tests.adapters.stores.turns import SCOPE, asked, bytes_of, key, turn
+from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, save, turn
 
 TTL_S = 100
 BOUNDS = Bounds(ttl_s=TTL_S, max_turns=4, max_bytes=3000)
@@ -38,9 +39,10 @@ def assert_exact(store: MemoryStore, max_bytes: int = MAX_BYTES) -> None:
     assert store.size_bytes == sum(kept.size_bytes for kept in conversations.values())
     assert 0 <= store.size_bytes <= max_bytes
     for kept in conversations.values():
-        assert kept.turn_bytes == sum(map(len, kept.turns.values()))
+        assert kept.record_bytes == sum(map(len, kept.records.values()))
+        assert kept.turns == set(map(turn_of_record, kept.records))
         assert len(kept.turns) <= BOUNDS.max_turns
-        assert kept.turn_bytes <= BOUNDS.max_bytes or len(kept.turns) == 1
+        assert kept.record_bytes <= BOUNDS.max_bytes or len(kept.turns) == 1
     index = store._index
     assert all(index.values())
     for scope, name in ((scope, name) for scope, names in index.items() for name in names):
@@ -57,15 +59,15 @@ SMALL = st.integers(0, 3)
 SAVE = st.tuples(
     st.just("save"), SMALL, SMALL, SMALL, st.integers(0, 4000), st.sets(st.integers(0, 5))
 )
-RECALL = st.tuples(st.just("recall"), SMALL, SMALL, SMALL, st.just(0), st.sets(st.integers(0, 5)))
+LOOK_UP = st.tuples(st.just("look_up"), SMALL, SMALL, SMALL, st.just(0), st.sets(st.integers(0, 5)))
 WAIT = st.tuples(st.just("wait"), SMALL, SMALL, SMALL, st.integers(0, 60), st.just(set()))
 
 
-@given(st.lists(st.one_of(SAVE, SAVE, RECALL, WAIT), max_size=40))
+@given(st.lists(st.one_of(SAVE, SAVE, LOOK_UP, WAIT), max_size=40))
 def test_its_books_are_exact(
     steps: list[tuple[str, int, int, int, int, set[int]]],
 ) -> None:
-    """Whatever is saved, recalled, dropped and expired in whatever order; empty means 0 bytes."""
+    """Whatever is saved, looked up, dropped and expired in whatever order; empty means 0 bytes."""
     store, clock = opened()
 
     async def play() -> None:
@@ -73,30 +75,30 @@ def test_its_books_are_exact(
             keys = [key(str(name)) for name in names]
             if what == "save":
                 kept = turn(f"{number}", f"{conversation}", size=size)
-                await store.save(bytes_of(str(scope)), kept, keys)
-            elif what == "recall":
-                await store.recall(bytes_of(str(scope)), asked(*keys))
+                await save(store, kept, keys, bytes_of(str(scope)))
+            elif what == "look_up":
+                await store.look_up(bytes_of(str(scope)), asked(*keys), {})
             else:
                 clock.now_s += size
             assert_exact(store)
         clock.now_s += TTL_S
-        await store.recall(SCOPE, [])
+        await store.look_up(SCOPE, [], {})
 
     asyncio.run(play())
     assert (store.size_bytes, store._conversations, store._index) == (0, {}, {})
 
 
 async def test_the_least_recently_used_conversation_goes_first() -> None:
-    """Being recalled is being used."""
+    """Being looked up is being used."""
     probe, _ = opened()
-    await probe.save(SCOPE, turn("a", "a", size=1000), [key("a")])
+    await save(probe, turn("a", "a", size=1000), [key("a")])
     room_for_two = 2 * probe.size_bytes + 100
     store, _ = opened(max_bytes=room_for_two)
     for name in ("a", "b"):
-        await store.save(SCOPE, turn(name, name, size=1000), [key(name)])
-    await store.recall(SCOPE, asked(key("a")))
-    await store.save(SCOPE, turn("c", "c", size=1000), [key("c")])
-    left = [name for name in "abc" if (await store.recall(SCOPE, asked(key(name)))).turns]
+        await save(store, turn(name, name, size=1000), [key(name)])
+    await found(store, "a")
+    await save(store, turn("c", "c", size=1000), [key("c")])
+    left = [name for name in "abc" if await found(store, name)]
     assert left == ["a", "c"]
     assert_exact(store, room_for_two)
 
@@ -104,18 +106,18 @@ async def test_the_least_recently_used_conversation_goes_first() -> None:
 async def test_what_is_larger_than_all_there_is_is_not_kept() -> None:
     """Nor anything else, for its sake; the bound holds."""
     store, _ = opened(max_bytes=1000)
-    await store.save(SCOPE, turn("a", size=2000), [key("a")])
-    assert (await store.recall(SCOPE, asked(key("a")))).turns == []
+    await save(store, turn("a", size=2000), [key("a")])
+    assert await found(store, "a") == []
     assert (store.size_bytes, store._index) == (0, {})
 
 
 async def test_a_tenant_can_push_another_out_but_not_see_it() -> None:
     """The bound is of the process: scopes share it, and nothing else."""
     store, _ = opened(max_bytes=4000)
-    await store.save(bytes_of("one"), turn("a", size=1500), [key("1")])
+    await save(store, turn("a", size=1500), [key("1")], bytes_of("one"))
     for n in range(5):
-        await store.save(bytes_of("other"), turn(f"{n}", f"{n}", size=1500), [key("1")])
-    assert (await store.recall(bytes_of("one"), asked(key("1")))).turns == []
+        await save(store, turn(f"{n}", f"{n}", size=1500), [key("1")], bytes_of("other"))
+    assert await found(store, "1", scope=bytes_of("one")) == []
     assert_exact(store, 4000)
 
 
@@ -128,7 +130,7 @@ async def test_the_bound_is_about_real_memory() -> None:
         before, _ = tracemalloc.get_traced_memory()
         for n in range(6000):
             kept = turn(f"{n}", f"{n // 4}", size=600)
-            await store.save(SCOPE, kept, [key(f"{n} {m}") for m in range(3)])
+            await save(store, kept, [key(f"{n} {m}") for m in range(3)])
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from reasoning_replay.adapters.stores.base import Bounds, Store, StoreError
+from reasoning_replay.adapters.stores.base import Bounds, StoreError
 from reasoning_replay.adapters.stores.sqlite import SqliteStore
 from reasoning_replay.adapters.stores.sqlite_file import APPLICATION, VERSION
 
-from tests.adapters.stores.turns import SCOPE, asked, key, turn
+from tests.adapters.stores.turns import SCOPE, asked, found, key, looked_up, save, turn
 from tests.adapters.writing import key_of, opened, turn_of
 
 ROOT = Path(__file__).parents[3]
@@ -59,12 +59,6 @@ async def opens(path: Path) -> AsyncIterator[Callable[..., SqliteStore]]:
         await store.close()
 
 
-async def found(store: Store, *names: str) -> list[str]:
-    """Ask by some keys."""
-    recalled = await store.recall(SCOPE, asked(*map(key, names)))
-    return sorted(t.items[0].id.removeprefix("fc_") for t in recalled.turns)
-
-
 def content_of(path: Path, new: bytes = b"") -> bytes:
     """Read a file, once anything new is in it."""
     if new:
@@ -99,7 +93,7 @@ async def test_a_killed_process_loses_nothing_that_it_had_kept(path: Path) -> No
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         store = opened(str(path))
         for number in said:
-            recalled = await store.recall(SCOPE, asked(key_of(name, number)))
+            recalled = await looked_up(store, asked(key_of(name, number)))
             assert turn_of(name, number) in recalled.turns
             kept += 1
         await store.close()
@@ -116,7 +110,7 @@ async def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
     store = opened(str(path))
     for n in range(4):
         for number in range(count):
-            recalled = await store.recall(SCOPE, asked(key_of(f"p{n}", number)))
+            recalled = await looked_up(store, asked(key_of(f"p{n}", number)))
             assert turn_of(f"p{n}", number) in recalled.turns
     await store.close()
 
@@ -124,14 +118,14 @@ async def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
 async def test_a_process_that_comes_and_goes_takes_nothing_away(path: Path) -> None:
     """Whoever closes last removes the log: with a lock of ours lost, that might not be the last."""
     store = opened(str(path))
-    await store.save(SCOPE, turn("a"), [key("a")])
+    await save(store, turn("a"), [key("a")])
     assert await found(store, "a") == ["a"]  # now both connections are open
     with writing(path, "another", 1) as another:
         assert another.wait() == 0
     assert path.with_name(path.name + "-wal").exists()
-    await store.save(SCOPE, turn("b"), [key("b")])
+    await save(store, turn("b"), [key("b")])
     look = "import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(sys.argv[2]))"
-    words = ["-c", look, str(path), "SELECT count(*) FROM turns"]
+    words = ["-c", look, str(path), "SELECT sum(turns) FROM conversations"]
     third = await asyncio.create_subprocess_exec(
         sys.executable, *words, stdout=asyncio.subprocess.PIPE
     )
@@ -149,30 +143,30 @@ async def test_processes_that_come_and_go_leave_the_file_sound(path: Path) -> No
             assert process.returncode == 0
     with contextlib.closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert db.execute("SELECT count(*) FROM turns").fetchone() == (20 + 40 + 60 + 80,)
+        assert db.execute("SELECT sum(turns) FROM conversations").fetchone() == (20 + 40 + 60 + 80,)
 
 
 async def test_it_survives_a_restart(opens: Callable[..., SqliteStore]) -> None:
     """Another process finds what one has kept."""
     store = opens()
-    await store.save(SCOPE, turn("a"), [key("1")])
+    await save(store, turn("a"), [key("1")])
     await store.close()
     assert await found(opens(), "1") == ["a"]
 
 
 async def test_nobody_else_may_read_it(opens: Callable[..., SqliteStore], path: Path) -> None:
     """The file and the two beside it are its owner's alone."""
-    await opens().save(SCOPE, turn("a"), [])
+    await save(opens(), turn("a"), [])
     files = sorted(path.parent.iterdir())
     assert [file.name for file in files] == ["replay.db", "replay.db-shm", "replay.db-wal"]
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
-async def test_a_recall_is_seldom_a_write(opens: Callable[..., SqliteStore]) -> None:
+async def test_a_lookup_is_seldom_a_write(opens: Callable[..., SqliteStore]) -> None:
     """That it was used is noted once the expiry has moved by a hundredth of the TTL."""
     clock = Clock()
     store = opens(clock=clock)
-    await store.save(SCOPE, turn("a"), [key("1")])
+    await save(store, turn("a"), [key("1")])
 
     async def expires_in() -> int:
         await store._writes(lambda db: db.execute("SELECT 1").fetchone())
@@ -195,7 +189,7 @@ async def test_beyond_its_bound_the_least_recently_used_go(
     store = opens(max_bytes=bound, clock=clock)
     for n in range(120):
         clock.now_s += 11
-        await store.save(SCOPE, turn(f"{n}", f"{n}", size=20 * KIB), [key(f"{n}")])
+        await save(store, turn(f"{n}", f"{n}", size=20 * KIB), [key(f"{n}")])
         if n:
             assert await found(store, "0") == ["0"]
         used = await store._reads(
@@ -216,9 +210,9 @@ async def test_what_is_larger_than_all_there_is_is_not_kept(
 ) -> None:
     """And no error either."""
     store = opens(max_bytes=100 * KIB)
-    await store.save(SCOPE, turn("a", size=500 * KIB), [key("a")])
+    await save(store, turn("a", size=500 * KIB), [key("a")])
     assert await found(store, "a") == []
-    await store.save(SCOPE, turn("b"), [key("b")])
+    await save(store, turn("b"), [key("b")])
     assert await found(store, "b") == ["b"]
 
 
@@ -227,13 +221,13 @@ async def test_what_has_expired_leaves_the_file(opens: Callable[..., SqliteStore
     clock = Clock()
     store = opens(clock=clock)
     for n in range(20):
-        await store.save(SCOPE, turn(f"{n}", f"{n}"), [key(f"{n}")])
+        await save(store, turn(f"{n}", f"{n}"), [key(f"{n}")])
     clock.now_s += TTL_S
     for n in range(3):
-        await store.save(SCOPE, turn("new", "new", created_ms=n), [key("new")])
-    for table in ("conversations", "turns", "leads"):
-        query = f"SELECT count(*) FROM {table}"  # noqa: S608 - a name of ours
-        assert await store._reads(lambda db, q=query: db.execute(q).fetchone()) == (1,)  # type: ignore[misc]
+        await save(store, turn("new", "new", created_ms=n), [key("new")])
+    for table, rows in (("conversations", 1), ("records", 3 * 3), ("leads", 1)):
+        query = f"SELECT count(*) FROM {table}"  # noqa: S608 - one of the tables above
+        assert await store._reads(lambda db, q=query: db.execute(q).fetchone()) == (rows,)  # type: ignore[misc]
 
 
 async def test_what_is_forgotten_is_not_in_the_file(
@@ -242,8 +236,8 @@ async def test_what_is_forgotten_is_not_in_the_file(
     """Not in what is free of it, nor in its log."""
     store = opens()
     secret = turn("a", size=3000)
-    await store.save(SCOPE, secret, [key("a")])
-    await store.save(SCOPE, turn("b", "other"), [key("b")])
+    await save(store, secret, [key("a")])
+    await save(store, turn("b", "other"), [key("b")])
     part = b"x" * 500
 
     def holds() -> bool:
@@ -260,14 +254,14 @@ async def test_a_lock_is_waited_for_and_then_given_up(
 ) -> None:
     """Reading goes on meanwhile; when the lock is gone, so is the trouble."""
     store = opens(timeout_s=0.2)
-    await store.save(SCOPE, turn("a"), [key("1")])
+    await save(store, turn("a"), [key("1")])
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="locked"):
-            await store.save(SCOPE, turn("b"), [key("1")])
+            await save(store, turn("b"), [key("1")])
         assert await found(store, "1") == ["a"]
         await store.check()
-    await store.save(SCOPE, turn("b"), [key("1")])
+    await save(store, turn("b"), [key("1")])
     assert await found(store, "1") == ["a", "b"]
 
 
@@ -277,11 +271,11 @@ async def test_a_missing_folder_is_told_until_it_is_there(tmp_path: Path) -> Non
     store = opened(str(folder / "replay.db"))
     for _ in range(2):
         with pytest.raises(StoreError, match="No such file or directory"):
-            await store.save(SCOPE, turn("a"), [key("1")])
+            await save(store, turn("a"), [key("1")])
         with pytest.raises(StoreError, match="No such file or directory"):
             await store.check()
     folder.mkdir()
-    await store.save(SCOPE, turn("a"), [key("1")])
+    await save(store, turn("a"), [key("1")])
     assert await found(store, "1") == ["a"]
     await store.close()
 
@@ -301,13 +295,13 @@ async def test_a_full_disk_costs_saves_and_nothing_else(
 ) -> None:
     """What was kept is read, and when there is room again, more is kept."""
     store = opens()
-    await store.save(SCOPE, turn("a"), [key("1")])
+    await save(store, turn("a"), [key("1")])
     no_room(200 * KIB)
     with pytest.raises(StoreError, match="sqlite: "):
-        await store.save(SCOPE, turn("b", size=1000 * KIB), [key("1")])
+        await save(store, turn("b", size=1000 * KIB), [key("1")])
     assert await found(store, "1") == ["a"]
     no_room(resource.getrlimit(resource.RLIMIT_FSIZE)[1])
-    await store.save(SCOPE, turn("b", size=1000 * KIB), [key("1")])
+    await save(store, turn("b", size=1000 * KIB), [key("1")])
     assert await found(store, "1") == ["a", "b"]
 
 
@@ -320,12 +314,12 @@ async def test_what_is_no_database_stays_as_it_is(
     store = opens()
     for _ in range(2):
         with pytest.raises(StoreError, match="not a database"):
-            await store.save(SCOPE, turn("a"), [])
+            await save(store, turn("a"), [])
         with pytest.raises(StoreError, match="not a database"):
-            await store.recall(SCOPE, asked(key("1")))
+            await found(store, "1")
     assert content_of(path) == content
     await asyncio.to_thread(path.unlink)
-    await store.save(SCOPE, turn("a"), [key("1")])
+    await save(store, turn("a"), [key("1")])
     assert await found(store, "1") == ["a"]
 
 
@@ -336,7 +330,7 @@ async def test_another_programs_database_is_not_touched(
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE theirs (a)")
     with pytest.raises(StoreError, match="another program's database"):
-        await opens().save(SCOPE, turn("a"), [])
+        await save(opens(), turn("a"), [])
     with contextlib.closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
 
@@ -350,18 +344,31 @@ async def test_a_newer_format_is_not_touched(opens: Callable[..., SqliteStore], 
         await opens().check()
 
 
+async def test_an_old_format_is_begun_anew(opens: Callable[..., SqliteStore], path: Path) -> None:
+    """The file of an earlier version holds nothing that this one reads."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE conversations (id INTEGER PRIMARY KEY)")
+        db.execute("CREATE TABLE turns (id INTEGER, c INTEGER REFERENCES conversations)")
+        db.execute("CREATE TABLE leads (id INTEGER PRIMARY KEY)")
+        db.execute(f"PRAGMA application_id = {APPLICATION}")
+        db.execute("PRAGMA user_version = 1")
+    store = opens()
+    await save(store, turn("a"), [key("1")])
+    assert await found(opens(), "1") == ["a"]
+
+
 async def test_a_file_that_was_taken_away_is_made_again(
     opens: Callable[..., SqliteStore], path: Path
 ) -> None:
     """By all who have it open: none goes on with what nobody else can see."""
     one, other = opens(), opens()
-    await one.save(SCOPE, turn("a"), [key("1")])
+    await save(one, turn("a"), [key("1")])
     assert await found(other, "1") == ["a"]
     for file in path.parent.iterdir():
         file.unlink()
     assert await found(other, "1") == []
-    await one.save(SCOPE, turn("b"), [key("1")])
-    await other.save(SCOPE, turn("c"), [key("1")])
+    await save(one, turn("b"), [key("1")])
+    await save(other, turn("c"), [key("1")])
     assert await found(one, "1") == await found(other, "1") == ["b", "c"]
 
 
@@ -370,11 +377,11 @@ async def test_the_loop_does_not_wait_for_the_disk(
 ) -> None:
     """While a save waits for another process, everything else goes on, and may be left."""
     store = opens()
-    await store.save(SCOPE, turn("a"), [key("1")])
+    await save(store, turn("a"), [key("1")])
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        waiting = asyncio.ensure_future(store.save(SCOPE, turn("b"), [key("1")]))
-        behind = asyncio.ensure_future(store.save(SCOPE, turn("c"), [key("1")]))
+        waiting = asyncio.ensure_future(save(store, turn("b"), [key("1")]))
+        behind = asyncio.ensure_future(save(store, turn("c"), [key("1")]))
         for _ in range(20):
             assert await found(store, "1") == ["a"]
         assert not waiting.done()
@@ -387,7 +394,7 @@ async def test_the_loop_does_not_wait_for_the_disk(
 async def test_what_is_closed_says_so(opens: Callable[..., SqliteStore]) -> None:
     """It is a failure of the store's kind, as any other."""
     store = opens()
-    await store.save(SCOPE, turn("a"), [key("1")])
+    await save(store, turn("a"), [key("1")])
     await store.close()
     with pytest.raises(StoreError, match="closed"):
         await store.check()

@@ -1,11 +1,20 @@
 """Turns to keep, and the questions that find them again."""
 
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-from reasoning_replay.core.history.lookup_keys import Lookup
-from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn
+from reasoning_replay.adapters.stores.base import Store
+from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
+from reasoning_replay.core.history.turns import (
+    Context,
+    Emitted,
+    Reasoning,
+    Turn,
+    records_of,
+    turns_of,
+)
 
-__all__ = ["SCOPE", "asked", "bytes_of", "key", "turn"]
+__all__ = ["SCOPE", "asked", "bytes_of", "found", "key", "looked_up", "save", "turn"]
 
 SCOPE = b"s" * 16
 
@@ -37,3 +46,27 @@ def turn(name: str, conversation: str = "c", created_ms: int = 0, size: int = 10
 def asked(*keys: bytes) -> list[Lookup]:
     """Ask for items that have one key each."""
     return [Lookup(place, [key]) for place, key in enumerate(keys)]
+
+
+async def save(store: Store, one: Turn, keys: Sequence[bytes], scope: bytes = SCOPE) -> int:
+    """Keep every record of a turn; return the version."""
+    return await store.save(scope, one.conversation, records_of(one), keys)
+
+
+async def looked_up(
+    store: Store,
+    lookups: Sequence[Lookup],
+    scope: bytes = SCOPE,
+    held: Mapping[bytes, int] | None = None,
+) -> LookupResult:
+    """Return the turns of all that a store finds."""
+    result = await store.look_up(scope, lookups, held or {})
+    turns = [one for kept in result.conversations for one in turns_of(kept[0], kept.records or {})]
+    return LookupResult(turns, result.crowded)
+
+
+async def found(store: Store, *names: str, scope: bytes = SCOPE) -> list[str]:
+    """Look up by the keys of some names; return the names of all turns, oldest first."""
+    turns = (await looked_up(store, asked(*map(key, names)), scope)).turns
+    by_age = sorted(turns, key=lambda one: (one.created_ms, one.items[0].id))
+    return [one.items[0].id.removeprefix("fc_") for one in by_age]

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from reasoning_replay.adapters.telemetry.metrics import (
     ASKED,
+    CACHE_RESULTS,
     CAPTURED,
     ENDED,
-    NEAR,
     PHASES,
     ROUTES,
     TOKENS,
@@ -45,7 +45,7 @@ def samples(metrics: Metrics) -> dict[str, dict[Labels, float]]:
         ("repairs", "repair", [repair.value for repair in Repair]),
         ("removed_items", "reason", REMOVALS),
         ("reasoning_contexts", "context", CONTEXTS),
-        ("near_recalls", "reason", NEAR),
+        ("cache_lookups", "result", CACHE_RESULTS),
         ("tokens", "kind", TOKENS),
     ],
 )

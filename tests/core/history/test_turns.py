@@ -1,11 +1,13 @@
 """What is kept of a response comes back from a store as it went in, or not at all."""
 
 import json
+from collections.abc import Iterable
+from random import Random
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from reasoning_replay.core.dialects.responses.emitted import (
     RAW_MAX_BYTES,
     blob_digest,
@@ -20,94 +22,18 @@ from reasoning_replay.core.history.turns import (
     Emitted,
     Reasoning,
     Turn,
-    decode_turn,
-    encode_turn,
+    is_head,
+    records_of,
     turn_id,
+    turn_of_record,
+    turns_of,
+    withheld_records,
 )
 from reasoning_replay.core.wire.digest import digest
 
 R1 = Reasoning("rs_1", b'{"id":"rs_1","type":"reasoning"}', (b"b" * 16,), has_blob=True)
 KNOWN = Context(b"c" * 16, b"t" * 16, 2, b"f" * 16, b"h" * 16, is_known=True)
-CALL = Emitted("function_call", "fc_1", "call_1", "f", b"d" * 16, (R1, R1))
 CUT = Emitted("message", "msg_1", "", "", b"", withheld=True)
-TURN = Turn(b"i" * 16, b"c" * 16, b"p" * 16, ("gpt-5", "gpt-5.6"), True, 1, KNOWN, (CALL, CUT))
-BEGUN = Turn(b"i" * 16, b"c" * 16, b"", (), False, 0, Context(), ())
-
-
-@pytest.mark.parametrize("turn", [pytest.param(TURN, id="full"), pytest.param(BEGUN, id="empty")])
-def test_a_turn_comes_back_as_it_went_in(turn: Turn) -> None:
-    """Behind one byte of format version."""
-    kept = encode_turn(turn)
-
-    assert kept[:1] == FORMAT
-    assert decode_turn(kept) == turn
-
-
-texts, digests = st.text(max_size=4), st.binary(max_size=16)
-reasonings = st.builds(
-    Reasoning, id=texts, raw=digests, blobs=st.lists(digests, max_size=2).map(tuple)
-)
-emitted = st.builds(
-    Emitted,
-    type=texts,
-    id=texts,
-    call_id=texts,
-    name=texts,
-    content=digests,
-    run=st.lists(reasonings, max_size=2).map(tuple),
-    withheld=st.booleans(),
-)
-turns = st.builds(
-    Turn,
-    models=st.lists(texts, max_size=2).map(tuple),
-    created_ms=st.integers(0, 1 << 50),
-    context=st.builds(Context, depth=st.integers(0, 1 << 30)),
-    items=st.lists(emitted, max_size=3).map(tuple),
-)
-
-
-@given(turns)
-@settings(max_examples=50, deadline=None)
-def test_any_turn_comes_back(turn: Turn) -> None:
-    """Decoding is the inverse of encoding."""
-    assert decode_turn(encode_turn(turn)) == turn
-
-
-KEPT = encode_turn(TURN)
-
-
-@pytest.mark.parametrize(
-    "kept",
-    [
-        pytest.param(b"", id="nothing"),
-        pytest.param(FORMAT, id="format-alone"),
-        pytest.param(b"\x01" + KEPT[1:], id="other-format"),
-        pytest.param(KEPT[:-1], id="cut"),
-        pytest.param(KEPT + b"\x00", id="more-behind"),
-        pytest.param(FORMAT + msgspec.msgpack.encode([1] * 8), id="wrong-types"),
-        pytest.param(KEPT.replace(b"gpt-5.6", b"gpt-5.\xff"), id="not-utf-8"),
-        pytest.param(
-            FORMAT + b"\x99" + KEPT[2:] + b"\x91" * 100_000 + b"\xc0", id="deep-in-a-field-to-come"
-        ),
-    ],
-)
-def test_what_cannot_be_read_is_not_there(kept: bytes) -> None:
-    """Damaged bytes and formats of other versions are no turn, and no error."""
-    assert decode_turn(kept) is None
-
-
-def test_a_turn_of_a_later_release_is_read() -> None:
-    """Fields that are added behind the known ones need no new format."""
-    assert decode_turn(FORMAT + b"\x99" + KEPT[2:] + b"\xc0") == TURN
-
-
-@given(st.integers(0, len(KEPT) - 1), st.integers(0, 255))
-@settings(max_examples=150, deadline=None)
-def test_no_damage_raises(at: int, byte: int) -> None:
-    """One byte that changed in a store costs a turn at most."""
-    damaged = decode_turn(KEPT[:at] + bytes([byte]) + KEPT[at + 1 :])
-
-    assert damaged is None or isinstance(damaged, Turn)
 
 
 def test_a_context_that_is_not_told_is_unknown() -> None:
@@ -215,3 +141,185 @@ RAW = [
 def test_an_emitted_item_is_kept_as_it_may_go_back(raw: bytes, want: bytes) -> None:
     """Less what input refuses; nothing of one that is too long, or cannot be cut."""
     assert emitted_of(read_item(raw)).raw == want
+
+
+ID, CONVERSATION = b"i" * 16, b"c" * 16
+R2 = Reasoning("rs_2", b'{"id":"rs_2"}', (b"d" * 16, b"e" * 16), has_blob=True)
+WHOLE = Turn(
+    ID,
+    CONVERSATION,
+    b"p" * 16,
+    ("gpt-5", "gpt-5.6"),
+    True,
+    7,
+    KNOWN,
+    (
+        Emitted("function_call", "fc_1", "call_1", "f", b"1" * 16, (R1, R2), raw=b"{}"),
+        Emitted("message", "msg_1", "", "", b"2" * 16),
+        Emitted("function_call", "fc_2", "call_2", "f", b"3" * 16, (R2,)),
+        CUT,
+    ),
+)
+RECORDS = records_of(WHOLE)
+NEXT = structs.replace(WHOLE, id=b"j" * 16, created_ms=8, parent=ID, items=WHOLE.items[:1])
+
+
+def parts(records: Iterable[bytes]) -> list[bytes]:
+    """Return the kinds of records."""
+    return sorted(name[24:25] for name in records)
+
+
+def test_a_turn_is_kept_as_one_record_for_each_item() -> None:
+    """One head, one for each item, one for the blobs of each run; all with the format's version."""
+    assert parts(RECORDS) == [b"b", b"b", b"h", b"i", b"i", b"i", b"i"]
+    assert sum(map(is_head, RECORDS)) == 1
+    assert {value[:1] for value in RECORDS.values()} == {FORMAT}
+    assert {turn_of_record(name) for name in RECORDS} == {(7).to_bytes(8) + ID}
+    assert turns_of(CONVERSATION, RECORDS) == [WHOLE]
+
+
+def test_records_sort_by_the_age_of_their_turns() -> None:
+    """So that the oldest turns are found by names alone; and turns come back oldest first."""
+    both = records_of(NEXT) | RECORDS
+
+    assert sorted(both)[: len(RECORDS)] == sorted(RECORDS)
+    assert turns_of(CONVERSATION, both) == [WHOLE, NEXT]
+
+
+def test_what_is_kept_already_is_not_made_again() -> None:
+    """An answer of many items is written once, whatever the number of its snapshots."""
+    begun = records_of(structs.replace(WHOLE, items=WHOLE.items[:2]))
+
+    assert parts(records_of(WHOLE, begun)) == [b"b", b"i", b"i"]
+    assert begun | records_of(WHOLE, begun) == RECORDS
+    assert records_of(WHOLE, RECORDS) == {}
+
+
+def test_what_becomes_known_later_is_added() -> None:
+    """Blobs, the model that answered and whether upstream keeps it: none rewrites a record."""
+    later = structs.replace(
+        WHOLE,
+        models=("gpt-5.6", "gpt-6"),
+        is_stored=False,
+        items=(
+            WHOLE.items[0].after((R1.known_by([b"z" * 16]), R2), withheld=False),
+            *WHOLE.items[1:],
+        ),
+    )
+    new = records_of(later, RECORDS)
+    merged = structs.replace(later, models=("gpt-5", "gpt-5.6", "gpt-6"))
+
+    assert parts(new) == [b"b", b"h"]
+    assert turns_of(CONVERSATION, RECORDS | new) == [merged]
+    assert turns_of(CONVERSATION, dict(reversed((RECORDS | new).items()))) == [merged]
+
+
+def test_what_was_refused_is_withheld_by_a_record_of_its_own() -> None:
+    """The whole run of a refused blob: half a run is not what upstream emitted."""
+    tombstones = withheld_records(WHOLE, {b"b" * 16}.__contains__)
+    first, *others = WHOLE.items
+    less = structs.replace(WHOLE, items=(first.after((), withheld=True), *others))
+
+    assert parts(tombstones) == [b"w"]
+    assert turns_of(CONVERSATION, RECORDS | tombstones) == [less]
+    assert withheld_records(less, {b"b" * 16}.__contains__) == {}
+
+
+def test_answers_of_one_id_are_never_mixed() -> None:
+    """The later one is the turn, as it was written last."""
+    other = Emitted("message", "msg_9", "", "", b"9" * 16)
+    later = structs.replace(WHOLE, created_ms=9, items=(other,))
+
+    assert turns_of(CONVERSATION, RECORDS | records_of(later)) == [later]
+    assert turns_of(CONVERSATION, RECORDS | records_of(later) | records_of(NEXT)) == [NEXT, later]
+
+
+def name_of(part: bytes) -> bytes:
+    """Return the name of the first record of a kind, and position."""
+    return next(name for name in sorted(RECORDS) if name[24:].startswith(part))
+
+
+HEAD, FIRST, SECOND = name_of(b"h"), name_of(b"i"), name_of(b"i\0\0\0\1")
+# (what a record holds, how many items are read)
+DAMAGED = [
+    pytest.param(HEAD, b"", None, id="an-empty-head"),
+    pytest.param(HEAD, b"\x01" + RECORDS[HEAD][1:], None, id="a-head-of-another-format"),
+    pytest.param(HEAD, RECORDS[HEAD][:-1], None, id="a-head-cut"),
+    pytest.param(FIRST, RECORDS[FIRST][:-1], 0, id="the-first-item-cut"),
+    pytest.param(SECOND, RECORDS[SECOND] + b"\0", 1, id="more-behind-the-second-item"),
+    pytest.param(SECOND, FORMAT + b"\x91" * 100_000 + b"\xc0", 1, id="deep"),
+    pytest.param(SECOND, RECORDS[SECOND].replace(b"msg_1", b"msg_\xff"), 1, id="not-utf-8"),
+    pytest.param(name_of(b"b"), FORMAT + b"\x91\x91\xc4\x01z", 4, id="blobs-of-another-run"),
+    pytest.param(HEAD[:24], b"x", 4, id="no-part"),
+    pytest.param(HEAD[:24] + b"?", FORMAT, 4, id="an-unknown-part"),
+    pytest.param(b"v", b"1", 4, id="a-field-of-the-store"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "left"), DAMAGED)
+def test_damaged_records_are_ignored(name: bytes, value: bytes, left: int | None) -> None:
+    """And what is behind them: no item may seem to follow another that it did not follow."""
+    found = turns_of(CONVERSATION, RECORDS | {name: value})
+
+    assert [len(turn.items) for turn in found] == ([] if left is None else [left])
+
+
+def test_a_later_release_may_add_fields() -> None:
+    """Fields that are added behind the known ones need no new format."""
+    item = RECORDS[SECOND]
+    longer = FORMAT + bytes([item[1] + 1]) + item[2:] + b"\xc0"
+
+    assert turns_of(CONVERSATION, RECORDS | {SECOND: longer}) == [WHOLE]
+
+
+texts, digests = st.text(max_size=4), st.binary(max_size=16)
+places = st.binary(min_size=16, max_size=16)
+blobs = st.lists(places, max_size=2, unique=True).map(sorted).map(tuple)
+full = st.builds(
+    Turn,
+    id=places,
+    models=st.lists(texts, max_size=2, unique=True).map(sorted).map(tuple),
+    created_ms=st.integers(0, 1 << 50),
+    context=st.builds(Context, depth=st.integers(0, 1 << 30)),
+    items=st.lists(
+        st.builds(
+            Emitted,
+            type=texts,
+            id=texts,
+            content=digests,
+            run=st.lists(st.builds(Reasoning, raw=digests, blobs=blobs), max_size=2).map(tuple),
+            withheld=st.booleans(),
+        ),
+        max_size=4,
+    ).map(tuple),
+)
+
+
+@given(st.lists(full, max_size=3, unique_by=lambda turn: turn.id), st.randoms())
+@settings(max_examples=100, deadline=None)
+def test_any_conversation_comes_back(turns: list[Turn], random: Random) -> None:
+    """Whatever the order of its records."""
+    conversation = [structs.replace(turn, conversation=CONVERSATION) for turn in turns]
+    records = [record for turn in conversation for record in records_of(turn).items()]
+    random.shuffle(records)
+
+    found = turns_of(CONVERSATION, dict(records))
+
+    assert found == sorted(conversation, key=lambda turn: (turn.created_ms, turn.id))
+
+
+@given(full, st.data())
+@settings(max_examples=200, deadline=None)
+def test_what_is_lost_never_moves_an_item(turn: Turn, data: st.DataObject) -> None:
+    """The items that are read are the first ones, each with its own run, or none at all."""
+    records = records_of(turn)
+    names = st.sets(st.sampled_from(sorted(records)))
+    kept, cut = data.draw(names), data.draw(names)
+    left = {name: records[name][: -1 if name in cut else None] for name in kept}
+
+    found = turns_of(turn.conversation, left)
+
+    for one in found:
+        for item, emitted in zip(one.items, turn.items, strict=False):
+            assert (item.type, item.id, item.content) == (emitted.type, emitted.id, emitted.content)
+            assert [part.raw for part in item.run] == [part.raw for part in emitted.run]

@@ -18,7 +18,7 @@ from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.app import admin_runner
 from reasoning_replay.web.http.listener import Listener
 
-from tests.adapters.stores.turns import bytes_of, turn
+from tests.adapters.stores.turns import bytes_of, save, turn
 from tests.web.line import Answer, line_to
 from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
 from tests.web.world import world
@@ -114,15 +114,15 @@ async def filled(*kept: tuple[bytes, int]) -> MemoryStore:
     store = memory()
     for scope, count in kept:
         for number in range(count):
-            await store.save(scope, turn(f"t{number}", f"c{number}"), [])
+            await save(store, turn(f"t{number}", f"c{number}"), [], scope)
     return store
 
 
 async def test_each_conversation_is_told_by_its_ids_and_numbers() -> None:
     """And by nothing that was said in it."""
     store = memory()
-    await store.save(ONE, turn("t1", "c", size=1000), [])
-    await store.save(ONE, turn("t2", "c", size=1000), [])
+    await save(store, turn("t1", "c", size=1000), [], ONE)
+    await save(store, turn("t2", "c", size=1000), [], ONE)
     async with desk(store) as operator:
         got = await operator.get("/conversations")
     (only,) = got["conversations"]

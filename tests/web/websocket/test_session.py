@@ -1,11 +1,11 @@
 """Whose an answer or an error is on a WebSocket: where that is not certain, nothing comes of it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from reasoning_replay.adapters.stores.base import Store
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import Turn, turns_of
 
 from tests.web.sockets import BINARY, CLOSE, KEY, Peer, frame, said, tunnelled
 from tests.web.websocket.creates import create, failed, told, turn
@@ -43,9 +43,15 @@ class Saves:
         self._inner: Store = w.app.store.inner
         self._save, self._inner.save = self._inner.save, self._noted  # type: ignore[method-assign]
 
-    async def _noted(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
-        self.turns.append(turn)
-        await self._save(scope, turn, keys)
+    async def _noted(
+        self,
+        scope: bytes,
+        conversation: bytes,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+    ) -> int:
+        self.turns += turns_of(conversation, records)  # with its head, as it is saved first
+        return await self._save(scope, conversation, records, keys)
 
 
 async def gets_reasoning(client: Peer, upstream: Peer, *history: Item) -> bool:

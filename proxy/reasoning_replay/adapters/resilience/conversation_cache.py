@@ -1,289 +1,323 @@
-"""The conversations that a process has near, how long they are good, and what the store lacks."""
+"""
+Conversation cache: decoded copies of conversations, valid only at the version that the store has.
 
+A lookup tells the store which versions are held here. The store answers with the conversations
+that have changed, and confirms the others; one that it no longer has was deleted and is dropped.
+Only while the store fails are copies used unvalidated (stale-if-error), found by certain keys.
+
+Records that the store did not take stay in the entry of their conversation. They are part of every
+answer, and go with the next save of that conversation.
+"""
+
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from reasoning_replay.adapters.stores.base import Bounds
-from reasoning_replay.adapters.stores.memory import MemoryStore
+from reasoning_replay.adapters.stores.base import StoredConversation, StoreResult
+from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.lookup_keys import (
-    RESPONSE,
     Lookup,
     LookupResult,
     certain_keys_of_turn,
-    key_of_turn,
+    choose,
 )
-from reasoning_replay.core.history.turns import Turn, decode_turn, encode_turn
+from reasoning_replay.core.history.turns import Turn, turn_of_record, turns_of
 
-__all__ = ["ConversationCache", "Name"]
-
-# Of what is near, so much may be held decoded besides: a fourth.
-READ_SHARE = 4
-# What a decoded turn takes beside the bytes it was decoded from, with the names of its items:
-# tracemalloc over 300 turns of two items gave 2,270.
-READ_TURN_BYTES = 2500
+__all__ = ["Batch", "ConversationCache", "Name", "View"]
 
 Name = tuple[bytes, bytes]  # (scope, conversation)
 
+# Held back for the store where `max_bytes` is 0.
+UNSAVED_MAX_BYTES = 32 << 20
+# Version of a copy of which it is only known that the store has the conversation.
+OUTDATED = 0
+# Memory besides the values, which are held once as bytes and once decoded: tracemalloc over 300 to
+# 11,000 records gave 0.8 to 1.0 of what these say.
+ENTRY_BYTES = 1500
+RECORD_BYTES = 1000
+KEY_BYTES = 150
 
-@dataclass(slots=True)
-class _Held:
+
+@dataclass(slots=True, eq=False)
+class Batch:
     """
-    What is known of a conversation that is near.
+    Records and keys of one conversation that go to the store in one save.
 
     Attributes:
-        good_until: By the clock; what is older is dropped when it is met.
-        is_whole: Whether every turn has all its ancestors here.
-        owed: Ids of turns that the store may not have -> whether their save is under way.
-        changed: When it last was, counted in changes of any conversation.
+        task: The save; None: nothing is to be done before the next one of this conversation.
+        size_bytes: Of the records that were added since the task was begun.
+        is_late: Whether no exchange waits for the save any more.
     """
 
-    good_until: float
-    is_whole: bool
-    owed: dict[bytes, bool] = field(default_factory=dict)
-    changed: int = 0
+    records: dict[bytes, bytes] = field(default_factory=dict)
+    keys: dict[bytes, None] = field(default_factory=dict)
+    task: asyncio.Task[bool] | None = None
+    size_bytes: int = 0
+    is_late: bool = False
+
+    def add(self, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> None:
+        """Take more of them."""
+        self.records |= records
+        self.keys |= dict.fromkeys(keys)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to save."""
+        return bool(self.records or self.keys)
 
 
-class _Decoded(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Entry:
     """
-    A conversation's turns, decoded.
+    One conversation.
 
     Attributes:
-        kept: What they were decoded from, in their order.
-        older: All but the newest of them: mostly, what comes next takes its place or follows it.
+        version: Of the store's records that are in `records`; None: the store may have none.
+        records: By name; those of `saving` and `waiting` are among them.
+        keys: Those that lead here in the index.
+        saving: Under way to the store.
+        waiting: What goes next: what came meanwhile, and what the store did not take.
+        turns: Decoded, but for the turns of `changed`; None: not yet.
+        changed: Turns to decode anew, by what the names of their records begin with.
     """
 
-    kept: list[bytes]
-    turns: IndexedTurns
-    older: IndexedTurns
-    size_bytes: int
+    version: int | None = None
+    records: dict[bytes, bytes] = field(default_factory=dict)
+    keys: dict[bytes, None] = field(default_factory=dict)
+    saving: Batch | None = None
+    waiting: Batch = field(default_factory=Batch)
+    turns: IndexedTurns | None = None
+    changed: set[bytes] = field(default_factory=set)
+    size_bytes: int = 0
 
+    @property
+    def is_unsaved(self) -> bool:
+        return bool(self.saving or self.waiting)
 
-class _Read:
-    """The conversations that were read last, decoded; bounded in bytes."""
+    def unsaved(self) -> dict[bytes, bytes]:
+        """Return the records that the store may not have."""
+        saving = self.saving.records if self.saving is not None else {}
+        return saving | self.waiting.records
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._size_bytes = 0
-        self._decoded: OrderedDict[Name, _Decoded] = OrderedDict()  # by last use
-
-    def of(self, name: Name, kept: Mapping[bytes, bytes]) -> IndexedTurns:
-        """Return the turns that are kept as these values, less those that cannot be read."""
-        values = [*kept.values()]
-        before = self._decoded.get(name)
-        if before is not None and before.kept == values:  # mostly the very objects
-            self._decoded.move_to_end(name)
-            return before.turns
-        older = self._older(before, values)
-        newest = decode_turn(values[-1]) if values else None
-        turns = older if newest is None else IndexedTurns([*older, newest], older)
-        self.drop(name)
-        size = sum(map(len, values)) + READ_TURN_BYTES * len(values)
-        if size <= self._max_bytes:
-            self._decoded[name] = _Decoded(values, turns, older, size)
-            self._size_bytes += size
-        while self._size_bytes > self._max_bytes:
-            self.drop(next(iter(self._decoded)))
+    def decoded(self, conversation: bytes) -> IndexedTurns:
+        """Return its turns, oldest first; new ones alone are decoded."""
+        turns = self.turns
+        if turns is not None and self.changed:
+            some = {n: v for n, v in self.records.items() if turn_of_record(n) in self.changed}
+            for turn in turns_of(conversation, some):
+                is_newest = not turns or turn.created_ms > turns[-1].created_ms
+                if not is_newest or turn.id in turns.names.turns:
+                    turns = None
+                    break
+                turns = IndexedTurns([*turns, turn], turns)
+        if turns is None:
+            turns = IndexedTurns(turns_of(conversation, self.records))
+        self.turns = turns
+        self.changed.clear()
         return turns
 
-    def drop(self, name: Name) -> None:
-        """Keep a conversation decoded no more."""
-        decoded = self._decoded.pop(name, None)
-        if decoded is not None:
-            self._size_bytes -= decoded.size_bytes
 
-    @staticmethod
-    def _older(before: _Decoded | None, values: list[bytes]) -> IndexedTurns:
-        """Return all turns but the newest, as they were read before, if they were."""
-        if before is not None and before.kept[:-1] == values[:-1]:
-            return before.older
-        if before is not None and before.kept == values[:-1]:
-            return before.turns
-        turns = map(decode_turn, values[:-1])
-        return IndexedTurns([turn for turn in turns if turn is not None])
+class View(NamedTuple):
+    """
+    What the cache holds for one lookup, when it begins.
+
+    Attributes:
+        entries: By conversation: those that certain keys lead to.
+        held: Versions to tell the store, by conversation.
+        unsaved: By conversation: records that the store may not have.
+        crowded: As `LookupResult.crowded`, where these entries are all there is.
+        discards: How many conversations had been deleted here by then.
+    """
+
+    scope: bytes
+    lookups: Sequence[Lookup]
+    entries: Mapping[bytes, _Entry]
+    held: Mapping[bytes, int]
+    unsaved: Mapping[bytes, Mapping[bytes, bytes]]
+    crowded: set[int]
+    discards: int
 
 
 class ConversationCache:
-    """
-    Conversations found by certain keys alone, bounded in bytes; see `recent_store` for the rules.
+    """Conversations by scope and id, bounded in bytes; the least recently used go first."""
 
-    Attributes:
-        changes: How often anything changed; what was asked before a change may be older.
-    """
-
-    def __init__(self, bounds: Bounds, max_bytes: int, clock: Callable[[], float]) -> None:
-        """Start empty; the arguments are those of `MemoryStore`."""
-        self.changes = 0
-        self._last_drop = 0
-        self._bounds = bounds
-        self._clock = clock
-        self._held: dict[Name, _Held] = {}  # of exactly the conversations that are kept
-        read_bytes = max_bytes // READ_SHARE
-        self._kept = MemoryStore(bounds, max_bytes - read_bytes, clock)
-        self._read = _Read(read_bytes)
-        self._kept.dropped = self._dropped
-
-    def holds(self, name: Name) -> bool:
-        """Tell whether a conversation is near, and good."""
-        return self._fresh(name) is not None
-
-    def certain(self, scope: bytes, asked: Sequence[Lookup]) -> bytes | None:
-        """Return the one conversation, whole, that all that is asked leads to for certain."""
-        one: bytes | None = None
-        for item in asked:
-            if not item.certain:
-                return None
-            for key in item.certain:
-                leads_to = self._kept.leads_to(scope, key)
-                if len(leads_to) != 1 or (one is not None and leads_to[0] != one):
-                    return None
-                one = leads_to[0]
-        held = None if one is None else self._fresh((scope, one))
-        return one if held is not None and held.is_whole else None
-
-    def turns(self, name: Name) -> IndexedTurns:
-        """Return the turns of a conversation; they are decoded once, as long as there is room."""
-        return self._read.of(name, self._kept.use(*name))
-
-    def led_to(self, scope: bytes, asked: Sequence[Lookup]) -> set[bytes]:
-        """Return the conversations near, and good, that certain keys lead to."""
-        keys = (key for item in asked for key in item.certain)
-        found = {conversation for key in keys for conversation in self._kept.leads_to(scope, key)}
-        return {conversation for conversation in found if self.holds((scope, conversation))}
-
-    def beside(self, scope: bytes, asked: Sequence[Lookup]) -> list[Lookup]:
-        """Return what leads the store where it leads here, though it lacks what is asked for."""
-        beside: list[Lookup] = []
-        for conversation in self.led_to(scope, asked):
-            held = self._held[scope, conversation]
-            kept = [this for this in self._kept.peek(scope, conversation) if this not in held.owed]
-            if held.owed and kept:
-                beside.append(Lookup(RESPONSE, [key_of_turn(kept[-1])]))
-        return beside
-
-    async def recall(self, scope: bytes, asked: Sequence[Lookup]) -> LookupResult:
-        """Return what certain keys lead to; every other saying might be anybody's: crowded."""
-        self.led_to(scope, asked)  # so that what is not good is gone
-        certain = [Lookup(item.place, item.certain) for item in asked if item.certain]
-        turns, crowded = await self._kept.recall(scope, certain)
-        known = {
-            item.place
-            for item in certain
-            if any(self._kept.leads_to(scope, key) for key in item.certain)
-        }
-        unknown = {item.place for item in asked if item.place not in known and item.doubtful}
-        return LookupResult(turns, crowded | unknown)
-
-    def doubt(self, scope: bytes, turns: Sequence[Turn]) -> None:
-        """Take it that what is said next comes behind something that may be missing here."""
-        for name in {(scope, turn.conversation) for turn in turns}:
-            if held := self._held.get(name):
-                held.is_whole = False
-
-    def owed(self, name: Name) -> list[Turn]:
-        """Return the turns of a conversation that the store may not have."""
-        held = self._fresh(name)
-        return [] if held is None else self._turns(name, [*held.owed])
-
-    async def note(self, scope: bytes, turn: Turn) -> None:
-        """Hold a turn that was captured here; until `settle`, the store is owed it."""
-        name = (scope, turn.conversation)
-        held = self._fresh(name)
-        if held is None:
-            # One that was fetched may have been captured elsewhere, in another conversation.
-            begins = turn.id == turn.conversation and not turn.parent and turn.context.is_known
-            held = self._hold(name, is_whole=begins, owed={})
-        elif turn.parent and turn.parent not in self._kept.peek(*name):
-            held.is_whole = False
-        held.owed[turn.id] = True
-        held.changed = self._count()
-        await self._kept.save(scope, turn, certain_keys_of_turn(turn))
-        held.is_whole = held.is_whole and self._is_within_bounds(name)
-
-    async def take(self, name: Name, turns: Sequence[Turn], began: int) -> None:
+    def __init__(self, max_bytes: int, metrics: Metrics) -> None:
         """
-        Hold what the store has of a conversation, besides what it is owed.
+        Start empty.
 
         Args:
-            name: Of it.
-            turns: All that the store has; none where it has nothing of it.
-            began: `changes` when the store was asked.
+            max_bytes: Of all entries. 0: none is found, and only what is not saved yet is held.
+            metrics: Counts lookups by how they were answered.
         """
-        held = self._fresh(name)
-        if self._last_drop > began or (held is not None and held.changed > began):
-            return  # what came may be older than what is near, or deleted
-        owed = {} if held is None else held.owed
-        was_whole = held is not None and held.is_whole
-        kept = dict(self._kept.peek(*name))
-        there = {turn.id for turn in turns}
-        if kept.keys() - there - owed.keys():  # the store has dropped some, and so does this
-            ours = self._turns(name, [*owed])
-            self._kept.discard(*name)
-            turns = [*(turn for turn in turns if turn.id not in owed), *ours]
-            kept, was_whole = {}, False
-        if not turns and not kept:
-            return
-        held = self._hold(name, is_whole=bool(there) or was_whole, owed=owed)
-        for turn in sorted(turns, key=lambda turn: turn.created_ms):
-            is_newer_here = turn.id in owed and turn.id in kept
-            if not is_newer_here and kept.get(turn.id) != encode_turn(turn):
-                await self._kept.save(name[0], turn, certain_keys_of_turn(turn))
-            if self._held.get(name) is not held:
-                return  # larger than all that may be near
-        held.is_whole = held.is_whole and self._is_within_bounds(name)
+        self._max_bytes = max_bytes
+        self._metrics = metrics
+        self._entries: OrderedDict[Name, _Entry] = OrderedDict()
+        self._index: dict[bytes, tuple[bytes, ...]] = {}  # scope and key -> conversations
+        self._discards = 0
+        self.size_bytes = 0
 
-    def settle(self, scope: bytes, turn: Turn, *, is_kept: bool) -> list[Turn]:
-        """Take what became of a save; return what is owed besides, to be saved now."""
-        name = (scope, turn.conversation)
-        held = self._held.get(name)
-        if held is None:
-            return []
-        if not is_kept:
-            if turn.id in held.owed:
-                held.owed[turn.id] = False
-                held.good_until = self._clock() + self._bounds.ttl_s
-            return []
-        if self._kept.peek(*name).get(turn.id) == encode_turn(turn):  # and not a newer form of it
-            held.owed.pop(turn.id, None)
-            held.changed = self._count()
-        again = self._turns(name, [this for this, under_way in held.owed.items() if not under_way])
-        held.owed.update((turn.id, True) for turn in again)
-        return again
+    # Looking up...
 
-    def drop(self, name: Name) -> None:
-        """Drop a conversation, and what was asked of the store and has not come yet."""
-        self._last_drop = self._count()
-        self._kept.discard(*name)
+    def view(self, scope: bytes, lookups: Sequence[Lookup]) -> View:
+        """Return what is held for a lookup."""
+        certain = [Lookup(item.place, item.certain) for item in lookups if item.certain]
+        chosen, crowded = choose(certain, lambda key: self._index.get(scope + key, ()))
+        entries = {one: self._entries[scope, one] for one in chosen}
+        for one in chosen:
+            self._entries.move_to_end((scope, one))
+        held = {one: e.version for one, e in entries.items() if e.version is not None}
+        unsaved = {one: e.unsaved() for one, e in entries.items() if e.is_unsaved}
+        return View(scope, lookups, entries, held, unsaved, crowded, self._discards)
 
-    def _hold(self, name: Name, *, is_whole: bool, owed: dict[bytes, bool]) -> _Held:
-        good_until = self._clock() + self._bounds.ttl_s
-        self._held[name] = _Held(good_until, is_whole, owed, self._count())
-        return self._held[name]
+    def merge(self, view: View, result: StoreResult) -> LookupResult:
+        """Return the store's answer to a lookup, with what is unsaved here; and take it in."""
+        found: dict[bytes, IndexedTurns] = {}
+        is_loaded = False
+        for stored in result.conversations:
+            if stored.records is not None:
+                is_loaded = True
+                found[stored.conversation] = self._load(view, stored)
+            elif stored.conversation in view.held:
+                entry = view.entries[stored.conversation]
+                found[stored.conversation] = entry.decoded(stored.conversation)
+        for conversation, entry in view.entries.items():
+            if conversation in found:
+                continue
+            if conversation not in view.held:
+                if conversation in view.unsaved:  # it began here
+                    found[conversation] = entry.decoded(conversation)
+            elif entry.version == view.held[conversation]:  # it was deleted
+                self.discard((view.scope, conversation))
+        if found:
+            self._count("loaded" if is_loaded else "valid")
+        return LookupResult(_joined(found), result.crowded)
 
-    def _fresh(self, name: Name) -> _Held | None:
-        """Return what is known of a conversation; one that is no longer good is dropped."""
-        held = self._held.get(name)
-        if held is not None and held.good_until <= self._clock():
-            self._kept.discard(*name)
+    def stale(self, view: View) -> LookupResult | None:
+        """Return what is held for a lookup that the store did not answer; None: nothing."""
+        found = {one: entry.decoded(one) for one, entry in view.entries.items()}
+        if not any(found.values()):
             return None
-        return held
+        self._count("stale")
+        # Who else may have said what no certain key leads to here is not known.
+        index = self._index
+        known = {
+            item.place
+            for item in view.lookups
+            if any(view.scope + key in index for key in item.certain)
+        }
+        doubtful = {item.place for item in view.lookups if item.doubtful}
+        return LookupResult(_joined(found), view.crowded | (doubtful - known))
 
-    def _turns(self, name: Name, ids: Sequence[bytes]) -> list[Turn]:
-        kept = self._kept.peek(*name)
-        turns = (decode_turn(kept[this]) for this in ids if this in kept)
-        return [turn for turn in turns if turn is not None]
+    # Saving...
 
-    def _is_within_bounds(self, name: Name) -> bool:
-        """Tell whether a conversation is so small that neither store can have cut it back."""
-        turns, size = len(self._kept.peek(*name)), self._kept.turn_bytes(*name)
-        return 2 * turns <= self._bounds.max_turns and 2 * size <= self._bounds.max_bytes
+    def add(self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> Batch:
+        """Add records to a conversation; return the batch with which they go to the store."""
+        entry = self._entries.get(name)
+        if entry is None:
+            entry = self._entries[name] = _Entry()
+        self._entries.move_to_end(name)
+        entry.changed.update(map(turn_of_record, records.keys() - entry.records.keys()))
+        entry.records |= records
+        batch = entry.waiting
+        batch.add(records, keys)
+        self._lead(name, entry, keys)
+        return batch
 
-    def _dropped(self, scope: bytes, conversation: bytes) -> None:
-        self._held.pop((scope, conversation), None)
-        self._read.drop((scope, conversation))
+    def saving(self, name: Name) -> Batch | None:
+        """Return the batch of a conversation that is under way."""
+        entry = self._entries.get(name)
+        return entry.saving if entry is not None else None
 
-    def _count(self) -> int:
-        self.changes += 1
-        return self.changes
+    def begin_save(self, name: Name, batch: Batch) -> None:
+        """Note that a batch is under way: what is added from now on goes with the next."""
+        entry = self._entries.get(name)
+        if entry is not None and entry.waiting is batch:
+            entry.saving, entry.waiting = batch, Batch()
+
+    def end_save(self, name: Name, batch: Batch, version: int | None) -> None:
+        """Take the version that the store has with a batch; None: it did not take it."""
+        entry = self._entries.get(name)
+        if entry is None or entry.saving is not batch:
+            return
+        entry.saving = None
+        if version is None:
+            entry.waiting.add(batch.records, batch.keys)
+        elif entry.version is None:
+            entry.version = OUTDATED  # others may have saved, too
+        elif version == entry.version + 1:
+            entry.version = version
+        if not self._max_bytes and not entry.is_unsaved:
+            self._drop(name)
+
+    def discard(self, name: Name) -> bool:
+        """Drop a conversation that is deleted; False when nothing of it was held for the store."""
+        self._discards += 1
+        entry = self._entries.get(name)
+        was_unsaved = entry is not None and entry.is_unsaved
+        if entry is not None:
+            entry.waiting.records.clear()
+            entry.waiting.keys.clear()
+        self._drop(name)
+        return was_unsaved
+
+    def _load(self, view: View, stored: StoredConversation) -> IndexedTurns:
+        """Take in what the store has of a conversation."""
+        conversation, name = stored.conversation, (view.scope, stored.conversation)
+        entry = self._entries.get(name) if self._max_bytes else None
+        records = {**(stored.records or {}), **view.unsaved.get(conversation, {})}
+        if entry is not None and entry.version == view.held.get(conversation):
+            entry.version, entry.records = stored.version, records | entry.unsaved()
+            entry.turns = None
+            turns = entry.decoded(conversation)
+        else:
+            turns = IndexedTurns(turns_of(conversation, records))
+        keys = [key for turn in turns for key in certain_keys_of_turn(turn)]
+        if entry is None and self._max_bytes and view.discards == self._discards:
+            asked = {key for item in view.lookups for key in item.certain}
+            if not asked.isdisjoint(keys):  # what was found by its text alone is not held again
+                entry = self._entries[name] = _Entry(stored.version, records, turns=turns)
+        if entry is not None:
+            self._lead(name, entry, keys)
+        return turns
+
+    def _lead(self, name: Name, entry: _Entry, keys: Iterable[bytes]) -> None:
+        """Let keys lead to an entry, and make room for it."""
+        scope, conversation = name
+        for key in keys:
+            if self._max_bytes and key not in entry.keys:
+                entry.keys[key] = None
+                at = scope + key
+                self._index[at] = (*self._index.get(at, ()), conversation)
+        self.size_bytes -= entry.size_bytes
+        entry.size_bytes = (
+            ENTRY_BYTES
+            + 2 * sum(map(len, entry.records.values()))
+            + RECORD_BYTES * len(entry.records)
+            + KEY_BYTES * len(entry.keys)
+        )
+        self.size_bytes += entry.size_bytes
+        while self.size_bytes > (self._max_bytes or UNSAVED_MAX_BYTES):
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, name: Name) -> None:
+        entry = self._entries.pop(name, None)
+        if entry is None:
+            return
+        self.size_bytes -= entry.size_bytes
+        scope, conversation = name
+        for key in entry.keys:
+            others = tuple([one for one in self._index.pop(scope + key) if one != conversation])
+            if others:
+                self._index[scope + key] = others
+
+    def _count(self, result: str) -> None:
+        self._metrics.cache_lookups.labels(result).inc()
+
+
+def _joined(found: Mapping[bytes, IndexedTurns]) -> Sequence[Turn]:
+    """Return all turns; those of one conversation as they are, with the index of their items."""
+    if len(found) == 1:
+        return next(iter(found.values()))
+    return [turn for turns in found.values() for turn in turns]

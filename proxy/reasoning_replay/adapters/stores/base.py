@@ -1,16 +1,32 @@
-"""What every store does. Only `guarded_store` is called from above; the others may raise."""
+"""
+Store: the interface to what keeps conversations, and what it gives and takes.
 
-from collections.abc import Sequence
+A store keeps records, names and values that it does not look into, by scope and conversation,
+and it finds conversations by index keys. Stores may raise; only the guard in
+`adapters.resilience` is called from above.
+"""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.lookup_keys import Lookup
 
-__all__ = ["Bounds", "ConversationInfo", "Page", "Store", "StoreError"]
+__all__ = [
+    "Bounds",
+    "ConversationInfo",
+    "Page",
+    "Store",
+    "StoreError",
+    "StoreResult",
+    "StoredConversation",
+]
 
 # A key leads to this many conversations at the most, the newest ones.
 CONVERSATIONS_PER_KEY = 32
+# Of the random number that the versions of a conversation begin with; they count up from there.
+VERSION_BITS = 48
 
 
 class StoreError(Exception):
@@ -49,8 +65,8 @@ class ConversationInfo:
 
     Attributes:
         scope, conversation: Their 16 bytes each.
-        turns, turn_bytes: How many, and their size as they are kept; Redis counts what was
-            written since it was last cut back, so a turn that was saved twice counts twice.
+        turns, turn_bytes: How many, and their size as they are kept; Redis counts both as
+            they are written: what was written twice counts twice, until it is next trimmed.
         expires_in_s: Unless it is used before.
     """
 
@@ -74,33 +90,85 @@ class Page:
     next_cursor: str = ""
 
 
-class Store(Protocol):
-    """Keeps turns by scope and conversation, and finds conversations by key."""
+class StoredConversation(NamedTuple):
+    """
+    One conversation as a store has it.
 
-    async def recall(self, scope: bytes, asked: Sequence[Lookup]) -> LookupResult:
+    Attributes:
+        conversation: Its id, 16 bytes.
+        version: Changes with every change of its records; a conversation that is deleted and
+            begun anew never has a version of its former self.
+        records: By name; None: the caller holds this version.
+    """
+
+    conversation: bytes
+    version: int
+    records: Mapping[bytes, bytes] | None
+
+
+class StoreResult(NamedTuple):
+    """
+    What a store has for a request.
+
+    Attributes:
+        conversations: Those that the caller holds, if they are still there, and those that are
+            chosen from the index.
+        crowded: As `LookupResult.crowded`.
+    """
+
+    conversations: Sequence[StoredConversation] = ()
+    crowded: AbstractSet[int] = frozenset()
+
+
+class Store(Protocol):
+    """Keeps records by scope and conversation, and finds conversations by key."""
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it lives in this process and never waits."""
+        ...
+
+    async def look_up(
+        self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
+    ) -> StoreResult:
         """
-        Return every turn of the conversations that a request's keys lead to.
+        Return the conversations that a request may continue.
+
+        At most two round trips, one if every local copy is valid. What is returned counts as used.
 
         Args:
             scope: Nothing of any other scope is ever looked at.
-            asked: As `core.identity.keys_of_request` gives them.
+            lookups: As `core.history.lookup_keys.keys_of_request` gives them.
+            held: The versions of the local copies that the caller believes relevant, by
+                conversation. One that is absent from the result is gone.
 
         Raises:
             StoreError: The store could not be asked.
         """
         ...
 
-    async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
+    async def save(
+        self,
+        scope: bytes,
+        conversation: bytes,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+    ) -> int:
         """
-        Keep a turn in its conversation, in place of an earlier form of it, and make it found.
+        Add records to a conversation, and make it found; writing them again is harmless.
 
         Args:
             scope: Whose it is.
-            turn: As captured.
-            keys: Those that shall lead to its conversation, and do not yet because of this turn.
+            conversation: Its id; it begins with its first records.
+            records: By name, as `core.history.turns.records_of` gives them.
+            keys: Those that shall lead to the conversation, and do not yet.
+
+        Returns:
+            The new version. If it is not the version that the caller held, plus one, others have
+            written too, or old turns were dropped to stay within the bounds.
 
         Raises:
-            StoreError: It may not have been kept.
+            StoreError: They may not have been kept.
         """
         ...
 

@@ -1,9 +1,9 @@
 """
-Turns, encrypted: SEALED, length of the key's id, the id, 12 random bytes, AES-256-GCM of `Plain`.
+Encryption of values: SEALED, length of the key's id, the id, 12 random bytes, AES-256-GCM.
 
-What is sealed is bound to its place (scope, conversation, turn): moved elsewhere in the store,
+A sealed value is bound to its place (scope, conversation, field): moved elsewhere in the store,
 it does not open. With keys, plain values are still read, so that encryption can be switched on
-without losing anything. It protects against who reads the store, not against who writes to it.
+without losing anything. It protects against reading the store, not against writing to it.
 """
 
 import secrets
@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from reasoning_replay.core.history.turns import Turn, decode_turn, encode_turn
 from reasoning_replay.settings.encryption_keys import Key
 
 __all__ = ["NONCE_BYTES", "SEALED", "EncryptedCodec"]
@@ -23,7 +22,7 @@ NONCE_BYTES = 12
 
 
 class EncryptedCodec:
-    """Encrypted with the first key, opened with any."""
+    """Encrypts with the first key, decrypts with any."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
         """Take one key or more, the newest first."""
@@ -31,30 +30,26 @@ class EncryptedCodec:
         self._first = AESGCM(keys[0].secret)
         self._by_header = {_header(key): AESGCM(key.secret) for key in keys}
 
-    def encode(self, scope: bytes, turn: Turn) -> bytes:
+    def encode(self, scope: bytes, conversation: bytes, field: bytes, value: bytes) -> bytes:
         """As `Codec.encode`."""
         nonce = secrets.token_bytes(NONCE_BYTES)
-        place = _place(self._header, scope, turn.conversation, turn.id)
-        return self._header + nonce + self._first.encrypt(nonce, encode_turn(turn), place)
+        place = _place(self._header, scope, conversation, field)
+        return self._header + nonce + self._first.encrypt(nonce, value, place)
 
-    def decode(self, scope: bytes, conversation: bytes, turn_id: bytes, kept: bytes) -> Turn | None:
+    def decode(self, scope: bytes, conversation: bytes, field: bytes, value: bytes) -> bytes | None:
         """As `Codec.decode`."""
-        if kept[:1] != SEALED:
-            return decode_turn(kept)
-        end = 2 + int.from_bytes(kept[1:2])
-        header, nonce = kept[:end], kept[end : end + NONCE_BYTES]
+        if value[:1] != SEALED:
+            return value
+        end = 2 + int.from_bytes(value[1:2])
+        header, nonce = value[:end], value[end : end + NONCE_BYTES]
         key = self._by_header.get(header)
         if key is None or len(nonce) < NONCE_BYTES:
             return None
+        sealed = memoryview(value)[end + NONCE_BYTES :]
         try:
-            opened = key.decrypt(
-                nonce,
-                memoryview(kept)[end + NONCE_BYTES :],
-                _place(header, scope, conversation, turn_id),
-            )
+            return key.decrypt(nonce, sealed, _place(header, scope, conversation, field))
         except InvalidTag:
             return None
-        return decode_turn(opened)
 
 
 def _header(key: Key) -> bytes:

@@ -1,6 +1,7 @@
-"""The embedded store: this process, bounded in bytes, gone with it."""
+"""Memory store: the embedded store, bounded in bytes, gone with its process."""
 
 import heapq
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -9,21 +10,26 @@ import msgspec
 
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
+    VERSION_BITS,
     Bounds,
     ConversationInfo,
     Page,
+    StoredConversation,
     StoreError,
+    StoreResult,
 )
 from reasoning_replay.adapters.stores.codec import Codec, PlainCodec
-from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, choose
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.adapters.stores.trimming import what_to_drop
+from reasoning_replay.core.history.lookup_keys import Lookup, choose
+from reasoning_replay.core.history.turns import turn_of_record
 
 __all__ = ["MemoryStore"]
 
 # What Python itself needs beside the bytes that are kept: tracemalloc over 5,000 turns of 0.1 and
-# 3 KB with 3 and 8 keys, in conversations of 1 to 100 turns, gave 0.6 to 0.9 of what these say.
-CONVERSATION_OVERHEAD_BYTES = 500
-TURN_OVERHEAD_BYTES = 400
+# 3 KB with 3 and 8 keys, in conversations of 1 to 100 turns, gave 0.7 to 0.9 of what these say.
+CONVERSATION_OVERHEAD_BYTES = 600
+TURN_OVERHEAD_BYTES = 150
+RECORD_OVERHEAD_BYTES = 250
 KEY_OVERHEAD_BYTES = 200
 
 _Name = tuple[bytes, bytes]  # (scope, conversation)
@@ -34,28 +40,32 @@ class _Conversation(msgspec.Struct, gc=False):
     """What is kept of one; there are many, and none is part of what the collector is for."""
 
     expires_at: float
-    turns: dict[bytes, bytes] = msgspec.field(default_factory=dict)  # by age, oldest first
+    version: int
+    records: dict[bytes, bytes] = msgspec.field(default_factory=dict)
+    turns: set[bytes] = msgspec.field(default_factory=set)  # as `turn_of_record`
     keys: dict[bytes, None] = msgspec.field(default_factory=dict)
-    turn_bytes: int = 0
+    record_bytes: int = 0
 
     @property
     def size_bytes(self) -> int:
         return (
             CONVERSATION_OVERHEAD_BYTES
-            + self.turn_bytes
+            + self.record_bytes
             + TURN_OVERHEAD_BYTES * len(self.turns)
+            + RECORD_OVERHEAD_BYTES * len(self.records)
             + KEY_OVERHEAD_BYTES * len(self.keys)
         )
 
 
 class MemoryStore:
     """
-    Turns as encoded bytes; the least recently used conversations go first.
+    Records in this process; the least recently used conversations go first.
 
     Attributes:
         size_bytes: Of everything together.
-        dropped: Told of each conversation that is no longer kept; for one listener.
     """
+
+    is_embedded = True
 
     def __init__(
         self,
@@ -71,7 +81,7 @@ class MemoryStore:
             bounds: Of one conversation.
             max_bytes: Of everything together.
             clock: Seconds, never going backwards.
-            codec: How turns are written; None: as they are.
+            codec: How values are written; None: as they are.
         """
         self._codec = codec or PlainCodec()
         self._bounds = bounds
@@ -81,56 +91,52 @@ class MemoryStore:
         # By scope, then by key: what is made of bytes alone costs the garbage collector nothing.
         self._index: dict[bytes, dict[bytes, tuple[bytes, ...]]] = {}
         self.size_bytes = 0
-        self.dropped: Callable[[bytes, bytes], None] = _nobody
 
-    async def recall(self, scope: bytes, asked: Sequence[Lookup]) -> LookupResult:
-        """As `Store.recall`."""
+    async def look_up(
+        self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
+    ) -> StoreResult:
+        """As `Store.look_up`."""
         now = self._expire()
         index = self._index.get(scope, _NOWHERE)
-        choice = choose(asked, lambda key: index.get(key, ()))
-        turns: list[Turn] = []
-        for conversation in choice.conversations:
+        choice = choose(lookups, lambda key: index.get(key, ()))
+        found: list[StoredConversation] = []
+        for conversation in dict.fromkeys([*choice.conversations, *held]):
             kept = self._use((scope, conversation), now)
-            values = kept.turns.items() if kept else ()
-            decoded = (self._codec.decode(scope, conversation, *value) for value in values)
-            turns += [turn for turn in decoded if turn is not None]
-        return LookupResult(turns, choice.crowded)
+            if kept is None:
+                continue
+            records = None
+            if held.get(conversation) != kept.version:
+                records = self._decoded(scope, conversation, kept)
+            found.append(StoredConversation(conversation, kept.version, records))
+        return StoreResult(found, choice.crowded)
 
-    async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
+    async def save(
+        self,
+        scope: bytes,
+        conversation: bytes,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+    ) -> int:
         """As `Store.save`."""
         now = self._expire()
-        conversation, bounds = turn.conversation, self._bounds
         name = (scope, conversation)
         kept = self._use(name, now)
         before = kept.size_bytes if kept is not None else 0
         if kept is None:
-            kept = self._conversations[name] = _Conversation(now + bounds.ttl_s)
-        value = self._codec.encode(scope, turn)
-        turns = kept.turns
-        kept.turn_bytes += len(value) - len(turns.get(turn.id, b""))
-        turns[turn.id] = value
-        if keys and scope not in self._index:
-            self._index[scope] = {}
-        index, alone = self._index.get(scope, {}), (conversation,)
-        for key in keys:
-            leads_to = index.get(key)
-            if leads_to is None:
-                index[key] = alone  # as most
-            elif conversation in leads_to:
-                continue
-            else:
-                if len(leads_to) == CONVERSATIONS_PER_KEY:
-                    self._forget_key(scope, key, leads_to[0])
-                    leads_to = leads_to[1:]
-                index[key] = leads_to + alone
-            kept.keys[key] = None
-        while len(turns) > 1 and (
-            len(turns) > bounds.max_turns or kept.turn_bytes > bounds.max_bytes
-        ):
-            kept.turn_bytes -= len(turns.pop(next(iter(turns))))
+            version = secrets.randbits(VERSION_BITS)
+            kept = self._conversations[name] = _Conversation(now + self._bounds.ttl_s, version)
+        kept.version += 1
+        for field, plain in records.items():
+            value = self._codec.encode(scope, conversation, field, plain)
+            kept.record_bytes += len(value) - len(kept.records.get(field, b""))
+            kept.records[field] = value
+            kept.turns.add(turn_of_record(field))
+        self._lead(scope, conversation, kept, keys)
+        self._trim(kept)
         self.size_bytes += kept.size_bytes - before
         while self.size_bytes > self._max_bytes and self._conversations:
             self._drop(next(iter(self._conversations)))
+        return kept.version
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
         """As `Store.survey`; the cursor is the last name of the page before."""
@@ -147,7 +153,7 @@ class MemoryStore:
         page = heapq.nsmallest(limit, names)
         now = self._clock()
         kept = [
-            ConversationInfo(*name, len(one.turns), one.turn_bytes, int(one.expires_at - now))
+            ConversationInfo(*name, len(one.turns), one.record_bytes, int(one.expires_at - now))
             for name, one in ((name, self._conversations[name]) for name in page)
         ]
         return Page(kept, b"".join(page[-1]).hex() if page and len(page) == limit else "")
@@ -155,7 +161,10 @@ class MemoryStore:
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
         """As `Store.forget`."""
         self._expire()
-        return self.discard(scope, conversation)
+        if (scope, conversation) not in self._conversations:
+            return False
+        self._drop((scope, conversation))
+        return True
 
     async def check(self) -> None:
         """As `Store.check`."""
@@ -163,31 +172,47 @@ class MemoryStore:
     async def close(self) -> None:
         """As `Store.close`."""
 
-    def leads_to(self, scope: bytes, key: bytes) -> Sequence[bytes]:
-        """Return the conversations that a key leads to, newest last."""
-        return self._index.get(scope, _NOWHERE).get(key, ())
+    def _decoded(
+        self, scope: bytes, conversation: bytes, kept: _Conversation
+    ) -> dict[bytes, bytes]:
+        decode = self._codec.decode
+        values = (
+            (field, decode(scope, conversation, field, value))
+            for field, value in kept.records.items()
+        )
+        return {field: value for field, value in values if value is not None}
 
-    def peek(self, scope: bytes, conversation: bytes) -> Mapping[bytes, bytes]:
-        """Return a conversation's turns as they are kept, by id; not counted as a use of it."""
-        kept = self._conversations.get((scope, conversation))
-        return kept.turns if kept is not None else {}
+    def _lead(
+        self, scope: bytes, conversation: bytes, kept: _Conversation, keys: Sequence[bytes]
+    ) -> None:
+        """Let keys lead to a conversation, and each to the newest few alone."""
+        if keys and scope not in self._index:
+            self._index[scope] = {}
+        index, alone = self._index.get(scope, {}), (conversation,)
+        for key in keys:
+            leads_to = index.get(key)
+            if leads_to is None:
+                index[key] = alone  # as most
+            elif conversation in leads_to:
+                continue
+            else:
+                if len(leads_to) == CONVERSATIONS_PER_KEY:
+                    self._forget_key(scope, key, leads_to[0])
+                    leads_to = leads_to[1:]
+                index[key] = leads_to + alone
+            kept.keys[key] = None
 
-    def use(self, scope: bytes, conversation: bytes) -> Mapping[bytes, bytes]:
-        """As `peek`, and counted as a use of it."""
-        kept = self._use((scope, conversation), self._expire())
-        return kept.turns if kept is not None else {}
-
-    def turn_bytes(self, scope: bytes, conversation: bytes) -> int:
-        """Return the size of a conversation's turns as they are kept."""
-        kept = self._conversations.get((scope, conversation))
-        return kept.turn_bytes if kept is not None else 0
-
-    def discard(self, scope: bytes, conversation: bytes) -> bool:
-        """Drop a conversation; False when it is not kept."""
-        if (scope, conversation) not in self._conversations:
-            return False
-        self._drop((scope, conversation))
-        return True
+    def _trim(self, kept: _Conversation) -> None:
+        """Drop the oldest turns of a conversation that has outgrown its bounds."""
+        bounds = self._bounds
+        if len(kept.turns) <= bounds.max_turns and kept.record_bytes <= bounds.max_bytes:
+            return
+        sizes = {name: len(value) for name, value in kept.records.items()}
+        if drop := what_to_drop(sizes, bounds):
+            for name in drop:
+                kept.record_bytes -= len(kept.records.pop(name))
+            kept.turns = {turn_of_record(name) for name in kept.records}
+            kept.version += 1
 
     def _expire(self) -> float:
         """
@@ -224,13 +249,8 @@ class MemoryStore:
                 index[key] = others
         if not index:
             self._index.pop(scope, None)
-        self.dropped(scope, conversation)
 
     def _forget_key(self, scope: bytes, key: bytes, conversation: bytes) -> None:
         kept = self._conversations.get((scope, conversation))
         if kept is not None and kept.keys.pop(key, b"") is None:
             self.size_bytes -= KEY_OVERHEAD_BYTES
-
-
-def _nobody(scope: bytes, conversation: bytes) -> None:
-    """Listen to nothing."""

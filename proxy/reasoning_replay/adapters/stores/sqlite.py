@@ -1,29 +1,33 @@
 """
-A file, as the store that processes on one machine share.
+SQLite store: a file that processes on one machine share.
 
-One thread reads and one writes, so that the event loop never waits for a disk. A recall writes
+One thread reads and one writes, so that the event loop never waits for a disk. A lookup writes
 nothing but, once in a while, that its conversations were used.
 """
 
 import asyncio
 import contextlib
+import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from reasoning_replay.adapters.stores.base import Bounds, ConversationInfo, Page, StoreError
+from reasoning_replay.adapters.stores.base import (
+    CONVERSATIONS_PER_KEY,
+    VERSION_BITS,
+    Bounds,
+    ConversationInfo,
+    Page,
+    StoredConversation,
+    StoreError,
+    StoreResult,
+)
 from reasoning_replay.adapters.stores.codec import Codec, PlainCodec
 from reasoning_replay.adapters.stores.sqlite_file import SqliteFile, transaction
-from reasoning_replay.adapters.stores.sqlite_rows import (
-    DROPPED_AT_ONCE,
-    drop_expired,
-    lead,
-    put,
-    row_of,
-)
-from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, choose
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.adapters.stores.trimming import what_to_drop
+from reasoning_replay.core.history.lookup_keys import Lookup, choose
+from reasoning_replay.core.history.turns import turn_of_record
 
 __all__ = ["SqliteStore"]
 
@@ -33,10 +37,22 @@ T = TypeVar("T")
 NOTICED_S = 60.0
 # While so many uses wait to be noted, as they may while the file is locked, others go unnoted.
 NOTED_AT_ONCE = 1000
+# So many conversations go at once, expired or for want of room: small steps, at each save.
+DROPPED_AT_ONCE = 8
+
+
+class _Row(NamedTuple):
+    """Where a conversation is kept."""
+
+    id: int
+    version: int
+    expires_at: float
 
 
 class SqliteStore:
-    """Turns in a file; every failure is a StoreError."""
+    """Records in a file; every failure is a StoreError."""
+
+    is_embedded = False
 
     def __init__(  # noqa: PLR0913 - each is one fact of the file
         self,
@@ -57,7 +73,7 @@ class SqliteStore:
             max_bytes: Of all that is kept; the file may have free room besides.
             timeout_s: Half of this is waited for another process that writes.
             clock: Seconds since the epoch: processes share it.
-            codec: How turns are written; None: as they are.
+            codec: How values are written; None: as they are.
         """
         self._bounds = bounds
         self._max_bytes = max_bytes
@@ -69,42 +85,67 @@ class SqliteStore:
         self._reader = ThreadPoolExecutor(1, "sqlite-reader")
         self._writer = ThreadPoolExecutor(1, "sqlite-writer")
 
-    async def recall(self, scope: bytes, asked: Sequence[Lookup]) -> LookupResult:
-        """As `Store.recall`."""
-        keys = list(dict.fromkeys(key for item in asked for key in item.keys))
-        if not keys:
-            return LookupResult()
+    async def look_up(
+        self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
+    ) -> StoreResult:
+        """As `Store.look_up`."""
+        keys = list(dict.fromkeys(key for item in lookups for key in item.keys))
+        if not (keys or held):
+            return StoreResult()
         now = self._clock()
 
-        def read(db: sqlite3.Connection) -> tuple[LookupResult, list[int]]:
+        def read(db: sqlite3.Connection) -> tuple[StoreResult, list[_Row]]:
             with transaction(db, "DEFERRED"):
-                return self._recall(db, scope, asked, keys, now)
+                rows, found = _led_to(db, scope, keys, now)
+                choice = choose(lookups, found.__getitem__)
+                rows |= _rows_of(db, scope, held, now)
+                chosen = dict.fromkeys([*choice.conversations, *held])
+                used = {name: rows[name] for name in chosen if name in rows}
+                kept = [
+                    StoredConversation(
+                        name,
+                        row.version,
+                        None
+                        if held.get(name) == row.version
+                        else dict(self._records(db, scope, name, row)),
+                    )
+                    for name, row in used.items()
+                ]
+                return StoreResult(kept, choice.crowded), list(used.values())
 
-        recalled, used = await self._reads(read)
-        used = [row for row in used if row not in self._noting]
-        if used and len(self._noting) < NOTED_AT_ONCE:
-            # Nobody waits for that, and where it fails they expire a little earlier.
-            self._noting.update(used)
-            with contextlib.suppress(RuntimeError):  # closed meanwhile
-                self._writer.submit(self._note, used, now)
-        return recalled
+        result, used = await self._reads(read)
+        self._note_use(used, now)
+        return result
 
-    async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
+    async def save(
+        self,
+        scope: bytes,
+        conversation: bytes,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+    ) -> int:
         """As `Store.save`."""
-        value = self._codec.encode(scope, turn)
+        values = {
+            name: self._codec.encode(scope, conversation, name, value)
+            for name, value in records.items()
+        }
         now = self._clock()
 
-        def write(db: sqlite3.Connection) -> None:
+        def write(db: sqlite3.Connection) -> int:
             with transaction(db):
-                drop_expired(db, now)
-                kept = row_of(db, scope, turn.conversation, now + self._bounds.ttl_s, now)
-                put(db, kept, turn, value)
-                self._bound(db, kept)
+                _drop_expired(db, now)
+                kept = _begin(db, scope, conversation, now + self._bounds.ttl_s, now)
+                _add(db, kept, values)
+                self._trim(db, kept)
                 for key in keys:
-                    lead(db, scope, key, kept)
+                    _lead(db, scope, key, kept)
+                (version,) = db.execute(
+                    "SELECT version FROM conversations WHERE id = ?", (kept,)
+                ).fetchone()
                 self._make_room(db)
+            return int(version)
 
-        await self._writes(write)
+        return await self._writes(write)
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
         """As `Store.survey`; the cursor is the last row of the page before."""
@@ -114,7 +155,8 @@ class SqliteStore:
 
         def read(db: sqlite3.Connection) -> Page:
             rows = db.execute(
-                "SELECT id, scope, conversation, turns, turn_bytes, expires_at FROM conversations"
+                "SELECT id, scope, conversation, turns, record_bytes, expires_at"
+                " FROM conversations"
                 " WHERE id > ? AND expires_at > ? AND (? IS NULL OR scope = ?) ORDER BY id LIMIT ?",
                 (min(int(cursor or 0), 2**63 - 1), now, scope, scope, limit),
             ).fetchall()
@@ -139,7 +181,7 @@ class SqliteStore:
                     ).rowcount
             finally:
                 db.execute("PRAGMA secure_delete = OFF")
-            # Not where somebody reads just now; the log is written over later.
+            # Not while another connection reads; the log is written over later.
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return gone > 0
 
@@ -171,80 +213,67 @@ class SqliteStore:
             raise StoreError("sqlite: the store is closed") from None
         return await asyncio.wrap_future(future)
 
-    def _recall(
-        self,
-        db: sqlite3.Connection,
-        scope: bytes,
-        asked: Sequence[Lookup],
-        keys: Sequence[bytes],
-        now: float,
-    ) -> tuple[LookupResult, list[int]]:
-        """Return what is found, and the rows of conversations to be noted as used."""
-        found: dict[bytes, list[bytes]] = {key: [] for key in keys}
-        rows: dict[bytes, tuple[int, float]] = {}
-        # The `+` keeps sqlite on the index of the keys, whatever it thinks of the other one.
-        for key, conversation, row, expires_at in db.execute(
-            "SELECT leads.key, conversation, conversations.id, expires_at FROM leads"  # noqa: S608 - question marks alone
-            " JOIN conversations ON conversations.id = leads.conversation_id"
-            f" WHERE leads.scope = ? AND leads.key IN ({','.join('?' * len(keys))})"
-            " AND +expires_at > ? ORDER BY leads.id",
-            (scope, *keys, now),
+    def _records(
+        self, db: sqlite3.Connection, scope: bytes, conversation: bytes, row: _Row
+    ) -> Iterator[tuple[bytes, bytes]]:
+        for name, value in db.execute(
+            "SELECT name, value FROM records WHERE conversation_id = ?", (row.id,)
         ):
-            found[key].append(conversation)
-            rows[conversation] = row, expires_at
-        choice = choose(asked, found.__getitem__)
-        turns: list[Turn] = []
-        used: list[int] = []
-        for conversation in choice.conversations:
-            row, expires_at = rows[conversation]
-            for turn_id, value in db.execute(
-                "SELECT turn, value FROM turns WHERE conversation_id = ? ORDER BY id", (row,)
-            ):
-                turn = self._codec.decode(scope, conversation, turn_id, value)
-                if turn is not None:
-                    turns.append(turn)
-            later_s = now + self._bounds.ttl_s - expires_at
-            if later_s > min(NOTICED_S, self._bounds.ttl_s / 100):
-                used.append(row)
-        return LookupResult(turns, choice.crowded), used
+            plain = self._codec.decode(scope, conversation, name, value)
+            if plain is not None:
+                yield name, plain
 
-    def _note(self, used: Sequence[int], now: float) -> None:
-        """Note that conversations were used."""
+    def _note_use(self, used: Sequence[_Row], now: float) -> None:
+        """Note that conversations were used, behind what the caller waits for."""
         expires_at = now + self._bounds.ttl_s
+        noticed_s = min(NOTICED_S, self._bounds.ttl_s / 100)
+        rows = [row.id for row in used if expires_at - row.expires_at > noticed_s]
+        rows = [row for row in rows if row not in self._noting]
+        if not rows or len(self._noting) >= NOTED_AT_ONCE:
+            return
 
         def write(db: sqlite3.Connection) -> None:
             with transaction(db):
                 db.executemany(
                     "UPDATE conversations SET expires_at = max(expires_at, ?) WHERE id = ?",
-                    [(expires_at, row) for row in used],
+                    [(expires_at, row) for row in rows],
                 )
 
-        try:
-            self._write_file.do(write)
-        finally:
-            self._noting.difference_update(used)
+        def note() -> None:
+            try:
+                self._write_file.do(write)
+            finally:
+                self._noting.difference_update(rows)
 
-    def _bound(self, db: sqlite3.Connection, kept: int) -> None:
-        """Drop the oldest turns of a conversation until it is inside its bounds."""
-        turns, turn_bytes = db.execute(
-            "SELECT turns, turn_bytes FROM conversations WHERE id = ?", (kept,)
+        self._noting.update(rows)
+        with contextlib.suppress(RuntimeError):  # closed meanwhile
+            self._writer.submit(note)  # where it fails they expire a little earlier
+
+    def _trim(self, db: sqlite3.Connection, kept: int) -> None:
+        """Drop the oldest turns of a conversation that has outgrown its bounds."""
+        turns, record_bytes = db.execute(
+            "SELECT turns, record_bytes FROM conversations WHERE id = ?", (kept,)
         ).fetchone()
-        if turns <= self._bounds.max_turns and turn_bytes <= self._bounds.max_bytes:
+        if turns <= self._bounds.max_turns and record_bytes <= self._bounds.max_bytes:
             return
-        oldest_first = db.execute(
-            "SELECT id, length(value) FROM turns WHERE conversation_id = ? ORDER BY created_ms, id",
-            (kept,),
-        ).fetchall()
-        drop = []
-        for row, size in oldest_first[:-1]:
-            if turns <= self._bounds.max_turns and turn_bytes <= self._bounds.max_bytes:
-                break
-            turns, turn_bytes = turns - 1, turn_bytes - size
-            drop.append((row,))
-        db.executemany("DELETE FROM turns WHERE id = ?", drop)
+        sizes = dict(
+            db.execute(
+                "SELECT name, length(value) FROM records WHERE conversation_id = ?", (kept,)
+            ).fetchall()
+        )
+        drop = what_to_drop(sizes, self._bounds)
+        if not drop:
+            return
+        db.executemany(
+            "DELETE FROM records WHERE conversation_id = ? AND name = ?",
+            [(kept, name) for name in drop],
+        )
+        turns -= len({turn_of_record(name) for name in drop})
+        record_bytes -= sum(sizes[name] for name in drop)
         db.execute(
-            "UPDATE conversations SET turns = ?, turn_bytes = ? WHERE id = ?",
-            (turns, turn_bytes, kept),
+            "UPDATE conversations SET turns = ?, record_bytes = ?, version = version + 1"
+            " WHERE id = ?",
+            (turns, record_bytes, kept),
         )
 
     def _make_room(self, db: sqlite3.Connection) -> None:
@@ -260,3 +289,104 @@ class SqliteStore:
                 "DELETE FROM conversations WHERE id ="
                 " (SELECT id FROM conversations ORDER BY expires_at, id LIMIT 1)"
             )
+
+
+def _led_to(
+    db: sqlite3.Connection, scope: bytes, keys: Sequence[bytes], now: float
+) -> tuple[dict[bytes, _Row], dict[bytes, list[bytes]]]:
+    """Return the conversations that keys lead to, and which each leads to, newest last."""
+    rows: dict[bytes, _Row] = {}
+    found: dict[bytes, list[bytes]] = {key: [] for key in keys}
+    # The `+` keeps sqlite on the index of the keys, whatever it thinks of the other one.
+    for key, conversation, *row in db.execute(
+        "SELECT leads.key, conversation, conversations.id, version, expires_at FROM leads"  # noqa: S608 - question marks alone
+        " JOIN conversations ON conversations.id = leads.conversation_id"
+        f" WHERE leads.scope = ? AND leads.key IN ({','.join('?' * len(keys))})"
+        " AND +expires_at > ? ORDER BY leads.id",
+        (scope, *keys, now),
+    ):
+        found[key].append(conversation)
+        rows[conversation] = _Row(*row)
+    return rows, found
+
+
+def _rows_of(
+    db: sqlite3.Connection, scope: bytes, conversations: Mapping[bytes, int], now: float
+) -> dict[bytes, _Row]:
+    """Return the rows of those conversations that are kept."""
+    found = db.execute(
+        "SELECT conversation, id, version, expires_at FROM conversations"  # noqa: S608 - question marks alone
+        f" WHERE scope = ? AND conversation IN ({','.join('?' * len(conversations))})"
+        " AND expires_at > ?",
+        (scope, *conversations, now),
+    )
+    return {conversation: _Row(*row) for conversation, *row in found}
+
+
+def _drop_expired(db: sqlite3.Connection, now: float) -> None:
+    """Drop some of the conversations that have expired."""
+    db.execute(
+        "DELETE FROM conversations WHERE id IN (SELECT id FROM conversations"
+        " WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
+        (now, DROPPED_AT_ONCE),
+    )
+
+
+def _begin(
+    db: sqlite3.Connection, scope: bytes, conversation: bytes, expires_at: float, now: float
+) -> int:
+    """Return the row of a conversation, used just now; one that has expired begins anew."""
+    name = (scope, conversation)
+    db.execute(
+        "DELETE FROM conversations WHERE scope = ? AND conversation = ? AND expires_at <= ?",
+        (*name, now),
+    )
+    db.execute(
+        "INSERT INTO conversations (scope, conversation, expires_at, version) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (scope, conversation)"
+        " DO UPDATE SET expires_at = max(expires_at, excluded.expires_at)",
+        (*name, expires_at, secrets.randbits(VERSION_BITS)),
+    )
+    (row,) = db.execute(
+        "SELECT id FROM conversations WHERE scope = ? AND conversation = ?", name
+    ).fetchone()
+    return int(row)
+
+
+def _add(db: sqlite3.Connection, kept: int, values: Mapping[bytes, bytes]) -> None:
+    """Write records, in place of those of the same names."""
+    turns, added_bytes = 0, 0
+    for name, value in values.items():
+        before = db.execute(
+            "SELECT length(value) FROM records WHERE conversation_id = ? AND name = ?", (kept, name)
+        ).fetchone()
+        turn = turn_of_record(name)
+        is_known = db.execute(
+            "SELECT 1 FROM records WHERE conversation_id = ? AND name BETWEEN ? AND ? LIMIT 1",
+            (kept, turn, turn + b"\xff"),
+        ).fetchone()
+        db.execute(
+            "INSERT INTO records (conversation_id, name, value) VALUES (?, ?, ?)"
+            " ON CONFLICT (conversation_id, name) DO UPDATE SET value = excluded.value",
+            (kept, name, value),
+        )
+        turns += is_known is None
+        added_bytes += len(value) - (before[0] if before else 0)
+    db.execute(
+        "UPDATE conversations SET version = version + 1, turns = turns + ?,"
+        " record_bytes = record_bytes + ? WHERE id = ?",
+        (turns, added_bytes, kept),
+    )
+
+
+def _lead(db: sqlite3.Connection, scope: bytes, key: bytes, kept: int) -> None:
+    """Let a key lead to a conversation, and to the newest few alone."""
+    db.execute(
+        "INSERT OR IGNORE INTO leads (scope, key, conversation_id) VALUES (?, ?, ?)",
+        (scope, key, kept),
+    )
+    db.execute(
+        "DELETE FROM leads WHERE id IN (SELECT id FROM leads WHERE scope = ? AND key = ?"
+        " ORDER BY id DESC LIMIT -1 OFFSET ?)",
+        (scope, key, CONVERSATIONS_PER_KEY),
+    )

@@ -1,5 +1,5 @@
 """
-The file of `sqlite_store`: opened, made and checked; one connection belongs to one thread.
+SQLite file: how it is opened, made and checked; one connection belongs to one thread.
 
 Write-ahead logging lets processes read while one writes. What a process has committed survives
 its end at any moment; a power cut may cost the last commits, and nothing before them.
@@ -20,7 +20,7 @@ __all__ = ["SqliteFile", "transaction"]
 
 T = TypeVar("T")
 
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x52525031  # "RRP1": whose file it is
 _AGAIN_S = 0.02
 # Held from where a file is made until it is open: what is made has not been opened by others here.
@@ -33,21 +33,19 @@ _SCHEMA = (
         scope BLOB NOT NULL,
         conversation BLOB NOT NULL,
         expires_at REAL NOT NULL,            -- seconds since the epoch
+        version INTEGER NOT NULL,
         turns INTEGER NOT NULL DEFAULT 0,
-        turn_bytes INTEGER NOT NULL DEFAULT 0,
+        record_bytes INTEGER NOT NULL DEFAULT 0,
         UNIQUE (scope, conversation)
     )""",
     "CREATE INDEX by_expiry ON conversations (expires_at)",
     """
-    CREATE TABLE turns (
-        id INTEGER PRIMARY KEY,
+    CREATE TABLE records (                   -- names sort by the age of the turn
         conversation_id INTEGER NOT NULL REFERENCES conversations ON DELETE CASCADE,
-        turn BLOB NOT NULL,
-        created_ms INTEGER NOT NULL,
+        name BLOB NOT NULL,
         value BLOB NOT NULL,
-        UNIQUE (conversation_id, turn)
+        UNIQUE (conversation_id, name)
     )""",
-    "CREATE INDEX by_age ON turns (conversation_id, created_ms)",
     """
     CREATE TABLE leads (                     -- a key leads to a conversation; by id: oldest first
         id INTEGER PRIMARY KEY,
@@ -60,6 +58,7 @@ _SCHEMA = (
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
+_OLD_TABLES = ("leads", "turns", "conversations")  # of version 1, which is not read any more
 
 
 class SqliteFile:
@@ -126,9 +125,11 @@ class SqliteFile:
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA journal_size_limit = 67108864")
-        if not _version(db):
+        if _version(db) < VERSION:
             with transaction(db):
-                if not _version(db):  # nobody else was faster
+                if _version(db) < VERSION:  # no other process was faster
+                    for table in _OLD_TABLES:
+                        db.execute(f"DROP TABLE IF EXISTS {table}")
                     for statement in _SCHEMA:
                         db.execute(statement)
 

@@ -27,9 +27,9 @@ from reasoning_replay.core.history.plan import Outcome
 __all__ = [
     "ASKED",
     "BREAKERS",
+    "CACHE_RESULTS",
     "CAPTURED",
     "ENDED",
-    "NEAR",
     "PHASES",
     "ROUTES",
     "TOKENS",
@@ -75,7 +75,7 @@ CAPTURED = (
     "refused",  # not a 2xx answer
 )
 # Why the local cache answered a recall.
-NEAR = (
+CACHE_RESULTS = (
     "certain",  # the store would have given the same answer
     "store_failed",
 )
@@ -163,8 +163,8 @@ class Metrics:
         self.store_operations = counter(
             "store_operations", "Store operations by outcome.", "operation", "outcome"
         )
-        self.near_recalls = counter(
-            "near_recalls", "Recalls answered by this process, by reason.", "reason"
+        self.cache_lookups = counter(
+            "cache_lookups", "Lookups that found conversations, by where they were.", "result"
         )
         self.store_seconds = histogram(
             "store_seconds", "Duration of store operations.", _SECONDS, "operation"
@@ -232,7 +232,7 @@ class Metrics:
             (self.removed_items, (REMOVALS,)),
             (self.reasoning_contexts, (CONTEXTS,)),
             (self.overhead_seconds, (PHASES,)),
-            (self.near_recalls, (NEAR,)),
+            (self.cache_lookups, (CACHE_RESULTS,)),
             (self.store_operations, ((*BREAKERS, "check"), STORE_OUTCOMES)),
             (self.store_breakers, (BREAKERS, State)),
         )

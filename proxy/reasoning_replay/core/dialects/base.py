@@ -60,6 +60,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         parent: The newest turn matched in its history; b"" when none was.
         model: As the client asked for it; "" when unknown (a GET).
         stores: Whether the upstream keeps the items, as far as the request says.
+        created_ms: Of the turn, where it was begun before; 0: the first snapshot begins it.
     """
 
     context: Context
@@ -67,6 +68,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     conversation: bytes = b""
     parent: bytes = b""
     stores: bool = True
+    created_ms: int = 0
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -241,7 +243,7 @@ class Cure:
         injected_bytes: How many bytes they are.
         is_clients_own: Whether it is what the client sent, to the byte.
         lost: Digests of the blobs that it goes without. Once it is accepted, they were the fault.
-        withheld: Turns whose reasoning must not be injected again, as they are kept from then on.
+        withheld: Turns, as stored, of which the runs with lost blobs must never be injected again.
     """
 
     body: bytes

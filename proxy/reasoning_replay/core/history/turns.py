@@ -1,20 +1,50 @@
 """
-Turns: what is kept of one response.
+Turns: what is kept of one response, and the records that a store keeps of it.
 
-A turn is written as MessagePack arrays behind one byte of format version.
-Whoever meets a version that it does not know treats the turn as not there.
+A turn is kept as records, each with a name and a value. A record is written once and never
+changes, so writing it again is harmless, and replicas never overwrite what others have found:
+
+    name = created_ms (8 bytes, big-endian), turn id (16), part
+    part = "h" digest            head: parent, context, models, whether upstream keeps the items
+           "i" position          item, with the run of reasoning ahead of it
+           "b" position digest   digests of the blobs that were seen for that run
+           "w" position          tombstone: the run is withheld from now on
+
+A part that a later snapshot of the same answer may know better carries a digest of its value;
+readers merge all of them. Names sort by the age of the turn, so a store trims by names alone.
+A value is one byte of format version and one MessagePack value. Readers ignore records of other
+versions and damaged ones. Items behind one that is missing are ignored, too: what is left is a
+state that the answer once had, and no item seems to follow another that it did not follow.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 from msgspec import structs
 
 from reasoning_replay.core.wire.digest import digest
 
-__all__ = ["Context", "Emitted", "Reasoning", "Turn", "decode_turn", "encode_turn", "turn_id"]
+__all__ = [
+    "Context",
+    "Emitted",
+    "Reasoning",
+    "Turn",
+    "is_head",
+    "records_of",
+    "turn_id",
+    "turn_of_record",
+    "turns_of",
+    "withheld_records",
+]
 
-FORMAT = b"\x02"
+_Record = TypeVar("_Record")
+
+FORMAT = b"\x03"
+TIME_BYTES = 8
+ID_BYTES = 16
+POSITION_BYTES = 4
+VERSION_BYTES = 8  # of the digest in a name
 LINK_BYTES = 8
 TAIL_LINKS = 8
 
@@ -37,7 +67,7 @@ class Reasoning(msgspec.Struct, frozen=True, array_like=True, gc=False):
     has_blob: bool
 
     def known_by(self, blobs: Iterable[bytes]) -> "Reasoning":
-        """Return the same item, known by these digests of blobs besides."""
+        """Return the same item with these digests of blobs added."""
         seen = {*self.blobs, *blobs} - {b""}
         return structs.replace(self, blobs=tuple(sorted(seen)))
 
@@ -128,8 +158,18 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self if items == self.items else structs.replace(self, items=items)
 
 
+class _Head(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    parent: bytes
+    models: tuple[str, ...]
+    is_stored: bool
+    context: Context
+
+
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Turn)
+_HEAD_DECODER = msgspec.msgpack.Decoder(_Head)
+_ITEM_DECODER = msgspec.msgpack.Decoder(Emitted)
+_BLOBS_DECODER = msgspec.msgpack.Decoder(tuple[tuple[bytes, ...], ...])
+_HEAD, _ITEM, _BLOBS, _WITHHELD = b"h", b"i", b"b", b"w"
 
 
 def turn_id(response_id: str) -> bytes:
@@ -137,16 +177,154 @@ def turn_id(response_id: str) -> bytes:
     return digest(b"turn", response_id.encode("utf-8", "surrogatepass"))
 
 
-def encode_turn(turn: Turn) -> bytes:
-    """Return the bytes that a store keeps."""
-    return FORMAT + _ENCODER.encode(turn)
+def records_of(turn: Turn, known: Container[bytes] = frozenset()) -> dict[bytes, bytes]:
+    """
+    Return the records of a turn as far as it is known, by name.
+
+    Args:
+        turn: Any snapshot of it. Its id has 16 bytes.
+        known: Names of records that are kept already; they are not made again.
+    """
+    prefix = turn.created_ms.to_bytes(TIME_BYTES) + turn.id
+    records: dict[bytes, bytes] = {}
+
+    def add(part: bytes, content: object, *, versioned: bool = False) -> None:
+        name = prefix + part
+        if not versioned and name in known:
+            return
+        value = FORMAT + _ENCODER.encode(content)
+        if versioned:
+            name += digest(b"record", value)[:VERSION_BYTES]
+        if name not in known:
+            records[name] = value
+
+    add(_HEAD, _Head(turn.parent, turn.models, turn.is_stored, turn.context), versioned=True)
+    for n, item in enumerate(turn.items):
+        position = n.to_bytes(POSITION_BYTES)
+        # Blobs become known bit by bit, also after the item was written.
+        run = tuple(structs.replace(part, blobs=()) for part in item.run)
+        add(_ITEM + position, structs.replace(item, run=run))
+        if any(part.blobs for part in item.run):
+            add(_BLOBS + position, [part.blobs for part in item.run], versioned=True)
+    return records
 
 
-def decode_turn(kept: bytes) -> Turn | None:
-    """Return the turn that a store kept; None when it is damaged or of another format."""
-    if kept[:1] != FORMAT:
-        return None
+def withheld_records(turn: Turn, is_refused: Callable[[bytes], bool]) -> dict[bytes, bytes]:
+    """
+    Return tombstones for every run of a turn of which upstream has refused a blob.
+
+    Args:
+        turn: As it is kept.
+        is_refused: Tells whether upstream refused the blob with this digest.
+    """
+    prefix = turn.created_ms.to_bytes(TIME_BYTES) + turn.id
+    return {
+        prefix + _WITHHELD + n.to_bytes(POSITION_BYTES): FORMAT
+        for n, item in enumerate(turn.items)
+        if any(is_refused(blob) for part in item.run for blob in part.blobs)
+    }
+
+
+def turns_of(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
+    """
+    Return the turns that a conversation's records tell of, oldest first.
+
+    Records may come from several snapshots of a turn, and some may be missing or damaged. Where
+    two answers had the same id, as some upstreams count theirs, the later one is the turn.
+
+    Args:
+        conversation: Its id.
+        records: By name, in any order.
+    """
+    read: dict[bytes, _TurnRecords] = {}
+    for name in sorted(records):
+        this = turn_of_record(name)
+        if this not in read:
+            read[this] = _TurnRecords(name)
+        read[this].add(name, records[name])
+    turns: dict[bytes, Turn] = {}
+    for one in read.values():
+        turn = one.turn(conversation)
+        if turn is not None:
+            turns.pop(turn.id, None)
+            turns[turn.id] = turn
+    return list(turns.values())
+
+
+def turn_of_record(name: bytes) -> bytes:
+    """Return the part of a record's name that all records of its turn share, and no others."""
+    return name[: TIME_BYTES + ID_BYTES]
+
+
+def is_head(name: bytes) -> bool:
+    """Tell whether a record of this name begins a turn."""
+    return name[TIME_BYTES + ID_BYTES :][:1] == _HEAD
+
+
+class _TurnRecords:
+    """The records of one turn, as they are read in the order of their names."""
+
+    def __init__(self, name: bytes) -> None:
+        self._created_ms = int.from_bytes(name[:TIME_BYTES])
+        self._id = name[TIME_BYTES : TIME_BYTES + ID_BYTES]
+        self._heads: list[_Head] = []
+        self._items: dict[bytes, Emitted] = {}
+        self._blobs: dict[bytes, list[Sequence[Sequence[bytes]]]] = {}
+        self._withheld: set[bytes] = set()
+
+    def add(self, name: bytes, value: bytes) -> None:
+        """Read one record; one that cannot be read changes nothing."""
+        at = TIME_BYTES + ID_BYTES
+        kind, position = name[at : at + 1], name[at + 1 : at + 1 + POSITION_BYTES]
+        if value[:1] != FORMAT:
+            return
+        if kind == _WITHHELD:
+            self._withheld.add(position)
+        elif kind == _HEAD and (head := _read(_HEAD_DECODER, value)):
+            self._heads.append(head)
+        elif kind == _ITEM and (item := _read(_ITEM_DECODER, value)):
+            self._items.setdefault(position, item)
+        elif kind == _BLOBS and (blobs := _read(_BLOBS_DECODER, value)):
+            self._blobs.setdefault(position, []).append(blobs)
+
+    def turn(self, conversation: bytes) -> Turn | None:
+        """Return the turn; None without a head."""
+        if not self._heads:
+            return None
+        first = self._heads[0]
+        return Turn(
+            id=self._id,
+            conversation=conversation,
+            parent=first.parent,
+            models=tuple(sorted({model for head in self._heads for model in head.models})),
+            # A bare id that upstream may not know is never injected.
+            is_stored=all(head.is_stored for head in self._heads),
+            created_ms=self._created_ms,
+            context=first.context,
+            items=tuple(self._in_a_row()),
+        )
+
+    def _in_a_row(self) -> Iterable[Emitted]:
+        """Yield the items up to the first that is missing."""
+        for n in range(len(self._items)):
+            position = n.to_bytes(POSITION_BYTES)
+            item = self._items.get(position)
+            if item is None:
+                return
+            if position in self._withheld:
+                yield item.after((), withheld=True)
+                continue
+            for blobs in self._blobs.get(position, ()):
+                if len(blobs) == len(item.run):
+                    pairs = zip(item.run, blobs, strict=True)
+                    run = tuple(part.known_by(seen) for part, seen in pairs)
+                    item = item.after(run, withheld=item.withheld)
+            yield item
+
+
+def _read(decoder: msgspec.msgpack.Decoder[_Record], value: bytes) -> _Record | None:
+    """Return what a value holds; None when it is damaged."""
     try:
-        return _DECODER.decode(memoryview(kept)[1:])
+        return decoder.decode(memoryview(value)[1:])
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None

@@ -1,4 +1,4 @@
-"""Whoever has seen the store fail finds out when it is back, also where no request asks it."""
+"""Store probe: checks a store that has failed, so that its recovery needs no request."""
 
 import asyncio
 from typing import Final
@@ -7,17 +7,12 @@ from reasoning_replay.adapters.resilience.safe_store import SafeStore
 
 __all__ = ["look_after"]
 
-# How often a store that is away is asked for a sign of life.
+# How often a store that has failed is checked.
 LOOK_S: Final = 5.0
 
 
 async def look_after(store: SafeStore) -> None:
-    """
-    Ask it again while it is away, until this is cancelled.
-
-    What operators see is the worst that any process knows: one that is idle would stand by what it
-    saw last.
-    """
+    """Check the store while it is degraded, until this is cancelled."""
     while True:
         await asyncio.sleep(LOOK_S)
         if store.is_degraded:

@@ -29,6 +29,7 @@ from reasoning_replay.core.history.lookup_keys import (
     key_of_response,
     keys_of_turn,
 )
+from reasoning_replay.core.history.turns import records_of, withheld_records
 from reasoning_replay.core.tenancy.scope import Scoping, account_of
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 from reasoning_replay.web.exchange import Exchange
@@ -130,7 +131,7 @@ class Replay:
             return body
         found: LookupResult | None = _NOTHING_FOUND
         if question.lookups:
-            found = await self._store.recall(scope, question.lookups, exchange.store_budget)
+            found = await self._store.look_up(scope, question.lookups, exchange.store_budget)
         is_created = exchange.route in CAPTURED_ROUTES
         caller = Caller(scope, exchange.account)
         decision: Decision = await self._offloader.run(
@@ -150,7 +151,7 @@ class Replay:
         if exchange.scope is None or not response_id:
             return
         lookups = [Lookup(RESPONSE, [key_of_response(response_id)])]
-        found = await self._store.recall(exchange.scope, lookups, exchange.store_budget)
+        found = await self._store.look_up(exchange.scope, lookups, exchange.store_budget)
         origin = self.dialect.origin_of(response_id, found or _NOTHING_FOUND)
         if origin is not None:
             exchange.capture = self.dialect.capture(origin)
@@ -176,7 +177,7 @@ class Replay:
         )
         found: LookupResult | None = None
         if exchange.scope is not None:
-            found = await self._store.recall(
+            found = await self._store.look_up(
                 exchange.scope, question.lookups, exchange.store_budget
             )
         return await self._offloader.run(
@@ -195,7 +196,10 @@ class Replay:
             is_long=is_long(cure.body),
         )
         for turn in cure.withheld:
-            await self._store.save(exchange.scope, turn, [], exchange.store_budget)
+            records = withheld_records(turn, cure.lost.__contains__)
+            await self._store.save(
+                exchange.scope, turn.conversation, records, [], exchange.store_budget
+            )
 
     # An answer...
 
@@ -216,16 +220,19 @@ class Replay:
             exchange.captured = exchange.captured or CaptureState.NOTHING
             return
         exchange.conversation = turn.conversation
-        new = keys_of_turn(turn)
-        before = exchange.saved_keys
-        if before:
-            new = [key for key in new if key not in before]
-        saved = await self._store.save(exchange.scope, turn, new, exchange.store_budget)
+        before = exchange.saved_names
+        keys = [key for key in keys_of_turn(turn) if key not in before]
+        records = records_of(turn, before)
+        if not records and not keys:
+            return
+        saved = await self._store.save(
+            exchange.scope, turn.conversation, records, keys, exchange.store_budget
+        )
         if saved is Saved.FAILED:
             exchange.captured = CaptureState.STORE_FAILED
             return
         self.dialect.note_issued(exchange.account, turn)
-        exchange.saved_keys = before.union(new)  # the store sees to those of what is late and fails
+        exchange.saved_names = before.union(records, keys)
         exchange.captured = CaptureState.LATE
         if saved is Saved.DONE:
             exchange.captured = CaptureState.SAVED

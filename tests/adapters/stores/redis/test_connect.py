@@ -13,7 +13,7 @@ from reasoning_replay.adapters.stores.redis.connect import Credentials
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 
 from tests.adapters.stores.kinds import ALLOWED, link_to
-from tests.adapters.stores.turns import SCOPE, asked, key, turn
+from tests.adapters.stores.turns import SCOPE, asked, found, key, looked_up, save, turn
 from tests.certificates import Certificates, certificates
 from tests.redis_groups import redis_sentinels
 from tests.redis_server import RedisServer, redis_server, wait_until
@@ -41,9 +41,8 @@ async def opens() -> AsyncIterator[Callable[..., RedisStore]]:
 
 async def works(store: Store, name: str = "a") -> None:
     """Keep something and find it again."""
-    await store.save(SCOPE, turn(name), [key(name)])
-    recalled = await store.recall(SCOPE, asked(key(name)))
-    assert turn(name) in recalled.turns
+    await save(store, turn(name), [key(name)])
+    assert turn(name) in (await looked_up(store, asked(key(name)))).turns
 
 
 async def test_a_file_with_the_password_is_read_for_each_connection(
@@ -106,7 +105,7 @@ async def test_a_login_that_takes_too_long_leaves_no_connection_that_is_not_logg
         store = opens(url, Credentials("app", "pw"))
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1.0):
-                await store.save(SCOPE, turn("a"), [key("a")])
+                await save(store, turn("a"), [key("a")])
         assert hangs.is_set()
         await works(store)
         assert list(server.told("keyspace")) == ["db3"]
@@ -115,7 +114,7 @@ async def test_a_login_that_takes_too_long_leaves_no_connection_that_is_not_logg
 async def test_what_failed_for_whoever_asked_does_not_reach_the_server_later(
     opens: Callable[..., RedisStore],
 ) -> None:
-    """It would overwrite what is saved after it."""
+    """It would begin anew a conversation that was deleted meanwhile."""
     reads = asyncio.Event()
     ends: asyncio.Future[type[Exception] | None] = asyncio.get_running_loop().create_future()
 
@@ -135,7 +134,7 @@ async def test_what_failed_for_whoever_asked_does_not_reach_the_server_later(
         store = opens(f"redis://127.0.0.1:{port}")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
-                await store.save(SCOPE, turn("a", size=16 << 20), [])
+                await save(store, turn("a", size=16 << 20), [])
         reads.set()
         assert await asyncio.wait_for(ends, SOON_S) is ConnectionResetError
 
@@ -199,7 +198,7 @@ async def test_what_tls_needs_is_made_once_and_when_it_changes(
         mine = f"ssl_certfile={old.client_pem}&ssl_keyfile={old.client_pem}"
         with redis_server(tls=old) as server:
             store = opens(f"{server.url}?ssl_ca_certs={old.ca_pem}&{mine}")
-            await asyncio.gather(*(store.save(SCOPE, turn(f"{n}"), []) for n in range(30)))
+            await asyncio.gather(*(save(store, turn(f"{n}"), []) for n in range(30)))
             assert len(made) == 1
             server.kill()
             for name in ("ca_pem", "server_pem", "client_pem"):
@@ -249,7 +248,7 @@ async def test_a_cluster_speaks_tls(opens: Callable[..., RedisStore]) -> None:
 
 def test_the_readme_names_the_rights_that_are_enough() -> None:
     """The contract is kept with these, and no others."""
-    assert f"on >… {ALLOWED}\n" in Path(__file__).parents[2].joinpath("README.md").read_text(
+    assert f"on >… {ALLOWED}\n" in Path(__file__).parents[4].joinpath("README.md").read_text(
         "utf-8"
     )
 
@@ -274,12 +273,12 @@ async def test_prefixes_are_worlds_of_their_own(
     """Two installations may share a Redis, and an ACL may keep them apart; [ is not a pattern."""
     shared_redis.do("FLUSHALL")
     one, other = opens(shared_redis.url, prefix="a.b-c"), opens(shared_redis.url, prefix="rr")
-    await one.save(SCOPE, turn("a"), [key("1")])
-    await other.save(SCOPE, turn("b"), [key("1")])
-    assert list((await one.recall(SCOPE, asked(key("1")))).turns) == [turn("a")]
+    await save(one, turn("a"), [key("1")])
+    await save(other, turn("b"), [key("1")])
+    assert list((await looked_up(one, asked(key("1")))).turns) == [turn("a")]
     assert [kept.turns for kept in (await one.survey(None, "", 10)).conversations] == [1]
     assert await one.forget(SCOPE, turn("a").conversation)
-    assert list((await other.recall(SCOPE, asked(key("1")))).turns) == [turn("b")]
+    assert list((await looked_up(other, asked(key("1")))).turns) == [turn("b")]
     names = shared_redis.do("KEYS", "*")
     assert {name.split(b":")[0] for name in names} == {b"rr", b"a.b-c"}
 
@@ -308,7 +307,7 @@ async def test_a_server_that_hangs_is_given_up(
         began = time.monotonic()
         for _ in range(2):
             with pytest.raises(StoreError, match="it did not answer in time"):
-                await store.recall(SCOPE, asked(key("1")))
+                await found(store, "1")
         assert time.monotonic() - began < SOON_S
     finally:
         own_redis.resume()
@@ -319,12 +318,13 @@ async def test_a_burst_waits_for_its_turn(
     shared_redis: RedisServer, opens: Callable[..., RedisStore]
 ) -> None:
     """There are fewer connections than requests, and that is no failure."""
+    shared_redis.do("FLUSHALL")
     async with slow_line(shared_redis.port) as line:
         line.delay_s = 0.01
         store = opens(line.url)
-        await store.save(SCOPE, turn("a"), [key("1")])
-        recalls = [store.recall(SCOPE, asked(key("1"))) for _ in range(100)]
-        assert all(recalled.turns for recalled in await asyncio.gather(*recalls))
+        await save(store, turn("a"), [key("1")])
+        lookups = [found(store, "1") for _ in range(100)]
+        assert await asyncio.gather(*lookups) == [["a"]] * 100
         assert line.connections <= 16
 
 

@@ -5,14 +5,16 @@ from typing import Any, ClassVar
 
 import pytest
 from fakeredis import FakeAsyncRedis
+from msgspec.structs import replace
 from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, Bounds, StoreError
 from reasoning_replay.adapters.stores.redis.executor import SingleServer
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
+from reasoning_replay.core.history.turns import records_of
 from redis.asyncio import Connection, ConnectionPool, Redis
 
 from tests.adapters.stores.kinds import link_to
-from tests.adapters.stores.turns import SCOPE, asked, bytes_of, key, turn
+from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, save, turn
 from tests.redis_server import RedisServer
 
 TTL_S = 1000
@@ -23,11 +25,13 @@ class Counting(Connection):
     """Counts what is sent: a pipeline is one."""
 
     sent: ClassVar[int] = 0
+    sent_bytes: ClassVar[int] = 0
 
-    async def send_packed_command(self, *args: Any, **kwargs: Any) -> None:
+    async def send_packed_command(self, command: Any, *args: Any, **kwargs: Any) -> None:
         """As the connection does."""
         Counting.sent += 1
-        await super().send_packed_command(*args, **kwargs)
+        Counting.sent_bytes += sum(map(len, [command] if isinstance(command, bytes) else command))
+        await super().send_packed_command(command, *args, **kwargs)
 
 
 @pytest.fixture
@@ -44,43 +48,70 @@ async def counted(shared_redis: RedisServer) -> AsyncIterator[RedisStore]:
 
 async def test_a_save_is_one_round_trip(counted: RedisStore) -> None:
     """However many keys shall lead to the turn."""
-    await counted.save(SCOPE, turn("a"), [key(f"{n}") for n in range(100)])
+    await save(counted, turn("a"), [key(f"{n}") for n in range(100)])
     assert Counting.sent == 1
 
 
 async def test_a_save_beyond_a_bound_costs_two_more(counted: RedisStore) -> None:
     """And leaves so much room that the next saves cost one again."""
     for n in range(10):
-        await counted.save(SCOPE, turn(f"{n}", created_ms=n), [])
+        await save(counted, turn(f"{n}", created_ms=n), [])
     Counting.sent = 0
-    await counted.save(SCOPE, turn("10", created_ms=10), [])
+    await save(counted, turn("10", created_ms=10), [])
     assert Counting.sent == 3
-    await counted.save(SCOPE, turn("11", created_ms=11), [])
+    await save(counted, turn("11", created_ms=11), [])
     assert Counting.sent == 4
 
 
-async def test_a_recall_is_two_round_trips_at_the_most(counted: RedisStore) -> None:
+async def test_a_lookup_is_two_round_trips_at_the_most(counted: RedisStore) -> None:
     """However long the request; one when nothing is found, none when nothing is asked."""
     for n in range(5):
-        await counted.save(SCOPE, turn(f"{n}", f"conversation {n}"), [key(f"{n}")])
+        await save(counted, turn(f"{n}", f"conversation {n}"), [key(f"{n}")])
     Counting.sent = 0
-    await counted.recall(SCOPE, asked(*(key(f"{n}") for n in range(300))))
+    await counted.look_up(SCOPE, asked(*(key(f"{n}") for n in range(300))), {})
     assert Counting.sent == 2
-    await counted.recall(SCOPE, asked(key("unknown")))
+    await counted.look_up(SCOPE, asked(key("unknown")), {})
     assert Counting.sent == 3
-    await counted.recall(SCOPE, [])
+    await counted.look_up(SCOPE, [], {})
     assert Counting.sent == 3
+
+
+async def test_a_lookup_of_what_is_held_is_one_round_trip(counted: RedisStore) -> None:
+    """However much is held; a second one loads what has changed."""
+    held = {
+        bytes_of(f"{n}"): await save(counted, turn(f"{n}", f"{n}"), [key(f"{n}")]) for n in range(3)
+    }
+    Counting.sent = 0
+    await counted.look_up(SCOPE, asked(*(key(f"{n}") for n in range(3))), held)
+    assert Counting.sent == 1
+    await counted.look_up(SCOPE, asked(key("0")), held | {bytes_of("1"): 0})
+    assert Counting.sent == 3
+
+
+async def test_a_save_sends_what_is_new_and_little_else(counted: RedisStore) -> None:
+    """Of an answer with 32 pairs of reasoning and call, saved behind each: 1.2 times the turn."""
+    begun = turn("a", size=20_000)
+    whole = replace(begun, items=begun.items * 32)
+    known: dict[bytes, bytes] = {}
+    Counting.sent_bytes = 0
+    for n in range(1, 33):
+        snapshot = replace(whole, items=whole.items[:n])
+        new = records_of(snapshot, known)
+        await counted.save(SCOPE, whole.conversation, new, [key(f"{n} {m}") for m in range(7)])
+        known |= new
+    assert Counting.sent_bytes < 1.2 * sum(len(part.raw) for i in whole.items for part in i.run)
 
 
 async def test_names_are_of_one_slot_and_one_form() -> None:
     """Documented, versioned, and without anything that a client wrote."""
     redis = FakeAsyncRedis()
     store = RedisStore(SingleServer(redis), BOUNDS)
-    await store.save(SCOPE, turn("a"), [key("1")])
-    conversation = f"rr:1:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}"
-    index = f"rr:1:k:{SCOPE.hex()}:{key('1').hex()}"
+    await save(store, turn("a"), [key("1")])
+    conversation = f"rr:2:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}"
+    index = f"rr:2:k:{SCOPE.hex()}:{key('1').hex()}"
     assert sorted(await redis.keys()) == sorted([conversation.encode(), index.encode()])
-    assert sorted(await redis.hkeys(conversation)) == sorted([bytes_of("a").hex().encode(), b"b"])
+    fields = [*records_of(turn("a")), b"v", b"b", b"t"]
+    assert sorted(await redis.hkeys(conversation)) == sorted(fields)
     assert await redis.get(index) == bytes_of("c")
     await store.close()
 
@@ -90,9 +121,9 @@ async def test_everything_has_a_ttl() -> None:
     redis = FakeAsyncRedis()
     store = RedisStore(SingleServer(redis), BOUNDS)
     for n in range(3 * CONVERSATIONS_PER_KEY):
-        await store.save(SCOPE, turn(f"{n}", f"{n}"), [key("hi")])
+        await save(store, turn(f"{n}", f"{n}"), [key("hi")])
     for n in range(30):
-        await store.save(SCOPE, turn(f"{n}", created_ms=n), [key(f"{n}")])
+        await save(store, turn(f"{n}", created_ms=n), [key(f"{n}")])
     for name in await redis.keys():
         assert TTL_S - 5 <= await redis.ttl(name) <= TTL_S
     await store.close()
@@ -101,29 +132,29 @@ async def test_everything_has_a_ttl() -> None:
 async def test_a_redis_that_is_killed_is_a_store_error(own_redis: RedisServer) -> None:
     """On every operation, with a connection that was open and without; then it works again."""
     store = RedisStore(link_to(own_redis.url, timeout_s=5.0)(), BOUNDS)
-    await store.save(SCOPE, turn("a"), [key("1")])
+    await save(store, turn("a"), [key("1")])
     own_redis.kill()
     for _ in range(2):
         with pytest.raises(StoreError):
-            await store.recall(SCOPE, asked(key("1")))
+            await found(store, "1")
         with pytest.raises(StoreError):
-            await store.save(SCOPE, turn("a"), [key("1")])
+            await save(store, turn("a"), [key("1")])
         with pytest.raises(StoreError):
             await store.check()
     own_redis.start()
     await store.check()
-    await store.save(SCOPE, turn("a"), [key("1")])
-    assert len((await store.recall(SCOPE, asked(key("1")))).turns) == 1
+    await save(store, turn("a"), [key("1")])
+    assert await found(store, "1") == ["a"]
     await store.close()
 
 
 async def test_a_connection_that_went_stale_is_not_noticed(own_redis: RedisServer) -> None:
     """A Redis that was restarted in the meantime costs one more try, and no failure."""
     store = RedisStore(link_to(own_redis.url, timeout_s=5.0)(), BOUNDS)
-    await store.save(SCOPE, turn("a"), [key("1")])
+    await save(store, turn("a"), [key("1")])
     own_redis.kill()
     own_redis.start()
-    assert list((await store.recall(SCOPE, asked(key("1")))).turns) == []
+    assert await found(store, "1") == []
     await store.close()
 
 
@@ -141,15 +172,30 @@ async def test_somebody_elses_value_is_a_store_error(shared_redis: RedisServer) 
     redis = Redis.from_url(shared_redis.url)
     await redis.flushall()
     store = RedisStore(SingleServer(redis), BOUNDS)
-    await store.save(SCOPE, turn("a"), [key("1")])
-    (name,) = await redis.keys("rr:1:{*")
+    await save(store, turn("a"), [key("1")])
+    (name,) = await redis.keys("rr:2:{*")
     await redis.set(name, b"theirs")
     with pytest.raises(StoreError):
-        await store.recall(SCOPE, asked(key("1")))
+        await found(store, "1")
     with pytest.raises(StoreError):
-        await store.save(SCOPE, turn("a"), [])
+        await save(store, turn("a"), [])
     assert await redis.get(name) == b"theirs"
     await redis.delete(name)
+    await store.close()
+
+
+async def test_a_counter_that_is_no_number_is_a_store_error() -> None:
+    """Of that conversation alone."""
+    redis = FakeAsyncRedis()
+    store = RedisStore(SingleServer(redis), BOUNDS)
+    await save(store, turn("a"), [key("1")])
+    await redis.hset(f"rr:2:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}", "v", "theirs")
+    for held in ({}, {bytes_of("c"): 1}):
+        with pytest.raises(StoreError) as caught:
+            await store.look_up(SCOPE, asked(key("1")), held)
+        assert caught.value.is_local
+    with pytest.raises(StoreError):
+        await save(store, turn("b"), [])
     await store.close()
 
 
@@ -158,8 +204,8 @@ async def test_a_damaged_index_leads_nowhere(shared_redis: RedisServer) -> None:
     redis = Redis.from_url(shared_redis.url)
     await redis.flushall()
     store = RedisStore(SingleServer(redis), BOUNDS)
-    await redis.set(f"rr:1:k:{SCOPE.hex()}:{key('1').hex()}", b"half an")
-    assert list((await store.recall(SCOPE, asked(key("1")))).turns) == []
+    await redis.set(f"rr:2:k:{SCOPE.hex()}:{key('1').hex()}", b"half an")
+    assert await found(store, "1") == []
     await store.close()
 
 
@@ -168,7 +214,7 @@ async def test_what_is_to_be_forgotten_goes_from_a_full_memory_too(own_redis: Re
     store = RedisStore(link_to(own_redis.url)(), BOUNDS)
     for name in "ab":
         kept = turn(name, name)  # both say the same
-        await store.save(SCOPE, kept, keys_of_turn(kept))
+        await save(store, kept, keys_of_turn(kept))
     own_redis.do("CONFIG", "SET", "maxmemory", "1")
     assert [await store.forget(SCOPE, bytes_of(name)) for name in "ab"] == [True, True]
     assert (await store.survey(None, "", 10)).conversations == []
@@ -183,9 +229,9 @@ async def test_a_connection_that_speaks_otherwise_than_agreed_is_a_failure(
     redis = Redis.from_url(shared_redis.url)
     redis.set_response_callback("HGETALL", lambda response, **_: list(response))
     store = RedisStore(SingleServer(redis), BOUNDS)
-    await store.save(SCOPE, turn("a"), [key("a")])
+    await save(store, turn("a"), [key("a")])
     with pytest.raises(StoreError, match="another protocol"):
-        await store.recall(SCOPE, asked(key("a")))
+        await found(store, "a")
     with pytest.raises(StoreError, match="another protocol"):
         await store.forget(SCOPE, turn("a").conversation)
     await store.close()

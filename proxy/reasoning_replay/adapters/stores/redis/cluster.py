@@ -1,256 +1,172 @@
 """
-A Redis Cluster: which node keeps what, and commands sent to each node in one round trip.
+Redis Cluster: commands sent to each node in one round trip, by redis-py's client for Clusters.
 
-redis-py's own client for this closes every connection to every node when one node fails, sleeps
-a quarter of a second before each new try, and sends ASKING on whichever connection is free. Here
-a node that fails fails what was asked of it, and nothing else; which node keeps what is looked up
-again beside it.
+When a node fails, that client would close its connections to all nodes, sleep, and try again
+several times. Here an operation is tried once more at once, on new connections, and then fails.
+Which node keeps what is looked up again beside it, so that a replica that takes over is found.
+ASKING goes directly ahead of the command that it is for; that client may use two connections.
 """
 
 import asyncio
-import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
-from redis.asyncio import Redis
-from redis.crc import key_slot
+from redis.asyncio.cluster import ClusterNode, PipelineCommand, RedisCluster
 from redis.exceptions import (
     AskError,
     ClusterDownError,
     ConnectionError,  # noqa: A004 - redis-py's
     MovedError,
-    RedisError,
     ResponseError,
     SlotNotCoveredError,
 )
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from reasoning_replay.adapters.stores.redis.executor import Command, ask, run_on, scan_on
+from reasoning_replay.adapters.stores.redis.errors import FAILURES
+from reasoning_replay.adapters.stores.redis.executor import Command
 
-__all__ = ["Cluster"]
-
-Node = tuple[str, int]
-Got = TypeVar("Got")
+__all__ = ["ClusterExecutor"]
 
 SLOTS = 16384
-# A slot that moves redirects once; while a whole node is handed over it may do so again.
-REDIRECTIONS = 3
-# Nodes asked at once for who keeps what, besides those that the settings name.
-ASKED = 3
 LOOK_AGAIN_S = 1.0  # the least time between two looks, however much fails meanwhile
-_FAILURES = (RedisError, OSError, TimeoutError, TypeError, ValueError)  # an odd answer is one too
+_LOST = (ConnectionError, RedisTimeoutError)
 
 
-class Cluster:
-    """The way to all nodes of a Cluster; as `Link`."""
+class ClusterExecutor:
+    """All nodes of a Cluster; as `RedisExecutor`."""
 
-    def __init__(self, start: Sequence[Node], opens: Callable[[str, int], "Redis"]) -> None:
+    def __init__(self, cluster: RedisCluster, at_once: int) -> None:
         """
         Connect on first use.
 
         Args:
-            start: Some of its nodes.
-            opens: Gives a client of one node.
+            cluster: Closed by `close`. It retries nothing, and returns bytes.
+            at_once: Operations at a time; each needs a connection to each node.
         """
-        self._start = tuple(start)
-        self._opens = opens
-        self._clients: dict[Node, Redis] = {}
-        self._keeper: list[Node | None] = []  # by slot; [] until it is known
-        self._looking: asyncio.Task[Exception | None] | None = None
+        self._cluster = cluster
+        self._start = dict(cluster.nodes_manager.startup_nodes)
+        self._turn = asyncio.Semaphore(at_once)
+        self._looking: asyncio.Task[None] | None = None
         self._looked_at = float("-inf")
         self._is_closed = False
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
-        """As `Link.run`; commands for different nodes run side by side."""
-        await self._know()
-        results: list[Any] = [None] * len(commands)
-        to_do = {n: self._keeper_of(command[1]) for n, command in enumerate(commands)}
-        asking: set[int] = set()
-        for _ in range(1 + REDIRECTIONS):
-            by_node: dict[Node, list[int]] = {}
-            for n, node in to_do.items():
-                by_node.setdefault(node, []).append(n)
-            answers = await self._side_by_side(
-                [
-                    self._ask(node, [(commands[n], n in asking) for n in numbers])
-                    for node, numbers in by_node.items()
-                ]
-            )
-            to_do, asking = {}, set()
-            for (node, numbers), answer in zip(by_node.items(), answers, strict=True):
-                for n, result in zip(numbers, answer, strict=True):
-                    results[n] = result
-                    if isinstance(result, AskError):
-                        to_do[n] = self._redirected(result, node)
-                        if not isinstance(result, MovedError):
-                            asking.add(n)
-                    elif isinstance(result, ClusterDownError):
-                        self._doubt()
-            if not to_do:
-                break
+        """As `RedisExecutor.run`; commands for different nodes run side by side."""
+        async with self._turn:
+            try:
+                try:
+                    results = await self._run(commands)
+                except ConnectionError:  # of a connection that went stale, perhaps
+                    nodes = self._cluster.get_nodes()
+                    await asyncio.gather(*(node.disconnect_free_connections() for node in nodes))
+                    results = await self._run(commands)
+            except (*FAILURES, asyncio.CancelledError):
+                self._look_again()  # a node that hangs shows as an operation that is cancelled
+                raise
+        if any(isinstance(result, ClusterDownError) for result in results):
+            self._look_again()
         return results
 
-    async def get_all(self, names: Sequence[str]) -> list[Any]:
-        """As `Link.get_all`; names lie in different slots, so each is a command."""
-        answers = await self.run([("GET", name) for name in names])
-        for n, answer in enumerate(answers):
-            if isinstance(answer, ResponseError) and str(answer).startswith("WRONGTYPE"):
-                answers[n] = None  # as MGET has it
-            elif isinstance(answer, Exception):
-                raise answer
-        return answers
+    async def read(
+        self, names: Sequence[str], commands: Sequence[Command]
+    ) -> tuple[list[Any], list[Any]]:
+        """As `RedisExecutor.read`; names lie in different slots, so each is a command."""
+        results = await self.run([*(("GET", name) for name in names), *commands])
+        strings, others = results[: len(names)], results[len(names) :]
+        for n, string in enumerate(strings):
+            if isinstance(string, ResponseError) and str(string).startswith("WRONGTYPE"):
+                strings[n] = None  # as MGET has it
+            elif isinstance(string, Exception):
+                raise string
+        return strings, others
 
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
-        """As `Link.scan`, node after node; while slots move, a name may be missed or come twice."""
-        await self._know()
-        nodes = self._nodes()
+        """As `RedisExecutor.scan`, node after node; while slots move, it may miss a name."""
         number, _, at = (cursor or "0:0").partition(":")
         index, place = int(number), int(at or 0)
+        await self._cluster.initialize()
+        nodes = self._primaries()
         if index not in range(len(nodes)):
             raise ValueError("no such node")
-        (result,) = await self._side_by_side(
-            [self._on(nodes[index], lambda client: scan_on(client, place, pattern, count))]
-        )
-        after, names = result
-        if after:
-            return f"{index}:{after}", names
+        words = ("SCAN", place, "MATCH", pattern, "COUNT", count)
+        after, names = await self._ask(nodes[index], *words)
+        if int(after):
+            return f"{index}:{int(after)}", names
         return (f"{index + 1}:0" if index + 1 < len(nodes) else ""), names
 
     async def check(self) -> None:
-        """As `Link.check`: every node that keeps anything."""
-        await self._know()
-        pings = [self._on(node, lambda client: ask(client, "PING")) for node in self._nodes()]
-        await self._side_by_side(pings)
-        if None in self._keeper:
-            self._doubt()
+        """As `RedisExecutor.check`: every node that keeps anything."""
+        await self._cluster.initialize()
+        await asyncio.gather(*(self._ask(node, "PING") for node in self._primaries()))
+        if len(self._cluster.nodes_manager.slots_cache) < SLOTS:
+            self._look_again()
             raise SlotNotCoveredError("a part of the Cluster is gone")
 
     async def close(self) -> None:
-        """As `Link.close`."""
+        """As `RedisExecutor.close`."""
         self._is_closed = True
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
-        await self._let_go(self._clients)
+        await self._cluster.aclose()
 
-    def _client(self, node: Node) -> "Redis":
-        if node not in self._clients:
-            self._clients[node] = self._opens(*node)
-        return self._clients[node]
+    async def _run(self, commands: Sequence[Command]) -> list[Any]:
+        await self._cluster.initialize()
+        pipe = self._cluster.pipeline()
+        for command in commands:
+            node = self._cluster.get_node_from_key(str(command[1]))
+            pipe.execute_command(*command, target_nodes=node)
+        results = await pipe.execute(raise_on_error=False, allow_redirections=False)
+        for n, result in enumerate(results):
+            if isinstance(result, AskError):  # or one that is derived from it
+                results[n] = await self._redirected(commands[n], result)
+        for result in results:
+            if isinstance(result, _LOST):
+                raise result  # half of the results is none
+        return results
 
-    def _nodes(self) -> list[Node]:
-        return sorted({node for node in self._keeper if node is not None})
-
-    def _keeper_of(self, name: str | bytes | int) -> Node:
-        slot = key_slot(str(name).encode())
-        node = self._keeper[slot]
-        if node is None:
-            self._doubt()
-            raise SlotNotCoveredError("a part of the Cluster is gone")
-        return node
-
-    def _redirected(self, error: AskError, asked: Node) -> Node:
-        """Return where to ask next: "" for a host means the one that said so."""
-        node = (error.host or asked[0], error.port)
+    async def _redirected(self, command: Command, error: AskError) -> Any:  # noqa: ANN401
+        """Run a command where its slot has moved, or is moving to; return its result."""
         if isinstance(error, MovedError):
-            self._keeper[error.slot_id] = node
-            self._doubt()
-        return node
-
-    async def _ask(self, node: Node, batch: Sequence[tuple[Command, bool]]) -> list[Any]:
-        """Send commands to one node; ASKING goes directly ahead of the one that it is for."""
-        commands: list[Command] = []
-        wanted: list[int] = []
-        for command, is_asking in batch:
-            if is_asking:
-                commands.append(("ASKING",))
-            wanted.append(len(commands))
-            commands.append(command)
-        answers = await self._on(node, lambda client: run_on(client, commands))
-        return [answers[n] for n in wanted]
-
-    async def _on(self, node: Node, act: Callable[["Redis"], Awaitable[Got]]) -> Got:
-        """Do something on one node; a client that was let go meanwhile may have connected anew."""
-        client = self._client(node)
-        try:
-            return await act(client)
-        finally:
-            if self._is_closed or self._clients.get(node) is not client:
-                await client.aclose()
-
-    async def _side_by_side(self, asked: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
-        """Wait for all, then raise if any failed: half of the answers is none."""
-        try:
-            answers = await asyncio.gather(*asked, return_exceptions=True)
-        except asyncio.CancelledError:
-            self._doubt()  # it took too long, perhaps: that is how a node that hangs shows
-            raise
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                self._doubt()
-                raise answer
-        return answers
-
-    async def _know(self) -> None:
-        """Find out who keeps what, if that is not known; for all who wait, once."""
-        if self._keeper:
-            return
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look(delay_s=0))
-        # Whoever cannot wait so long leaves; the look goes on, for the next.
-        error = await asyncio.shield(self._looking)
-        if error is not None:
+            await self._cluster.nodes_manager.move_slot(error)
+            try:
+                return await self._cluster.execute_command(*command)
+            except ResponseError as refused:
+                return refused
+        node = self._cluster.get_node(error.host, error.port)
+        if node is None:
             raise error
+        asking = [PipelineCommand(0, "ASKING"), PipelineCommand(1, *command)]
+        await node.execute_pipeline(asking)
+        return asking[1].result
 
-    def _doubt(self) -> None:
-        """Look again, soon; nobody waits for that."""
+    def _primaries(self) -> list[ClusterNode]:
+        return sorted(self._cluster.get_primaries(), key=lambda node: node.name)
+
+    async def _ask(self, node: ClusterNode, *command: str | int) -> Any:  # noqa: ANN401 - as it answers
+        """Send one command to one node."""
+        async with self._turn:
+            try:
+                return await node.execute_command(*command)
+            except (*_LOST, asyncio.CancelledError):
+                self._look_again()
+                raise
+
+    def _look_again(self) -> None:
+        """Look up again which node keeps what, soon; no operation waits for that."""
         is_looking = self._looking is not None and not self._looking.done()
         if not is_looking and not self._is_closed:
             wait_s = self._looked_at + LOOK_AGAIN_S - time.monotonic()
-            self._looking = asyncio.create_task(self._look(delay_s=max(0.0, wait_s)))
+            self._looking = asyncio.create_task(self._look(max(0.0, wait_s)))
 
-    async def _look(self, delay_s: float) -> Exception | None:
-        """Ask several nodes at once who keeps what; the first that knows is believed."""
+    async def _look(self, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
         self._looked_at = time.monotonic()
-        known = self._nodes()
-        asked = {*random.sample(known, min(ASKED, len(known))), *self._start}
-        tasks = [asyncio.create_task(self._keepers(node)) for node in asked]
-        error: Exception = ConnectionError("no node of the Cluster answers")
+        nodes = self._cluster.nodes_manager
+        # Those of the settings have names, perhaps, that lead to others by now.
+        nodes.startup_nodes = self._start | nodes.startup_nodes
         try:
-            for answer in asyncio.as_completed(tasks):
-                try:
-                    self._keeper = await answer
-                except _FAILURES as failure:
-                    error = failure
-                else:
-                    break
-            else:
-                return error
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        keep = set(self._nodes())
-        gone = {node: client for node, client in self._clients.items() if node not in keep}
-        self._clients = {node: self._clients[node] for node in self._clients if node in keep}
-        await self._let_go(gone)
-        return None
-
-    async def _keepers(self, asked: Node) -> list[Node | None]:
-        """Ask one node who keeps what."""
-        keeper: list[Node | None] = [None] * SLOTS
-        # In two words, so that redis-py hands over what came.
-        slots = await self._on(asked, lambda client: ask(client, "CLUSTER", "SLOTS"))
-        for first, last, master, *_ in slots:
-            # No host means that of the node which was asked; "?" that nobody knows.
-            host = (master[0] or b"").decode() or asked[0]
-            if host != "?":
-                keeper[first : last + 1] = [(host, int(master[1]))] * (last + 1 - first)
-        if not any(keeper):
-            raise ClusterDownError("it keeps no slots")
-        return keeper
-
-    async def _let_go(self, clients: dict[Node, "Redis"]) -> None:
-        for client in list(clients.values()):
-            await client.aclose()
+            await nodes.initialize()
+        except FAILURES:
+            return  # the next operation that fails looks again

@@ -1,11 +1,11 @@
 """
-How a Redis is connected to, by its address: standalone, socket, Sentinel or Cluster.
+Redis clients, by the kind of address: standalone, socket, Sentinel or Cluster.
 
-redis-py's defaults wait and talk more than a proxy may, so each is named here: no retry but one
-at once on a connection that has gone stale, no health checks, no notices of maintenance (which
+redis-py's defaults wait longer and send more than a proxy may, so each is named here: one retry at
+once on a stale connection and no other, no health checks, no maintenance notifications (which
 log, and lengthen timeouts), no CLIENT SETINFO. Each step of a round trip (a free connection, to
 connect, to log in, to write, to read) takes `timeout_s` at the most, and a stale connection
-makes it two rounds; the whole of an operation is bounded above, by `guarded_store`.
+makes it two rounds; the whole of an operation is bounded above, by the guard.
 """
 
 import asyncio
@@ -15,29 +15,31 @@ from typing import Any
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import MasterNotFoundError, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
-from redis.exceptions import AuthenticationError, ConnectionError, RedisError  # noqa: A004
+from redis.exceptions import AuthenticationError, ConnectionError  # noqa: A004 - redis-py's
 from redis.maint_notifications import MaintNotificationsConfig
 
-from reasoning_replay.adapters.stores.redis.cluster import Cluster
+from reasoning_replay.adapters.stores.redis.cluster import ClusterExecutor
 from reasoning_replay.adapters.stores.redis.connections import (
+    SentinelPool,
+    Sentinels,
     SentinelTcp,
     SentinelTls,
     Tcp,
     Tls,
-    TlsFacts,
+    TlsContext,
     Unix,
+    cluster_client,
 )
-from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer, ask
+from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer
 from reasoning_replay.settings.store_url import StoreUrl
 
 __all__ = ["Credentials", "connect"]
 
 
 class Credentials(CredentialProvider):
-    """Who we are to a Redis; a file is read again for each new connection."""
+    """User and password for a Redis; a password file is read for each new connection."""
 
     def __init__(self, username: str = "", password: str = "", password_file: str = "") -> None:
         """Take the password from the file, if one is named."""
@@ -46,7 +48,7 @@ class Credentials(CredentialProvider):
         self._file = password_file
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to say."""
+        """Tell whether there is a user or a password."""
         return bool(self._username or self._password or self._file)
 
     def or_else(self, username: str, password: str) -> "Credentials":
@@ -70,53 +72,21 @@ class Credentials(CredentialProvider):
         return (self._username, password) if self._username else (password,)
 
     async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
-        """As `get_credentials`; a disk that hangs holds up nobody else."""
+        """As `get_credentials`; a disk that hangs does not block the event loop."""
         return await asyncio.to_thread(self.get_credentials)
-
-
-class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
-    """Connections to the master, of which there may be none free for a while."""
-
-
-class _Sentinels:
-    """All Sentinels, asked at once: one that hangs holds nobody up."""
-
-    def __init__(self, clients: "list[Redis]") -> None:
-        self._clients = clients
-
-    async def discover_master(self, service: str) -> tuple[str, int]:
-        """Return where the master is; the first Sentinel that knows is believed."""
-        asked = [
-            asyncio.ensure_future(ask(client, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", service))
-            for client in self._clients
-        ]
-        try:
-            for answer in asyncio.as_completed(asked):
-                try:
-                    found = await answer
-                except (RedisError, OSError):
-                    continue
-                if found:
-                    host, port = found
-                    return host.decode(), int(port)
-        finally:
-            for task in asked:
-                task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
-        raise MasterNotFoundError("no Sentinel names a master")
 
 
 def connect(
     url: StoreUrl, credentials: Credentials, timeout_s: float, max_connections: int
 ) -> RedisExecutor:
     """
-    Return the way to a Redis; connects on first use.
+    Return the executor for a Redis; connects on first use.
 
     Args:
         url: Of any kind of Redis.
         credentials: They win over those in the address.
         timeout_s: For each step of a round trip.
-        max_connections: To one server, of this process; beyond, one waits for another.
+        max_connections: To one server, of this process; beyond, operations wait for each other.
     """
     given = credentials.or_else(url.username, url.password)
     every = _every(url, timeout_s)
@@ -129,7 +99,9 @@ def connect(
     opens = _opener(common | limits | {"connection_class": tcp})
     match url.kind:
         case "cluster":
-            return Cluster(url.hosts, opens)
+            # One more each for the look at which node keeps what.
+            settings = common | {"connection_class": tcp, "max_connections": max_connections + 1}
+            return ClusterExecutor(cluster_client(url.hosts, settings), max_connections)
         case "sentinel":
             asking = every | limits | {"connection_class": tcp, "protocol": 2}
             name, secret = (url.options.get(f"sentinel_{n}", "") for n in ("username", "password"))
@@ -137,8 +109,8 @@ def connect(
                 asking["credential_provider"] = who
             sentinels = [_opener(asking)(*host) for host in url.hosts]
             kind = SentinelTls if url.tls else SentinelTcp
-            pool = _SentinelPool(  # type: ignore[no-untyped-call]
-                url.service, _Sentinels(sentinels), connection_class=kind, **common, **limits
+            pool = SentinelPool(  # type: ignore[no-untyped-call]
+                url.service, Sentinels(sentinels), connection_class=kind, **common, **limits
             )
             return SingleServer(Redis.from_pool(pool), *sentinels)
         case "unix":
@@ -156,7 +128,7 @@ def _every(url: StoreUrl, timeout_s: float) -> dict[str, Any]:
     if "ssl_check_hostname" in tls:
         tls |= {"ssl_check_hostname": tls["ssl_check_hostname"] == "true"}
     if url.tls:
-        tls |= {"tls_facts": TlsFacts(tls)}
+        tls |= {"tls_context": TlsContext(tls)}
     return tls | {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": timeout_s,

@@ -1,30 +1,60 @@
 """
-Connections to a Redis that are logged in, or none at all.
+Redis connections: logged in, or closed; and all that is used of redis-py's private interface.
 
 redis-py takes a connection for ready as soon as its socket is open, and hangs up when a login
-fails with an error of its own. One whose login was cancelled, as `guarded_store` does with what
-takes too long, would stay open and be used as it is: as the wrong user, in the wrong database.
+fails with an error of its own. One whose login was cancelled, as the guard does with what takes
+too long, would stay open and be used as it is: as the wrong user, in the wrong database.
+
+`tests/adapters/stores/redis/test_private_api.py` names each private attribute that is used.
 """
 
+import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any
 
-from redis.asyncio import Connection, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio import (
+    BlockingConnectionPool,
+    Connection,
+    Redis,
+    SSLConnection,
+    UnixDomainSocketConnection,
+)
+from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.connection import AbstractConnection, RedisSSLContext
-from redis.asyncio.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import (
+    MasterNotFoundError,
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
 
-__all__ = ["SentinelTcp", "SentinelTls", "Tcp", "Tls", "TlsFacts", "Unix"]
+from reasoning_replay.adapters.stores.redis.executor import ask
+
+__all__ = [
+    "SentinelPool",
+    "SentinelTcp",
+    "SentinelTls",
+    "Sentinels",
+    "Tcp",
+    "Tls",
+    "TlsContext",
+    "Unix",
+    "cluster_client",
+]
 
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-_AT_ONCE = struct.pack("ii", 1, 0)  # on, for no seconds
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for 0 s: what is unsent is dropped
 
 
-class _Whole(AbstractConnection):
+class _LoggedIn(AbstractConnection):
     """A connection that is either logged in or closed."""
 
     async def connect_check_health(
@@ -32,7 +62,7 @@ class _Whole(AbstractConnection):
         check_health: bool = True,  # noqa: FBT001, FBT002 - redis-py's
         retry_socket_connect: bool = True,  # noqa: FBT001, FBT002 - redis-py's
     ) -> None:
-        """Connect and log in, unless that is done; what is half done is undone."""
+        """Connect and log in, unless that is done; if it fails half-way, close."""
         try:
             await super().connect_check_health(check_health, retry_socket_connect)
         except BaseException:
@@ -46,47 +76,48 @@ class _Whole(AbstractConnection):
         **kwargs: Any,  # noqa: ANN401
     ) -> None:
         """
-        As redis-py's; `nowait` is how it leaves amid an operation.
+        As redis-py's; with `nowait`, in the middle of an operation.
 
-        That operation has failed for whoever asked, so what has not reached the server yet shall
-        not: a save that the network delivers late would overwrite what is saved after it.
+        That operation has failed for its caller, so what has not reached the server yet is not
+        sent: a save that the network delivers late would begin anew a conversation that was
+        deleted meanwhile.
         """
         if nowait and self._writer is not None:
             transport = self._writer.transport
-            if (line := transport.get_extra_info("socket")) is not None:
+            if (sock := transport.get_extra_info("socket")) is not None:
                 with contextlib.suppress(OSError):
-                    line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             transport.abort()
         await super().disconnect(nowait, *args, **kwargs)
 
 
-class Tcp(_Whole, Connection):
-    """A connection as it is."""
+class Tcp(_LoggedIn, Connection):
+    """A connection without TLS."""
 
 
-class Unix(_Whole, UnixDomainSocketConnection):
-    """A connection by a socket of this machine."""
+class Unix(_LoggedIn, UnixDomainSocketConnection):
+    """A connection by a Unix socket."""
 
 
-class SentinelTcp(_Whole, SentinelManagedConnection):
+class SentinelTcp(_LoggedIn, SentinelManagedConnection):
     """A connection to the master that Sentinels name."""
 
 
-class TlsFacts:
+class TlsContext:
     """
-    What connections over TLS share: to make it takes 50 ms, in which nothing else goes on.
+    The SSL context that connections share: making one blocks the event loop for 50 ms.
 
-    It is made anew when one of its files has changed, as certificates do every few weeks.
+    It is made again when one of its files has changed, as certificates do every few weeks.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """Make it at once, before anything is served."""
+        """Make it at once, before requests are served."""
         self._files = [Path(value) for name, value in options.items() if name in _TLS_FILES]
         self._made = SSLConnection(**options).ssl_context.get()
         self._stamp = self._changed_at()
 
     def current(self, fresh: RedisSSLContext) -> SSLContext:
-        """Return it; `fresh` makes it anew, where that is due."""
+        """Return it; `fresh` makes it again if a file has changed."""
         stamp = self._changed_at()
         if stamp != self._stamp:
             fresh.context = None
@@ -97,17 +128,72 @@ class TlsFacts:
         return [file.stat().st_mtime_ns for file in self._files]
 
 
-class Tls(_Whole, SSLConnection):
-    """A connection over TLS that makes no facts of its own."""
+class Tls(_LoggedIn, SSLConnection):
+    """A connection over TLS that makes no context of its own."""
 
-    def __init__(self, *, tls_facts: TlsFacts, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's
+    def __init__(self, *, tls_context: TlsContext, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's
         super().__init__(**kwargs)
-        self._tls_facts = tls_facts
+        self._tls_context = tls_context
 
     def _connection_arguments(self) -> Mapping[str, Any]:
-        self.ssl_context.context = self._tls_facts.current(self.ssl_context)
+        self.ssl_context.context = self._tls_context.current(self.ssl_context)
         return super()._connection_arguments()
 
 
 class SentinelTls(Tls, SentinelManagedSSLConnection):
-    """The same over TLS."""
+    """A connection over TLS to the master that Sentinels name."""
+
+
+class SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
+    """Connections to the master; operations wait for a free one."""
+
+
+class Sentinels:
+    """All Sentinels, asked at once: one that hangs delays nothing."""
+
+    def __init__(self, clients: "list[Redis]") -> None:
+        self._clients = clients
+
+    async def discover_master(self, service: str) -> tuple[str, int]:
+        """Return where the master is; the first Sentinel that knows is believed."""
+        asked = [
+            asyncio.ensure_future(ask(client, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", service))
+            for client in self._clients
+        ]
+        try:
+            for answer in asyncio.as_completed(asked):
+                try:
+                    found = await answer
+                except (RedisError, OSError):
+                    continue
+                if found:
+                    host, port = found
+                    return host.decode(), int(port)
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        raise MasterNotFoundError("no Sentinel names a master")
+
+
+def cluster_client(hosts: Sequence[tuple[str, int]], settings: Mapping[str, Any]) -> RedisCluster:
+    """
+    Return a client of a Cluster that retries nothing; connects on first use.
+
+    Args:
+        hosts: Some of its nodes.
+        settings: What connections are made with, their class and `max_connections` included.
+    """
+    cluster = RedisCluster(
+        startup_nodes=[ClusterNode(*host) for host in hosts],
+        require_full_coverage=False,
+        reinitialize_steps=0,
+        retry=Retry(NoBackoff(), 0),
+        protocol=settings["protocol"],
+        maint_notifications_config=settings["maint_notifications_config"],
+    )
+    # It takes no class of connections, but makes all nodes with these arguments.
+    cluster.connection_kwargs.update(settings)
+    nodes = [ClusterNode(*host, **cluster.connection_kwargs) for host in hosts]
+    cluster.nodes_manager.startup_nodes = {node.name: node for node in nodes}
+    return cluster

@@ -1,4 +1,4 @@
-"""What fails at a Redis, in words."""
+"""Redis errors: which exceptions are failures of the store, and what they say in words."""
 
 import re
 
@@ -10,6 +10,7 @@ from redis.exceptions import (
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisClusterException,
     RedisError,
     ResponseError,
     SlotNotCoveredError,
@@ -20,7 +21,7 @@ from reasoning_replay.adapters.stores.base import StoreError
 
 __all__ = ["FAILURES", "store_error"]
 
-FAILURES = (RedisError, OSError, TimeoutError)
+FAILURES = (RedisError, RedisClusterException, OSError, TimeoutError)
 _WORDS: tuple[tuple[type[BaseException], str], ...] = (
     (AuthenticationError, "it refuses the user or the password"),
     (NoPermissionError, "its ACL does not let this user do that"),
@@ -29,6 +30,7 @@ _WORDS: tuple[tuple[type[BaseException], str], ...] = (
     (BusyLoadingError, "it is still loading its data"),
     (ClusterDownError, "the Cluster is down, or a part of it"),
     (SlotNotCoveredError, "no node of the Cluster keeps a part of the keys"),
+    (RedisClusterException, "no node of the Cluster can be used"),
     (RedisTimeoutError, "it did not answer in time"),
     (TimeoutError, "it did not answer in time"),
     (ConnectionError, "it cannot be reached"),
@@ -38,6 +40,11 @@ _WORDS: tuple[tuple[type[BaseException], str], ...] = (
 
 def store_error(error: Exception) -> StoreError:
     """Name an error without what is kept, or a key, or a password, that its words may quote."""
+    while isinstance(error, RedisClusterException):  # it tells of another one, in its own words
+        told = error.__cause__ or error.__context__
+        if not isinstance(told, FAILURES):
+            break
+        error = told
     name = type(error).__name__
     if type(error) is ResponseError:  # not those derived from it, which are about the store
         code = re.match(r"[A-Z]+\b", str(error))

@@ -1,24 +1,32 @@
-"""What is asked of Redis, whether it is one server or many: many commands, in one round trip."""
+"""Redis executors: run many commands in one round trip, on one server or on a Cluster."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from redis.asyncio import Redis
 
-__all__ = ["Command", "RedisExecutor", "SingleServer", "ask", "run_on", "scan_on"]
+__all__ = ["Command", "RedisExecutor", "SingleServer", "ask"]
 
 Command = tuple[str | bytes | int, ...]  # the name, then the one key it is about, then the rest
 
 
 class RedisExecutor(Protocol):
-    """The way to a Redis. What fails is a RedisError, an OSError or a TimeoutError."""
+    """The way to a Redis. What fails is one of `errors.FAILURES`."""
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
-        """Return what came of each; one that was refused leaves its ResponseError."""
+        """Return the result of each command; one that was refused leaves its ResponseError."""
         ...
 
-    async def get_all(self, names: Sequence[str]) -> list[Any]:
-        """Return the strings of these names, None where there is none; all of them, or raise."""
+    async def read(
+        self, names: Sequence[str], commands: Sequence[Command]
+    ) -> tuple[list[Any], list[Any]]:
+        """
+        Read strings and run commands in the same round trip.
+
+        Returns:
+            The strings of these names, None where there is none; all of them, or it raises. And
+            the results of the commands, as of `run`.
+        """
         ...
 
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
@@ -40,7 +48,7 @@ class RedisExecutor(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         ...
 
 
@@ -54,15 +62,26 @@ class SingleServer:
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         """As `RedisExecutor.run`."""
-        return await run_on(self._redis, commands)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            return await pipe.execute(raise_on_error=False)
 
-    async def get_all(self, names: Sequence[str]) -> list[Any]:
-        """As `RedisExecutor.get_all`."""
-        return list(await self._redis.mget(names))
+    async def read(
+        self, names: Sequence[str], commands: Sequence[Command]
+    ) -> tuple[list[Any], list[Any]]:
+        """As `RedisExecutor.read`."""
+        if not names:
+            return [], await self.run(commands)
+        strings, *results = await self.run([("MGET", *names), *commands])
+        if isinstance(strings, Exception):
+            raise strings
+        return strings, results
 
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
         """As `RedisExecutor.scan`."""
-        return await scan_on(self._redis, int(cursor or 0), pattern, count)
+        after, names = await self._redis.scan(int(cursor or 0), match=pattern, count=count)
+        return str(after) if int(after) else "", [name for name in names if isinstance(name, bytes)]
 
     async def check(self) -> None:
         """As `RedisExecutor.check`."""
@@ -77,17 +96,3 @@ class SingleServer:
 async def ask(redis: "Redis", *command: str) -> Any:  # noqa: ANN401 - as the server answers
     """Send one command to one server."""
     return await redis.execute_command(*command)  # type: ignore[no-untyped-call]
-
-
-async def run_on(redis: "Redis", commands: Sequence[Command]) -> list[Any]:
-    """Send commands to one server in one round trip; as `RedisExecutor.run`."""
-    async with redis.pipeline(transaction=False) as pipe:
-        for command in commands:
-            pipe.execute_command(*command)
-        return await pipe.execute(raise_on_error=False)
-
-
-async def scan_on(redis: "Redis", at: int, pattern: str, count: int) -> tuple[str, list[bytes]]:
-    """Scan one server; as `RedisExecutor.scan`."""
-    after, names = await redis.scan(at, match=pattern, count=count)
-    return str(after) if int(after) else "", [name for name in names if isinstance(name, bytes)]

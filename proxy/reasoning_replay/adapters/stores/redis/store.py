@@ -1,44 +1,52 @@
 """
-Redis, as the store that replicas share.
+Redis store: conversations that replicas share.
 
-    rr:1:{<scope>:<conversation>}   hash: turn id -> encoded turn, and "b" -> bytes written
-    rr:1:k:<scope>:<key>            string: the 16-byte ids of conversations, oldest first
+    rr:2:{<scope>:<conversation>}   hash: the name of a record -> its value, and
+                                    "v" -> version, "b" -> bytes and "t" -> turns written
+    rr:2:k:<scope>:<key>            string: the 16-byte ids of conversations, oldest first
 
-One conversation is one hash in one slot with one sliding TTL. A recall is two round trips
-whatever a request's length, a save is one. Appending is atomic, so replicas never overwrite
-what another has found; what grows too long is cut back by whoever notices.
+One conversation is one hash in one slot with one sliding TTL. A lookup is two round trips at
+most, whatever the length of the request, and one if all local copies are valid; a save is one.
+Records are only ever added, so replicas never overwrite what another has found; the replica that
+notices that a conversation has outgrown its bounds trims it.
 """
 
 import re
-from collections.abc import Sequence
+import secrets
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
+    VERSION_BITS,
     Bounds,
     ConversationInfo,
     Page,
+    StoredConversation,
     StoreError,
+    StoreResult,
 )
 from reasoning_replay.adapters.stores.codec import Codec, PlainCodec
 from reasoning_replay.adapters.stores.redis.errors import FAILURES, store_error
 from reasoning_replay.adapters.stores.redis.executor import Command, RedisExecutor
-from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, choose, keys_of_turn
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.adapters.stores.trimming import what_to_drop
+from reasoning_replay.core.history.lookup_keys import Lookup, choose, keys_of_turn
+from reasoning_replay.core.history.turns import is_head, turn_of_record, turns_of
 
 __all__ = ["RedisStore"]
 
 ID_BYTES = 16
-WRITTEN = b"b"
-# Cut back to nine tenths, so that a full conversation is not cut back on every save.
-_KEEP = 0.9
+VERSION, BYTES, TURNS = b"v", b"b", b"t"
+_COUNTERS = frozenset({VERSION, BYTES, TURNS})
 # A conversation has some thirty keys in the index, and SCAN passes over all of them.
 _SCANNED_PER_FOUND = 8
 _SCANS = 200
 
 
 class RedisStore:
-    """Turns in Redis; every failure is a StoreError."""
+    """Records in Redis; every failure is a StoreError."""
+
+    is_embedded = False
 
     def __init__(
         self, link: RedisExecutor, bounds: Bounds, prefix: str = "rr", codec: Codec | None = None
@@ -47,71 +55,92 @@ class RedisStore:
         Use a way to a Redis; `close` closes it.
 
         Args:
-            link: As `redis_clients.connect` gives it.
+            link: As `connect.connect` gives it.
             bounds: Of one conversation.
             prefix: What every key begins with.
-            codec: How turns are written; None: as they are.
+            codec: How values are written; None: as they are.
         """
         self._link = link
         self._bounds = bounds
         self._prefix = prefix
         self._codec = codec or PlainCodec()
 
-    async def recall(self, scope: bytes, asked: Sequence[Lookup]) -> LookupResult:
-        """As `Store.recall`."""
-        keys = list(dict.fromkeys(key for item in asked for key in item.keys))
-        if not keys:
-            return LookupResult()
+    async def look_up(
+        self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
+    ) -> StoreResult:
+        """As `Store.look_up`."""
+        keys = list(dict.fromkeys(key for item in lookups for key in item.keys))
+        if not (keys or held):
+            return StoreResult()
+        ttl_s = self._bounds.ttl_s
+        names = [self._name(scope, conversation) for conversation in held]
+        commands: list[Command] = [("HGET", name, VERSION) for name in names]
+        commands += [("EXPIRE", name, ttl_s) for name in names]
+        if held and lookups:  # as `_load` does, if nothing has to be loaded
+            commands += [("EXPIRE", self._index_name(scope, k), ttl_s) for k in lookups[0].keys]
         try:
-            answers = await self._link.get_all([self._index_name(scope, key) for key in keys])
-            found = {key: _ids(answer) for key, answer in zip(keys, answers, strict=True)}
-            choice = choose(asked, found.__getitem__)
-            if not choice.conversations:
-                return LookupResult((), choice.crowded)
-            names = [self._name(scope, conversation) for conversation in choice.conversations]
-            # The keys of the newest item that led anywhere live on with its conversation. Older
-            # items' may expire: whoever still sends them sends a newer one too.
-            newest = next(item for item in asked if any(found[key] for key in item.keys))
-            index = [self._index_name(scope, key) for key in newest.keys if found[key]]
-            commands: list[Command] = [("HGETALL", name) for name in names]
-            commands += [("EXPIRE", name, self._bounds.ttl_s) for name in [*names, *index]]
-            # That a store which can only be read refuses EXPIRE is no reason not to read it.
-            hashes = (await self._link.run(commands))[: len(names)]
+            strings, results = await self._link.read(
+                [self._index_name(scope, key) for key in keys], commands
+            )
         except FAILURES as error:
             raise store_error(error) from error
-        _raise_first(hashes)
-        turns = [
-            turn
-            for conversation, kept in zip(choice.conversations, hashes, strict=True)
-            for turn in self._decoded(scope, conversation, _hash(kept)).values()
-            if turn is not None
-        ]
-        return LookupResult(turns, choice.crowded)
+        # That a store which can only be read refuses EXPIRE is no reason not to read it.
+        versions = results[: len(held)]
+        _raise_first(versions)
+        found = {key: _ids(string) for key, string in zip(keys, strings, strict=True)}
+        choice = choose(lookups, found.__getitem__)
+        kept: dict[bytes, StoredConversation] = {}
+        stale: dict[bytes, None] = {}
+        for (conversation, ours), version in zip(held.items(), versions, strict=True):
+            if version is not None and _number(version) == ours:
+                kept[conversation] = StoredConversation(conversation, ours, None)
+            elif version is not None:
+                stale[conversation] = None
+        chosen = {name: None for name in choice.conversations if name not in held}
+        newest = next((item for item in lookups if any(found[key] for key in item.keys)), None)
+        index = [self._index_name(scope, key) for key in newest.keys] if newest else []
+        for one in await self._load(scope, [*chosen, *stale], index):
+            kept[one.conversation] = one
+        order = dict.fromkeys([*choice.conversations, *held])
+        return StoreResult([kept[name] for name in order if name in kept], choice.crowded)
 
-    async def save(self, scope: bytes, turn: Turn, keys: Sequence[bytes]) -> None:
+    async def save(
+        self,
+        scope: bytes,
+        conversation: bytes,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+    ) -> int:
         """As `Store.save`."""
-        name = self._name(scope, turn.conversation)
-        value = self._codec.encode(scope, turn)
+        name = self._name(scope, conversation)
         ttl_s = self._bounds.ttl_s
-        commands: list[Command] = [
-            ("HSET", name, turn.id.hex(), value),
-            ("HINCRBY", name, WRITTEN, len(value)),
-            ("HLEN", name),
+        written: list[bytes] = []
+        for field, value in records.items():
+            written += [field, self._codec.encode(scope, conversation, field, value)]
+        # Ahead of the version, so that a version never stands for fewer records than it had.
+        commands: list[Command] = [("HSET", name, *written)] if written else []
+        commands += [
+            ("HINCRBY", name, BYTES, sum(map(len, written[1::2]))),
+            ("HINCRBY", name, TURNS, sum(map(is_head, records))),
+            ("HSETNX", name, VERSION, secrets.randbits(VERSION_BITS)),
+            ("HINCRBY", name, VERSION, 1),
             ("EXPIRE", name, ttl_s),
         ]
         index = [self._index_name(scope, key) for key in keys]
         for index_name in index:
-            commands += [("APPEND", index_name, turn.conversation), ("EXPIRE", index_name, ttl_s)]
-        _, written, fields, _, *lengths = await self._all(commands)
-        if written > self._bounds.max_bytes or fields - 1 > self._bounds.max_turns:
-            await self._cut_back(scope, turn.conversation)
+            commands += [("APPEND", index_name, conversation), ("EXPIRE", index_name, ttl_s)]
+        results = await self._all(commands)
+        record_bytes, turns, _, version, _, *lengths = results[bool(written) :]
+        if turns > 1 and (record_bytes > self._bounds.max_bytes or turns > self._bounds.max_turns):
+            version = await self._trim(name) or version
         for index_name, length in zip(index, lengths[::2], strict=True):
             if length > 2 * CONVERSATIONS_PER_KEY * ID_BYTES:
-                await self._cut_back_key(index_name)
+                await self._trim_key(index_name)
+        return int(version)
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
         """As `Store.survey`; a page may have some more than `limit`, as SCAN gives them."""
-        begin = f"{self._prefix}:1:{{"
+        begin = f"{self._prefix}:2:{{"
         pattern = f"{_literally(begin)}{scope.hex() + ':' if scope is not None else ''}*"
         count = min(max(limit * _SCANNED_PER_FOUND, 10), 10_000)
         names: dict[bytes, None] = {}
@@ -129,19 +158,15 @@ class RedisStore:
         places = [match for match in map(form.fullmatch, names) if match]
         commands: list[Command] = []
         for place in places:
-            commands += [("HLEN", place[0]), ("HGET", place[0], WRITTEN), ("TTL", place[0])]
+            commands += [("HMGET", place[0], VERSION, BYTES, TURNS), ("TTL", place[0])]
         numbers = await self._run(commands)
         kept = []
-        for place, fields, written, ttl_s in zip(
-            places, numbers[::3], numbers[1::3], numbers[2::3], strict=True
-        ):
+        for place, counters, ttl_s in zip(places, numbers[::2], numbers[1::2], strict=True):
             # One that is gone meanwhile, or another's value, is no conversation.
-            if isinstance(fields, int) and fields > 0 and isinstance(ttl_s, int):
+            if isinstance(counters, list) and isinstance(ttl_s, int) and None not in counters:
+                _, record_bytes, turns = map(_number, counters)
                 ids = [bytes.fromhex(place[n].decode()) for n in (1, 2)]
-                size = int(written) if isinstance(written, bytes) else 0
-                kept.append(
-                    ConversationInfo(ids[0], ids[1], fields - (written is not None), size, ttl_s)
-                )
+                kept.append(ConversationInfo(ids[0], ids[1], turns, record_bytes, ttl_s))
         return Page(kept, cursor)
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
@@ -152,11 +177,11 @@ class RedisStore:
         """
         name = self._name(scope, conversation)
         (kept,) = await self._all([("HGETALL", name)])
-        turns = self._decoded(scope, conversation, _hash(kept)).values()
-        keys = dict.fromkeys(key for turn in turns if turn for key in keys_of_turn(turn))
+        turns = turns_of(conversation, self._decoded(scope, conversation, _hash(kept)))
+        keys = dict.fromkeys(key for turn in turns for key in keys_of_turn(turn))
         index = [self._index_name(scope, key) for key in keys]
         try:
-            answers = await self._link.get_all(index) if index else []
+            answers, _ = await self._link.read(index, []) if index else ([], [])
         except FAILURES as error:
             raise store_error(error) from error
         commands: list[Command] = []
@@ -200,55 +225,78 @@ class RedisStore:
         _raise_first(results)
         return results
 
-    def _decoded(
-        self, scope: bytes, conversation: bytes, kept: dict[bytes, bytes]
-    ) -> dict[bytes, Turn | None]:
-        """Return the turns of a hash by field; None for what cannot be read."""
-        return {
-            field: self._codec.decode(scope, conversation, turn_id, value)
-            for field, value in kept.items()
-            if (turn_id := _id_of(field))
-        }
+    async def _load(
+        self, scope: bytes, conversations: Sequence[bytes], index: Sequence[str]
+    ) -> list[StoredConversation]:
+        """
+        Return those conversations that are there, used just now.
 
-    async def _cut_back(self, scope: bytes, conversation: bytes) -> None:
-        """Remove the oldest turns of a conversation until it is well inside its bounds."""
-        name = self._name(scope, conversation)
-        (answer,) = await self._all([("HGETALL", name)])
-        found = _hash(answer)
-        found.pop(WRITTEN, None)
-        decoded = self._decoded(scope, conversation, found)
-        by_age = sorted(
-            found,
-            key=lambda field: turn.created_ms if (turn := decoded.get(field)) else 0,
-            reverse=True,
-        )
-        kept_bytes, kept = 0, 0
-        for field in by_age:
-            size = kept_bytes + len(found[field])
-            is_full = (
-                kept >= _KEEP * self._bounds.max_turns or size > _KEEP * self._bounds.max_bytes
+        Args:
+            scope: Whose they are.
+            conversations: Without one, nothing is asked.
+            index: What led to them. The keys of the newest item that led anywhere live on with
+                its conversation; those of older items may expire, as newer ones are sent with them.
+        """
+        if not conversations:
+            return []
+        names = [self._name(scope, conversation) for conversation in conversations]
+        commands: list[Command] = [("HGETALL", name) for name in names]
+        commands += [("EXPIRE", name, self._bounds.ttl_s) for name in [*names, *index]]
+        hashes = (await self._run(commands))[: len(names)]
+        _raise_first(hashes)
+        pairs = zip(conversations, map(_hash, hashes), strict=True)
+        return [
+            StoredConversation(
+                conversation, _number(kept[VERSION]), self._decoded(scope, conversation, kept)
             )
-            if kept and is_full:
-                break
-            kept_bytes, kept = size, kept + 1
-        commands: list[Command] = [("HSET", name, WRITTEN, kept_bytes)]
-        if drop := by_age[kept:]:
-            commands.insert(0, ("HDEL", name, *drop))
-        await self._all(commands)
+            for conversation, kept in pairs
+            if VERSION in kept
+        ]
 
-    async def _cut_back_key(self, name: str) -> None:
+    def _decoded(
+        self, scope: bytes, conversation: bytes, kept: Mapping[bytes, bytes]
+    ) -> dict[bytes, bytes]:
+        """Return the records of a hash that can be read."""
+        records = (
+            (field, self._codec.decode(scope, conversation, field, value))
+            for field, value in kept.items()
+            if field not in _COUNTERS
+        )
+        return {field: value for field, value in records if value is not None}
+
+    async def _trim(self, name: str) -> int | None:
+        """Drop a conversation's oldest turns if it has outgrown its bounds; count what is left."""
+        (answer,) = await self._all([("HGETALL", name)])
+        sizes = {
+            field: len(value) for field, value in _hash(answer).items() if field not in _COUNTERS
+        }
+        drop = what_to_drop(sizes, self._bounds)
+        for field in drop:
+            del sizes[field]
+        turns = len(set(map(turn_of_record, sizes)))
+        commands: list[Command] = [
+            ("HSET", name, BYTES, sum(sizes.values()), TURNS, turns),
+            ("EXPIRE", name, self._bounds.ttl_s),  # it may have been deleted meanwhile
+        ]
+        if not drop:
+            await self._all(commands)
+            return None
+        commands += [("HDEL", name, *drop), ("HINCRBY", name, VERSION, 1)]
+        return int((await self._all(commands))[-1])
+
+    async def _trim_key(self, name: str) -> None:
         """Keep the newest conversations that a key leads to."""
         (kept,) = await self._all([("GET", name)])
-        # One that says the same again and again is one of them, and pushes no other out.
+        # A conversation that appears again and again is one of them, and pushes no other out.
         newest = list(dict.fromkeys(reversed(_ids(kept))))[:CONVERSATIONS_PER_KEY]
         left = b"".join(reversed(newest))
         await self._all([("SET", name, left, "EX", self._bounds.ttl_s)])
 
     def _name(self, scope: bytes, conversation: bytes) -> str:
-        return f"{self._prefix}:1:{{{scope.hex()}:{conversation.hex()}}}"
+        return f"{self._prefix}:2:{{{scope.hex()}:{conversation.hex()}}}"
 
     def _index_name(self, scope: bytes, key: bytes) -> str:
-        return f"{self._prefix}:1:k:{scope.hex()}:{key.hex()}"
+        return f"{self._prefix}:2:k:{scope.hex()}:{key.hex()}"
 
 
 def _ids(answer: bytes | str | None) -> list[bytes]:
@@ -263,9 +311,12 @@ def _hash(answer: object) -> dict[bytes, bytes]:
     return answer
 
 
-def _id_of(field: bytes) -> bytes:
-    """Return the id of the turn that a field is named after; b"" for what is none."""
-    return bytes.fromhex(field.decode()) if re.fullmatch(rb"(?:[0-9a-f]{2}){2,}", field) else b""
+def _number(value: bytes) -> int:
+    """Return a counter; another program may have written something else there."""
+    try:
+        return int(value)
+    except ValueError:
+        raise StoreError("a counter of a conversation is no number", is_local=True) from None
 
 
 def _literally(text: str) -> str:

@@ -101,6 +101,8 @@ class ResponsesCapture:
         self._model = ""
         self._status = ""
         self._is_stored: bool | None = None
+        self._created_ms = origin.created_ms
+        self._is_over = False
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of a stream; never raises."""
@@ -116,6 +118,7 @@ class ResponsesCapture:
 
     def close(self) -> None:
         """Take the end of the stream."""
+        self._is_over = True
         if self._events is not None and not self.gave_up:
             for data in self._events.close():
                 self.hear(data)
@@ -152,8 +155,16 @@ class ResponsesCapture:
         )
 
     def snapshot(self, created_ms: int) -> Snapshot:
-        """Return what is known so far, and count it as saved."""
+        """
+        Return what is known so far, and count it as saved.
+
+        Items never change from one snapshot to the next, and new ones come behind the others.
+
+        Args:
+            created_ms: The time of day; that of the first snapshot is the turn's.
+        """
         self.dirty = False
+        self._created_ms = self._created_ms or created_ms
         items = self._emitted()
         # Without items a turn is only worth its context, which a later GET of it will need.
         if not self._response_id or not (items or self._status in _PENDING):
@@ -167,7 +178,7 @@ class ResponsesCapture:
             parent=origin.parent,
             models=_families(origin.model, self._model),
             is_stored=stored,
-            created_ms=created_ms,
+            created_ms=self._created_ms,
             context=origin.context,
             items=tuple(items),
         )
@@ -251,7 +262,10 @@ class ResponsesCapture:
         """Tie each run of reasoning to the item directly behind it; a run with none is left out."""
         emitted: list[Emitted] = []
         run: list[Reasoning | None] = []
-        for index, part in sorted(self._parts.items()):
+        is_pending = self._status in _PENDING and not self._is_over
+        for n, (index, part) in enumerate(sorted(self._parts.items())):
+            if is_pending and (index != n or not part.is_finished):
+                break  # what comes in between, or ahead of it, is not known yet
             if part.emitted is None:
                 blobs = self._blobs.get(index)
                 reasoning = part.reasoning

@@ -108,6 +108,7 @@ class ResponsesDialect:
             conversation=begun.conversation,
             parent=begun.parent,
             stores=begun.is_stored,
+            created_ms=begun.created_ms,
         )
 
     # A refusal...
@@ -151,11 +152,9 @@ class ResponsesDialect:
         cured = cure(sent, given, refusal, held, self._planner.policy)
         if cured is None or not cured.withheld:
             return cured
-        # Of a turn with several blobs, only those that this refusal is about are withheld for good.
+        # As they are stored: what is only refused for an hour stays so.
         named = {turn.id for turn in cured.withheld}
-        kept = (turn for turn in found.turns if turn.id in named)
-        withheld = tuple(turn.without_reasoning(cured.lost.__contains__) for turn in kept)
-        return replace(cured, withheld=withheld)
+        return replace(cured, withheld=tuple(t for t in found.turns if t.id in named))
 
     def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure) -> None:
         """As `Dialect.learn`."""

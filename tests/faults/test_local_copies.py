@@ -1,4 +1,4 @@
-"""With what a proxy has just served kept near it, conversations go on while the store is away."""
+"""With local copies of conversations, they go on while the store is away."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from reasoning_replay.web.app import running
 from tests.faults.standalone import Store, standalone
 from tests.faults.suffering import PATIENT_MS, RESUMES_S, WHOLE, Suffering, suffering
 
-NEAR_BYTES = 1 << 25
+CACHE_BYTES = 1 << 25
 
 # What is done to the store, how it ends, and whether it has then what it had before.
 AWAY: dict[str, tuple[Callable[[Store], None], Callable[[Store], None]]] = {
@@ -34,7 +34,7 @@ async def test_conversations_go_on_and_are_kept_afterwards(
     """Nothing is missed meanwhile; later another replica finds what was said meanwhile, too."""
     async with (
         standalone(keeps=True) as store,
-        suffering(store.url, recent_max_bytes=NEAR_BYTES) as one,
+        suffering(store.url, recent_max_bytes=CACHE_BYTES) as one,
     ):
         hurts(store)
         for _ in range(2):

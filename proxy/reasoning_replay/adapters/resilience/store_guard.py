@@ -1,0 +1,172 @@
+"""Store guard: runs store operations with a deadline, and turns every failure into None."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from reasoning_replay.adapters.resilience.circuit_breaker import (
+    PAUSE_S,
+    CircuitBreaker,
+    Permit,
+    State,
+)
+from reasoning_replay.adapters.stores.base import StoreError
+from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.adapters.telemetry.metrics import BREAKERS, Metrics
+
+__all__ = ["Call", "StoreGuard"]
+
+_Got = TypeVar("_Got")
+
+
+@dataclass(slots=True)
+class Call:
+    """
+    One operation of the store.
+
+    Attributes:
+        operation: Its label in the metrics.
+        began_s: By the clock: when a caller began to wait for it, or else its start.
+        useful_s: A probe that takes longer has failed: no exchange would wait for it.
+        is_late: Whether no caller waits for it any more.
+        is_recorded: Whether the breaker has its result.
+    """
+
+    operation: str
+    permit: Permit = Permit.GO
+    began_s: float = 0.0
+    useful_s: float = float("inf")
+    is_late: bool = False
+    is_recorded: bool = False
+
+
+class StoreGuard:
+    """
+    Counts, times and bounds operations, and knows whether the store is well.
+
+    Attributes:
+        breakers: By operation. Lookups and saves have one each: a full store can still be read.
+        is_degraded: Whether the store failed within the last PAUSE_S or has not worked since.
+        timeout_s: What one operation may take.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self, timeout_s: float, metrics: Metrics, log: Log, clock: Callable[[], float]
+    ) -> None:
+        """
+        Start with a store that is well.
+
+        Args:
+            timeout_s: What one operation may take.
+            metrics: Counts operations by outcome.
+            log: Gets one line when the store fails, and one when it is back.
+            clock: Seconds, monotonic.
+        """
+        self.timeout_s = timeout_s
+        self.clock = clock
+        self.breakers = {
+            name: CircuitBreaker(clock, partial(self._show, name)) for name in BREAKERS
+        }
+        self.is_degraded = False
+        self._metrics = metrics
+        self._log = log
+        self._failed_at = float("-inf")
+
+    async def run(
+        self, call: Call, act: Callable[[], Awaitable[_Got]], *, waits: bool = True
+    ) -> _Got | None:
+        """Run one operation, which may wait or not; None when it fails or takes too long."""
+        began_s = self.clock()
+        try:
+            async with asyncio.timeout(self.timeout_s if waits else None):
+                got = await act()
+        except Exception as error:  # noqa: BLE001 (fail open: a bug in a store is a failure, too)
+            self._failed(call, began_s, error)
+            return None
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():  # by `close`, or together with the caller
+                self._cancel(call)
+                raise
+            self._failed(call, began_s, error)  # the store raised it
+            return None
+        except BaseException:  # the process ends
+            self._cancel(call)
+            raise
+        self._worked(call, began_s)
+        return got
+
+    def miss(self, call: Call) -> None:
+        """Record that a lookup did not come within the budget of its exchange."""
+        self._record(call, failed=True)
+        if not self.breakers[call.operation].is_closed:
+            self._degrade(call.operation, "late")
+
+    def count(self, operation: str, outcome: str) -> None:
+        """Count one operation that ended, or was skipped."""
+        self._metrics.store_operations.labels(operation, outcome).inc()
+
+    def _worked(self, call: Call, began_s: float) -> None:
+        took_s = self._observe(call, began_s)
+        is_probe = call.permit is Permit.PROBE
+        is_late = took_s > call.useful_s if is_probe else call.is_late
+        self.count(call.operation, "late" if is_late else "ok")
+        self._record(call, failed=is_probe and is_late)
+        # A store that fails now and then would fill the log: it is well after PAUSE_S without a
+        # failure. A check ends the outage where no exchange asks the store for anything.
+        breakers = self.breakers.values()
+        is_check = call.operation == "check"
+        is_quiet = self.clock() - self._failed_at >= PAUSE_S
+        if (
+            self.is_degraded
+            and is_quiet
+            and all(one.is_due if is_check else one.is_closed for one in breakers)
+        ):
+            self.is_degraded = False
+            self._log.info("store_recovered", operation=call.operation)
+            self._metrics.store_up.set(1)
+
+    def _failed(self, call: Call, began_s: float, error: BaseException) -> None:
+        self._observe(call, began_s)
+        self.count(call.operation, "timeout" if isinstance(error, TimeoutError) else "error")
+        if call.operation != "check":
+            self._failed_at = self.clock()
+        if isinstance(error, StoreError) and error.is_local:
+            self._cancel(call)
+        else:
+            self._record(call, failed=True)
+        # The text of a bug may hold anything; the text of a StoreError never holds a secret.
+        reason = str(error) if isinstance(error, StoreError) else type(error).__name__
+        self._degrade(call.operation, reason)
+
+    def _record(self, call: Call, *, failed: bool) -> None:
+        """Pass a result to the breaker, once for each call."""
+        if call.is_recorded or call.operation not in self.breakers:
+            return
+        call.is_recorded = True
+        if failed:
+            self._failed_at = self.clock()
+        self.breakers[call.operation].record(call.permit, call.began_s, failed=failed)
+
+    def _cancel(self, call: Call) -> None:
+        if not call.is_recorded and call.operation in self.breakers:
+            call.is_recorded = True
+            self.breakers[call.operation].cancel(call.permit)
+
+    def _degrade(self, operation: str, reason: str) -> None:
+        if not self.is_degraded:
+            self.is_degraded = True
+            self._log.warning("store_failed", operation=operation, reason=reason)
+            self._metrics.store_up.set(0)
+
+    def _show(self, operation: str, state: State) -> None:
+        for one in State:
+            self._metrics.store_breakers.labels(operation, one.value).set(one is state)
+
+    def _observe(self, call: Call, began_s: float) -> float:
+        took_s = self.clock() - began_s
+        self._metrics.store_seconds.labels(call.operation).observe(took_s)
+        return took_s

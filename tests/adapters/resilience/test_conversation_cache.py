@@ -1,0 +1,419 @@
+"""The conversation cache: valid at the store's version, and stale only while the store fails."""
+
+import asyncio
+from collections.abc import Coroutine
+
+import pytest
+from msgspec import structs
+from reasoning_replay.adapters.resilience import conversation_cache
+from reasoning_replay.adapters.resilience.safe_store import Budget, Saved
+from reasoning_replay.adapters.stores.base import StoreError
+from reasoning_replay.core.history.item_index import IndexedTurns
+from reasoning_replay.core.history.lookup_keys import Lookup, keys_of_turn
+from reasoning_replay.core.history.turns import Turn, records_of, turns_of, withheld_records
+
+from tests.adapters.resilience.replicas import (
+    LONG_S,
+    Replica,
+    Shared,
+    looked_up,
+    said,
+    text_of,
+)
+from tests.adapters.stores.turns import SCOPE, bytes_of
+from tests.web.world import eventually
+
+T1 = said("one")
+T2 = said("two", T1, created_ms=2)
+T3 = said("three", T2, created_ms=3)
+ALL = {T1.id, T2.id, T3.id}
+OTHER = bytes_of("another tenant")
+UNKNOWN = Lookup(9, [bytes_of("unknown")])
+
+
+async def begun(shared: Shared, *turns: Turn) -> Replica:
+    """Return a replica at which a conversation was held."""
+    replica = Replica(shared)
+    for one in turns or (T1, T2, T3):
+        assert await replica.save(one) is Saved.DONE
+    return replica
+
+
+# Valid copies...
+
+
+async def test_a_copy_is_valid_at_the_version_of_the_store() -> None:
+    """Loaded once; then confirmed, whatever this replica saves itself."""
+    shared = Shared()
+    await begun(shared, T1)
+    here = Replica(shared)
+    assert await here.ids(T1) == {T1.id}
+    assert await here.ids(T1) == {T1.id}
+    await here.save(T2)
+    await here.save(T3)
+    assert await here.ids(T1, T2, T3) == ALL
+    assert (here.counted("loaded"), here.counted("valid")) == (1, 2)
+
+
+async def test_what_began_here_is_loaded_once() -> None:
+    """Only the store knows whether others have written before."""
+    shared = Shared()
+    here = await begun(shared)
+    for _ in range(3):
+        assert await here.ids(T1, T2, T3) == ALL
+    assert (here.counted("loaded"), here.counted("valid")) == (1, 2)
+
+
+async def test_what_another_replica_saved_is_loaded() -> None:
+    """At once, and also where the history does not name it."""
+    shared = Shared()
+    here = await begun(shared, T1)
+    await here.look_up(T1)
+    there = Replica(shared)
+    await there.save(T2)
+    assert await here.ids(T1) == {T1.id, T2.id}
+    assert await here.ids(T1) == {T1.id, T2.id}
+    assert (here.counted("loaded"), here.counted("valid")) == (2, 1)
+
+
+async def test_what_another_replica_saved_in_between_is_loaded() -> None:
+    """A save that returns any version but the next one leaves the copy outdated."""
+    shared = Shared()
+    here = await begun(shared, T1)
+    await here.look_up(T1)
+    await Replica(shared).save(T2)
+    await here.save(T3)
+    assert await here.ids(T1) == ALL
+
+
+async def test_a_deletion_takes_effect_at_once() -> None:
+    """On every replica, by a lookup that the store answers."""
+    shared = Shared()
+    here, there = await begun(shared), Replica(shared)
+    assert await there.ids(T3) == ALL
+    assert await here.store.forget(SCOPE, T1.conversation)
+    assert await here.ids(T3) == set()
+    assert await there.ids(T3) == set()
+    shared.is_away = True
+    assert await there.ids(T3) is None
+
+
+async def test_a_conversation_that_began_anew_is_another() -> None:
+    """A copy of its former self is not valid, and not added to it."""
+    shared = Shared()
+    here, there = await begun(shared), Replica(shared)
+    await there.look_up(T3)
+    await here.store.forget(SCOPE, T1.conversation)
+    await here.save(T3)
+    assert await there.ids(T3) == {T3.id}
+
+
+async def test_what_is_withheld_by_another_replica_is_withheld_here() -> None:
+    """A tombstone is a record like others, for a copy and for what is saved here."""
+    shared = Shared()
+    here, there = await begun(shared, T1), Replica(shared)
+    for replica in (here, there):
+        await replica.look_up(T1)
+    records = withheld_records(T1, {b"b" * 16}.__contains__)
+    assert await here.store.save(SCOPE, T1.conversation, records, [], Budget(LONG_S)) is Saved.DONE
+    for replica in (here, there):
+        found = await replica.look_up(T1)
+        assert found is not None
+        assert [item.withheld for item in found.turns[0].items] == [True]
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many records are decoded at a time."""
+    done: list[int] = []
+
+    def decode(conversation: bytes, records: dict[bytes, bytes]) -> list[Turn]:
+        done.append(len(records))
+        return turns_of(conversation, records)
+
+    monkeypatch.setattr(conversation_cache, "turns_of", decode)
+    return done
+
+
+async def test_a_copy_is_decoded_once(decoded: list[int]) -> None:
+    """Of a new turn, its own records alone; all of them where a turn has changed."""
+    shared = Shared()
+    here = await begun(shared, T1, T2)
+    await here.look_up(T1)
+    for changed, want in (
+        ((T3,), [len(records_of(T3))]),
+        ((), []),
+        ((structs.replace(T3, models=("gpt-6",)),), [len(records_of(T3)) * 3 + 1]),
+        ((said("old", T1, created_ms=1),), [len(records_of(T3)) * 4 + 1]),
+    ):
+        for one in changed:
+            await here.save(one)
+        decoded.clear()
+        found = await here.look_up(T1, T2)
+        assert decoded[-1:] == want
+        assert found is not None
+        assert found.turns == shared.turns(SCOPE, T1.conversation)
+        assert isinstance(found.turns, IndexedTurns)
+        assert set(found.turns.names.turns) == {turn.id for turn in found.turns}
+    assert here.counted("loaded") == 1
+
+
+ASKED = {
+    "a text alone": [*looked_up(T1), text_of(1, T1)],
+    "a tool's item that is unknown": [*looked_up(T1), UNKNOWN],
+    "two conversations": [*looked_up(T1), *looked_up(said("elsewhere"))],
+    "what nothing leads to": [UNKNOWN],
+    "nothing at all": [],
+}
+
+
+@pytest.mark.parametrize("lookups", ASKED.values(), ids=ASKED)
+async def test_a_lookup_finds_what_the_store_would(lookups: list[Lookup]) -> None:
+    """With copies and without, also what is crowded."""
+    shared = Shared()
+    here = await begun(shared, T1, said("elsewhere"))
+    want = await Replica(shared).store.look_up(SCOPE, lookups, Budget(LONG_S))
+    for _ in range(3):
+        found = await here.store.look_up(SCOPE, lookups, Budget(LONG_S))
+        assert (found, want) != (None, None)
+        assert found is not None
+        assert want is not None
+        assert sorted(turn.id for turn in found.turns) == sorted(turn.id for turn in want.turns)
+        assert found.crowded == want.crowded
+
+
+async def test_a_conversation_found_by_its_text_alone_is_not_cached() -> None:
+    """Only certain keys lead to copies."""
+    shared = Shared()
+    stranger = said("stranger")
+    await begun(shared, stranger)
+    here = Replica(shared)
+    for _ in range(2):
+        found = await here.store.look_up(SCOPE, [text_of(0, stranger)], Budget(LONG_S))
+        assert found is not None
+        assert [turn.id for turn in found.turns] == [stranger.id]
+    assert here.counted("loaded") == 2
+
+
+@pytest.mark.parametrize("max_bytes", [0, 1200, 9000])
+async def test_what_has_no_room_is_loaded(max_bytes: int) -> None:
+    """Bounded in bytes; the conversation that was used last stays."""
+    shared = Shared()
+    here = Replica(shared, max_bytes)
+    turns = [said("0", size=1500)]
+    for n in range(1, 4):
+        turns.append(said(f"{n}", turns[-1], size=1500, created_ms=n + 1))
+    for one in turns:
+        await here.save(one)
+    for _ in range(2):
+        assert await here.ids(*turns) == {one.id for one in turns}
+    assert (here.counted("loaded"), here.store._cache.size_bytes) == (2, 0)
+    short = said("short")
+    await here.save(short)
+    for _ in range(2):
+        assert await here.ids(short) == {short.id}
+    assert here.counted("valid") == (max_bytes == 9000)
+
+
+async def test_scopes_see_nothing_of_each_other() -> None:
+    """Not by the very same ids, neither while the store is there nor while it is away."""
+    shared = Shared()
+    here = await begun(shared)
+    await here.look_up(T1)
+    assert await here.ids(T1, scope=OTHER) == set()
+    shared.is_away = True
+    assert await here.ids(T1, scope=OTHER) is None
+    assert await here.ids(T1) == ALL
+
+
+# Lookups that overlap something else...
+
+
+async def under_way(
+    shared: Shared, asking: Coroutine[None, None, set[bytes] | None]
+) -> asyncio.Task[set[bytes] | None]:
+    """Begin a lookup whose answer waits."""
+    shared.answers.clear()
+    lookups = shared.lookups
+    task = asyncio.create_task(asking)
+    await eventually(lambda: shared.lookups > lookups)
+    return task
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+async def test_an_answer_that_was_under_way_does_not_undo_a_deletion(*, is_held: bool) -> None:
+    """What the store had seen before is not held after it."""
+    shared = Shared()
+    await begun(shared)
+    here = Replica(shared)
+    if is_held:
+        await here.look_up(T3)
+    asking = await under_way(shared, here.ids(T3))
+    assert await here.store.forget(SCOPE, T1.conversation)
+    shared.answers.set()
+    assert await asking == ALL
+    shared.is_away = True
+    assert await here.ids(T3) is None
+    shared.is_away = False
+    assert await here.ids(T3) == set()
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+async def test_an_answer_that_was_under_way_has_what_was_saved_meanwhile(*, is_held: bool) -> None:
+    """A client may answer a call whose save was late before the store has it."""
+    shared = Shared()
+    await begun(shared, T1, T2)
+    here = Replica(shared)
+    if is_held:
+        await here.look_up(T2)
+    shared.answers.clear()
+    assert await here.save(T3, budget_s=0.001) is Saved.LATE
+    asking = await under_way(shared, here.ids(T2, T3))
+    shared.answers.set()
+    assert await asking == ALL
+    assert await here.ids(T2, T3) == ALL
+
+
+async def test_an_answer_that_was_under_way_does_not_undo_a_save() -> None:
+    """What is captured while the store is asked is not in its answer, and is held all the same."""
+    shared = Shared()
+    await begun(shared, T1, T2)
+    here = Replica(shared)
+    await here.look_up(T2)
+    await Replica(shared).save(said("elsewhere", T2, created_ms=9))
+    asking = await under_way(shared, here.ids(T2))
+    shared.is_full = True
+    assert await here.save(T3) is Saved.FAILED
+    shared.answers.set()
+    assert T3.id in (await asking or ())
+    shared.is_away = True
+    assert {*ALL, bytes_of("elsewhere")} == await here.ids(T2)
+
+
+async def test_a_late_answer_is_cached() -> None:
+    """The exchange went on without it; the next one finds it while the store is too slow."""
+    shared = Shared()
+    await begun(shared)
+    here = Replica(shared)
+    shared.answers.clear()
+    assert await here.store.look_up(SCOPE, looked_up(T3), Budget(0.001)) is None
+    shared.answers.set()
+    await eventually(lambda: here.counted("loaded") == 1)
+    shared.answers.clear()
+    found = await here.store.look_up(SCOPE, looked_up(T3), Budget(0.001))
+    assert found is not None
+    assert {turn.id for turn in found.turns} == ALL
+    assert here.counted("stale") == 1
+    shared.answers.set()
+    await here.store.close()
+
+
+# While the store fails...
+
+
+async def test_conversations_go_on_while_the_store_is_away() -> None:
+    """By certain keys; and with what is captured meanwhile."""
+    shared = Shared()
+    here = await begun(shared, T1, T2)
+    await here.look_up(T1)
+    shared.is_away = True
+    assert await here.save(T3) is Saved.FAILED
+    shared.now_s += 3600
+    assert await here.ids(T1, T2, T3) == ALL
+    assert here.counted("stale") == 1
+
+
+async def test_while_the_store_is_away_what_is_doubtful_is_crowded() -> None:
+    """Which other conversation has the same text is not known."""
+    shared = Shared()
+    here = await begun(shared, T1)
+    shared.is_away = True
+    unknown = Lookup(7, [bytes_of("unknown")], [b"saying"])
+    also = [text_of(9, T1), unknown, Lookup(8, [bytes_of("without a saying")])]
+    found = await here.look_up(T1, also=also)
+    assert found is not None
+    assert ([one.id for one in found.turns], found.crowded) == ([T1.id], {7, 9})
+    assert await here.store.look_up(SCOPE, [text_of(9, T1)], Budget(LONG_S)) is None
+
+
+async def test_without_a_cache_no_copy_is_used() -> None:
+    """`recent_max_bytes: 0` says so; what failed goes with the next save all the same."""
+    shared = Shared()
+    await begun(shared, T1)
+    here = Replica(shared, max_bytes=0)
+    shared.is_full = True
+    assert await here.save(T2) is Saved.FAILED
+    for _ in range(2):
+        assert await here.ids(T1, T2) == {T1.id}
+    shared.is_away = True
+    assert await here.ids(T1, T2) is None
+    shared.is_away = shared.is_full = False
+    assert await here.save(T3) is Saved.DONE
+    assert {turn.id for turn in shared.turns(SCOPE, T1.conversation)} == ALL
+    assert (here.counted("loaded"), here.store._cache.size_bytes) == (2, 0)
+
+
+async def test_what_failed_is_part_of_every_answer() -> None:
+    """Before the store has it, and in a conversation that the store has never had."""
+    shared = Shared()
+    here = await begun(shared, T1)
+    shared.is_full = True
+    assert await here.save(T2) is Saved.FAILED
+    alone = said("begun meanwhile")
+    assert await here.save(alone) is Saved.FAILED
+    for _ in range(2):
+        assert await here.ids(T1, T2) == {T1.id, T2.id}
+        assert await here.ids(alone) == {alone.id}
+    assert (here.counted("loaded"), here.counted("stale")) == (1, 0)
+
+
+async def test_what_failed_goes_with_the_next_save_of_its_conversation() -> None:
+    """Then every replica finds it, by all its keys; and it is not sent again."""
+    shared = Shared()
+    here, there = await begun(shared, T1), Replica(shared)
+    await here.look_up(T1)
+    shared.is_full = True
+    assert await here.save(T2) is Saved.FAILED
+    shared.is_full = False
+    assert await here.save(said("another conversation")) is Saved.DONE
+    assert shared.sent[-1].isdisjoint(records_of(T2))
+    assert await here.save(T3) is Saved.DONE
+    assert shared.sent[-1] == {*records_of(T2), *records_of(T3)}
+    assert await there.ids(T1, T2, T3) == ALL
+    for one in keys_of_turn(T2):
+        assert shared.index[SCOPE, one] == [T2.conversation]
+    last = said("four", T3, created_ms=4)
+    await here.save(last)
+    assert shared.sent[-1] == set(records_of(last))
+
+
+async def test_what_failed_of_a_deleted_conversation_is_dropped() -> None:
+    """The next lookup learns of the deletion, and no later save brings it back."""
+    shared = Shared()
+    here, there = await begun(shared, T1), Replica(shared)
+    await here.look_up(T1)
+    shared.is_full = True
+    assert await here.save(T2) is Saved.FAILED
+    shared.is_full = False
+    assert await there.store.forget(SCOPE, T1.conversation)
+    assert await here.ids(T1, T2) == set()
+    assert await here.save(T3) is Saved.DONE
+    assert await there.ids(T3) == {T3.id}
+
+
+async def test_deleting_tells_whether_anything_was_there() -> None:
+    """In the store, or held for it here; and what is held goes also when the store fails."""
+    shared = Shared()
+    here = await begun(shared)
+    shared.is_away = True
+    with pytest.raises(StoreError):
+        await here.store.forget(SCOPE, T1.conversation)
+    assert await here.ids(T3) is None
+    shared.is_away = False
+    assert await here.store.forget(SCOPE, T1.conversation)
+    assert not await here.store.forget(SCOPE, T1.conversation)
+    shared.is_away = True
+    await here.save(T1)
+    shared.is_away = False
+    assert await here.store.forget(SCOPE, T1.conversation)  # it was here alone
+    assert not await here.store.forget(SCOPE, T1.conversation)

@@ -1,0 +1,227 @@
+"""Replicas with caches over one store, against an oracle: whatever happens, in whatever order."""
+
+import asyncio
+from collections import defaultdict
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from reasoning_replay.adapters.resilience.circuit_breaker import PAUSE_MAX_S
+from reasoning_replay.adapters.resilience.safe_store import Saved
+from reasoning_replay.core.history.turns import Turn, records_of, turns_of
+
+from tests.adapters.resilience.replicas import MIB, Replica, Shared, said
+from tests.adapters.stores.turns import SCOPE, bytes_of
+
+SCOPES = (SCOPE, bytes_of("another tenant"))
+REPLICAS = 3
+Name = tuple[bytes, bytes]  # (scope, conversation)
+Records = dict[bytes, bytes]
+
+replicas = st.integers(0, REPLICAS - 1)
+any_number = st.integers(0, 1000)
+
+
+class Replicas(RuleBasedStateMachine):
+    """
+    Clients that go on with any history, at any replica, while the store comes and goes.
+
+    Attributes:
+        histories: Every history that was ever sent, with its scope and its newest turn last.
+        unsaved: By replica and conversation: records that it holds for the store.
+        seen: By replica and conversation: the records that it knew last.
+        stored: By replica: conversations that it knows the store to have had.
+    """
+
+    max_bytes = MIB
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.shared = self.runner.run(self._start())
+        self.histories: list[tuple[bytes, list[Turn]]] = []
+        self.unsaved: defaultdict[tuple[int, Name], Records] = defaultdict(dict)
+        self.seen: defaultdict[tuple[int, Name], Records] = defaultdict(dict)
+        self.stored: set[tuple[int, Name]] = set()
+        self.count = 0
+
+    async def _start(self) -> Shared:
+        shared = Shared()
+        self.replicas = [Replica(shared, self.max_bytes) for _ in range(REPLICAS)]
+        return shared
+
+    def teardown(self) -> None:
+        """Close everything."""
+        for replica in self.replicas:
+            self.runner.run(replica.store.close())
+        self.runner.close()
+
+    # What happens...
+
+    @rule(at=replicas, whose=st.sampled_from(SCOPES), items=st.integers(1, 3))
+    def begin(self, at: int, whose: bytes, items: int) -> None:
+        """Begin a conversation."""
+        self._speak(at, whose, [], None, items)
+
+    @precondition(lambda self: self.histories)
+    @rule(at=replicas, which=any_number, length=any_number, items=st.integers(1, 3))
+    def go_on(self, at: int, which: int, length: int, items: int) -> None:
+        """Continue a history, or fork from it, behind the newest turn that is recognised."""
+        scope, history = self._history(which, length)
+        found = {turn.id: turn for turn in self._look_up(at, scope, history)}
+        behind = next((found[one.id] for one in reversed(history) if one.id in found), None)
+        self._speak(at, scope, history, behind, items)
+
+    @precondition(lambda self: self.histories)
+    @rule(at=replicas, which=any_number, length=any_number)
+    def look_up(self, at: int, which: int, length: int) -> None:
+        """Send a history again."""
+        self._look_up(at, *self._history(which, length))
+
+    @precondition(lambda self: self.histories and not self.shared.is_away)
+    @rule(at=replicas, which=any_number)
+    def delete(self, at: int, which: int) -> None:
+        """Delete a conversation at one replica."""
+        scope, history = self._history(which, 0)
+        name = (scope, history[0].conversation)
+        was_there = name in self.shared.kept
+        is_gone = self.runner.run(self.replicas[at].store.forget(*name))
+        assert is_gone or not was_there
+        assert name not in self.shared.kept
+        self._forgets(at, name)
+
+    @precondition(lambda self: self.shared.kept and not self.shared.is_away)
+    @rule(which=any_number)
+    def evict(self, which: int) -> None:
+        """Let the store drop a conversation by itself."""
+        names = list(self.shared.kept)
+        self.runner.run(self.shared.forget(*names[which % len(names)]))
+
+    @rule(is_away=st.booleans())
+    def fail(self, is_away: bool) -> None:
+        """Let the store be away, or full."""
+        self.shared.is_away, self.shared.is_full = is_away, not is_away
+
+    @rule()
+    def recover(self) -> None:
+        """Let the store be back, and every replica find that out."""
+        self.shared.is_away = self.shared.is_full = False
+        self.shared.now_s += PAUSE_MAX_S
+        for at in range(REPLICAS):
+            self.runner.run(self._probe(at))
+
+    # What must hold...
+
+    def _history(self, which: int, length: int) -> tuple[bytes, list[Turn]]:
+        scope, history = self.histories[which % len(self.histories)]
+        return scope, history[: 1 + length % len(history)]
+
+    def _speak(
+        self, at: int, scope: bytes, history: list[Turn], behind: Turn | None, items: int
+    ) -> None:
+        """Save a turn in pieces, as it is captured."""
+        self.count += 1
+        this = said(f"{self.count}", behind, created_ms=self.count, items=items)
+        name = (scope, this.conversation)
+        given: frozenset[bytes] = frozenset()
+        for n in range(1, items + 1):
+            part = said(f"{self.count}", behind, created_ms=self.count, items=n)
+            records = records_of(part, given)
+            saved = self.runner.run(self.replicas[at].save(part, scope, known=given))
+            self.seen[at, name] |= records
+            self.unsaved[at, name] |= records
+            if saved is Saved.DONE:
+                given = given.union(records)
+                self._saved(at, name)
+        self.histories.append((scope, [*history, this]))
+
+    def _saved(self, at: int, name: Name) -> None:
+        """A save that worked leaves nothing behind that failed before."""
+        self.stored.add((at, name))
+        if self.max_bytes:
+            assert self.unsaved[at, name].items() <= self.shared.kept[name].records.items()
+        self.unsaved[at, name].clear()
+
+    def _look_up(self, at: int, scope: bytes, history: list[Turn]) -> list[Turn]:
+        replica = self.replicas[at]
+        before = self.shared.lookups
+        found = self.runner.run(replica.look_up(*history, scope=scope))
+        turns = [] if found is None else list(found.turns)
+        ours = {turn.id for whose, one in self.histories if whose == scope for turn in one}
+        assert ours.issuperset(turn.id for turn in turns), "of another scope"
+        names = {(scope, turn.conversation) for turn in history}
+        has_answered = self.shared.lookups > before and not self.shared.is_away
+        if has_answered:
+            assert found is not None
+            assert not found.crowded
+            self._is_exact(at, names, turns)
+        else:
+            self._is_stale(at, names, turns)
+        return turns
+
+    def _is_exact(self, at: int, names: set[Name], turns: list[Turn]) -> None:
+        """It is what the store has, and what it does not have yet."""
+        want: list[Turn] = []
+        for name in names:
+            kept = self.shared.kept.get(name)
+            if kept is None and (at, name) in self.stored:
+                self._forgets(at, name)  # it was deleted elsewhere
+            records = (kept.records if kept is not None else {}) | self.unsaved[at, name]
+            want += turns_of(name[1], records)
+            self.seen[at, name] = dict(records)
+            if kept is not None:
+                self.stored.add((at, name))
+        assert _sorted(turns) == _sorted(want)
+
+    def _is_stale(self, at: int, names: set[Name], turns: list[Turn]) -> None:
+        """It is what this replica knew last: the prefix of a conversation under way is stable."""
+        want = [turn for name in names for turn in turns_of(name[1], self.seen[at, name])]
+        assert _sorted(turns) == _sorted(want)
+
+    def _forgets(self, at: int, name: Name) -> None:
+        self.unsaved.pop((at, name), None)
+        self.seen.pop((at, name), None)
+        self.stored.discard((at, name))
+
+    async def _probe(self, at: int) -> None:
+        """Let a lookup and a save pass, so that both breakers close."""
+        replica = self.replicas[at]
+        probe = said(f"probe {at} {self.shared.now_s}")
+        for _ in range(2):
+            await replica.look_up(probe)
+            await replica.save(probe)
+            await asyncio.gather(*replica.store._tasks)
+        assert await replica.save(probe) is Saved.DONE
+
+
+class SmallCaches(Replicas):
+    """Replicas that can hold a conversation or two: they find no more, and may find less."""
+
+    max_bytes = 6000
+
+    def _is_exact(self, at: int, names: set[Name], turns: list[Turn]) -> None:
+        kept = [turn for name in names for turn in self.shared.turns(*name)]
+        found = {turn.id for turn in turns}
+        assert found.issuperset(turn.id for turn in kept), "the store has it"
+        held = {record for name in names for record in self.unsaved[at, name]}
+        for turn in turns:
+            is_held = not held.isdisjoint(records_of(turn))
+            assert turn in kept or is_held, "deleted"
+
+    def _is_stale(self, at: int, names: set[Name], turns: list[Turn]) -> None:
+        del at
+        assert {turn.conversation for turn in turns} <= {conversation for _, conversation in names}
+
+    def _saved(self, at: int, name: Name) -> None:
+        self.stored.add((at, name))
+
+
+def _sorted(turns: list[Turn]) -> list[Turn]:
+    return sorted(turns, key=lambda turn: turn.id)
+
+
+RUNS = settings(stateful_step_count=30, deadline=None)
+TestReplicas = Replicas.TestCase
+TestReplicas.settings = RUNS
+TestSmallCaches = SmallCaches.TestCase
+TestSmallCaches.settings = RUNS

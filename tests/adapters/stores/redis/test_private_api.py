@@ -1,0 +1,74 @@
+"""What is used of redis-py beyond its documented interface: it fails here first when it is gone."""
+
+import inspect
+
+import pytest
+from reasoning_replay.adapters.stores.redis.connections import SentinelPool, Tcp, cluster_client
+from redis.asyncio import BlockingConnectionPool, Connection, Redis, RedisCluster, SSLConnection
+from redis.asyncio.cluster import ClusterNode, NodesManager, PipelineCommand
+from redis.asyncio.connection import AbstractConnection, RedisSSLContext
+from redis.asyncio.sentinel import SentinelConnectionPool
+from redis.maint_notifications import MaintNotificationsConfig
+
+SETTINGS = {
+    "connection_class": Tcp,
+    "max_connections": 3,
+    "client_name": "rr",
+    "protocol": 2,
+    "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+}
+
+# (what has it, the name, its parameters)
+METHODS = [
+    (AbstractConnection, "connect_check_health", ["check_health", "retry_socket_connect"]),
+    (AbstractConnection, "disconnect", ["nowait"]),
+    (SSLConnection, "_connection_arguments", []),
+    (RedisSSLContext, "get", []),
+    (SentinelConnectionPool, "get_master_address", []),
+    (NodesManager, "initialize", []),
+    (NodesManager, "move_slot", ["e"]),
+    (ClusterNode, "execute_command", ["args"]),
+    (ClusterNode, "disconnect_free_connections", []),
+    (ClusterNode, "execute_pipeline", ["commands"]),
+    (PipelineCommand, "__init__", ["position", "args"]),
+    (RedisCluster, "initialize", []),
+    (RedisCluster, "get_node_from_key", ["key"]),
+    (RedisCluster, "get_primaries", []),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "parameters"), METHODS)
+def test_a_method_is_there(owner: type, name: str, parameters: list[str]) -> None:
+    """And takes what it is given, in this order."""
+    found = list(inspect.signature(getattr(owner, name)).parameters)
+    assert found[1 : 1 + len(parameters)] == parameters
+
+
+def test_connections_have_what_is_looked_at() -> None:
+    """The writer of an open one; the context that one over TLS is made with."""
+    assert Connection()._writer is None
+    assert SSLConnection().ssl_context.context is None
+    assert "self._connection_arguments()" in inspect.getsource(Connection._connect)
+
+
+def test_a_pool_of_a_sentinel_may_wait() -> None:
+    """Its base may be another pool, and its manager anything that discovers a master."""
+    pool = SentinelPool("service", None)  # type: ignore[no-untyped-call]
+    assert isinstance(Redis(connection_pool=pool).connection_pool, BlockingConnectionPool)
+    assert "self.sentinel_manager.discover_master(" in inspect.getsource(
+        SentinelConnectionPool.get_master_address
+    )
+
+
+def test_nodes_of_a_cluster_connect_as_they_are_told() -> None:
+    """The first ones, and those that are found later."""
+    cluster = cluster_client([("127.0.0.1", 1)], SETTINGS)
+    nodes = cluster.nodes_manager
+    (node,) = nodes.startup_nodes.values()
+    assert isinstance(node.acquire_connection(), Tcp)
+    assert node.max_connections == 3
+    assert nodes.connection_kwargs is cluster.connection_kwargs
+    assert "ClusterNode(\n" in inspect.getsource(NodesManager.initialize)
+    assert "**self.connection_kwargs" in inspect.getsource(NodesManager.initialize)
+    assert nodes.slots_cache == {}
+    assert PipelineCommand(0, "PING").result is None
