@@ -1,6 +1,6 @@
 """Exchange: one request and its response, with all per-request state."""
 
-import os
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ __all__ = ["Exchange", "Limits", "TenantOf"]
 # Tells whose a request is by its headers; None when they do not say.
 TenantOf = Callable[[Mapping[str, str]], bytes | None]
 
-_ID_BYTES = 8
+_ID_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Exchange:
     def id(self) -> str:
         """Names it in every line of the log about it: random, 16 hexadecimal digits."""
         if not self._id:
-            self._id = os.urandom(_ID_BYTES).hex()
+            self._id = f"{random.getrandbits(_ID_BITS):016x}"
         return self._id
 
     @property
