@@ -1,0 +1,55 @@
+"""A conversation that has outgrown its bounds loses its oldest turns, whole, and a few at once."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reasoning_replay.adapters.stores.base import Bounds
+from reasoning_replay.adapters.stores.trimming import what_to_drop
+
+
+def sizes_of(*turns: list[int]) -> dict[bytes, int]:
+    """Return the sizes of records by name: of turns, oldest first, with records of these sizes."""
+    return {
+        n.to_bytes(8) + bytes(16) + bytes([m]): size
+        for n, turn in enumerate(turns)
+        for m, size in enumerate(turn)
+    }
+
+
+# (the records of each turn, at most so many turns, at most so many bytes, how many turns are left)
+CASES = [
+    pytest.param([], 1, 1, 0, id="nothing"),
+    pytest.param([[10, 10]] * 10, 10, 200, 10, id="at-the-bounds"),
+    pytest.param([[10, 10]] * 11, 10, 1000, 9, id="a-turn-too-many"),
+    pytest.param([[10, 10]] * 11, 100, 200, 9, id="too-many-bytes"),
+    pytest.param([[5], [500, 500]], 10, 100, 1, id="the-newest-is-kept"),
+    pytest.param([[1], [150], [1], [1]], 10, 100, 2, id="nothing-behind-a-gap"),
+]
+
+
+@pytest.mark.parametrize(("turns", "max_turns", "max_bytes", "left"), CASES)
+def test_the_oldest_turns_go(
+    turns: list[list[int]], max_turns: int, max_bytes: int, left: int
+) -> None:
+    """Down to nine tenths of the bounds."""
+    drop = what_to_drop(sizes_of(*turns), Bounds(1, max_turns, max_bytes))
+
+    assert sorted(drop) == sorted(sizes_of(*turns[: len(turns) - left]))
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=3), max_size=12),
+    st.integers(1, 12),
+    st.integers(1, 300),
+)
+def test_what_is_left_is_in_bounds(turns: list[list[int]], most: int, max_bytes: int) -> None:
+    """And trimming once is enough."""
+    bounds = Bounds(1, most, max_bytes)
+    sizes = sizes_of(*turns)
+    left = {name: size for name, size in sizes.items() if name not in what_to_drop(sizes, bounds)}
+    names = {name[:24] for name in left}
+
+    assert len(names) <= most
+    assert sum(left.values()) <= max_bytes or len(names) == 1
+    assert len(names) >= min(1, len(turns))
+    assert len(names) == 1 or what_to_drop(left, bounds) == []
