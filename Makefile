@@ -1,10 +1,12 @@
-# Everything one does here. It needs Python 3.11 or newer and make; the rest goes into .venv.
+# Every command of the project. It needs Python 3.11 or newer and make; the rest goes into .venv.
 
 PYTHON ?= python3
 ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# The locked versions, so that a release of a dependency changes nothing here before `make lock`.
+INSTALL := $(PIP) install --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -19,7 +21,7 @@ serve: $(VENV)/runtime ## run the proxy; settings in ARGS="--store-url ..." or R
 check: $(VENV)/runtime ## tell whether settings, upstream and store are fit to serve
 	@$(BIN)/reasoning-replay check $(ARGS)
 
-demo: $(VENV)/runtime ## show reasoning dropped and given back, without a key or a network
+demo: $(VENV)/runtime ## show reasoning dropped and injected, without a key or a network
 	@$(BIN)/reasoning-replay demo
 
 # One recipe, so that -j cannot run the checks beside tests that measure time.
@@ -42,16 +44,19 @@ soak: $(VENV)/dev ## half an hour of mixed load while Redis and upstream fail; A
 screenshot: $(VENV)/dev ## take the pictures of the inspector anew, for this README (needs chromium)
 	@$(BIN)/python -m tests.browser
 
-# The newest versions that pyproject.toml allows, for every system, each with the hashes of its files.
-LOCKED := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header
+# The newest versions that pyproject.toml allows, for every system. The image is built from the two
+# locks with hashes. constraints.txt has all extras and no hashes: pip refuses those for an editable
+# install.
+LOCKED := $(BIN)/uv pip compile --quiet --upgrade --universal --no-header
 
-lock: $(VENV)/dev ## renew what the image is built from: requirements.lock, requirements-build.lock
+lock: $(VENV)/dev ## renew the locked versions: requirements.lock, requirements-build.lock, constraints.txt
 	@$(PIP) install 'uv>=0.11'
-	$(LOCKED) --extra otel --output-file requirements.lock pyproject.toml
+	$(LOCKED) --generate-hashes --extra otel --output-file requirements.lock pyproject.toml
 	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' > $(VENV)/build.in
-	$(LOCKED) --no-annotate --python-version 3.11 --output-file requirements-build.lock $(VENV)/build.in
+	$(LOCKED) --generate-hashes --no-annotate --python-version 3.11 --output-file requirements-build.lock $(VENV)/build.in
+	$(LOCKED) --no-annotate --strip-extras --all-extras --constraint requirements.lock --output-file constraints.txt pyproject.toml
 
-format: $(VENV)/dev ## format the code and mend what the linter can mend
+format: $(VENV)/dev ## format the code and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -59,21 +64,21 @@ clean: ## remove .venv, caches and builds
 	rm -rf $(VENV) dist .coverage .fuzz .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find proxy tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Stamps: made anew when pyproject.toml has changed, and then from an empty folder.
-$(VENV)/runtime: pyproject.toml
+# Stamps: made anew when a dependency has changed, and then from an empty folder.
+$(VENV)/runtime: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "$(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.13" >&2; exit 1; }
 	@echo "installing into $(VENV) ..."
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(PIP) install --editable .
+	@$(INSTALL) .
 	@touch $@
 
 $(VENV)/dev: $(VENV)/runtime
 	@echo "installing the development tools ..."
-	@$(PIP) install --editable '.[dev]'
+	@$(INSTALL) '.[dev]'
 	@touch $@
 
 $(VENV)/fuzz: $(VENV)/dev
 	@echo "installing the fuzzer ..."
-	@$(PIP) install --editable '.[fuzz]'
+	@$(INSTALL) '.[fuzz]'
 	@touch $@

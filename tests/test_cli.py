@@ -62,6 +62,7 @@ OTHER = {
     "repairs": "none",
     "encryption_keys": "a:" + base64.b64encode(bytes(32)).decode(),
     "scope_from": "header:x-tenant-id",
+    "reuse_port": "true",
     "log_format": "json",
     "log_level": "error",
     "tracing": "otlp",
@@ -69,7 +70,7 @@ OTHER = {
     "store_password_file": __file__,
 }
 NEEDED = {
-    "workers": ["store_url"],
+    "reuse_port": ["store_url"],
     "tls_cert_file": ["tls_key_file"],
     "tls_key_file": ["tls_cert_file"],
 }
@@ -211,11 +212,20 @@ def test_a_secret_may_be_in_a_file(
     assert served[0].scope_secret.get_secret_value() == SECRET
 
 
-def test_workers_need_a_store_that_they_share(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_switch_needs_no_value(served: list[Settings]) -> None:
+    """`--reuse-port` means true; a value may follow."""
+    shared = ["serve", "--store-url", "redis://localhost"]
+    assert cli.main([*shared, "--reuse-port"]) == 0
+    assert cli.main([*shared, "--reuse-port", "--mode", "off"]) == 0
+    assert cli.main([*shared, "--reuse-port=false"]) == 0
+    assert [settings.reuse_port for settings in served] == [True, True, False]
+
+
+def test_a_shared_port_needs_a_shared_store(capsys: pytest.CaptureFixture[str]) -> None:
     """memory:// is each process's own; the complaint names the ways out."""
-    assert cli.main(["serve", "--workers", "2"]) == 2
+    assert cli.main(["serve", "--reuse-port"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("workers: 2 processes cannot share memory://")
+    assert line.startswith("reuse_port: processes that share a port cannot share memory://")
     assert "sqlite://" in line
     assert "redis://" in line
 
@@ -245,7 +255,7 @@ def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_serve_starts_without_what_it_does_not_use() -> None:
-    """Time and memory would go into stores, WebSockets, traces and other processes."""
+    """Time and memory would go into stores, WebSockets and traces."""
     words = (
         "import sys, reasoning_replay.cli, reasoning_replay.web.serve; "
         "from reasoning_replay.web.wiring import bare_store; "

@@ -25,9 +25,6 @@
 {{- if and .root.Values.secrets.existingSecret (not $keys) -}}
 {{- fail "secrets.existingSecret: nothing is taken from it; name settings and their keys in secrets.keys, such as store_url: store-url" -}}
 {{- end -}}
-{{- if and (gt (int (get $config "workers" | default 1)) 1) (eq (include "reasoning-replay.storeKind" .) "memory") -}}
-{{- fail (printf "config.workers: %d processes cannot share memory://, which is each one's own; use Redis (config.store_url, or secrets.keys.store_url), or sqlite:// with a volume" (int $config.workers)) -}}
-{{- end -}}
 {{- end -}}
 
 {{/* memory, sqlite or redis; redis, too, where the address is in a Secret. */}}
@@ -57,7 +54,7 @@ redis
 {{- end -}}
 
 {{/*
-MiB that processes need at least: 64 each, and what they keep by their settings:
+MiB that the process needs at least: 64, and what it keeps by its settings:
 (dict "config" mapping "storeKind" as above).
 */}}
 {{- define "reasoning-replay.leastMiB" -}}
@@ -65,7 +62,7 @@ MiB that processes need at least: 64 each, and what they keep by their settings:
 {{- $config := mergeOverwrite $defaults .config -}}
 {{- $stored := ternary $config.memory_max_bytes 0 (eq .storeKind "memory") -}}
 {{- $kept := divf (addf $config.recent_max_bytes $stored) 1048576 | ceil | int -}}
-{{- mul (int (get .config "workers" | default 1)) (add 64 $kept) -}}
+{{- add 64 $kept -}}
 {{- end -}}
 
 {{/* (dict "config" mapping "storeKind" as above "resources" of the container "where" in values) */}}
@@ -74,7 +71,7 @@ MiB that processes need at least: 64 each, and what they keep by their settings:
 {{- $least := include "reasoning-replay.leastMiB" . | int -}}
 {{- if $limit -}}
 {{- if lt (include "reasoning-replay.bytes" $limit | int64) (mul $least 1048576) -}}
-{{- fail (printf "%s.limits.memory: %v is less than %d MiB, which processes and what they keep need; raise it, or lower memory_max_bytes (memory://) or recent_max_bytes" .where $limit $least) -}}
+{{- fail (printf "%s.limits.memory: %v is less than %d MiB, which the process and what it keeps need; raise it, or lower memory_max_bytes (memory://) or recent_max_bytes" .where $limit $least) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -1,8 +1,8 @@
 """
-Put reasoning back where a stateless client dropped it.
+Reasoning Replay: a reverse proxy for APIs with reasoning, such as `POST /v1/responses`.
 
-A reverse proxy in front of `POST /v1/responses`: it keeps the `reasoning` items that the API
-emits and gives them back when the next request comes without them.
+It captures the `reasoning` items that the API emits, and injects them into the next request where
+a stateless client dropped them.
 """
 
 __version__ = "0.1.0"

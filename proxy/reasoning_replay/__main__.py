@@ -1,7 +1,7 @@
 """
-The process of a command, run by the script `reasoning-replay` or as `python -m reasoning_replay`.
+Entry point of the script `reasoning-replay` and of `python -m reasoning_replay`.
 
-What it imports itself is little, so that a signal finds somebody from the first moment on.
+It imports little before it handles SIGTERM, so that no signal is lost.
 """
 
 import gc
@@ -13,9 +13,9 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run the command that the process was started with; return its exit code."""
-    # The first process of a container gets no signal that it has not asked for: one that came
-    # while all the rest is brought in would be lost, and the container would serve on.
+    """Run the command of this process; return its exit code."""
+    # The first process of a container gets only signals that it handles: one that came during the
+    # imports would be lost, and the container would go on.
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
 
     if sys.argv[1:] in (["health"], ["health", "--ready"]):
@@ -24,7 +24,7 @@ def main() -> int:
         where = os.environ.get("REPLAY_ADMIN_LISTEN", ADMIN_LISTEN)
         return health(where, "/readyz" if "--ready" in sys.argv else "/livez")
 
-    # Nothing of what is brought in is garbage: to look for some takes a tenth of the start.
+    # Imports leave no garbage: looking for it would take a tenth of the start.
     gc.disable()
     try:
         from reasoning_replay.cli import main as run  # noqa: PLC0415 (as above)

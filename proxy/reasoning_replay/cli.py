@@ -1,4 +1,4 @@
-"""The command line: serve, check, health, demo and --version."""
+"""Command line: serve, check, health, demo and --version."""
 
 import argparse
 import asyncio
@@ -9,16 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from pydantic import SecretStr
-
 from reasoning_replay import __version__
-from reasoning_replay.settings.loader import SettingsError, env_of, flag_of, load
+from reasoning_replay.settings.loader import SettingsError, default_of, env_of, flag_of, load
 from reasoning_replay.settings.model import Settings
 
 __all__ = ["main"]
 
 USAGE_ERROR = 2
-UNHEALTHY = 1  # not 2, which Docker keeps for itself
+UNHEALTHY = 1  # not 2, which Docker reserves
 
 EPILOG = """\
 A flag wins over its environment variable, that over the file of --config, that over the default.
@@ -29,7 +27,7 @@ config/replay.yaml shows every setting with its unit, default and hazard.
 
 
 class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose complaint is one line, without the usage in front of it."""
+    """An ArgumentParser that reports an error in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE_ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -40,12 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Run one command.
 
     Args:
-        argv: The words after the program's name; those of the process when None.
+        argv: The words after the program's name; those of the process if None.
 
     Returns:
-        The exit code: 0 done, 1 the command found a problem, 2 it was not started as asked.
+        The exit code: 0 success, 1 the command found a problem, 2 wrong words or settings.
     """
-    # Each command brings in what it alone needs, so that `serve` starts quickly.
+    # Each command imports only what it needs, so that `serve` starts quickly.
     words = sys.argv[1:] if argv is None else argv
     arguments, rest = _parser(words).parse_known_args(words)
     try:
@@ -77,16 +75,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _settle() -> None:
     """
-    Let the collector pass over what has been brought in, which stays, from now on.
+    Exclude the imported modules from garbage collection: they stay.
 
-    To look through all of it takes 40 ms, in which every stream would wait.
+    A pass over all of them takes 40 ms, and would stop every stream for as long.
     """
     gc.freeze()
     gc.enable()
 
 
 def _parser(words: Sequence[str]) -> _Parser:
-    """Return what reads the words; the flags of a command that they do not name are left out."""
+    """Return the parser; only commands that the words name get their flags."""
     parser = _Parser(prog="reasoning-replay", description=sys.modules["reasoning_replay"].__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -95,7 +93,7 @@ def _parser(words: Sequence[str]) -> _Parser:
         ("check", "tell whether the settings, the upstream and the store are fit to serve"),
         (
             "health",
-            "ask the proxy that runs with these settings whether it lives; ends with 0 or 1",
+            "ask the proxy that runs with these settings whether it is live; ends with 0 or 1",
         ),
     ]:
         command = commands.add_parser(
@@ -106,7 +104,7 @@ def _parser(words: Sequence[str]) -> _Parser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        if name in words:  # they take time to make, and `serve` starts quickly
+        if name in words:  # adding flags takes time
             _add_settings(command)
         if name == "check":
             text = (
@@ -117,20 +115,24 @@ def _parser(words: Sequence[str]) -> _Parser:
             command.add_argument(
                 "--ready", action="store_true", help="ask whether it takes traffic"
             )
-    commands.add_parser("demo", help="show one exchange against a built-in stand-in for the API")
+    commands.add_parser(
+        "demo", help="show one agent loop without and with the proxy, against a built-in API"
+    )
     return parser
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
-    """Offer one flag per setting; what was not given is absent from the parsed arguments."""
+    """Add one flag per setting; a setting that was not given is absent from the arguments."""
     command.add_argument("--config", type=Path, metavar="FILE", help="a YAML file of settings")
     for name, field in Settings.model_fields.items():
-        default = "empty" if isinstance(field.default, SecretStr) else field.default
-        text = f"{field.description} Default: {default}. Environment: {env_of(name)}."
+        text = f"{field.description} Default: {default_of(name)}. Environment: {env_of(name)}."
+        is_switch = isinstance(field.default, bool)  # its value may be left out: it means true
         command.add_argument(
             flag_of(name),
             dest=name,
             metavar="VALUE",
+            nargs="?" if is_switch else None,
+            const="true" if is_switch else None,
             default=argparse.SUPPRESS,
             help=text.replace("%", "%%"),
         )
@@ -138,10 +140,10 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 def _overrides(arguments: argparse.Namespace, rest: Sequence[str]) -> dict[str, str]:
     """
-    Collect the given settings, with the unknown flags among them for `load` to refuse.
+    Return the given settings; unknown flags are among them, for `load` to refuse.
 
     Raises:
-        SettingsError: Words that belong to no flag. They are not quoted: what follows a
+        SettingsError: Words that belong to no flag. They are not quoted: the word after a
             misspelt --scope-secret is a secret.
     """
     known = Settings.model_fields

@@ -1,8 +1,7 @@
 """
-Ask the proxy on this machine whether it lives: for health checks of containers, and exec probes.
+Health check: asks the proxy on this host whether it is live, for containers and exec probes.
 
-Asked every few seconds, so it brings in next to nothing, and not the settings: what it wants of
-them is one address.
+It runs every few seconds, so it imports very little, and not the settings: it needs one address.
 """
 
 import socket
@@ -22,17 +21,17 @@ HEAD_MAX_BYTES: Final = 16 * 1024
 
 def health(admin_listen: str, path: str = "/livez") -> int:
     """
-    Ask one question of the admin port, straight: no proxy of the environment stands in between.
+    Send one GET to the admin port, never through a proxy of the environment.
 
     Args:
-        admin_listen: As in the settings; what stands for every interface is asked on loopback.
+        admin_listen: As in the settings; an address for every interface is asked on loopback.
         path: `/livez` or `/readyz`.
 
     Returns:
-        The exit code: 0 for an answer of 200, else 1, with one line that says why. Never 2,
-        which Docker keeps for itself.
+        The exit code: 0 for status 200, else 1, with one line that says why. Never 2, which Docker
+        reserves.
 
-    Cost: one connection; DEADLINE_S at the most.
+    Cost: one connection; at most DEADLINE_S.
     """
     try:
         host, port = host_and_port(admin_listen)
@@ -54,10 +53,10 @@ def health(admin_listen: str, path: str = "/livez") -> int:
 
 def _asked(host: str, port: int, path: str) -> str:
     """
-    Return the status of an answer, as it is written; "" when what came is no answer.
+    Return the status of the answer as text; "" if the answer is not HTTP.
 
     Raises:
-        OSError: There is none within DEADLINE_S.
+        OSError: There was no answer within DEADLINE_S.
     """
     until = time.monotonic() + DEADLINE_S
     with socket.create_connection((host, port), DEADLINE_S) as connection:

@@ -17,11 +17,11 @@ import uvloop
 
 from tests.bench.bench import Bench
 from tests.bench.exchanges import small
+from tests.bench.footprint import footprint
 from tests.bench.growth import growth
 from tests.bench.histories import history, long
 from tests.bench.load import LoadError
 from tests.bench.machine import cores
-from tests.bench.processes import footprint, workers
 from tests.bench.runs import running
 from tests.bench.streams import scale, stream
 from tests.bench.table import Figure, as_json, table
@@ -33,7 +33,6 @@ ROWS: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "long": long,
     "growth": growth,
     "scale": scale,
-    "workers": workers,
     "footprint": footprint,
 }
 

@@ -24,7 +24,6 @@ class Figure:
         reach: What is to be reached, in words; empty: this is told beside, and judged by nobody.
         got: What is compared with `limit`: mostly a ratio of two of the measured.
         limit: What that must not be beyond.
-        at_least: Whether it must not be below instead.
     """
 
     row: str
@@ -33,14 +32,11 @@ class Figure:
     reach: str = ""
     got: float | None = None
     limit: float | None = None
-    at_least: bool = False
 
     @property
     def is_met(self) -> bool:
         """Tell whether it is what it should be; what nobody judges is."""
-        if self.got is None or self.limit is None:
-            return True
-        return self.got >= self.limit if self.at_least else self.got <= self.limit
+        return self.got is None or self.limit is None or self.got <= self.limit
 
     @property
     def verdict(self) -> str:

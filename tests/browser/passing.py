@@ -5,10 +5,10 @@ from typing import Any
 
 from playwright.async_api import Locator, Page
 from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.plan import PlanNote
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.routes import Route
 
 from tests.browser.stage import Stage
 

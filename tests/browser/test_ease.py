@@ -6,9 +6,9 @@ from typing import Literal
 
 import pytest
 from playwright.async_api import expect
-from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.routes import Route
 
 from tests.browser.passing import LOST_CALL, record, rows, strip
 from tests.browser.stage import Seen, Stage
@@ -41,8 +41,8 @@ async def test_filters_pause_and_clear(cleared: tuple[Stage, Seen]) -> None:
     on, seen = cleared
     page = seen.page
     call = [LOST_CALL]
-    record(on, call, (0, Outcome.INJECTED, 1, 99, ""))
-    record(on, call, (0, Outcome.MISSED, 1, 0, ""))
+    record(on, call, PlanNote(0, Outcome.INJECTED, 1, 99, ""))
+    record(on, call, PlanNote(0, Outcome.MISSED, 1, 0, ""))
     record(on, call, status=503, outcome="upstream_error")
     await expect(rows(page)).to_have_count(3)
     for word, text in (("Put back", "put back"), ("Misses", "missed"), ("Errors", "503")):
@@ -66,7 +66,7 @@ async def test_the_keyboard_reaches_everything(cleared: tuple[Stage, Seen]) -> N
     """One stop for each row of items; arrows go along it, and what has the focus is told."""
     on, seen = cleared
     page = seen.page
-    record(on, [LOST_CALL] * 3, (1, Outcome.INJECTED, 2, 1234, ""))
+    record(on, [LOST_CALL] * 3, PlanNote(1, Outcome.INJECTED, 2, 1234, ""))
     await expect(rows(page)).to_have_count(1)
     await page.locator("#clear").focus()
     await page.keyboard.press("Tab")
@@ -86,7 +86,7 @@ async def test_what_is_looked_at_stays_so(cleared: tuple[Stage, Seen]) -> None:
     on, seen = cleared
     page, recorder = seen.page, on.app.recorder
     exchange = Exchange(Route.RESPONSES, recorder._clock())
-    exchange.strip = strip([LOST_CALL] * 3, (1, Outcome.INJECTED, 1, 99, "rs_1"))
+    exchange.strip = strip([LOST_CALL] * 3, PlanNote(1, Outcome.INJECTED, 1, 99, "rs_1"))
     exchange.outcomes = {Outcome.INJECTED: 1}
     recorder.begin(exchange)
     await page.locator(".open .plus").focus()
@@ -112,7 +112,9 @@ async def test_text_can_be_read(
     await page.emulate_media(color_scheme=scheme)
     assert await page.evaluate(CONTRAST, 4.5) == []
     items = [LOST_CALL] * 60
-    record(on, items, (20, Outcome.INJECTED, 2, 99, ""), (30, Outcome.MISSED, 1, 0, ""))
+    record(
+        on, items, PlanNote(20, Outcome.INJECTED, 2, 99, ""), PlanNote(30, Outcome.MISSED, 1, 0, "")
+    )
     record(on, items, status=503, outcome="upstream_error")
     await expect(rows(page)).to_have_count(2)
     await page.locator(".strip .plus").hover()
@@ -128,7 +130,9 @@ async def test_a_narrow_window_shows_all_of_it(cleared: tuple[Stage, Seen]) -> N
     on, seen = cleared
     await seen.page.set_viewport_size({"width": 400, "height": 800})
     await assert_fits(seen)
-    record(on, [{**LOST_CALL, "id": "fc_" + "x" * 60}] * 90, (5, Outcome.INJECTED, 1, 9, ""))
+    record(
+        on, [{**LOST_CALL, "id": "fc_" + "x" * 60}] * 90, PlanNote(5, Outcome.INJECTED, 1, 9, "")
+    )
     record(on, [LOST_CALL], asked="store_failed", outcome="upstream_unreachable", status=502)
     await expect(rows(seen.page)).to_have_count(2)
     await seen.page.locator(".strip .plus").hover()
@@ -143,8 +147,8 @@ async def assert_fits(seen: Seen) -> None:
 
 async def test_a_history_of_thousands_folds(cleared: tuple[Stage, Seen]) -> None:
     """What was put back and what is missing stays to be seen; the rest opens on demand."""
-    notes = [(n, Outcome.INJECTED, 1, 9, "") for n in range(1000, 3000, 40)]
-    long = strip([LOST_CALL] * 4000, *notes, (3500, Outcome.MISSED, 1, 0, ""))
+    notes = [PlanNote(n, Outcome.INJECTED, 1, 9, "") for n in range(1000, 3000, 40)]
+    long = strip([LOST_CALL] * 4000, *notes, PlanNote(3500, Outcome.MISSED, 1, 0, ""))
     on, seen = cleared
     page = seen.page
     for _ in range(49):

@@ -4,10 +4,10 @@ import re
 
 import pytest
 from playwright.async_api import Browser, expect
-from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.admin.inspector import events
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.routes import Route
 
 from tests.browser.passing import LOST_CALL, record, rows
 from tests.browser.stage import ASK, Seen, Stage, looking, stage
@@ -73,7 +73,7 @@ async def test_one_under_way_is_shown_and_then_what_became_of_it(
 async def test_what_upstream_refused_is_marked_so(cleared: tuple[Stage, Seen]) -> None:
     """As far as it is known which it was; and what went up is said by its true size."""
     on, seen = cleared
-    notes = [(n, Outcome.INJECTED, 1, 999, "") for n in (0, 1)]
+    notes = [PlanNote(n, Outcome.INJECTED, 1, 999, "") for n in (0, 1)]
     more = {"healed": "lacks_output", "outcomes": {Outcome.REFUSED: 2}}
     record(on, [LOST_CALL] * 3, *notes, **more)
     await expect(rows(seen.page).locator(".hole")).to_have_count(2)
@@ -143,7 +143,7 @@ async def test_in_shadow_it_says_what_would_have_been(chromium: Browser) -> None
     """Nothing is put back there."""
     async with stage(mode="shadow") as on, looking(chromium, on.app.admin_url) as seen:
         await expect(seen.page.locator("#link")).to_have_text("live")
-        record(on, [LOST_CALL], (0, Outcome.INJECTED, 1, 99, ""))
+        record(on, [LOST_CALL], PlanNote(0, Outcome.INJECTED, 1, 99, ""))
         await expect(rows(seen.page)).to_contain_text("1 reasoning item would be put back")
         await seen.page.locator("button.plus").hover()
         await expect(seen.page.locator("#tip")).to_contain_text("1 reasoning item would be put")

@@ -34,7 +34,6 @@ REFUSED = [
         ["/data/x.db is on no volume", "persistence.mountPath /var/lib/replay"],
         id="sqlite-beside-the-volume",
     ),
-    pytest.param({"config": {"workers": 4}}, ["4 processes cannot share memory://"], id="workers"),
     pytest.param(
         {"config": {"drain_s": 900}},
         ["terminationGracePeriodSeconds: 660", "preStopSeconds 0 and drain_s 900", "at least 901"],
@@ -58,15 +57,6 @@ REFUSED = [
         {"resources": {"limits": {"memory": "90M"}}, "secrets": SECRET},
         ["90M is less than 96 MiB", "recent_max_bytes"],
         id="limit-below-recent",
-    ),
-    pytest.param(
-        {
-            "resources": {"limits": {"memory": "256Mi"}},
-            "secrets": SECRET,
-            "config": {"workers": 4},
-        },
-        ["256Mi is less than 384 MiB"],
-        id="limit-for-each-process",
     ),
     pytest.param(
         {"resources": {"limits": {"memory": "1 GB"}}}, ['"1 GB"', "512Mi"], id="no-amount"

@@ -41,7 +41,7 @@ async def test_settings_that_would_be_in_the_way_are_not(settings: Settings) -> 
             standin,
             mode="off",
             store_url="redis://:hunter2@nowhere",
-            workers=4,
+            reuse_port=True,
             listen="203.0.113.1:1",
             scope_from="header:x-tenant",
         )

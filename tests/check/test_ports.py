@@ -37,6 +37,18 @@ async def test_a_port_of_another_program_is_a_problem(settings: Settings, name: 
     )
 
 
+async def test_a_port_that_processes_share_is_well(settings: Settings) -> None:
+    """With `reuse_port`, and only then; the admin port is never shared."""
+    with socket.create_server(("127.0.0.1", 0), reuse_port=True) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        (shared,) = await ports(settings, listen=address, reuse_port=True)
+        (alone,) = await ports(settings, listen=address)
+        (admin,) = await ports(settings, admin_listen=address, reuse_port=True)
+    assert shared.startswith("ok: ")
+    assert alone.startswith(f"problem: listen {address}: another program has this port")
+    assert admin.startswith(f"problem: admin_listen {address}: another program has this port")
+
+
 async def test_another_programs_admin_port_is_no_proxy(
     settings: Settings, aiohttp_server: AiohttpServer
 ) -> None:

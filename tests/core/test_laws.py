@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import PROFILES, Profile
+from reasoning_replay.core.dialects.responses.profiles import PROFILES, Policy, Profile
 from reasoning_replay.core.dialects.responses.request import read_request
-from reasoning_replay.core.history.plan import Policy
 
 from tests.core.world import (
     Item,
@@ -218,7 +218,7 @@ def test_cutting_a_stream_anywhere_changes_nothing(shape: str, cuts: list[int]) 
     request = read_request(body([user("Hi")]), {})
     turns = []
     for sizes in ([len(stream)], cuts):
-        capture = Capture(Origin(request.context(), request.model), 1 << 20)
+        capture = ResponsesCapture(Origin(request.context(), request.model), 1 << 20)
         at, n = 0, 0
         while at < len(stream):
             size = sizes[n % len(sizes)]

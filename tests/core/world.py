@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
+from reasoning_replay.core.dialects.responses.profiles import GENERIC, Policy, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import (
     LookupResult,
@@ -17,7 +18,7 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_turn,
 )
 from reasoning_replay.core.history.matching import Matches, match_items
-from reasoning_replay.core.history.plan import Anchors, Plan, Policy
+from reasoning_replay.core.history.plan import Anchors, Plan
 from reasoning_replay.core.history.turns import Turn
 
 Item = dict[str, Any]
@@ -148,7 +149,7 @@ class World:
             parent=parent.id if parent else b"",
             stores=request.stores,
         )
-        capture = Capture(origin, 1 << 20)
+        capture = ResponsesCapture(origin, 1 << 20)
         capture.read(answer(items, response_id, **more))
         snapshot = capture.snapshot(self.responses)
         if snapshot.turn is not None:

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 from reasoning_replay.adapters.resilience import circuit_breaker, store_guard
-from reasoning_replay.adapters.telemetry.log_output import Output
+from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
 
@@ -232,7 +232,7 @@ async def suffering(store_url: str, **settings: Any) -> AsyncIterator[Suffering]
         Agent(f"{app.url}/v1", "async-stream", "no-ids") as streaming,
     ):
         one = Suffering(app, standin, old, (plain, streaming))
-        app.log._output = Output(one.journal)  # type: ignore[arg-type] # it only writes
+        app.log._handler = Log("info", "json", one.journal)._handler  # type: ignore[arg-type] # it only writes
         await one.resumes()  # its first connections are made
         await old.converse([question()])
         yield one

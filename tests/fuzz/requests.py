@@ -6,19 +6,20 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
-from reasoning_replay.core.dialects.responses.heal.cure import asked_of, cure
+from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, repair
-from reasoning_replay.core.dialects.responses.id_policy import in_form
-from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.dialects.responses.id_policy import in_form, without_id
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import PROFILES
+from reasoning_replay.core.dialects.responses.profiles import PROFILES, Policy
 from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose
 from reasoning_replay.core.history.matching import match_items, parent_of
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, Policy
+from reasoning_replay.core.history.plan import Anchors, Outcome, Plan
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
 
@@ -57,7 +58,7 @@ class Played:
                 parent=parent.id if parent else b"",
                 stores=request.stores,
             )
-        capture = Capture(origin, BOUND)
+        capture = ResponsesCapture(origin, BOUND)
         if b"data:" in answer:
             capture.feed(answer)
             capture.close()
@@ -127,7 +128,7 @@ def judge_plan(turns: Collection[Turn], request: Request, decided: Plan, policy:
         if family(request.model) in turn.models
         for item in turn.items
         for part in item.run
-        for raw in {part.raw, part.raw_without_id, in_form(part, policy.profile)}
+        for raw in {part.raw, without_id(part), in_form(part, policy.profile)}
     )
     ids = {item.id for turn in turns for item in turn.items}
     put_in: dict[int, list[bytes]] = {}
@@ -277,12 +278,12 @@ def cures(data: bytes) -> None:
     if request is None:
         return
     diagnosis = diagnose(400, said)
-    if diagnosis.fault is RefusalKind.OTHER or given.dice.random() < 0.3:
+    if diagnosis.kind is RefusalKind.OTHER or given.dice.random() < 0.3:
         diagnosis = drawn(given.dice, request, played.world.turns.values())
     decided = played.plan(request)
     sent = plain_read(decided.apply(request.body)) if not request.is_stateful else request
     assert sent is not None
-    choice = choose(asked_of(sent, diagnosis), lambda key: played.world.index.get(key, ()))
+    choice = choose(lookups_for(sent, diagnosis), lambda key: played.world.index.get(key, ()))
     kept = [t for t in played.world.turns.values() if t.conversation in choice.conversations]
     recalled = LookupResult(kept, choice.crowded)
     found = cure(sent, request, diagnosis, recalled, policy)
@@ -290,8 +291,8 @@ def cures(data: bytes) -> None:
     if found is None:
         return
     assert found.body != sent.body
-    assert found.takes_back == (found.body == request.body)
-    if found.takes_back:
+    assert found.is_clients_own == (found.body == request.body)
+    if found.is_clients_own:
         return
     _judge_made(sent, found.body, kept)
     assert _words(sent.body) == _words(found.body)

@@ -14,7 +14,8 @@ from typing import Any
 import brotli
 import msgspec
 import zstandard
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.turns import records_of
 from reasoning_replay.core.wire.content_coding import decode
@@ -209,7 +210,7 @@ def rows() -> Iterator[bytes]:
     """Give turns as a store keeps them, each behind a request that asks for it."""
     for conversation in _conversations():
         request = read_request(conversation[-3], {})
-        capture = Capture(Origin(request.context(), request.model), 1 << 20)
+        capture = ResponsesCapture(Origin(request.context(), request.model), 1 << 20)
         capture.read(conversation[-2])
         turn = capture.snapshot(1).turn
         if turn is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import io
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
@@ -11,9 +12,13 @@ from reasoning_replay.adapters.stores.base import Bounds
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
+from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.diagnosis import diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import PROFILES
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.plan import Anchors, Outcome
 from reasoning_replay.core.tenancy.scope import Scoping
 from reasoning_replay.core.wire.content_coding import decoder_for, is_encoded
@@ -23,7 +28,6 @@ from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee
 from reasoning_replay.web.pipeline.replay import Replay, ReplaySettings
-from reasoning_replay.web.routes import Route
 from reasoning_replay.web.websocket.messages import is_worth_preparing, read_message
 from reasoning_replay.web.websocket.session import Lanes
 
@@ -46,21 +50,25 @@ class _Web:
         self.account = ExchangeRecorder(METRICS, self.log, self.clock)
         bounds = Bounds(ttl_s=60, max_turns=50, max_bytes=MAX_BYTES)
         store = MemoryStore(bounds, MAX_BYTES, self.clock)
-        settings = ReplaySettings(
-            scoping=Scoping("http://upstream", "secret"),
+        responses = ResponsesSettings(
             is_shadow=is_shadow,
             anchors=Anchors.ALL,
             profile=PROFILES[profile],
             include="auto",
-            heals=True,
             repairs=frozenset(Repair),
-            frame_max_bytes=MAX_BYTES,
+            capture_max_bytes=MAX_BYTES,
+        )
+        settings = ReplaySettings(
+            scoping=Scoping("http://upstream", "secret"),
+            is_shadow=is_shadow,
+            heals=True,
             store_budget_s=10.0,
         )
+        dialect = ResponsesDialect(responses, self.clock, nullcontext())
         metrics = self.account.metrics
         guard = StoreGuard(10.0, metrics, self.log, self.clock)
         safe = SafeStore(store, guard, ConversationCache(MAX_BYTES, metrics))
-        self.replay = Replay(settings, safe, self.clock, lambda: int(self.now))
+        self.replay = Replay(settings, dialect, safe, lambda: int(self.now))
 
     def exchange(self, key: str) -> Exchange:
         exchange = Exchange(Route.RESPONSES, self.now)
@@ -99,20 +107,19 @@ async def _replay(data: bytes) -> None:
                 await reader.close()
             continue
         exchange = web.exchange("ours")
-        prepared = await web.replay.prepare(exchange, said, {})
-        assert prepared.original is said
-        assert exchange.edited == (prepared.body is not said)
-        assert not (web.replay.is_shadow and exchange.edited)
+        sent = await web.replay.prepare(exchange, said, {})
+        assert not (web.replay.is_shadow and sent is not said)
         stranger = web.exchange("theirs")
         theirs = await web.replay.prepare(stranger, said, {})
         assert not stranger.outcomes.get(Outcome.INJECTED)
-        assert b"gAAAA" in said or b"gAAAA" not in theirs.body
+        assert b"gAAAA" in said or b"gAAAA" not in theirs
         reader = web.reader(exchange, coding, is_stream=b"data:" in said)
+        bodies = RefusedBodies(given=said, sent=sent)
         try:
-            cured = await web.replay.cure(exchange, prepared, diagnose(400, said))
+            cured = await web.replay.cure(exchange, bodies, diagnose(400, said))
         except Unspliceable:
             continue
-        assert cured is None or cured.body != prepared.body
+        assert cured is None or cured.body != sent
 
 
 def replay(data: bytes) -> None:

@@ -7,7 +7,9 @@ import zlib
 import brotli
 import pytest
 import zstandard
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin, Snapshot
+from reasoning_replay.core.dialects.base import Origin, Snapshot
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     diagnose,
     is_failing_event,
@@ -17,7 +19,7 @@ from reasoning_replay.core.history.lookup_keys import certain_keys_of_turn, keys
 from reasoning_replay.core.history.turns import Context, Turn, records_of, turns_of
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, decoder_for
-from reasoning_replay.core.wire.sse import Events, first_event, is_worth_reading
+from reasoning_replay.core.wire.sse import Events, first_event
 from reasoning_replay.core.wire.ws_frames import Messages, Piece, text_frame
 
 from tests.fuzz.inputs import cut, read
@@ -45,7 +47,7 @@ STATUSES = (400, 404, 422, 429, 500, 200, 0, -1)
 
 
 def _events(chunks: list[bytes], bound: int) -> tuple[list[bytes], bool]:
-    events = Events(bound)
+    events = Events(bound, is_worth_reading)
     found = [data for chunk in chunks for data in events.feed(chunk)]
     return found + ([] if events.is_overrun else events.close()), events.is_overrun
 
@@ -72,8 +74,8 @@ def sse(data: bytes) -> None:
     assert is_overrun or short == whole
 
 
-def _captured(chunks: list[bytes], bound: int = BOUND) -> tuple[Snapshot, Capture]:
-    capture = Capture(ORIGIN, bound)
+def _captured(chunks: list[bytes], bound: int = BOUND) -> tuple[Snapshot, ResponsesCapture]:
+    capture = ResponsesCapture(ORIGIN, bound)
     for chunk in chunks:
         capture.feed(chunk)
         if capture.dirty:
@@ -98,7 +100,7 @@ def capture_stream(data: bytes) -> None:
 def capture_json(data: bytes) -> None:
     """A whole answer teaches nothing that it does not say."""
     _, answer = read(data)
-    capture = Capture(ORIGIN, BOUND)
+    capture = ResponsesCapture(ORIGIN, BOUND)
     capture.read(answer)
     snapshot = capture.snapshot(1)
     capture.read(answer)
@@ -206,7 +208,7 @@ def capture_frames(data: bytes) -> None:
     dice, wire = read(data)
     pieces, _ = _messages(cut(dice, wire), BOUND)
     said = [piece.text for piece in pieces if piece.text is not None]
-    capture = Capture(ORIGIN, BOUND)
+    capture = ResponsesCapture(ORIGIN, BOUND)
     for text in said:
         capture.hear(text)
     heard = capture.snapshot(1)
@@ -259,7 +261,7 @@ def refusal(data: bytes) -> None:
     status = dice.choice(STATUSES)
     diagnosis = diagnose(status, body)
     assert diagnose(status, body) == diagnosis
-    assert status in STATUSES[:3] or diagnosis.fault == "other"
+    assert status in STATUSES[:3] or diagnosis.kind == "other"
     said = _texts(body)
     for name in (diagnosis.subject, diagnosis.wanted, *(diagnosis.ends or ())):
         # Its words are looked for in all that was said, a blank between one text and the next.

@@ -10,15 +10,17 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
-from reasoning_replay.core.dialects.responses.heal.cure import asked_of, cure
+from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.events import is_worth_reading
+from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, repair
 from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
+from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose, keys_of_turn
 from reasoning_replay.core.history.matching import match_items
-from reasoning_replay.core.history.plan import Policy
 from reasoning_replay.core.history.turns import Context, records_of, turns_of
 from reasoning_replay.core.tenancy.jwt_claims import claims_of
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts
@@ -76,7 +78,7 @@ def _chunks(payload: bytes) -> list[bytes]:
 def sse(data: bytes) -> None:
     """Find the events."""
     stream = read(data).payload
-    events = Events(_MAX_BYTES)
+    events = Events(_MAX_BYTES, is_worth_reading)
     for chunk in _chunks(stream):
         events.feed(chunk)
     events.close()
@@ -85,7 +87,7 @@ def sse(data: bytes) -> None:
 
 def capture_stream(data: bytes) -> None:
     """Learn from a stream."""
-    capture = Capture(_ORIGIN, _MAX_BYTES)
+    capture = ResponsesCapture(_ORIGIN, _MAX_BYTES)
     for chunk in _chunks(read(data).payload):
         capture.feed(chunk)
     capture.close()
@@ -94,12 +96,12 @@ def capture_stream(data: bytes) -> None:
 
 def capture_json(data: bytes) -> None:
     """Learn from a whole answer."""
-    capture = Capture(_ORIGIN, _MAX_BYTES)
+    capture = ResponsesCapture(_ORIGIN, _MAX_BYTES)
     capture.read(read(data).payload)
     _keep(capture)
 
 
-def _keep(capture: Capture) -> None:
+def _keep(capture: ResponsesCapture) -> None:
     turn = capture.snapshot(1).turn
     if turn is not None:
         keys_of_turn(turn)
@@ -109,7 +111,7 @@ def _keep(capture: Capture) -> None:
 def capture_frames(data: bytes) -> None:
     """Learn from a WebSocket."""
     messages = Messages(_MAX_BYTES)
-    capture = Capture(_ORIGIN, _MAX_BYTES)
+    capture = ResponsesCapture(_ORIGIN, _MAX_BYTES)
     for chunk in _chunks(read(data).payload):
         for piece in messages.feed(chunk):
             if piece.text is not None:
@@ -183,7 +185,7 @@ def cures(data: bytes) -> None:
     if request is None:
         return
     diagnosis = diagnose(400, said)
-    choice = choose(asked_of(request, diagnosis), lambda key: played.world.index.get(key, ()))
+    choice = choose(lookups_for(request, diagnosis), lambda key: played.world.index.get(key, ()))
     kept = [t for t in played.world.turns.values() if t.conversation in choice.conversations]
     cure(request, request, diagnosis, LookupResult(kept, choice.crowded), Policy())
 

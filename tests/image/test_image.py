@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import signal
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 import reasoning_replay
 
 from tests.image.dockerfile import Built, build, instructions, passes_ignore
+from tests.image.installing import environment, pip
 from tests.ports import free_port
 from tests.programs import require
 
@@ -24,20 +24,9 @@ STEPS = list(instructions(DOCKERFILE))
 STARTS_S = 30
 
 
-def pip(*words: str | Path, python: str | Path = sys.executable) -> None:
-    """Run pip; without a package index the test skips, or fails where CI promised one."""
-    command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
-    got = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
-    if got.returncode:
-        if "pypi" in os.environ.get("REPLAY_TEST_REQUIRE", "").split(","):
-            pytest.fail(got.stderr)
-        pytest.skip("the package index cannot be reached")
-
-
 def base_image(folder: Path) -> Path:
     """Make a Python with a pip of today, as the real base image has it, and nothing else."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)  # noqa: S603
-    pip("--python", folder / "bin" / "python", "install", "pip>=25")
+    pip("--python", environment(folder) / "bin" / "python", "install", "pip>=25")
     return folder
 
 

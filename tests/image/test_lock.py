@@ -1,4 +1,4 @@
-"""The image is installed from what pyproject.toml asks for: no less, no more, with hashes."""
+"""The locks have what pyproject.toml asks for: the image's with hashes, `make`'s as constraints."""
 
 import re
 import tomllib
@@ -17,6 +17,14 @@ WANTED = [
     for line in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["otel"]]
 ]
 BACKEND = [Requirement(line) for line in PYPROJECT["build-system"]["requires"]]
+
+
+EVERYTHING = [
+    Requirement(line)
+    for lines in [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    for line in lines
+    if not line.startswith("reasoning-replay[")
+]
 
 
 class Locked(NamedTuple):
@@ -51,6 +59,7 @@ def locked(name: str) -> dict[str, Locked]:
     [
         pytest.param("requirements.lock", WANTED, id="runtime"),
         pytest.param("requirements-build.lock", BACKEND, id="build"),
+        pytest.param("constraints.txt", EVERYTHING, id="development"),
     ],
 )
 def test_every_dependency_is_locked_in_its_range(file: str, wanted: list[Requirement]) -> None:
@@ -79,3 +88,35 @@ def test_every_entry_is_one_version_with_hashes(file: str) -> None:
         assert entry.version
         assert entry.hashes
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", one) for one in entry.hashes)
+
+
+def test_development_has_the_versions_of_the_image() -> None:
+    """One version of each project is tested and shipped."""
+    shipped, used = locked("requirements.lock"), locked("constraints.txt")
+
+    assert {name: entry.version for name, entry in shipped.items()} == {
+        name: used[name].version for name in shipped
+    }
+
+
+def test_constraints_are_what_pip_takes_for_an_editable_install() -> None:
+    """Neither hashes nor extras."""
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        requirement = Requirement(line)
+        assert str(requirement.specifier).startswith("==")
+        assert not requirement.extras
+
+
+def test_make_installs_the_locked_versions() -> None:
+    """Each editable install has the constraints."""
+    makefile = (ROOT / "Makefile").read_text()
+
+    (with_constraints,) = re.findall(r"^INSTALL := (.*)$", makefile, re.MULTILINE)
+    assert with_constraints.endswith("--constraint constraints.txt --editable")
+    assert makefile.count("--editable") == 1
+
+
+@pytest.mark.parametrize("requirement", WANTED, ids=lambda requirement: requirement.name)
+def test_every_dependency_has_an_upper_bound(requirement: Requirement) -> None:
+    """A release that breaks its API reaches nobody before a test has seen it."""
+    assert {"<", ">="} <= {one.operator for one in requirement.specifier}

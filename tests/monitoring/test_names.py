@@ -20,8 +20,6 @@ from tests.web.world import World, world
 # What Prometheus itself gives to each series, or what it makes of alerts.
 TARGET = {"job", "instance", "namespace", "pod"}
 OF_PROMETHEUS = {"up", "ALERTS"}
-# These are of the process that watches over workers: `test_prometheus` has one.
-OF_WORKERS = {"reasoning_replay_workers_serving", "reasoning_replay_worker_restarts_total"}
 # Series of ours that neither shows, each for a reason.
 UNUSED: dict[str, str] = {}
 GET = request("GET", "/v1/files", "Authorization: Bearer sk-a")
@@ -117,9 +115,7 @@ def buggy() -> Iterator[None]:
 
 def ours(expr: str) -> list[Selector]:
     """Return what an expression asks of the proxy itself."""
-    return [
-        one for one in selectors_of(expr) if one.name not in OF_PROMETHEUS | OF_WORKERS | RECORDED
-    ]
+    return [one for one in selectors_of(expr) if one.name not in OF_PROMETHEUS | RECORDED]
 
 
 @pytest.mark.parametrize("expr", ASKED.values(), ids=ASKED)

@@ -33,7 +33,6 @@ MOVED = (
     "Reasoning kept: items",
     "Bytes kept: reasoning",
     "Second tries by result: {{result}}",
-    "Workers serving: {{instance}}",
 )
 
 # What `talk` does last.
@@ -79,14 +78,14 @@ async def test_rules_and_dashboard_over_real_traffic(tmp_path: Path) -> None:
             **store,
         }
         async with (
-            served(admin_listen=admin, **given) as single,
-            served(admin_listen=other_admin, workers=2, **given) as several,
+            served(admin_listen=admin, **given) as one,
+            served(admin_listen=other_admin, **given) as other,
         ):
-            await asyncio.gather(single.started(), several.started())
+            await asyncio.gather(one.started(), other.started())
             await watcher.until_it_is("count(reasoning_replay_build_info)", len(targets))
             # Twice: series that begin with their first event have no rate before the second.
             for times in (1, 2):
-                for proxy in (single, several):
+                for proxy in (one, other):
                     await talk(standin, proxy.url)
                 await watcher.until_it_is(f"count({REFUSED} >= {times})", len(targets))
             found = {name: await watcher.query(expr) for name, expr in queries().items()}

@@ -183,6 +183,29 @@ def test_codex_may_have_a_login_in_place_of_a_key() -> None:
     assert "env_key" not in provider
 
 
+# --- systemd ---
+
+
+def test_the_template_unit_runs_processes_that_share_a_port() -> None:
+    """Each instance has its own admin port, and is waited for longer than drain_s."""
+    text = (CONFIG / "systemd" / "reasoning-replay@.service").read_text()
+    lines = [line.split("=", 1) for line in text.splitlines() if re.match("[A-Z]", line)]
+    told = dict(lines)
+    environ = dict(value.split("=", 1) for name, value in lines if name == "Environment")
+    first, second = (
+        load({}, {name: value.replace("%i", number) for name, value in environ.items()}, None)
+        for number in ("1", "2")
+    )
+
+    assert first.reuse_port
+    assert first.listen == second.listen == Settings().listen
+    assert first.store_url == second.store_url
+    assert (first.admin_listen, second.admin_listen) == ("127.0.0.1:9091", "127.0.0.1:9092")
+    assert told["StateDirectory"] in first.store_url
+    assert int(told["TimeoutStopSec"]) > Settings().drain_s
+    assert told["ExecStart"].endswith("/bin/reasoning-replay serve")
+
+
 # --- Docker Compose ---
 
 

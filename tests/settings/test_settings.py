@@ -216,14 +216,21 @@ def test_a_proxy_on_the_way_may_have_that_address_for_another(tmp_path: Path) ->
     assert load(flags, {}, None).upstream_proxy
 
 
-def test_several_workers_need_a_store_that_they_share(tmp_path: Path) -> None:
+def test_processes_that_share_a_port_need_a_store_that_they_share(tmp_path: Path) -> None:
     """`memory://` is each one's own; the fault names the ways out."""
-    (fault,) = faults(tmp_path, env={"REPLAY_WORKERS": "2"})
-    assert fault.startswith("workers: 2 processes cannot share memory://")
+    (fault,) = faults(tmp_path, env={"REPLAY_REUSE_PORT": "true"})
+    assert fault.startswith("reuse_port: processes that share a port cannot share memory://")
     assert "sqlite:///path" in fault
     assert "redis://" in fault
 
-    assert load({"workers": "2", "store_url": "redis://h"}, {}, None).workers == 2
+    assert load({"reuse_port": "on", "store_url": "redis://h"}, {}, None).reuse_port
+
+
+def test_a_switch_that_is_neither_on_nor_off_is_refused(tmp_path: Path) -> None:
+    """With the default in the words that a person would write."""
+    (fault,) = faults(tmp_path, env={"REPLAY_REUSE_PORT": "two"})
+    assert fault.startswith('REPLAY_REUSE_PORT: "two": should be a valid boolean')
+    assert fault.endswith("; the default is false")
 
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
@@ -417,7 +424,7 @@ def test_settings_are_frozen() -> None:
         ("idle_timeout_s", 75),
         ("client_timeout_s", 300),
         ("drain_grace_s", 5),
-        ("workers", 1),
+        ("reuse_port", False),
         ("connect_timeout_s", 10),
         ("read_timeout_s", 900),
         ("drain_s", 600),

@@ -1,7 +1,8 @@
 """
-A strict stand-in for the Responses API: for the demo, and for the tests that judge the proxy.
+Stand-in API: a strict Responses API for the tests that judge the proxy.
 
-It knows nothing of the proxy. Rules, ledger, variants and events are pure; server.py is the shell.
+It imports nothing of the proxy (`test_apart` checks that). Rules, ledger, variants and
+events are pure; server.py is the shell.
 """
 
 from tests.standin.answering import Behaviour

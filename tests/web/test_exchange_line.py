@@ -111,7 +111,7 @@ async def test_a_fault_of_ours_names_its_exchange(
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("reasoning_replay.web.pipeline.replay.read_request", fails)
+    monkeypatch.setattr("reasoning_replay.core.dialects.responses.dialect.read_request", fails)
     async with world() as w:
         w.upstream.answers(DONE)
         await w.turn(ASK)

@@ -1,7 +1,7 @@
 """
-Tell in plain words whether the proxy could serve with these settings, and what to do if not.
+Check: whether the proxy can serve with these settings, and what to do if not, in plain words.
 
-Every probe is bounded in time, and no line holds a key or a password.
+Every probe has a deadline, and no line holds a key or a password.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -18,19 +18,19 @@ __all__ = ["check"]
 
 async def check(settings: Settings, environ: Mapping[str, str], prove: str = "") -> int:
     """
-    Print one line for each thing looked at, as soon as it is known.
+    Print one line for each finding as soon as it is known.
 
     Args:
         settings: What `serve` would run with; that they could be loaded is the first finding.
-        environ: Where the caller's key for the upstream may be; without one, the upstream is
-            reached and not asked.
-        prove: A model to hold a conversation of two turns with, which costs tokens; "": none.
+        environ: May hold the caller's key for the upstream; without one, the check connects to the
+            upstream and sends no request.
+        prove: A model for a conversation of two turns, which costs tokens; "": none.
 
     Returns:
-        The exit code: 1 when anything is a problem, else 0; warnings do not count.
+        The exit code: 1 if there is a problem, else 0; warnings do not count.
 
-    Cost: a few connections, and one GET upstream; one turn of our own is kept in the store, found
-    and deleted, under a name that nobody else has.
+    Cost: a few connections and one GET upstream; one test turn is saved in the store under a
+    random name, found and deleted.
     """
     probes = [
         of_settings(settings),
@@ -51,7 +51,7 @@ async def check(settings: Settings, environ: Mapping[str, str], prove: str = "")
 async def _proof(
     settings: Settings, environ: Mapping[str, str], model: str
 ) -> AsyncIterator[Finding]:
-    from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (a whole proxy, for those who ask)
+    from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (it imports a whole proxy)
 
     async for finding in of_proof(settings, key_of(settings, environ), model):
         yield finding

@@ -1,4 +1,4 @@
-"""The proof: two turns with a real model, through a proxy in this process, less its reasoning."""
+"""Live test: two turns with a real model through a proxy in this process, reasoning dropped."""
 
 import json
 from collections.abc import AsyncIterator
@@ -68,7 +68,7 @@ async def of_proof(settings: Settings, key: Key, model: str) -> AsyncIterator[Fi
         "tls_cert_file": "",
         "tls_key_file": "",
         "store_url": "memory://",
-        "workers": 1,
+        "reuse_port": False,
         "mode": "on",
         "scope_from": "credential",
         "log_level": "error",

@@ -1,4 +1,4 @@
-"""Whether the two ports can be had, or a proxy of ours has them already."""
+"""Port check: whether both ports are free, or a running proxy has them already."""
 
 import errno
 import re
@@ -26,11 +26,11 @@ class Running(NamedTuple):
 
 
 async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
-    """Take each port for a moment; where that fails, ask who has it."""
+    """Listen on each port for a moment; if that fails, ask whether a proxy listens there."""
     faults = {
         name: fault
-        for name, listen in (("listen", settings.listen), ("admin_listen", settings.admin_listen))
-        if (fault := _fault(listen))
+        for name, reuse_port in (("listen", settings.reuse_port), ("admin_listen", False))
+        if (fault := _fault(getattr(settings, name), reuse_port=reuse_port))
     }
     running = await _maybe_running(settings.admin_listen) if "admin_listen" in faults else None
     if running is not None:
@@ -44,12 +44,12 @@ async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
         yield Finding("ok", "ports", words)
 
 
-def _fault(listen: str) -> OSError | None:
-    """Return what keeps a port from being had; None for nothing."""
+def _fault(listen: str, *, reuse_port: bool) -> OSError | None:
+    """Return why a process cannot listen there; None if it can."""
     host, port = host_and_port(listen)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        socket.create_server((host, port), family=family, backlog=1).close()
+        socket.create_server((host, port), family=family, backlog=1, reuse_port=reuse_port).close()
     except OSError as error:
         return error
     return None
@@ -72,7 +72,7 @@ def _words(fault: OSError) -> str:
 
 
 async def _maybe_running(admin_listen: str) -> Running | None:
-    """Ask whoever listens there what a proxy of ours would answer; None when it is none."""
+    """Return the proxy that listens there; None if something else does."""
     host, port = host_and_port(admin_listen)
     url = f"http://{authority(dialled(host), port)}"
     timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)

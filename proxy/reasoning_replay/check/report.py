@@ -1,4 +1,4 @@
-"""What a check comes to."""
+"""Report: the findings of a check."""
 
 from typing import Literal, NamedTuple
 
@@ -10,9 +10,9 @@ class Finding(NamedTuple):
     One line of the report.
 
     Attributes:
-        grade: A problem keeps the proxy from serving as it should, a warning does not.
-        subject: What was looked at.
-        words: What was found and, unless all is well, the way out. They hold no secret.
+        grade: A problem keeps the proxy from serving as it should; a warning does not.
+        subject: What was checked.
+        words: What was found and, unless it is ok, what to do. They hold no secret.
     """
 
     grade: Literal["ok", "warning", "problem"]

@@ -1,4 +1,4 @@
-"""What the settings say by themselves: valid, and still perhaps not what was meant."""
+"""Settings check: settings that are valid, and still perhaps not what was meant."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Final

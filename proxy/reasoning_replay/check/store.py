@@ -1,4 +1,4 @@
-"""Whether the store can be used: by doing there what serving does."""
+"""Store check: a test turn is saved, found and deleted, as serving would."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Whether the upstream can be reached, and takes the caller's key."""
+"""Upstream check: whether it can be reached, and accepts the caller's key."""
 
 import asyncio
 import re

@@ -1,5 +1,5 @@
 """
-Floor 0: what the product is about, as pure functions.
+Core: what the product decides, as pure functions. No I/O, no event loop, no clock.
 
 No I/O, no event loop, no clock, no environment, no logging.
 Read in this order: spans, items, turns, request, sse, capture, identity, inject.

@@ -1,4 +1,4 @@
-"""Settings of who may see what."""
+"""Access settings: how tenants are told apart, and who may use the admin port."""
 
 from pydantic import BaseModel, Field, SecretStr
 
@@ -8,7 +8,7 @@ __all__ = ["AccessSettings"]
 
 
 class AccessSettings(BaseModel, defer_build=True):
-    """Tenants, and the operators' port."""
+    """How tenants are told apart, and the admin port."""
 
     scope_secret: Secret = Field(
         default=SecretStr(""),
@@ -21,7 +21,7 @@ class AccessSettings(BaseModel, defer_build=True):
         description="What tells tenants apart, by comma: credential (the credential headers), "
         "claims:NAME+NAME (those claims of a JWT instead of the whole of it, so that its renewal "
         "loses nothing; its signature is upstream's to check, which must refuse strangers), "
-        "header:NAME (a header that whoever stands in front sets, and clients cannot).",
+        "header:NAME (a header that a gateway in front sets, and clients cannot).",
     )
     admin_listen: Listen = Field(
         default="127.0.0.1:9090",

@@ -1,4 +1,4 @@
-"""Settings of the clients' side: where they connect, and how much they may take up."""
+"""Client settings: where clients connect, and the limits of what they may use."""
 
 from typing import Self
 
@@ -51,12 +51,12 @@ class ClientSettings(BaseModel, defer_build=True):
     )
     idle_timeout_s: Seconds = Field(
         default=75.0,
-        description="Seconds that a client's connection may be without a request, or take to send "
-        "the head of one. Must be longer than clients keep connections for reuse.",
+        description="Seconds that a client's connection may take from one answer to the end of the "
+        "next request's head. Must be longer than clients keep connections for reuse.",
     )
     client_timeout_s: Seconds = Field(
         default=300.0,
-        description="Seconds that a client may be silent amid a request's body, or take nothing "
+        description="Seconds that a client may be silent during a request's body, or take nothing "
         "of an answer that waits for it, before it is cut off.",
     )
     inspect_max_bytes: Count = Field(

@@ -1,7 +1,7 @@
 """
-The keys that what is kept is encrypted with, as an operator writes them.
+Encryption keys of the store, as an operator writes them.
 
-`id:key` by comma, each key 32 bytes in base64. No message quotes a key.
+`id:key` pairs separated by commas; each key is 32 bytes in base64. No message quotes a key.
 """
 
 import base64
@@ -15,22 +15,22 @@ KEY_BYTES: Final = 32
 
 
 class Key(NamedTuple):
-    """One key, and the short name that tells it from the others."""
+    """One key with its short name, which is stored with each value that it encrypts."""
 
     id: str
     secret: bytes
 
     def __repr__(self) -> str:
-        """Show which, and nothing else: keys get into tracebacks."""
+        """Show the name only: keys get into tracebacks."""
         return f"Key({self.id!r})"
 
 
 def parse_keys(written: str) -> tuple[Key, ...]:
     """
-    Read the keys, the one to encrypt with first; () for nothing written.
+    Return the keys, the one that encrypts first; () for an empty text.
 
     Raises:
-        ValueError: It cannot be read, or one id names two keys.
+        ValueError: The text cannot be parsed, or two keys have the same id.
     """
     keys = tuple(
         _key(number, text.strip()) for number, text in enumerate(written.split(","), 1) if written

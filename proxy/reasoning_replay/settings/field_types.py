@@ -1,4 +1,4 @@
-"""The kinds of value that settings have, each refused with a reason and a way out."""
+"""Field types: the kinds of value that settings have; a bad value is refused with a way out."""
 
 from typing import Annotated, Final, Literal
 
@@ -8,7 +8,7 @@ from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.tenancy.scope import read_parts
 from reasoning_replay.settings import urls
 from reasoning_replay.settings.encryption_keys import parse_keys
-from reasoning_replay.settings.secret_files import why_unreadable
+from reasoning_replay.settings.store_url import why_unreadable
 
 __all__ = [
     "MIB",
@@ -45,7 +45,7 @@ def _keys(secret: SecretStr) -> SecretStr:
 
 
 def _repairs(written: str) -> str:
-    """Take names of repairs by comma, or none of them."""
+    """Accept names of repairs separated by commas, or `none`."""
     names = [name.strip() for name in written.split(",")]
     known = [repair.value for repair in Repair]
     if names not in (["none"], [""]) and not set(names) <= set(known):
@@ -54,20 +54,20 @@ def _repairs(written: str) -> str:
 
 
 def _scope_from(written: str) -> str:
-    """Take what tells tenants apart."""
+    """Accept what `read_parts` can parse."""
     read_parts(written)
     return written
 
 
 def _file(path: str) -> str:
-    """Take the path of a file that can be read, or none."""
+    """Accept the path of a readable file, or an empty text."""
     if path and (reason := why_unreadable(path)):
         raise ValueError(f"cannot be read: {reason}; name a file, or leave it empty")
     return path
 
 
 def _tracing(way: str) -> str:
-    """Take a way to a collector, if what goes it is installed."""
+    """Accept an exporter whose packages are installed."""
     if way != "off" and not _has_otel():
         raise ValueError(
             "needs OpenTelemetry, which is not installed; pip install 'reasoning-replay[otel]'"
@@ -83,7 +83,7 @@ def _has_otel() -> bool:
             importlib.util.find_spec(name)
             for name in ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
         ]
-    except ImportError:  # not even what they stand in
+    except ImportError:  # not even their parent package
         return False
     return None not in found
 

@@ -1,8 +1,8 @@
 """
-The four places where a setting may be written, and what is wrong with what is written there.
+Loader: settings from flags, environment, file and defaults, with one line for each error.
 
-Flags win over environment variables, those over the file, that over the default.
-A secret's variable may name a file instead, as Docker and Kubernetes hand secrets out.
+Flags win over environment variables, these over the file, and the file over the defaults.
+A secret's variable may name a file instead, as Docker and Kubernetes provide secrets.
 """
 
 import re
@@ -16,18 +16,17 @@ from pydantic_core import ErrorDetails
 from reasoning_replay.settings import urls
 from reasoning_replay.settings.model import Settings
 
-__all__ = ["SettingsError", "env_of", "flag_of", "load"]
+__all__ = ["SettingsError", "default_of", "env_of", "flag_of", "load"]
 
 ENV_PREFIX: Final = "REPLAY_"
-# What Kubernetes tells a pod about a Service called "replay" or "replay-...": no setting of ours.
+# Variables that Kubernetes sets for a Service called "replay" or "replay-...": not settings.
 SERVICE_LINK: Final = re.compile(
     r"REPLAY_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=.*"
     r"|REPLAY_(\w+_)?PORT=(tcp|udp|sctp)://.*",
     re.DOTALL,
 )
 
-
-# Settings that may hold a secret; with this behind its name, a variable names a file that does.
+# Settings that may hold a secret. A variable with this suffix names a file that holds it.
 SECRET_NAMES: Final = frozenset({"store_url", "upstream_proxy"}) | {
     name for name, field in Settings.model_fields.items() if isinstance(field.default, SecretStr)
 }
@@ -36,7 +35,7 @@ SECRET_MAX_BYTES: Final = 64 * 1024
 
 
 class SettingsError(Exception):
-    """The settings cannot be used; `faults` has one line for each thing to mend."""
+    """The settings cannot be used; `faults` has one line for each thing to correct."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__(*faults)
@@ -44,22 +43,30 @@ class SettingsError(Exception):
 
 
 class Written(NamedTuple):
-    """One setting as a person wrote it, and where."""
+    """One setting as it was written, and where."""
 
-    name: str  # as in Settings, when it is one of its fields
+    name: str  # as in Settings, if it is one of its fields
     value: str
     place: str  # the start of a fault's line: a flag, a variable, a file with line and key
     spell: Callable[[str], str]  # how this place spells a setting's name
-    is_hidden: bool = False  # it was put where nobody should see it
+    is_hidden: bool = False  # the value came from a secret's file
 
 
 def flag_of(name: str) -> str:
-    """Spell a setting as a flag: ttl_s -> --ttl-s."""
+    """Return the flag of a setting: ttl_s -> --ttl-s."""
     return "--" + name.replace("_", "-")
 
 
+def default_of(name: str) -> str:
+    """Return a setting's default as a person would write it; "empty" for a secret."""
+    default = Settings.model_fields[name].default
+    if isinstance(default, SecretStr):
+        return "empty"
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
 def env_of(name: str) -> str:
-    """Spell a setting as an environment variable: ttl_s -> REPLAY_TTL_S."""
+    """Return the environment variable of a setting: ttl_s -> REPLAY_TTL_S."""
     return ENV_PREFIX + name.upper()
 
 
@@ -76,7 +83,7 @@ def load(
         config_path: A YAML file of `name: value` lines, or None.
 
     Raises:
-        SettingsError: With every fault there is, so that one start shows them all.
+        SettingsError: With all faults, so that one start shows every one of them.
     """
     written: dict[str, Written] = {}
     faults: list[str] = []
@@ -114,9 +121,9 @@ def _from_environ(environ: Mapping[str, str], faults: list[str]) -> Iterator[Wri
 
 def _from_secret_file(key: str, path: str, faults: list[str]) -> str | None:
     """
-    Read the one value that a file holds, less a line break at its end; None for a fault.
+    Return the value in a secret's file, without a trailing line break; None for a fault.
 
-    The path is not quoted: it may be the secret itself, set by the wrong name.
+    The path is never quoted: users sometimes set the variable to the secret itself.
     """
     try:
         with Path(path).open("rb") as file:
@@ -138,12 +145,13 @@ def _from_secret_file(key: str, path: str, faults: list[str]) -> str | None:
 
 def _from_file(path: Path) -> Iterator[Written]:
     """
-    Read `name: value` lines as text: YAML's own types would make `on` and `off` booleans.
+    Yield `name: value` lines as text: YAML's own types would make `on` and `off` booleans.
 
     Raises:
-        SettingsError: Not readable, or not flat YAML. YAML's own message is left out: it quotes.
+        SettingsError: The file cannot be read, or is not flat YAML. YAML's own message is left
+            out because it quotes the file.
     """
-    import yaml  # noqa: PLC0415 (a start without a file of settings does without it)
+    import yaml  # noqa: PLC0415 (only a start with a settings file needs it)
 
     try:
         root = yaml.compose(path.read_bytes(), Loader=yaml.SafeLoader)
@@ -168,7 +176,7 @@ def _from_file(path: Path) -> Iterator[Written]:
 
 
 def _take(entries: Iterator[Written], written: dict[str, Written], faults: list[str]) -> None:
-    """Let these entries win over those of lower places; one that is no setting is a fault."""
+    """Let these entries win over those from places of lower rank; an unknown name is a fault."""
     for entry in entries:
         if entry.name in Settings.model_fields:
             written[entry.name] = entry
@@ -181,23 +189,22 @@ def _take(entries: Iterator[Written], written: dict[str, Written], faults: list[
 
 
 def _fault(detail: ErrorDetails, written: Mapping[str, Written]) -> str:
-    """Say in one line where a value was written, what it is, and what would be accepted."""
+    """Return one line: where a value was written, the value, and what would be accepted."""
     if not detail["loc"]:
         return str(detail["ctx"]["error"])
     entry = written[str(detail["loc"][0])]
     if detail["type"] == "value_error":
         reason = str(detail["ctx"]["error"])
     else:
-        default = Settings.model_fields[entry.name].default
-        reason = f"{detail['msg'].removeprefix('Input ')}; the default is {default}"
+        reason = f"{detail['msg'].removeprefix('Input ')}; the default is {default_of(entry.name)}"
     return f'{entry.place}: "{_shown(entry)}": {reason}'
 
 
 def _shown(entry: Written) -> str:
-    """Quote a refused value on one line, at a bearable length and without its secrets."""
+    """Return a refused value on one line, shortened and without its secrets."""
     field = Settings.model_fields[entry.name]
     of = Settings.model_fields.get(entry.name.removesuffix(FILE_SUFFIX), field)
-    # Where the name of a secret's file should stand, the secret itself may stand.
+    # Instead of the name of a secret's file, users sometimes write the secret itself.
     if entry.is_hidden or isinstance(of.default, SecretStr):
         return "***"
     is_address = entry.name.endswith(("_url", "_proxy"))

@@ -12,27 +12,27 @@ from pydantic import ConfigDict, model_validator
 from reasoning_replay.settings import urls
 from reasoning_replay.settings.access import AccessSettings
 from reasoning_replay.settings.clients import ClientSettings
-from reasoning_replay.settings.process import RunningSettings
-from reasoning_replay.settings.replay import ReplayingSettings
-from reasoning_replay.settings.storage import KeepingSettings
+from reasoning_replay.settings.process import ProcessSettings
+from reasoning_replay.settings.replay import ReplayPolicySettings
+from reasoning_replay.settings.storage import StorageSettings
 from reasoning_replay.settings.upstream import UpstreamSettings
 
 __all__ = ["Settings"]
 
 
 class Settings(  # the last base's fields come first
-    RunningSettings,
+    ProcessSettings,
     AccessSettings,
-    KeepingSettings,
-    ReplayingSettings,
+    StorageSettings,
+    ReplayPolicySettings,
     ClientSettings,
     UpstreamSettings,
 ):
     """
-    What one process runs with; immutable once it is made.
+    All settings of one process; immutable.
 
-    It reads its arguments and nothing else, so that tests and embedders are not at the mercy of
-    the environment; `load` is the one that looks around.
+    The constructor reads its arguments only, never the environment; `load` does that. So tests and
+    embedding programs get what they ask for.
     """
 
     model_config = ConfigDict(
@@ -40,7 +40,7 @@ class Settings(  # the last base's fields come first
         extra="forbid",
         hide_input_in_errors=True,
         validate_default=True,
-        # Its bases are never made by themselves: to have validators built for them takes time.
+        # The bases are never instantiated alone; building their validators would take time.
         defer_build=False,
     )
 
@@ -62,9 +62,9 @@ class Settings(  # the last base's fields come first
 
     @model_validator(mode="after")
     def _shared_store(self) -> Self:
-        if self.workers > 1 and self.store_url == "memory://":
+        if self.reuse_port and self.store_url == "memory://":
             raise ValueError(
-                f"workers: {self.workers} processes cannot share memory://, which is each one's "
-                "own; use sqlite:///path on one machine, or redis://host:6379/0"
+                "reuse_port: processes that share a port cannot share memory://, which is each "
+                "one's own; use sqlite:///path on one machine, or redis://host:6379/0"
             )
         return self

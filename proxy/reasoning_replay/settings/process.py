@@ -1,21 +1,22 @@
-"""Settings of the process itself."""
+"""Process settings: the shared port, the drain, the log and traces."""
 
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from reasoning_replay.settings.field_types import Count, TracingWay
+from reasoning_replay.settings.field_types import TracingWay
 
-__all__ = ["RunningSettings"]
+__all__ = ["ProcessSettings"]
 
 
-class RunningSettings(BaseModel, defer_build=True):
-    """How many processes, how they end, and what they write."""
+class ProcessSettings(BaseModel, defer_build=True):
+    """How the process shares its port, how it ends, and what it writes."""
 
-    workers: Count = Field(
-        default=1,
-        description="Processes that share the port (SO_REUSEPORT), watched over by one more. More "
-        "than one needs a store that they share: sqlite:// or redis://.",
+    reuse_port: bool = Field(
+        default=False,
+        description="Whether other processes on this host may listen on the clients' port, too "
+        "(SO_REUSEPORT): one for each core. They need a store that they share, sqlite:// or "
+        "redis://, and each its own admin_listen.",
     )
     drain_grace_s: float = Field(
         default=5.0,
@@ -41,5 +42,5 @@ class RunningSettings(BaseModel, defer_build=True):
     tracing: TracingWay = Field(
         default="off",
         description="otlp: spans go to a collector, as the variables OTEL_* say, and requests to "
-        "upstream carry a traceparent of ours. It needs reasoning-replay[otel].",
+        "upstream carry the proxy's traceparent. It needs reasoning-replay[otel].",
     )

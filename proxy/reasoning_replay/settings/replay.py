@@ -1,4 +1,4 @@
-"""Settings of what is done to requests."""
+"""Replay settings: what the proxy adds to requests, and what it repairs and heals in them."""
 
 from typing import Literal
 
@@ -6,11 +6,11 @@ from pydantic import BaseModel, Field
 
 from reasoning_replay.settings.field_types import RepairNames
 
-__all__ = ["ReplayingSettings"]
+__all__ = ["ReplayPolicySettings"]
 
 
-class ReplayingSettings(BaseModel, defer_build=True):
-    """What is given back, asked for and mended."""
+class ReplayPolicySettings(BaseModel, defer_build=True):
+    """Mode, injection, `include`, healing and repairs."""
 
     mode: Literal["on", "shadow", "off"] = Field(
         default="on",

@@ -1,4 +1,4 @@
-"""Settings of where reasoning is kept, for how long, and how long that may take."""
+"""Storage settings: the store, its credentials, its bounds and its deadlines."""
 
 from pydantic import BaseModel, Field, SecretStr
 
@@ -13,11 +13,11 @@ from reasoning_replay.settings.field_types import (
     StoreUrl,
 )
 
-__all__ = ["KeepingSettings"]
+__all__ = ["StorageSettings"]
 
 
-class KeepingSettings(BaseModel, defer_build=True):
-    """The store, and its bounds in bytes and time."""
+class StorageSettings(BaseModel, defer_build=True):
+    """The store: its address, its credentials, and its bounds in bytes and time."""
 
     store_url: StoreUrl = Field(
         default="memory://",

@@ -1,19 +1,18 @@
 """
-The address of a store, taken apart.
+Store URL: the address of a store, parsed into its kind, hosts, credentials and options.
 
-Every fault is a ValueError with a reason and a way out. None quotes the address, since it may
-hold a password.
+Every error is a ValueError with a reason and a way out. No message quotes the address, since it
+may hold a password.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import parse_qsl, unquote
 
-from reasoning_replay.settings.secret_files import why_unreadable
-
-__all__ = ["StoreUrl", "read_store_url"]
+__all__ = ["StoreUrl", "read_store_url", "why_unreadable"]
 
 Kind = Literal["memory", "sqlite", "unix", "redis", "sentinel", "cluster"]
 
@@ -30,7 +29,7 @@ _TLS: Final = (
 _FILES: Final = _TLS[:3]
 _SENTINEL: Final = ("sentinel_username", "sentinel_password")
 _COMMON: Final = ("username", "password", "protocol", "client_name")
-# What may stand behind the "?", and which values of it, where there are but a few.
+# Query options with a fixed set of values.
 _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "protocol": ("2", "3"),
     "ssl_cert_reqs": ("required", "optional", "none"),
@@ -53,15 +52,15 @@ _CHOICE: Final = (
 @dataclass(frozen=True, slots=True)
 class StoreUrl:
     """
-    Where a store is, and how it is spoken to.
+    The parsed address of a store.
 
     Attributes:
-        path: Of the file of sqlite, or of the socket of unix.
-        hosts: Of a Redis, of Sentinels, or of nodes of a Cluster: name and port.
-        database: Its number.
-        service: What Sentinels call the master.
-        username, password: As the address has them; "" where it has none.
-        options: What else was behind the "?".
+        path: Path of the SQLite file, or of the Unix socket.
+        hosts: Name and port of a Redis, of its Sentinels, or of nodes of a Cluster.
+        database: Number of the Redis database.
+        service: Name of the master, as the Sentinels know it.
+        username, password: Credentials in the address; "" if it has none.
+        options: The other options of the query.
     """
 
     kind: Kind
@@ -77,10 +76,10 @@ class StoreUrl:
 
 def read_store_url(url: str) -> StoreUrl:
     """
-    Take the address of a store apart.
+    Parse the address of a store.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is malformed, of an unknown kind, or has an unknown option.
     """
     if re.search(r"[\x00-\x20\x7f]", url):
         raise ValueError("has a space or a control character; write it as %20 and its kind")
@@ -111,7 +110,7 @@ def read_store_url(url: str) -> StoreUrl:
 
 
 def _socket(place: str, options: dict[str, str]) -> StoreUrl:
-    """Read what is behind unix://."""
+    """Parse a unix:// address."""
     if "@" in place:
         raise ValueError("has a user ahead of its path; use store_username, store_password")
     return StoreUrl(
@@ -125,7 +124,7 @@ def _socket(place: str, options: dict[str, str]) -> StoreUrl:
 
 
 def _redis(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> StoreUrl:
-    """Read what is behind redis:// and its kind: user:password@hosts/service/database."""
+    """Parse the address of a Redis of any kind: user:password@hosts/service/database."""
     authority, _, path = place.partition("/")
     user, _, hosts = authority.rpartition("@")
     name, _, secret = user.partition(":")
@@ -169,7 +168,7 @@ def _service(path: str) -> tuple[str, str]:
 
 
 def _hosts(written: str, kind: Kind) -> tuple[tuple[str, int], ...]:
-    """Read hosts by comma; several where there may be several nodes."""
+    """Parse hosts separated by commas; only Sentinels and a Cluster may have several."""
     if not written:
         raise ValueError("has no host; use redis://host:6379/0")
     hosts = []
@@ -208,3 +207,12 @@ def _options(query: str, kind: Kind, *, tls: bool) -> dict[str, str]:
             raise ValueError(f"the file of the option {name} cannot be read: {reason}")
         options[name] = value
     return options
+
+
+def why_unreadable(path: str) -> str:
+    """Return why a file cannot be read, without its path; "" if it can."""
+    try:
+        with Path(path).open("rb"):
+            return ""
+    except (OSError, ValueError) as error:
+        return getattr(error, "strerror", None) or "not a path"

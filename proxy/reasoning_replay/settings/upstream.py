@@ -1,4 +1,4 @@
-"""Settings of the way to the upstream, and of what its API takes."""
+"""Upstream settings: its address and profile, the way to it, and the timeouts."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ __all__ = ["UpstreamSettings"]
 
 
 class UpstreamSettings(BaseModel, defer_build=True):
-    """Where requests go, and how long is waited there."""
+    """Where requests go, and how long the proxy waits there."""
 
     upstream_url: UpstreamUrl = Field(
         default="https://api.openai.com/v1",

@@ -1,8 +1,8 @@
 """
-The addresses in our settings: read, checked, and shown without their passwords.
+URLs and listen addresses of settings: parsed, checked, and shown without their passwords.
 
-Every check raises ValueError with a reason and a way out. None quotes the address, since it may
-hold a password; who wants to show it sends it through `redacted`.
+Every check raises ValueError with a reason and a way out. No message quotes the address, since it
+may hold a password; `redacted` makes an address safe to show.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ __all__ = [
 _PORTS = {"http": 80, "https": 443}
 _ANY_IPV4 = bytes(4)
 _ANY_IPV6 = bytes(16)
-# What reaches a port that listens there, from this machine.
+# Names by which a client on this host reaches a listen address.
 _REACHED_BY = {
     "127.0.0.1": {"localhost"},
     "::1": {"localhost"},
@@ -39,17 +39,17 @@ _REACHED_BY = {
 
 
 def redacted(url: str) -> str:
-    """Leave out of a URL, or of what was meant to be one, all that may hold a password."""
+    """Return a URL, even a malformed one, without the parts that may hold a password."""
     without_user = re.sub(r"^([A-Za-z][\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
     return re.sub(r"[?#].*", "?***", without_user, flags=re.DOTALL)
 
 
 def host_and_port(listen: str) -> tuple[str, int]:
     """
-    Read `host:port` or `[ipv6]:port`; port 0 asks the system for a free one.
+    Parse `host:port` or `[ipv6]:port`; port 0 asks the system for a free one.
 
     Raises:
-        ValueError: Not of that form, or the port is above 65535.
+        ValueError: The text has another form, or the port is above 65535.
     """
     match = re.fullmatch(r"(?:\[([\da-fA-F:.]+)\]|([^\s:\[\]/@]+)):(\d{1,5})", listen, re.ASCII)
     if match is None:
@@ -62,13 +62,13 @@ def host_and_port(listen: str) -> tuple[str, int]:
 
 
 def authority(host: str, port: int) -> str:
-    """Spell a host and a port as URLs have them."""
+    """Return a host and a port as they stand in a URL."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def dialled(host: str) -> str:
-    """Return whom to call to reach what listens at a host: for every interface, loopback."""
-    with contextlib.suppress(OSError):  # it is not of this family
+    """Return the host to connect to for a listen address: loopback if it is every interface."""
+    with contextlib.suppress(OSError):  # not an IPv4 address
         if socket.inet_aton(host) == _ANY_IPV4:
             return "127.0.0.1"
     with contextlib.suppress(OSError):
@@ -78,12 +78,12 @@ def dialled(host: str) -> str:
 
 
 def port_of(url: SplitResult) -> int:
-    """Return the port of an http or https URL, by its scheme where it names none."""
+    """Return the port of an http or https URL; without one, the default of its scheme."""
     return url.port or _PORTS[url.scheme]
 
 
 def is_at(url: str, listen: str) -> bool:
-    """Tell whether a URL leads to who listens there, as far as names and numbers tell."""
+    """Return whether a URL leads to this listen address, without a DNS lookup."""
     parts = urlsplit(url)
     host, port = host_and_port(listen)
     if port != port_of(parts):
@@ -92,13 +92,13 @@ def is_at(url: str, listen: str) -> bool:
 
 
 def listen(value: str) -> str:
-    """Accept what `host_and_port` can read."""
+    """Accept what `host_and_port` can parse."""
     host_and_port(value)
     return value
 
 
 def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
-    """Take a URL apart; messages never quote it, since it may hold a password."""
+    """Parse a URL; messages never quote it, since it may hold a password."""
     choice = ", ".join(f"{scheme}://" for scheme in schemes[:-1]) + f" or {schemes[-1]}://"
     if re.search(r"[\x00-\x20\x7f]", url):
         raise ValueError("has a space or a control character; take it out")
@@ -116,7 +116,7 @@ def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
 
 
 def upstream_url(value: str) -> str:
-    """Accept the base URL of an API, and take the slash off its end."""
+    """Accept the base URL of an API; return it without a trailing slash."""
     parts = _split(value, ("http", "https"))
     if parts.username is not None or parts.password is not None:
         raise ValueError("holds a user name or password; leave it out, clients send their own key")
@@ -142,6 +142,6 @@ def upstream_proxy(value: str) -> str:
 
 
 def store_url(value: str) -> str:
-    """Accept what `store_urls` can read."""
+    """Accept what `read_store_url` can parse."""
     read_store_url(value)
     return value

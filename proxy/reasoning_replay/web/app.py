@@ -1,4 +1,4 @@
-"""One running proxy: settings in, two listening ports out. As a worker among several, one port."""
+"""App: one running proxy, from settings to two listening ports."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.admin.store_probe import look_after
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.http.listener import Listener
-from reasoning_replay.web.http.server import Handler, Server, silent
+from reasoning_replay.web.http.server import Server, silent
 from reasoning_replay.web.pipeline.handler import ProxyHandler
 from reasoning_replay.web.wiring import (
     connection_limits,
@@ -29,16 +29,14 @@ from reasoning_replay.web.wiring import (
     replay,
     safe_store,
     tls,
-    traced,
+    tracer,
     upstream,
 )
 
-__all__ = ["App", "access", "admin_runner", "announce", "facts", "running"]
+__all__ = ["App", "access", "admin_runner", "announce", "running"]
 
 # How long aiohttp waits for handlers when a port is closed: they have had their time.
 CUT_OFF_S = 0.1
-# How late the metrics of a worker may be.
-FLUSH_S = 0.2
 # How long the last spans have to reach their collector: what is left of the drain, in these bounds.
 TRACES_S = 2.0
 TRACES_LEAST_S = 0.1
@@ -52,19 +50,17 @@ class App:
 
     Attributes:
         url: Where clients connect, without `/v1`.
-        admin_url: Where operators look; "" for a worker among several.
+        admin_url: Where operators look.
         server: Accepts clients' connections.
         recorder: The newest exchanges, for people who look.
     """
 
-    def __init__(self, settings: Settings, *, worker: int = 0) -> None:
+    def __init__(self, settings: Settings) -> None:
         """
         Put the parts together; needs a running loop, opens no port yet.
 
         Args:
             settings: All of them.
-            worker: Its number among several that share the clients' port. They have one port for
-                operators, which is their parent's. 0: it is alone.
 
         Raises:
             OSError: A file is none of certificates, or tracing cannot begin; its text says more.
@@ -72,16 +68,14 @@ class App:
         self.settings = settings
         self.url = self.admin_url = ""
         self.metrics = Metrics()
-        self.log = Log(settings.log_level, settings.log_format, worker=worker)
+        self.log = Log(settings.log_level, settings.log_format)
         self.store = safe_store(settings, self.metrics, self.log)
         self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
-        account = ExchangeRecorder(self.metrics, self.log, time.monotonic, self.recorder)
-        self._traced = traced(settings, self.log, worker)
-        if self._traced is None:
-            self._upstream = upstream(settings)
-        else:
-            self._upstream = upstream(settings, self._traced.upstream)
-            account = self._traced.account(account)
+        self._tracer = tracer(settings, self.log)
+        account = ExchangeRecorder(
+            self.metrics, self.log, time.monotonic, self.recorder, self._tracer
+        )
+        self._upstream = upstream(settings)
         self.forward = ProxyHandler(
             settings.upstream_url,
             self._upstream,
@@ -89,14 +83,9 @@ class App:
             limits(settings),
             account,
         )
-        self._is_worker = worker > 0
-        self._flushing: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
-        handle: Handler = self.forward.handle
-        if self._traced is not None:
-            handle = self._traced.handler(handle)
         bounds = connection_limits(settings, self.log)
-        self.server = Server(self.forward, handle, bounds, self.log)
+        self.server = Server(self.forward, self.forward.handle, bounds, self.log)
         self._clients = Listener(web.ServerRunner(self.server, shutdown_timeout=CUT_OFF_S))
         self._operators: Listener | None = None
         self._has_started = False
@@ -109,18 +98,17 @@ class App:
             OSError: A port cannot be had, or a file is no certificate; its text names which.
         """
         settings = self.settings
-        context = tls(settings, self.log)
-        secure = self.server.securing(context) if context is not None else None
-        await self._clients.open(settings.listen, secure, is_shared=self._is_worker)
+        await self._clients.open(
+            settings.listen,
+            tls(settings, self.log),
+            handshake_s=settings.idle_timeout_s,
+            reuse_port=settings.reuse_port,
+        )
         self.url = self._clients.url
         self._looking = asyncio.create_task(look_after(self.store))
-        if self._is_worker:
-            self._has_started = True
-            self._flush()
-            return self
         may_look = access(settings)
-        conversations = Conversations(self.store, may_look, _nobody_else)
-        shown = Shown(self.recorder, may_look, lambda: facts(settings, self.url))
+        conversations = Conversations(self.store, may_look)
+        shown = Shown(self.recorder, may_look, lambda: _facts(settings, self.url))
         admin = admin_app(
             self.metrics.exposition, self.store, self._readiness, conversations, shown
         )
@@ -130,11 +118,6 @@ class App:
         self._has_started = True
         announce(settings, self.log, self.store, self.url, self.admin_url)
         return self
-
-    def _flush(self) -> None:
-        """Let the parent see what was counted: a worker is not asked."""
-        self._flushing = asyncio.get_running_loop().call_later(FLUSH_S, self._flush)
-        self.metrics.flush(self.log)
 
     def _readiness(self) -> Readiness:
         is_ready = not self.forward.is_leaving
@@ -154,7 +137,7 @@ class App:
         if drain_s:
             self.log.info("draining", in_flight=in_flight, drain_s=drain_s, grace_s=grace_s)
         await asyncio.sleep(min(grace_s, drain_s))
-        await self._clients.stop_listening()
+        self._clients.stop_listening()
         self.forward.drain()
         self.server.close_idle()
         with contextlib.suppress(TimeoutError):
@@ -171,18 +154,11 @@ class App:
         await self.store.close()
         if self._operators is not None:
             await self._operators.close()
-        if self._flushing is not None:
-            self._flushing.cancel()
-            self.metrics.flush(self.log)
-        if self._traced is not None:
-            left_s = ends_at - asyncio.get_running_loop().time()
-            await self._traced.tracing.close(max(TRACES_LEAST_S, min(TRACES_S, left_s)))
+        left_s = ends_at - asyncio.get_running_loop().time()
+        await self._tracer.close(max(TRACES_LEAST_S, min(TRACES_S, left_s)))
         if self._has_started:
             (self.log.warning if cut_off else self.log.info)("stopped", cut_off=cut_off)
-
-
-async def _nobody_else(_scope: bytes, _conversation: bytes) -> None:
-    """Tell no other process of a deletion: there is none."""
+        self.log.close()
 
 
 def access(settings: Settings) -> Access:
@@ -196,7 +172,7 @@ def admin_runner(app: web.Application) -> web.AppRunner:
     return web.AppRunner(app, access_log=None, logger=silent, shutdown_timeout=CUT_OFF_S)
 
 
-def facts(settings: Settings, url: str) -> dict[str, str | int]:
+def _facts(settings: Settings, url: str) -> dict[str, str]:
     """Return what a proxy is, for those who look at it; nothing that is secret."""
     return {
         "version": __version__,
@@ -205,13 +181,12 @@ def facts(settings: Settings, url: str) -> dict[str, str | int]:
         "profile": profile(settings).name,
         "store": redacted(settings.store_url),
         "mode": settings.mode,
-        "workers": settings.workers,
     }
 
 
 def announce(settings: Settings, log: Log, store: SafeStore, url: str, admin_url: str) -> None:
     """Log that it has started, and what an operator may not have meant."""
-    log.info("started", **facts(settings, url), admin=admin_url)
+    log.info("started", **_facts(settings, url), admin=admin_url)
     if not settings.scope_secret.get_secret_value() and not store.inner.is_embedded:
         log.warning(
             "no_scope_secret",

@@ -1,4 +1,8 @@
-"""Errors that are ours, in the shape that clients of the API read, and marked as ours."""
+"""
+Error responses of the proxy itself: OpenAI's JSON error shape, and a header that marks them.
+
+Each says what happened, where, and what to do. README lists the codes.
+"""
 
 import json
 from http import HTTPStatus
@@ -6,7 +10,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from reasoning_replay.adapters.upstream.response import UpstreamError
+from reasoning_replay.adapters.upstream.client import UpstreamError
 
 __all__ = [
     "BAD_TARGET",
@@ -17,24 +21,35 @@ __all__ = [
     "ProxyError",
     "as_bytes",
     "as_response",
+    "body_stalled",
+    "body_too_large",
+    "head_too_large",
+    "malformed",
+    "tenant_busy",
+    "too_busy",
+    "too_long",
+    "too_many_connections",
     "upstream_error",
 ]
 
-# On replayed routes it says what was done; on our own errors, that they are ours.
+# On replayed routes this header says what was done; on error responses, that the proxy made them.
 MARK = "x-reasoning-replay"
 _JSON = "application/json"
+# Exchanges last from a second to many minutes, so any number is a guess; clients double it.
+RETRY_AFTER_S = 1
+_MIB = 1024 * 1024
 
 
 class ErrorResponse(NamedTuple):
     """
-    What a client is told.
+    An error response, before it is written.
 
     Attributes:
         status: HTTP status.
-        code: A word for programs; also in the header that marks the error as ours.
+        code: A word for programs; also in the header that marks the error.
         message: What, where, and the way out, for people.
-        retry_after_s: When to try again; 0 says nothing of it.
-        ends: Whether the connection is closed behind it, as the rest of a request is not read.
+        retry_after_s: When to try again; 0 leaves `Retry-After` out.
+        ends: Whether the connection is closed after it, as the rest of a request is not read.
     """
 
     status: int
@@ -45,26 +60,21 @@ class ErrorResponse(NamedTuple):
 
 
 class ProxyError(Exception):
-    """The exchange ends with an error of ours."""
+    """The exchange ends with an error response of the proxy."""
 
     def __init__(self, fault: ErrorResponse) -> None:
-        """Carry what the client is told."""
+        """Carry the response."""
         super().__init__(fault.message)
         self.fault = fault
 
+
+# --- the proxy ---
 
 BUG = ErrorResponse(
     HTTPStatus.INTERNAL_SERVER_ERROR,
     "proxy_failed",
     "The proxy failed on this request, which is a fault of its own. Try again; to go around it, "
     "set the base URL back to the upstream's.",
-)
-BAD_TARGET = ErrorResponse(
-    HTTPStatus.BAD_REQUEST,
-    "bad_target",
-    "The request target is not a path. This is a reverse proxy: set it as OPENAI_BASE_URL, not "
-    "as HTTP_PROXY.",
-    ends=True,
 )
 DRAINING = ErrorResponse(
     HTTPStatus.SERVICE_UNAVAILABLE,
@@ -75,15 +85,119 @@ DRAINING = ErrorResponse(
     ends=True,
 )
 
+# --- requests that cannot be read ---
+
+BAD_TARGET = ErrorResponse(
+    HTTPStatus.BAD_REQUEST,
+    "bad_target",
+    "The request target is not a path. This is a reverse proxy: set it as OPENAI_BASE_URL, not "
+    "as HTTP_PROXY.",
+    ends=True,
+)
+
+
+def malformed(status: int) -> ErrorResponse:
+    """Return the error for a request that is no HTTP, with the status of the parser."""
+    return ErrorResponse(
+        status,
+        "bad_request",
+        "This is not an HTTP request that can be read: its request line, one of its headers or "
+        "a chunk of its body is malformed.",
+        ends=True,
+    )
+
+
+# --- limits ---
+
+
+def too_many_connections(most: int) -> ErrorResponse:
+    """Return the error of `max_connections`."""
+    return ErrorResponse(
+        503,
+        "too_many_connections",
+        f"The proxy has {most} connections, which is its limit (max_connections). Try again in a "
+        "moment; use fewer connections, raise the limit or run more replicas.",
+        RETRY_AFTER_S,
+        ends=True,
+    )
+
+
+def too_busy(most: int) -> ErrorResponse:
+    """Return the error of `max_exchanges`."""
+    return ErrorResponse(
+        503,
+        "too_many_exchanges",
+        f"The proxy has {most} exchanges under way, which is its limit (max_exchanges). Try again "
+        "in a moment; raise the limit or run more replicas.",
+        RETRY_AFTER_S,
+    )
+
+
+def tenant_busy(most: int) -> ErrorResponse:
+    """Return the error of `tenant_max_exchanges`."""
+    return ErrorResponse(
+        429,
+        "tenant_too_many_exchanges",
+        f"This tenant has {most} exchanges under way, which is its limit (tenant_max_exchanges). "
+        "Try again when one of them has ended, or raise the limit.",
+        RETRY_AFTER_S,
+    )
+
+
+def body_too_large(size: int, most: int) -> ErrorResponse:
+    """Return the error of `body_max_bytes`; `size` is the known part of the body's."""
+    return ErrorResponse(
+        413,
+        "body_too_large",
+        f"The request body is {_amount(size)} or more, limit {_amount(most)} (body_max_bytes). "
+        "Raise the limit or trim the input.",
+        ends=True,
+    )
+
+
+def head_too_large(most: int) -> ErrorResponse:
+    """Return the error of `head_max_bytes`."""
+    return ErrorResponse(
+        431,
+        "head_too_large",
+        f"The request line and its headers are more than {_amount(most)} (head_max_bytes), or "
+        "more than 128 headers. Send fewer or shorter ones, or raise the limit.",
+        ends=True,
+    )
+
+
+def body_stalled(most_s: float) -> ErrorResponse:
+    """Return the error of `client_timeout_s`."""
+    return ErrorResponse(
+        408,
+        "body_timeout",
+        f"Nothing came of the request body for {most_s:g} s (client_timeout_s). Try again, or "
+        "raise the limit.",
+        ends=True,
+    )
+
+
+def too_long(upstream: str, most_s: float) -> ErrorResponse:
+    """Return the error of `total_timeout_s`."""
+    return ErrorResponse(
+        504,
+        "upstream_timeout",
+        f"{upstream} did not answer in time (the exchange took {most_s:g} s). Try again, or raise "
+        "total_timeout_s if the upstream needs longer.",
+    )
+
+
+# --- the upstream ---
+
 
 def upstream_error(error: UpstreamError, upstream: str, via: str = "") -> ErrorResponse:
     """
-    Return what a client is told when there is no answer from upstream.
+    Return the error for an upstream that gave no response.
 
     Args:
         error: How it failed.
         upstream: Its scheme and authority.
-        via: Names the proxy on the way, if there is one.
+        via: The name of the HTTP proxy on the way, if there is one.
     """
     if error.source == "timeout":
         return ErrorResponse(
@@ -114,16 +228,19 @@ def upstream_error(error: UpstreamError, upstream: str, via: str = "") -> ErrorR
     )
 
 
+# --- how they are written ---
+
+
 def as_response(fault: ErrorResponse, kind: type[web.Response] = web.Response) -> web.Response:
-    """Return the response that tells a client of an error, of that kind."""
-    refusal = kind(status=fault.status, body=_body_of(fault), headers=_headers_of(fault))
+    """Return an error as a response of that class."""
+    response = kind(status=fault.status, body=_body_of(fault), headers=_headers_of(fault))
     if fault.ends:
-        refusal.force_close()
-    return refusal
+        response.force_close()
+    return response
 
 
 def as_bytes(fault: ErrorResponse) -> bytes:
-    """Return the same response as bytes, for a connection that gets no other."""
+    """Return the same response as bytes, for a connection on which no request was read."""
     body = _body_of(fault)
     headers = {**_headers_of(fault), "Content-Length": str(len(body)), "Connection": "close"}
     lines = [f"HTTP/1.1 {fault.status} {HTTPStatus(fault.status).phrase}"]
@@ -146,3 +263,7 @@ def _body_of(fault: ErrorResponse) -> bytes:
         "code": fault.code,
     }
     return json.dumps({"error": error}).encode()
+
+
+def _amount(size: int) -> str:
+    return f"{size / _MIB:.1f} MiB" if size >= _MIB else f"{size:,} bytes"

@@ -1,12 +1,11 @@
-"""One request with its response: everything that is known of it while it is under way."""
+"""Exchange: one request and its response, with all per-request state."""
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
-from reasoning_replay.core.dialects.responses.capture import Capture
-from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.base import Capture, Cure, Decision
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.tenancy.scope import Account
@@ -57,7 +56,7 @@ class Exchange:
     Attributes:
         scope: Whose; None when nothing may be kept or injected.
         conversation: Which, as far as it is known: the request's, then its answer's; b"" if not.
-        asked: One of `labels.ASKED`, or "" on other routes.
+        asked: One of `metrics.ASKED`, or "" on other routes.
         store_budget: How long it may still wait for the store; none until it is known whose it is.
         account: Whom blobs are issued to, as far as the request says.
         outcomes: What became of the reasoning of the request.
@@ -88,7 +87,7 @@ class Exchange:
     asked: str = ""
     captured: str = ""
     outcomes: dict[Outcome, int] = field(default_factory=dict)
-    repairs: dict[Repair, int] = field(default_factory=dict)
+    repairs: dict[str, int] = field(default_factory=dict)
     edited: bool = False
     strip: ItemSummary | None = None
     healed: str = ""
@@ -129,6 +128,17 @@ class Exchange:
         """How many items were mended before the request was sent."""
         return sum(self.repairs.values())
 
+    def take(self, decision: Decision) -> None:
+        """Note what was decided about the request."""
+        self.asked = decision.state
+        self.repairs.update(decision.repairs)
+        self.outcomes.update(decision.outcomes)
+        self.injected_bytes = decision.injected_bytes
+        self.strip = decision.summary
+        if decision.origin is not None:
+            self.conversation = decision.origin.conversation
+            self.model = decision.origin.model
+
     def forget(self) -> None:
         """Note that preparing the request failed: it goes out as it came."""
         self.asked, self.capture, self.edited, self.strip = "failed", None, False, None
@@ -136,24 +146,16 @@ class Exchange:
         self.outcomes.clear()
         self.repairs.clear()
 
-    def heal(self, fault: str, injected: int, injected_bytes: int, *, takes_back: bool) -> None:
-        """
-        Note that another request was taken in place of the first.
-
-        Args:
-            fault: What the first was refused for.
-            injected: How many reasoning items of ours are in the one that was taken.
-            injected_bytes: How long they are.
-            takes_back: It was the client's own, to the byte.
-        """
-        self.healed = fault
-        self.injected_bytes = injected_bytes
+    def heal(self, kind: str, cure: Cure) -> None:
+        """Note that a cured request was accepted in place of the first; `kind` is the refusal's."""
+        self.healed = kind
+        self.injected_bytes = cure.injected_bytes
         outcomes = self.outcomes
-        refused = outcomes.pop(Outcome.INJECTED, 0) - injected
-        if injected:
-            outcomes[Outcome.INJECTED] = injected
+        refused = outcomes.pop(Outcome.INJECTED, 0) - cure.injected
+        if cure.injected:
+            outcomes[Outcome.INJECTED] = cure.injected
         if refused > 0:
             outcomes[Outcome.REFUSED] = outcomes.get(Outcome.REFUSED, 0) + refused
-        if takes_back:
-            self.outcomes.pop(Outcome.DEGRADED, None)
+        if cure.is_clients_own:
+            outcomes.pop(Outcome.DEGRADED, None)
             self.repairs.clear()

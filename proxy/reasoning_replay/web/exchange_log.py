@@ -1,19 +1,19 @@
-"""What is written down of an exchange when it is over: metrics, and one line of log. Always."""
+"""Exchange recorder: metrics, log line, trace and inspector entry of each exchange that is over."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from msgspec.structs import asdict, astuple
 
-from reasoning_replay.adapters.telemetry.labels import TOKENS, status_label
 from reasoning_replay.adapters.telemetry.log import Log, Value, called
-from reasoning_replay.adapters.telemetry.metrics import Metrics
-from reasoning_replay.core.dialects.responses.capture import Capture
+from reasoning_replay.adapters.telemetry.metrics import TOKENS, Metrics, status_label
+from reasoning_replay.core.dialects.base import Capture
+from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUTES, Route
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.routes import Route
+from reasoning_replay.web.tracing.tracer import Tracer
 
 __all__ = ["ExchangeRecorder", "summary_header"]
 
@@ -24,32 +24,35 @@ _FAILURES = frozenset({"failed", "store_failed", "budget_exceeded"})
 @dataclass(frozen=True, slots=True)
 class ExchangeRecorder:
     """
-    Where everything is written down.
+    Records each exchange when it is over; no failure of this reaches the client.
 
     Attributes:
-        clock: Seconds, never going backwards.
-        recorder: Keeps the newest for people who look; None: nobody can.
+        clock: Monotonic, in seconds.
+        recorder: Keeps the newest exchanges for the inspector; None: it is off.
+        tracer: Ends the span of each exchange.
     """
 
     metrics: Metrics
     log: Log
     clock: Callable[[], float]
     recorder: Recorder | None = None
+    tracer: Tracer = field(default_factory=Tracer)
 
     def begin(self, exchange: Exchange) -> None:
-        """Note that it is decided what becomes of a request; each one is settled in the end."""
+        """Show a request in the inspector once it is decided; `settle` must follow."""
         if self.recorder is not None:
             try:
                 self.recorder.begin(exchange)
-            except Exception as error:  # noqa: BLE001 (fail open: nobody need see it)
+            except Exception as error:  # noqa: BLE001 (fail open: the inspector may miss one)
                 self.warn("inspector_failed", exchange, error)
 
     def settle(self, exchange: Exchange) -> None:
-        """Count an exchange that is over, and log it. Never raises."""
+        """Trace, count and log an exchange that is over. Never raises."""
         took_s = self.clock() - exchange.started_s
+        self.tracer.end(exchange, took_s)
         try:
             self.count(exchange, took_s)
-        except Exception as error:  # noqa: BLE001 (fail open: its answer is not lost for a number)
+        except Exception as error:  # noqa: BLE001 (fail open: an answer is worth more than a number)
             self.warn("metrics_failed", exchange, error)
         self._record(exchange, took_s)
         try:
@@ -60,7 +63,7 @@ class ExchangeRecorder:
             self.warn("log_failed", exchange, error)
 
     def warn(self, event: str, exchange: Exchange, error: Exception) -> None:
-        """Log a fault of ours that the client did not see."""
+        """Log a bug that the client did not see."""
         self.log.warning(event, request_id=exchange.id, reason=type(error).__name__)
 
     def _record(self, exchange: Exchange, took_s: float) -> None:
@@ -72,60 +75,60 @@ class ExchangeRecorder:
 
     def count(self, exchange: Exchange, took_s: float = 0.0) -> None:
         """Count an exchange that is over."""
-        metrics, tally = self.metrics, self.metrics.tally
+        metrics = self.metrics
         status = status_label(exchange.status)
-        tally.count(metrics.exchanges, exchange.route, status, exchange.outcome)
-        tally.time(metrics.exchange_seconds, took_s, exchange.route)
+        metrics.inc(metrics.exchanges, exchange.route, status, exchange.outcome)
+        metrics.observe(metrics.exchange_seconds, took_s, exchange.route)
         if exchange.first_byte_ms:
-            tally.time(metrics.first_byte_seconds, exchange.first_byte_ms / 1000)
-        if exchange.route in Route.REPLAYED:
+            metrics.observe(metrics.first_byte_seconds, exchange.first_byte_ms / 1000)
+        if exchange.route in REPLAYED_ROUTES:
             self._count_request(exchange)
             self._time_overhead(exchange)
         if exchange.captured:
-            tally.count(metrics.captures, exchange.captured)
+            metrics.inc(metrics.captures, exchange.captured)
             if exchange.captured_items:
-                tally.count(metrics.captured_items, by=exchange.captured_items)
-                tally.count(metrics.captured_bytes, by=exchange.captured_bytes)
+                metrics.inc(metrics.captured_items, by=exchange.captured_items)
+                metrics.inc(metrics.captured_bytes, by=exchange.captured_bytes)
         if exchange.capture is not None:
             self._count_answer(exchange.route, exchange.capture)
 
     def _count_request(self, exchange: Exchange) -> None:
-        metrics, tally = self.metrics, self.metrics.tally
+        metrics = self.metrics
         if exchange.asked:
-            tally.count(metrics.requests, exchange.asked)
+            metrics.inc(metrics.requests, exchange.asked)
         for outcome, count in exchange.outcomes.items():
-            tally.count(metrics.items, outcome.value, by=count)
+            metrics.inc(metrics.items, outcome.value, by=count)
         for repair, count in exchange.repairs.items():
-            tally.count(metrics.repairs, repair.value, by=count)
+            metrics.inc(metrics.repairs, repair, by=count)
         if exchange.injected_bytes:
-            tally.count(metrics.injected_bytes, by=exchange.injected_bytes)
+            metrics.inc(metrics.injected_bytes, by=exchange.injected_bytes)
 
     def _time_overhead(self, exchange: Exchange) -> None:
-        """Show each phase that the exchange has come to."""
-        tally, overhead = self.metrics.tally, self.metrics.overhead_seconds
+        """Observe each phase that the exchange has reached."""
+        metrics, overhead = self.metrics, self.metrics.overhead_seconds
         if exchange.before_ms:
-            tally.time(overhead, exchange.before_ms / 1000, "before")
+            metrics.observe(overhead, exchange.before_ms / 1000, "before")
         if exchange.between_ms:
-            tally.time(overhead, exchange.between_ms / 1000, "between")
+            metrics.observe(overhead, exchange.between_ms / 1000, "between")
         if exchange.after_ms:
-            tally.time(overhead, exchange.after_ms / 1000, "after")
+            metrics.observe(overhead, exchange.after_ms / 1000, "after")
 
     def _count_answer(self, route: str, capture: Capture) -> None:
-        """Count what upstream says of it."""
-        metrics, tally = self.metrics, self.metrics.tally
+        """Count what the upstream reports."""
+        metrics = self.metrics
         for reason, count in capture.removed.items():
-            tally.count(metrics.removed_items, reason, by=count)
+            metrics.inc(metrics.removed_items, reason, by=count)
         if capture.reasoning_context:
-            tally.count(metrics.reasoning_contexts, capture.reasoning_context)
-        # An answer that is fetched may be fetched again: it took its tokens once.
-        if capture.usage is not None and route in Route.CAPTURED:
+            metrics.inc(metrics.reasoning_contexts, capture.reasoning_context)
+        # An answer can be fetched many times, but it took its tokens once.
+        if capture.usage is not None and route in CAPTURED_ROUTES:
             for kind, tokens in zip(TOKENS, astuple(capture.usage), strict=True):
                 if tokens:
-                    tally.count(metrics.tokens, kind, by=tokens)
+                    metrics.inc(metrics.tokens, kind, by=tokens)
 
 
 def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:
-    """Say what was done, as a structured field (RFC 9651): a dictionary of counts."""
+    """Return the value of `x-reasoning-replay`: a dictionary of counts (RFC 9651)."""
     members = [f"{name}={count}" for name, count in {"injected": 0, **exchange.counts}.items()]
     if is_shadow:
         members.append("shadow")
@@ -140,10 +143,10 @@ def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:
 
 def _level(exchange: Exchange) -> str:
     """
-    Return how bad it is.
+    Return the level of the log line.
 
-    error: it failed through us or upstream. warning: something failed, and it went on without.
-    What a client did wrong, or did not wait for, is neither.
+    error: it failed in the proxy or upstream. warning: something failed, and the exchange went on.
+    A mistake of the client, or a client that left, is neither.
     """
     if exchange.status >= HTTPStatus.INTERNAL_SERVER_ERROR or exchange.outcome in _ERRORS:
         return "error"
@@ -152,9 +155,9 @@ def _level(exchange: Exchange) -> str:
 
 
 def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
-    """Return what is logged of an exchange; README has a table of it, and a test compares them."""
+    """Return the fields of the log line; a test compares them with the table in the README."""
     usage = exchange.capture.usage if exchange.capture is not None else None
-    is_create = exchange.route == Route.CREATE  # of these, not every byte is looked at
+    is_create = exchange.route == Route.CREATE  # its bytes are not counted
     return {
         "route": exchange.route,
         "status": exchange.status or None,

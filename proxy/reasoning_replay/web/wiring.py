@@ -1,9 +1,8 @@
-"""The composition root: each part of a proxy, made from the settings that are its own."""
+"""Wiring: the composition root, which makes each part from its settings."""
 
 import ssl
+import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
@@ -15,8 +14,10 @@ from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.connection import Timeouts
-from reasoning_replay.adapters.upstream.egress import Egress, egress
+from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
+from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
+from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import Profile, profile_of
 from reasoning_replay.core.history.plan import Anchors
@@ -28,9 +29,7 @@ from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.client_connection import ConnectionLimits
 from reasoning_replay.web.http.tls import Certificate
 from reasoning_replay.web.pipeline.replay import Replay, ReplaySettings
-
-if TYPE_CHECKING:
-    from reasoning_replay.web.tracing.instrumented import Instrumentation
+from reasoning_replay.web.tracing.tracer import Tracer
 
 __all__ = [
     "bare_store",
@@ -41,7 +40,7 @@ __all__ = [
     "safe_store",
     "scoping",
     "tls",
-    "traced",
+    "tracer",
     "upstream",
 ]
 
@@ -55,15 +54,9 @@ def profile(settings: Settings) -> Profile:
     return profile_of(settings.upstream_profile, settings.upstream_url)
 
 
-def upstream(
-    settings: Settings, make: Callable[[Timeouts, Egress], UpstreamPool] = UpstreamPool
-) -> UpstreamPool:
+def upstream(settings: Settings) -> UpstreamPool:
     """
     Return the connections to the upstream; needs a running loop.
-
-    Args:
-        settings: All of them.
-        make: Makes them.
 
     Raises:
         OSError: The file with its authorities is no good, or the environment's proxy.
@@ -72,7 +65,7 @@ def upstream(
         settings.connect_timeout_s, settings.first_byte_timeout_s, settings.read_timeout_s
     )
     way = egress(settings.upstream_url, settings.upstream_ca_file, settings.upstream_proxy)
-    return make(patience, way)
+    return UpstreamPool(patience, way)
 
 
 def limits(settings: Settings) -> Limits:
@@ -126,36 +119,41 @@ def scoping(settings: Settings) -> Scoping:
 
 
 def replay(settings: Settings, store: SafeStore) -> Replay:
-    """Return what gives reasoning back."""
-    plain = ReplaySettings(
-        scoping=scoping(settings),
-        is_shadow=settings.mode == "shadow",
+    """Return what captures and injects reasoning."""
+    is_shadow = settings.mode == "shadow"
+    responses = ResponsesSettings(
+        is_shadow=is_shadow,
         anchors=Anchors(settings.anchors),
         profile=profile(settings),
         include=settings.include,
-        heals=settings.heal == "on",
         repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
-        frame_max_bytes=settings.capture_max_bytes,
+        capture_max_bytes=settings.capture_max_bytes,
+    )
+    plain = ReplaySettings(
+        scoping=scoping(settings),
+        is_shadow=is_shadow,
+        heals=settings.heal == "on",
         store_budget_s=settings.store_budget_ms / 1000,
     )
-    return Replay(plain, store, time.monotonic, lambda: time.time_ns() // 1_000_000)
+    dialect = ResponsesDialect(responses, time.monotonic, threading.Lock())
+    return Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000)
 
 
-def traced(settings: Settings, log: Log, worker: int) -> "Instrumentation | None":
+def tracer(settings: Settings, log: Log) -> Tracer:
     """
-    Return what makes parts that are traced, None where nothing is; needs a running loop.
+    Return the tracer of exchanges; needs a running loop.
 
     Raises:
-        OSError: A variable of OpenTelemetry's makes no sense to it.
+        OSError: OpenTelemetry does not understand one of its variables.
     """
     if settings.tracing == "off":
-        return None
+        return Tracer()
     try:
         from reasoning_replay.adapters.telemetry.tracing import Tracing  # noqa: PLC0415 (it brings OpenTelemetry in)
-        from reasoning_replay.web.tracing.instrumented import Instrumentation  # noqa: PLC0415 (as above)
-    except ValueError as error:  # it reads some variables as soon as it is brought in
+        from reasoning_replay.web.tracing.otel_tracer import otel_tracer  # noqa: PLC0415 (as above)
+    except ValueError as error:  # some variables are read on import
         raise OSError(f"tracing cannot begin: {error}; look at the OTEL_ variables") from error
-    return Instrumentation(Tracing(log, worker), settings.upstream_url, profile(settings))
+    return otel_tracer(Tracing(log), settings.upstream_url, profile(settings))
 
 
 def safe_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:

@@ -1,4 +1,4 @@
-"""Work that takes long is done beside the loop, a little of it at once, and to its end."""
+"""Long work runs in threads, in few at once, and to its end."""
 
 import asyncio
 import sys
@@ -12,6 +12,7 @@ from reasoning_replay.adapters.runtime.offload import (
     SWITCH_S,
     Offloader,
     is_long,
+    shorten_switch_interval,
 )
 
 SOON_S = 10.0
@@ -34,33 +35,35 @@ def test_bytes_and_values_make_a_document_long(document: bytes, *, long: bool) -
 
 async def test_what_is_short_is_done_at_once() -> None:
     """In the very thread that asks, and its error is its own."""
-    aside = Offloader()
+    offloader = Offloader()
 
-    assert await aside.run(threading.get_ident, is_long=False) == threading.get_ident()
+    assert await offloader.run(threading.get_ident, is_long=False) == threading.get_ident()
     with pytest.raises(ZeroDivisionError):
-        await aside.run(lambda: 1 // 0, is_long=False)
+        await offloader.run(lambda: 1 // 0, is_long=False)
 
 
 async def test_what_is_long_is_done_beside_the_loop() -> None:
     """The loop goes on meanwhile, or this would wait in vain."""
-    aside, goes_on = Offloader(), threading.Event()
+    offloader, goes_on = Offloader(), threading.Event()
     asyncio.get_running_loop().call_soon(goes_on.set)
 
-    assert await aside.run(lambda: goes_on.wait(SOON_S), is_long=True)
-    assert await aside.run(threading.get_ident, is_long=True) != threading.get_ident()
+    assert await offloader.run(lambda: goes_on.wait(SOON_S), is_long=True)
+    assert await offloader.run(threading.get_ident, is_long=True) != threading.get_ident()
     with pytest.raises(ZeroDivisionError):
-        await aside.run(lambda: 1 // 0, is_long=True)
+        await offloader.run(lambda: 1 // 0, is_long=True)
 
 
-async def test_threads_take_turns_often() -> None:
-    """So that the loop gets its own in time; a shorter time that somebody has set is kept."""
+async def test_threads_take_turns_often_once_the_process_asks_for_it() -> None:
+    """A shorter interval that is set already is kept; an offloader changes nothing by itself."""
     before = sys.getswitchinterval()
     try:
         sys.setswitchinterval(0.005)
         Offloader()
+        assert sys.getswitchinterval() == pytest.approx(0.005)
+        shorten_switch_interval()
         assert sys.getswitchinterval() == pytest.approx(SWITCH_S)
         sys.setswitchinterval(SWITCH_S / 2)
-        Offloader()
+        shorten_switch_interval()
         assert sys.getswitchinterval() == pytest.approx(SWITCH_S / 2)
     finally:
         sys.setswitchinterval(before)
@@ -68,9 +71,9 @@ async def test_threads_take_turns_often() -> None:
 
 async def test_little_is_done_at_once_also_where_nobody_waits_any_more() -> None:
     """Work that was given up goes on to its end, and holds its place until then."""
-    aside, ends = Offloader(), threading.Event()
+    offloader, ends = Offloader(), threading.Event()
     under_way = [
-        asyncio.ensure_future(aside.run(lambda: ends.wait(SOON_S), is_long=True))
+        asyncio.ensure_future(offloader.run(lambda: ends.wait(SOON_S), is_long=True))
         for _ in range(AT_ONCE)
     ]
     await asyncio.sleep(0)
@@ -78,7 +81,7 @@ async def test_little_is_done_at_once_also_where_nobody_waits_any_more() -> None
         task.cancel()
     await asyncio.gather(*under_way, return_exceptions=True)
     began = threading.Event()
-    next_one = asyncio.ensure_future(aside.run(began.set, is_long=True))
+    next_one = asyncio.ensure_future(offloader.run(began.set, is_long=True))
     for _ in range(20):
         await asyncio.sleep(0)
     assert not began.is_set()
@@ -91,18 +94,18 @@ async def test_an_error_that_nobody_waits_for_is_no_news() -> None:
     """The loop's handler hears nothing of it."""
     heard: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
-    aside, ends = Offloader(), threading.Event()
+    offloader, ends = Offloader(), threading.Event()
 
     def fails() -> None:
         ends.wait(SOON_S)
         raise ZeroDivisionError
 
-    task = asyncio.ensure_future(aside.run(fails, is_long=True))
+    task = asyncio.ensure_future(offloader.run(fails, is_long=True))
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     ends.set()
     for _ in range(AT_ONCE):
-        await aside.run(int, is_long=True)
+        await offloader.run(int, is_long=True)
     await asyncio.sleep(0)
     assert heard == []

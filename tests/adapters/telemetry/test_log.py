@@ -83,16 +83,6 @@ def test_a_log_that_cannot_be_written_is_not_noticed() -> None:
     log.error("exchange")
 
 
-def test_one_of_several_processes_tells_its_number() -> None:
-    """In each line; one that is alone has none."""
-    stream = io.StringIO()
-    Log("info", "json", stream, worker=3).info("exchange", status=200)
-    Log("info", "text", stream, worker=3).info("started", status=200)
-    as_json, as_text = stream.getvalue().splitlines()
-    assert list(json.loads(as_json))[1:] == ["level", "event", "worker", "status"]
-    assert as_text.endswith("started worker=3 status=200")
-
-
 def test_standard_output_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     """Where orchestrators look."""
     Log("info", "auto").info("started")

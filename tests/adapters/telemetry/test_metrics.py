@@ -1,22 +1,23 @@
 """Every outcome exists from the start, and no label grows without end."""
 
-import errno
-import io
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
-from prometheus_client import values
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
-from reasoning_replay.adapters.telemetry.labels import (
+from reasoning_replay.adapters.telemetry.metrics import (
     ASKED,
     CACHE_RESULTS,
     CAPTURED,
+    ENDED,
     PHASES,
+    ROUTES,
     TOKENS,
+    Metrics,
+    status_label,
+    usual_status,
 )
-from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.telemetry.metrics import Metrics, WorkerMetrics, share_metrics
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -25,7 +26,7 @@ from reasoning_replay.core.history.plan import Outcome
 Labels = frozenset[tuple[str, str]]
 
 
-def samples(metrics: Metrics | WorkerMetrics) -> dict[str, dict[Labels, float]]:
+def samples(metrics: Metrics) -> dict[str, dict[Labels, float]]:
     """Return what Prometheus would read: name -> labels -> value."""
     found: dict[str, dict[Labels, float]] = {}
     for family in text_string_to_metric_families(metrics.exposition().decode()):
@@ -127,94 +128,60 @@ def test_each_process_part_has_a_registry_of_its_own() -> None:
     assert samples(other)["reasoning_replay_captured_items_total"] == {frozenset(): 0.0}
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A folder to count in; afterwards this process counts for itself again."""
-    monkeypatch.setattr(values, "ValueClass", values.ValueClass)
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "")
-    yield str(tmp_path)
-    values.close_all_multiprocess_files()  # type: ignore[no-untyped-call]
+@pytest.mark.parametrize(
+    ("status", "label"),
+    [
+        (200, "200"),
+        (429, "429"),
+        (503, "503"),
+        (299, "2xx"),
+        (418, "4xx"),
+        (599, "5xx"),
+        (799, "other"),
+        (99, "other"),
+        (0, "none"),
+    ],
+)
+def test_usual_statuses_are_told_apart(status: int, label: str) -> None:
+    """And all others by their class."""
+    assert status_label(status) == label
 
 
-def shared_by(folder: str, number: int) -> Metrics:
-    """Return what a process of this number counts."""
-    share_metrics(folder, number)
-    return Metrics()
+@given(st.integers())
+def test_there_are_a_few_dozen_labels(status: int) -> None:
+    """Of any number: so many that each can be a series."""
+    known = {status_label(number) for number in range(1000)}
+    assert status_label(status) in known
+    assert len(known) < 50
 
 
-def test_several_processes_have_one_exposition(folder: str) -> None:
-    """Counts are added up, what is under way too, and the store is up where all say so."""
-    share_metrics(folder, 0)
-    together = WorkerMetrics(folder)
-    together.serving.set(2)
-    for number, count in ((1, 2), (2, 5)):
-        one = shared_by(folder, number)
-        one.exchanges.labels("responses", "200", "ok").inc(count)
-        one.overhead_seconds.labels("before").observe(0.002)
-        one.in_flight.set(count)
-        one.store_up.set(number - 1)
-        if number == 1:
-            one.store_breakers.labels("recall", "closed").set(0)
-            one.store_breakers.labels("recall", "open").set(1)
-    found = samples(together)
-    ok = frozenset({("route", "responses"), ("status", "200"), ("outcome", "ok")})
-    before = frozenset({("phase", "before")})
-    assert found["reasoning_replay_exchanges_total"][ok] == 7
-    assert found["reasoning_replay_overhead_seconds_count"][before] == 2
-    assert found["reasoning_replay_in_flight"] == {frozenset(): 7}
-    assert found["reasoning_replay_store_up"] == {frozenset(): 0}
-    recall = {("operation", "recall")}
-    breakers = found["reasoning_replay_store_breakers"]
-    assert breakers[frozenset(recall | {("state", "closed")})] == 1
-    assert breakers[frozenset(recall | {("state", "open")})] == 1
-    assert found["reasoning_replay_workers_serving"] == {frozenset(): 2}
-    assert found["reasoning_replay_worker_restarts_total"] == {frozenset(): 0}
-    assert len(found["reasoning_replay_build_info"]) == 1
+def test_what_is_usual_is_one_of_them() -> None:
+    """So that a series that exists from the start is one that goes on."""
+    known = {status_label(number) for number in range(1000)}
+    assert {usual_status(route, outcome) for route in ROUTES for outcome in ENDED} <= known
 
 
-def test_every_series_of_one_process_is_one_of_several(folder: str) -> None:
-    """Dashboards need not know how many there are."""
-    alone = samples(Metrics())
-    shared_by(folder, 1)
-    found = samples(WorkerMetrics(folder))
-    missing = {
-        name
-        for name, series in alone.items()
-        if not name.endswith("_created") and not series.keys() <= found.get(name, {}).keys()
-    }
-    assert missing == set()
+names = st.sampled_from(["a", "b"])
+seconds = st.sampled_from([0.0, 0.1875, 0.25, 0.75, 2.0, 1024.0])  # sums are exact in any order
 
 
-def test_no_counter_goes_back_when_a_process_is_replaced(folder: str) -> None:
-    """Its successor counts on; what it said of its present state is gone with it."""
-    label = frozenset({("route", "responses"), ("status", "200"), ("outcome", "ok")})
-    first = shared_by(folder, 1)
-    first.exchanges.labels("responses", "200", "ok").inc(3)
-    first.in_flight.set(3)
-    together = WorkerMetrics(folder)
-    together.forget_gauges(1)
-    assert samples(together)["reasoning_replay_exchanges_total"][label] == 3
-    assert samples(together).get("reasoning_replay_in_flight", {}) == {}
-    second = shared_by(folder, 1)
-    second.exchanges.labels("responses", "200", "ok").inc()
-    found = samples(together)
-    assert found["reasoning_replay_exchanges_total"][label] == 4
-    assert found["reasoning_replay_in_flight"] == {frozenset(): 0}
-    assert len(list(Path(folder).glob("counter_*.db"))) == 1
+@settings(max_examples=20, deadline=None)
+@given(steps=st.lists(st.tuples(names, st.integers(0, 3), seconds)))
+def test_counts_are_those_of_prometheus(steps: list[tuple[str, int, float]]) -> None:
+    """A count on a cached series is a count on the series of these labels."""
+    ours, theirs = Metrics(), Metrics()
+    for name, by, took_s in steps:
+        ours.inc(ours.captured_items)
+        theirs.captured_items.inc()
+        ours.inc(ours.requests, name, by=by)
+        theirs.requests.labels(name).inc(by)
+        ours.observe(ours.first_byte_seconds, took_s)
+        theirs.first_byte_seconds.observe(took_s)
+        ours.observe(ours.store_seconds, took_s, name)
+        theirs.store_seconds.labels(name).observe(took_s)
+    assert without_times(samples(ours)) == without_times(samples(theirs))
 
 
-def test_a_folder_that_is_full_costs_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told when it begins, however often it is tried, and again the next time."""
-    metrics, written = Metrics(), io.StringIO()
-    log = Log("info", "json", written)
-
-    def fails() -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    for _ in range(2):
-        with monkeypatch.context() as full:
-            full.setattr(metrics.tally, "flush", fails)
-            metrics.flush(log)
-            metrics.flush(log)
-        metrics.flush(log)
-    assert written.getvalue().count('"metrics_failed"') == 2
+def without_times(found: dict[str, dict[Labels, float]]) -> dict[str, dict[Labels, float]]:
+    """Leave out when each series was created."""
+    return {name: series for name, series in found.items() if not name.endswith("_created")}

@@ -96,8 +96,8 @@ async def is_used_again(near: UpstreamPool, far: Far) -> None:
         assert await whole_of(answer) == body
         answer.close()
     assert far.connections == 1
-    (wire,) = near._wires
-    wire.close()
+    (connection,) = near._connections
+    connection.close()
 
 
 @case
@@ -169,8 +169,8 @@ async def is_left_with_much_unread(near: UpstreamPool, far: Far) -> None:
     """Here and in the system."""
     far.plays(Script([flood()]))
     answer = await near.send("POST", far.url, [], b"{}")
-    (wire,) = near._wires
-    await until(lambda: wire._is_read_paused)
+    (connection,) = near._connections
+    await until(lambda: connection._is_read_paused)
     answer.close()
 
 
@@ -247,11 +247,11 @@ async def is_in_other_hands_before_an_answer_is_read(near: UpstreamPool, far: Fa
     far.plays(Script([send(whole(b"1"))]), Script([flood()]))
     first = await near.send("GET", far.url, [], None)
     second = await near.send("GET", far.url, [], None)
-    (wire,) = near._wires
-    await until(lambda: wire._is_read_paused)
+    (connection,) = near._connections
+    await until(lambda: connection._is_read_paused)
     assert await whole_of(first) == b"1"
     first.close()
-    assert wire._is_read_paused
+    assert connection._is_read_paused
     assert set(await second.read()) == set(b"x")
     second.close()
 
@@ -265,9 +265,9 @@ async def becomes_something_else(near: UpstreamPool, far: Far) -> None:
     far.plays(script)
     asked = [(b"Connection", b"Upgrade"), (b"Upgrade", b"x")]
     answer = await near.send("GET", far.url, asked, None)
-    (wire,) = near._wires
+    (connection,) = near._connections
     script.go()
-    await until(lambda: wire._is_read_paused)
+    await until(lambda: connection._is_read_paused)
     end = upstream_end(answer)
     script.go()
     read = b""
@@ -290,7 +290,7 @@ async def none_is_left(play: Case, authority: Authority, *, is_tls: bool) -> Non
     near = UpstreamPool(Timeouts(SOON_S, SOON_S, 5 * SOON_S), egress(far.url, str(authority.file)))
     try:
         await play(near, far)
-        await until(lambda: not (near._wires or near._connector._acquired))
+        await until(lambda: not (near._connections or near._dialer._connector._acquired))
     finally:
         await near.close()
         server.close()

@@ -19,11 +19,11 @@ class Source:
         self.went_on = 0
         self.left = 0
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """Read on."""
         self.went_on += 1
 
-    def leave(self, response: UpstreamResponse) -> None:
+    def abandon(self, response: UpstreamResponse) -> None:
         """Learn that nobody wants more of that answer."""
         self.left += response.status == 200
 
@@ -49,9 +49,9 @@ def comes(response: UpstreamResponse, data: bytes) -> bool:
     return response.offer()
 
 
-async def waiting(response: UpstreamResponse, quick: Any = None) -> asyncio.Task[bytes]:
+async def waiting(response: UpstreamResponse, on_chunk: Any = None) -> asyncio.Task[bytes]:
     """Read, and return once that waits."""
-    task = asyncio.ensure_future(response.read(quick))
+    task = asyncio.ensure_future(response.read(on_chunk))
     await asyncio.sleep(0)
     return task
 
@@ -66,31 +66,31 @@ async def test_what_is_taken_at_once_wakes_nobody() -> None:
     response, _ = begun()
     taken: list[bytes] = []
 
-    def quick(data: bytes) -> bool:
+    def on_chunk(data: bytes) -> bool:
         taken.append(data)
         return data != b"slow"
 
-    task = await waiting(response, quick)
+    task = await waiting(response, on_chunk)
     for data in (b"a", b"b", b"slow", b"c", b"d"):
         assert comes(response, data)
     assert taken == [b"a", b"b", b"slow"]
     assert await task == b"slow"
     assert await response.read(refuse) == b"cd"
     response.end()
-    assert await response.read(quick) == b""
+    assert await response.read(on_chunk) == b""
 
 
-@pytest.mark.parametrize("quick", [None, refuse], ids=["slow", "quick"])
-async def test_a_reader_that_is_cancelled_loses_nothing(quick: Any) -> None:
+@pytest.mark.parametrize("on_chunk", [None, refuse], ids=["returned", "called"])
+async def test_a_reader_that_is_cancelled_loses_nothing(on_chunk: Any) -> None:
     """What comes after that is there for the next read."""
     response, _ = begun()
-    task = await waiting(response, quick)
+    task = await waiting(response, on_chunk)
     task.cancel()
     assert comes(response, b"a")
     with pytest.raises(asyncio.CancelledError):
         await task
     assert comes(response, b"b")
-    assert await response.read(quick) == b"ab"
+    assert await response.read(on_chunk) == b"ab"
 
 
 async def test_a_reader_that_is_cancelled_as_something_comes_loses_nothing() -> None:
@@ -133,10 +133,10 @@ async def test_an_error_in_taking_is_for_who_waits() -> None:
     """A client has left, as a rule."""
     response, _ = begun()
 
-    def quick(_: bytes) -> bool:
+    def on_chunk(_: bytes) -> bool:
         raise ConnectionResetError
 
-    task = await waiting(response, quick)
+    task = await waiting(response, on_chunk)
     assert comes(response, b"a")
     with pytest.raises(ConnectionResetError):
         await task

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 from reasoning_replay.adapters.upstream.response import UpstreamResponse
 from reasoning_replay.adapters.upstream.response_parser import (
-    BESIDE_MAX_BYTES,
     HEAD_MAX_BYTES,
+    OVERHEAD_MAX_BYTES,
     ResponseParser,
 )
 
@@ -23,10 +23,10 @@ HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 class Nowhere:
     """What an answer comes from in these tests."""
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """Read on."""
 
-    def leave(self, response: UpstreamResponse) -> None:
+    def abandon(self, response: UpstreamResponse) -> None:
         """Learn that nobody wants more of that answer."""
 
     def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:
@@ -218,7 +218,7 @@ async def test_what_is_beside_a_body_is_bounded(start: bytes, piece: bytes) -> N
             break
         answers.feed(data)
         read_bytes += len(data)
-        assert read_bytes <= BESIDE_MAX_BYTES + 2 * len(PIECE)
+        assert read_bytes <= OVERHEAD_MAX_BYTES + 2 * len(PIECE)
     assert not answers.is_done
 
 

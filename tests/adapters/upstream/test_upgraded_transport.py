@@ -55,10 +55,10 @@ class Transport(asyncio.Transport):
 class Former:
     """What was there before."""
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """Be told."""
 
-    def leave(self, response: UpstreamResponse) -> None:
+    def abandon(self, response: UpstreamResponse) -> None:
         """Be told."""
 
     def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:

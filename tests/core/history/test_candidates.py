@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.responses.items import Item as Read
+from reasoning_replay.core.dialects.responses.items import ResponsesItem as Read
 from reasoning_replay.core.dialects.responses.items import read_item
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.candidates import (

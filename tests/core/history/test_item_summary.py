@@ -74,20 +74,23 @@ def test_what_a_client_writes_is_shortened() -> None:
 
 def test_what_upstream_calls_its_items_is_shortened() -> None:
     """As what a client does."""
-    notes = [(0, Outcome.INJECTED, 1, 9, "rs_" + "x" * 999), (0, Outcome.INJECTED, 1, 9, "rs_1")]
+    notes = [
+        PlanNote(0, Outcome.INJECTED, 1, 9, "rs_" + "x" * 999),
+        PlanNote(0, Outcome.INJECTED, 1, 9, "rs_1"),
+    ]
     got = shown(strip([C1], *notes))["notes"]
     assert [note[4] for note in got] == ["rs_" + "x" * 61, "rs_1"]
 
 
 def test_notes_say_where_what_happened() -> None:
     """By the place in the row, with how many and how large."""
-    note = (1, Outcome.INJECTED, 2, 345, "")
+    note = PlanNote(1, Outcome.INJECTED, 2, 345, "")
     assert shown(strip([user("x"), C1], note))["notes"] == [[1, "injected", 2, 345, ""]]
 
 
 def test_of_a_long_history_the_middle_is_left_out() -> None:
     """Less what something is said of; and it says how many are."""
-    made = strip([user("x")] * 1000, (500, Outcome.MISSED, 1, 0, ""))
+    made = strip([user("x")] * 1000, PlanNote(500, Outcome.MISSED, 1, 0, ""))
     items, notes = shown(made).values()
     assert made.total == 1000
     assert sum(entry if isinstance(entry, int) else 1 for entry in items) == 1000
@@ -101,7 +104,7 @@ def test_of_a_long_history_the_middle_is_left_out() -> None:
 
 def test_of_many_notes_the_newest_are_kept() -> None:
     """There is an end to them, too."""
-    made = strip([C1] * 3000, *[(n, Outcome.MISSED, 1, 0, "") for n in range(3000)])
+    made = strip([C1] * 3000, *[PlanNote(n, Outcome.MISSED, 1, 0, "") for n in range(3000)])
     items, notes = shown(made).values()
     assert sum(isinstance(entry, list) for entry in items) == NOTED_SHOWN + FIRST_SHOWN
     assert len(notes) == NOTED_SHOWN
@@ -111,8 +114,8 @@ def test_of_many_notes_the_newest_are_kept() -> None:
 def test_what_would_be_too_long_is_counted_alone() -> None:
     """Some characters take six bytes each."""
     odd = {"type": "\x01" * 99, "id": "\x02" * 99}
-    notes = [(n, Outcome.INJECTED, 1, 10, "") for n in range(300)]
-    made = strip([odd] * 300, *notes, (299, Outcome.MISSED, 2, 0, ""))
+    notes = [PlanNote(n, Outcome.INJECTED, 1, 10, "") for n in range(300)]
+    made = strip([odd] * 300, *notes, PlanNote(299, Outcome.MISSED, 2, 0, ""))
     assert shown(made) == {
         "items": [300],
         "notes": [[0, "injected", 300, 3000, ""], [0, "missed", 2, 0, ""]],

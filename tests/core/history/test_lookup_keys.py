@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.items import read_item
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import (
@@ -54,7 +55,7 @@ def asking(items: list[Item], **more: Any) -> Request:
 def captured(sent: list[Item], items: list[Item], **more: Any) -> list[Key]:
     """Return the keys of the turn that answered a request."""
     request = asking(sent, **more)
-    capture = Capture(Origin(request.context(), request.model), 1 << 20)
+    capture = ResponsesCapture(Origin(request.context(), request.model), 1 << 20)
     capture.read(answer(items, RESPONSE_ID))
     turn = capture.snapshot(1).turn
     assert turn is not None
@@ -296,7 +297,7 @@ def test_an_item_is_compared_with_all_or_named(
 def test_a_name_leads_to_the_conversation_of_its_item() -> None:
     """Upstream names an item by id, and a call by `call_id`; both are keys of its turn."""
     asked = read_request(body([ASK]), {})
-    capture = Capture(Origin(asked.context(), asked.model), 1 << 20)
+    capture = ResponsesCapture(Origin(asked.context(), asked.model), 1 << 20)
     capture.read(answer([R1, C1], RESPONSE_ID))
     turn = capture.snapshot(1).turn
     assert turn is not None
@@ -312,7 +313,7 @@ def test_a_name_leads_to_the_conversation_of_its_item() -> None:
 def test_certain_keys_are_those_of_names_and_of_the_turn() -> None:
     """None of what is said, which others may say too; each of them leads to the turn as well."""
     asked = asking([user("hi")])
-    capture = Capture(Origin(asked.context(), asked.model), 1 << 20)
+    capture = ResponsesCapture(Origin(asked.context(), asked.model), 1 << 20)
     capture.read(answer([R1, C1], RESPONSE_ID))
     turn = capture.snapshot(1).turn
     assert turn is not None

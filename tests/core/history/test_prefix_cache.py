@@ -8,11 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.request import (
     ITEMS_MAX,
-    History,
+    ParsedInput,
     Request,
     read_request,
 )
-from reasoning_replay.core.history.prefix_cache import HEAD_BYTES, LEAST_BYTES, PrefixCache
+from reasoning_replay.core.history import prefix_cache
+from reasoning_replay.core.history.prefix_cache import (
+    HEAD_BYTES,
+    LEAST_BYTES,
+    ParsedPrefix,
+    PrefixCache,
+)
 from reasoning_replay.core.wire.json_spans import TooMany
 
 from tests.core.world import call, message, output, reasoning, user
@@ -38,9 +44,9 @@ def seen(request: Request) -> dict[str, Any]:
     return {"places": places, "chains": request.chains, "context": request.context()}
 
 
-def same(sent: bytes, lately: PrefixCache[History]) -> bool:
+def same(sent: bytes, cache: PrefixCache[ParsedInput]) -> bool:
     """Read a request both ways, and tell whether that is the same."""
-    return seen(read_request(sent, {}, lately, WHOSE)) == seen(read_request(sent, {}))
+    return seen(read_request(sent, {}, cache, WHOSE)) == seen(read_request(sent, {}))
 
 
 @given(
@@ -53,12 +59,12 @@ def test_a_history_that_grew_is_read_as_if_it_were_new(
     items: list[object], more: list[object], last: str
 ) -> None:
     """Grown, cut back, grown otherwise, under other instructions: every byte of it counts."""
-    lately: PrefixCache[History] = PrefixCache(1 << 20)
-    assert same(body(*items), lately)
-    assert same(body(*items, *more), lately)
-    assert same(body(*items, *more, last=last), lately)
-    assert same(body(*more, *items), lately)
-    assert same(body(*items), lately)
+    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
+    assert same(body(*items), cache)
+    assert same(body(*items, *more), cache)
+    assert same(body(*items, *more, last=last), cache)
+    assert same(body(*more, *items), cache)
+    assert same(body(*items), cache)
 
 
 @pytest.mark.parametrize(
@@ -74,19 +80,19 @@ def test_a_history_that_grew_is_read_as_if_it_were_new(
 )
 def test_an_item_is_not_taken_for_the_beginning_of_another(first: bytes, then: bytes) -> None:
     """Behind what was read, an input goes on with a comma or ends."""
-    lately: PrefixCache[History] = PrefixCache(1 << 20)
+    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
     ahead = b'{"input":[' + json.dumps(BEGIN).encode() + b","
-    assert same(ahead + first + b"]}", lately)
-    assert same(ahead + then + b"]}", lately)
+    assert same(ahead + first + b"]}", cache)
+    assert same(ahead + then + b"]}", cache)
 
 
 def test_what_was_read_is_not_read_again() -> None:
     """The items are the very same objects; for another tenant they are others."""
-    lately: PrefixCache[History] = PrefixCache(1 << 20)
-    one = read_request(body(C1), {}, lately, WHOSE)
-    grown = read_request(body(C1, output(C1)), {}, lately, WHOSE)
-    again = read_request(body(C1, output(C1)), {}, lately, WHOSE)
-    others = read_request(body(C1), {}, lately, OTHER)
+    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
+    one = read_request(body(C1), {}, cache, WHOSE)
+    grown = read_request(body(C1, output(C1)), {}, cache, WHOSE)
+    again = read_request(body(C1, output(C1)), {}, cache, WHOSE)
+    others = read_request(body(C1), {}, cache, OTHER)
 
     assert [p.item for p in grown.places[:2]] == [p.item for p in one.places]
     assert [p.item for p in again.places] == [p.item for p in grown.places]
@@ -97,47 +103,89 @@ def test_what_was_read_is_not_read_again() -> None:
 
 def test_instructions_behind_an_input_are_not_overlooked() -> None:
     """They are no part of what is compared, and yet the frame of all of it."""
-    lately: PrefixCache[History] = PrefixCache(1 << 20)
-    read_request(body(C1), {}, lately, WHOSE)
+    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
+    read_request(body(C1), {}, cache, WHOSE)
 
-    assert same(body(C1, last=',"instructions":"be brief"'), lately)
+    assert same(body(C1, last=',"instructions":"be brief"'), cache)
 
 
 def test_a_history_that_grew_too_long_is_refused() -> None:
     """The bound is on all of its items."""
-    lately: PrefixCache[History] = PrefixCache(1 << 30)
+    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 30)
     half = [1] * (ITEMS_MAX // 2)
-    read_request(body(*half), {}, lately, WHOSE)
+    read_request(body(*half), {}, cache, WHOSE)
     with pytest.raises(TooMany):
-        read_request(body(*half, *half), {}, lately, WHOSE)
+        read_request(body(*half, *half), {}, cache, WHOSE)
 
 
-def test_what_is_kept_is_bounded_and_the_least_recently_used_goes() -> None:
-    """In bytes, the items read among them; what is short or too long is not kept at all."""
-    lately: PrefixCache[str] = PrefixCache(9 * LEAST_BYTES)
+def parsed(prefix: bytes) -> ParsedPrefix[str]:
+    """Return a prefix of no items."""
+    return ParsedPrefix(prefix, "parsed", 0)
+
+
+def test_the_cache_is_bounded_and_the_least_recently_used_goes() -> None:
+    """In bytes, parsed items among them; what is short or too long is not kept at all."""
+    cache: PrefixCache[str] = PrefixCache(9 * LEAST_BYTES)
     bodies = [b"%d" % n * LEAST_BYTES for n in range(1, 6)]
     for sent in bodies[:4]:
-        lately.keep(WHOSE, sent, 0, "read", 0)
-    assert lately.find(WHOSE, bodies[0], 0) is not None
-    lately.keep(WHOSE, bodies[4], 0, "read", 0)
-    assert lately.size_bytes <= 9 * LEAST_BYTES
-    kept = [lately.find(WHOSE, sent, 0) is not None for sent in bodies]
+        cache.keep(WHOSE, parsed(sent), 0)
+    assert cache.find(WHOSE, bodies[0], 0) is not None
+    cache.keep(WHOSE, parsed(bodies[4]), 0)
+    assert cache.size_bytes <= 9 * LEAST_BYTES
+    kept = [cache.find(WHOSE, sent, 0) is not None for sent in bodies]
     assert kept == [True, False, True, True, True]
-    lately.keep(WHOSE, b"6" * LEAST_BYTES * 3, 0, "read", 0)
-    lately.keep(WHOSE, b"7" * (LEAST_BYTES - 1), 0, "read", 0)
-    lately.keep(WHOSE, b"8" * LEAST_BYTES, LEAST_BYTES - HEAD_BYTES + 1, "read", 0)
-    assert [lately.find(WHOSE, sent, 0) is not None for sent in bodies] == kept
-    assert lately.find(WHOSE, b"7" * (LEAST_BYTES - 1), 0) is None
+    cache.keep(WHOSE, parsed(b"6" * LEAST_BYTES * 3), 0)
+    cache.keep(WHOSE, parsed(b"7" * (LEAST_BYTES - 1)), 0)
+    cache.keep(WHOSE, parsed(b"8" * LEAST_BYTES), LEAST_BYTES - HEAD_BYTES + 1)
+    assert [cache.find(WHOSE, sent, 0) is not None for sent in bodies] == kept
+    assert cache.find(WHOSE, b"7" * (LEAST_BYTES - 1), 0) is None
 
 
-def test_of_one_beginning_the_newest_form_is_kept() -> None:
-    """A conversation that grows takes the place of what it was."""
-    lately: PrefixCache[int] = PrefixCache(1 << 20)
-    sizes = [LEAST_BYTES + 7 * n % 5 * 1000 for n in range(9)]
-    for n, size in enumerate(sizes):
-        lately.keep(WHOSE, b"x" * size, 0, n, 1)
-    found = lately.find(WHOSE, b"x" * (2 * LEAST_BYTES), 0)
+def test_a_longer_prefix_takes_the_place_of_the_one_it_grew_from() -> None:
+    """A conversation takes room once."""
+    cache: PrefixCache[str] = PrefixCache(1 << 20)
+    before: ParsedPrefix[str] | None = None
+    for n in range(9):
+        new = ParsedPrefix(b"x" * (LEAST_BYTES + 1000 * n), "parsed", n)
+        cache.keep(WHOSE, new, 0, before)
+        before = new
+    found = cache.find(WHOSE, b"x" * (2 * LEAST_BYTES), 0)
 
-    assert found is not None
-    assert found.read == len(sizes) - 1
-    assert lately.size_bytes == found.size_bytes
+    assert found is before
+    assert cache.size_bytes == new.size_bytes
+
+
+def test_of_two_prefixes_of_one_body_the_longer_is_found() -> None:
+    """One history may be cut back and go on otherwise."""
+    cache: PrefixCache[str] = PrefixCache(1 << 20)
+    short, long = parsed(b"x" * LEAST_BYTES), parsed(b"x" * (LEAST_BYTES + 1))
+    for one in (long, short):
+        cache.keep(WHOSE, one, 0)
+
+    assert cache.find(WHOSE, b"x" * 2 * LEAST_BYTES, 0) is long
+    assert cache.find(WHOSE, b"x" * LEAST_BYTES + b"y", 0) is short
+
+
+def test_a_group_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many conversations begin alike, a lookup compares a bounded number of them."""
+    monkeypatch.setattr(prefix_cache, "PREFIXES_PER_HEAD", 3)
+    cache: PrefixCache[str] = PrefixCache(1 << 30)
+    bodies = [b"x" * LEAST_BYTES + b"%d" % n * 100 for n in range(5)]
+    for sent in bodies:
+        cache.keep(WHOSE, parsed(sent), 0)
+
+    assert [cache.find(WHOSE, sent, 0) is not None for sent in bodies] == [False] * 2 + [True] * 3
+
+
+def test_conversations_with_the_same_system_message_all_hit() -> None:
+    """Forty requests of two conversations that take turns: all but the first two are known."""
+    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 24)
+    head = {"role": "developer", "content": "Be brief. " * 2000}
+    hits = 0
+    for n in range(40):
+        said = [user(f"conversation {n % 2}"), *[user(str(turn)) for turn in range(n // 2)]]
+        sent = json.dumps({"model": "gpt-5.6", "input": [head, *said]}).encode()
+        hits += cache.find(WHOSE, sent, sent.index(b"[")) is not None
+        read_request(sent, {}, cache, WHOSE)
+
+    assert hits == 38

@@ -8,24 +8,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
-from reasoning_replay.core.dialects.responses.items import digest, read_item
+from reasoning_replay.core.dialects.responses.emitted import (
+    RAW_MAX_BYTES,
+    blob_digest,
+    emitted_of,
+    reasoning_of,
+)
+from reasoning_replay.core.dialects.responses.id_policy import without_id
+from reasoning_replay.core.dialects.responses.items import read_item
 from reasoning_replay.core.history.turns import (
     FORMAT,
-    RAW_MAX_BYTES,
     Context,
     Emitted,
     Reasoning,
     Turn,
-    blob_digest,
-    emitted_of,
     is_head,
-    reasoning_of,
     records_of,
     turn_id,
     turn_of_record,
     turns_of,
     withheld_records,
 )
+from reasoning_replay.core.wire.digest import digest
 
 R1 = Reasoning("rs_1", b'{"id":"rs_1","type":"reasoning"}', (b"b" * 16,), has_blob=True)
 KNOWN = Context(b"c" * 16, b"t" * 16, 2, b"f" * 16, b"h" * 16, is_known=True)
@@ -59,7 +63,7 @@ def test_reasoning_goes_back_less_what_input_refuses() -> None:
 
     assert part is not None
     assert (part.id, part.raw, part.has_blob) == ("rs_1", ODD_LEFT, True)
-    assert part.raw_without_id == ODD_LEFT.replace(b'"id":"rs_1",', b"")
+    assert without_id(part) == ODD_LEFT.replace(b'"id":"rs_1",', b"")
 
 
 def test_reasoning_that_cannot_be_cut_does_not_go_back() -> None:

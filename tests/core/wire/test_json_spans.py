@@ -11,7 +11,7 @@ from reasoning_replay.core.wire.json_spans import (
     Edit,
     TooMany,
     Unspliceable,
-    _is_in_a_row,
+    _is_compact,
     _packed,
     _walk,
     apply,
@@ -388,7 +388,7 @@ def test_elements_in_a_row_are_found_where_they_are(written: Written) -> None:
 )
 def test_what_is_longer_than_its_members_does_not_stand_in_a_row(body: bytes) -> None:
     """One byte too many is a space, an escape, or a key that occurs twice."""
-    assert not _is_in_a_row(_MEMBERS.decode(body), len(body))
+    assert not _is_compact(_MEMBERS.decode(body), len(body))
 
 
 @given(objects(values), st.sampled_from(["a", "b", "c"]))

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.wire.sse import Events, first_event
 
 BOUND = 1 << 20
@@ -22,7 +23,7 @@ def pieces(stream: bytes, cuts: list[int]) -> list[bytes]:
 
 def read(stream: bytes, cuts: list[int] | None = None) -> list[bytes]:
     """Return all events of a stream that comes in pieces."""
-    events = Events(BOUND)
+    events = Events(BOUND, is_worth_reading)
     found: list[bytes] = []
     for piece in pieces(stream, cuts or []):
         found += events.feed(piece)
@@ -173,7 +174,7 @@ def test_any_bytes_are_read_the_same_in_any_cut(stream: bytes, data: st.DataObje
 
 def test_events_come_out_as_soon_as_they_end() -> None:
     """An event is there with the last byte of its blank line, not with the next event."""
-    events = Events(BOUND)
+    events = Events(BOUND, is_worth_reading)
 
     assert events.feed(b"data: " + DELTA + b"\n\n") == []
     assert events.feed(b"data: " + DONE + b"\n") == []
@@ -184,7 +185,7 @@ def test_events_come_out_as_soon_as_they_end() -> None:
 
 def test_the_hot_path_keeps_what_came_before() -> None:
     """A chunk of whole deltas ends the event that an earlier chunk began."""
-    events = Events(BOUND)
+    events = Events(BOUND, is_worth_reading)
 
     assert events.feed(b"data: " + DONE) == []
     assert events.feed(b"\ndata: x\n\n") == [DONE + b"\nx"]
@@ -194,7 +195,7 @@ def test_the_hot_path_keeps_what_came_before() -> None:
 
 def test_a_final_cr_is_held_back() -> None:
     """It may be the first half of a line end; the end of the stream settles it."""
-    events = Events(BOUND)
+    events = Events(BOUND, is_worth_reading)
 
     assert events.feed(b"data: " + DONE + b"\r\r") == []
     assert events.feed(b"data: " + COMPLETED + b"\r\r") == [DONE]
@@ -203,7 +204,7 @@ def test_a_final_cr_is_held_back() -> None:
 
 def test_a_closed_stream_is_empty() -> None:
     """What was read at the end is not read again."""
-    events = Events(BOUND)
+    events = Events(BOUND, is_worth_reading)
     events.feed(b"data: " + DONE)
 
     assert events.close() == [DONE]
@@ -213,7 +214,7 @@ def test_a_closed_stream_is_empty() -> None:
 @pytest.mark.parametrize("ends", [b"\n\n", b"\r\n\r\n", b"\r\r"])
 def test_an_event_as_long_as_the_bound_is_read(ends: bytes) -> None:
     """What ends it does not count."""
-    events = Events(len(b"data: " + DONE))
+    events = Events(len(b"data: " + DONE), is_worth_reading)
 
     assert events.feed(b"data: " + DONE + ends) + events.close() == [DONE]
     assert not events.is_overrun
@@ -221,7 +222,7 @@ def test_an_event_as_long_as_the_bound_is_read(ends: bytes) -> None:
 
 def test_an_event_longer_than_the_bound_is_given_up() -> None:
     """Nothing is collected without end; what came before it is given, what follows is not."""
-    events = Events(len(DONE) + 6)
+    events = Events(len(DONE) + 6, is_worth_reading)
     short, long = b"data: " + DONE + b"\n\n", b"data: " + b"x" * 99
 
     assert events.feed(short + long) == [DONE]
@@ -232,7 +233,7 @@ def test_an_event_longer_than_the_bound_is_given_up() -> None:
 
 def test_an_event_too_long_is_given_up_though_it_came_at_once() -> None:
     """What the network brings in one piece is not read for that."""
-    events = Events(len(DONE) + 6)
+    events = Events(len(DONE) + 6, is_worth_reading)
     short, long = b"data: " + DONE + b"\n\n", b"data: x" + DONE + b"\n\n"
 
     assert events.feed(short + long + short) == [DONE]
@@ -241,7 +242,7 @@ def test_an_event_too_long_is_given_up_though_it_came_at_once() -> None:
 
 def bounded(stream: bytes, cuts: list[int], bound: int) -> tuple[list[bytes], bool]:
     """Return the events of a stream and whether one was too long."""
-    events = Events(bound)
+    events = Events(bound, is_worth_reading)
     found = [data for piece in pieces(stream, cuts) for data in events.feed(piece)]
     return found + events.close(), events.is_overrun
 
@@ -265,7 +266,7 @@ def test_a_stream_is_given_up_at_the_same_event_in_any_cut(
 
 def test_the_bound_is_for_one_event() -> None:
     """A stream of any length passes, as long as each event is short enough."""
-    events = Events(len(DONE) + 10)
+    events = Events(len(DONE) + 10, is_worth_reading)
     stream = (b"data: " + DONE + b"\n\n") * 50
     found = [data for n in range(len(stream)) for data in events.feed(stream[n : n + 1])]
 

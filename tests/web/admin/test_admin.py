@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from reasoning_replay.adapters.telemetry.labels import ASKED, CAPTURED
+from reasoning_replay.adapters.telemetry.metrics import ASKED, CAPTURED
 from reasoning_replay.core.history.plan import Outcome
 
 from tests.redis_server import RedisServer

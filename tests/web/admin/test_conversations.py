@@ -55,6 +55,24 @@ class Desk:
         return body
 
 
+class Noting:
+    """A store that notes what it was told to forget."""
+
+    def __init__(self, store: Surveyed) -> None:
+        self._store = store
+        self.forgotten: list[tuple[bytes, bytes]] = []
+
+    async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
+        """As the store does."""
+        return await self._store.survey(scope, cursor, limit)
+
+    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+        """As the store does, and note it."""
+        is_forgotten = await self._store.forget(scope, conversation)
+        self.forgotten.append((scope, conversation))
+        return is_forgotten
+
+
 class Signs:
     """A store's health, which is not what is asked for here."""
 
@@ -70,12 +88,8 @@ async def desk(
     store: Surveyed | None = None, token: str = "", host: str = "127.0.0.1"
 ) -> AsyncIterator[Desk]:
     """Serve one that says to listen on `host`, and listens on loopback."""
-    forgotten: list[tuple[bytes, bytes]] = []
-
-    async def note(scope: bytes, conversation: bytes) -> None:
-        forgotten.append((scope, conversation))
-
-    about = Conversations(store or memory(), Access(token, host), note)
+    noting = Noting(store or memory())
+    about = Conversations(noting, Access(token, host))
     ready = Readiness(is_ready=True, status="ready")
     shown = Shown(Recorder(time.monotonic, lambda: 0), Access(token, host), dict)
     admin = admin_app(Metrics().exposition, Signs(), lambda: ready, about, shown)
@@ -83,7 +97,7 @@ async def desk(
     await port.open("127.0.0.1:0")
     try:
         found = Desk(port.url)
-        found.forgotten = forgotten
+        found.forgotten = noting.forgotten
         yield found
     finally:
         await port.close()
@@ -150,7 +164,7 @@ async def test_they_are_counted() -> None:
 
 
 async def test_one_is_forgotten() -> None:
-    """That one alone, once; and who keeps a copy is told."""
+    """That one alone, once."""
     store = await filled((ONE, 2), (OTHER, 2))
     name = f"{ONE.hex()}:{bytes_of('c1').hex()}"
     async with desk(store) as operator:
@@ -158,7 +172,7 @@ async def test_one_is_forgotten() -> None:
         again = await operator.ask("DELETE", f"/conversations/{name}")
         assert (again.status, json.loads(again.body)["error"]["code"]) == (404, "not_kept")
         assert (await operator.get("/conversations/count"))["conversations"] == 3
-        # Also when there was nothing: a copy may have outlived it.
+        # Also when there was nothing: the store may have a copy that outlived it.
         assert operator.forgotten == [(ONE, bytes_of("c1"))] * 2
 
 

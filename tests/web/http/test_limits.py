@@ -341,6 +341,41 @@ async def test_requests_sent_at_once_are_measured_each_for_itself() -> None:
         assert len(w.upstream.received) == 2
 
 
+async def test_a_head_without_end_is_refused_before_its_end() -> None:
+    """Of short lines, too, of which the parser counts each for itself."""
+    fields = [b"X-%d: %b\r\n" % (n, b"y" * 500) for n in range(20)]
+    async with world(head_max_bytes=MOST) as w, line_to(w.app.url) as line:
+        await line.send(b"GET /v1/files HTTP/1.1\r\nHost: x\r\n")
+        for field in fields[:8]:
+            await line.send(field)
+            await asyncio.sleep(0.002)
+        with contextlib.suppress(ConnectionError):
+            await line.send(fields[8])
+        got = Answer(await line.head(), await line.rest())
+        assert_ours(got, 431, "head_too_large")
+        assert w.counted("exchanges_total", route="other", outcome="head_too_large") == 1
+        await eventually(lambda: not w.app.server._open)
+
+
+async def test_a_head_without_end_does_no_harm_to_the_exchange_before_it() -> None:
+    """That one is answered, and the connection is closed then."""
+    script = Script([wait(), send(OK)])
+    async with world(head_max_bytes=MOST) as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        await line.send(GET)
+        await script.arrived.wait()
+        await line.send(b"GET /v1/files HTTP/1.1\r\nHost: x\r\n")
+        for n in range(20):
+            await line.send(b"X-%d: %b\r\n" % (n, b"y" * 500))
+            await asyncio.sleep(0.002)
+        assert w.counted("exchanges_total", route="other", outcome="head_too_large") == 1
+        script.go()
+        assert (await line.head()).status == 200
+        assert await line.rest() == b"{}"
+        assert await line.is_closed()
+        assert len(w.upstream.received) == 1
+
+
 # --- what is held ---
 
 QUESTION = as_json({"model": MODEL, "input": [ASK | {"content": "x" * 900}]})

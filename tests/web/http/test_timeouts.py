@@ -50,8 +50,8 @@ async def test_a_connection_without_a_request_is_closed(is_used: bool) -> None:
 
 @pytest.mark.parametrize("is_used", [False, True])
 @pytest.mark.parametrize("drips", [False, True])
-async def test_a_head_that_does_not_come_to_its_end_is_a_408(is_used: bool, drips: bool) -> None:
-    """Also if it comes a byte at a time: it has so long in all."""
+async def test_a_head_that_does_not_come_to_its_end_is_closed(is_used: bool, drips: bool) -> None:
+    """Also if it comes a byte at a time: it has so long in all, and no place is held for it."""
     async with world(idle_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
         w.upstream.otherwise = OK
         if is_used:
@@ -64,23 +64,11 @@ async def test_a_head_that_does_not_come_to_its_end_is_a_408(is_used: bool, drip
                 await line.send(b"x")
 
         dripping = asyncio.ensure_future(drip())
-        message = assert_ours(await answer(line), 408, "head_timeout")
-        assert "idle_timeout_s" in message
-        assert await line.is_closed()
+        with contextlib.suppress(ConnectionResetError):  # it is dripping still
+            assert await line.is_closed()
+        await eventually(lambda: not w.app.server._open)
         dripping.cancel()
         await asyncio.gather(dripping, return_exceptions=True)
-        assert counted(w, "head_timeout") == 1
-
-
-async def test_a_head_has_its_time_from_its_first_byte() -> None:
-    """However long the connection was idle before."""
-    async with world(idle_timeout_s=2.0) as w, line_to(w.app.url) as line:
-        w.upstream.otherwise = OK
-        await asyncio.sleep(1.2)
-        await line.send(GET[:20])
-        await asyncio.sleep(1.2)
-        await line.send(GET[20:])
-        assert (await answer(line)).status == 200
 
 
 async def test_an_exchange_does_not_make_its_connection_idle() -> None:
@@ -157,7 +145,7 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_cut_off(ends: bool) 
 
 
 async def test_a_slow_client_is_never_cut_off() -> None:
-    """It takes a little again and again, far less than would be seen in what waits for it here."""
+    """It takes a little again and again; the system holds back too little to hide that."""
     script = Script([send(head(f"Content-Length: {len(LARGE)}") + LARGE), wait()])
     loop = asyncio.get_running_loop()
     async with world(client_timeout_s=1.0) as w:
@@ -169,7 +157,7 @@ async def test_a_slow_client_is_never_cut_off() -> None:
             await loop.sock_connect(client, ("127.0.0.1", port))
             await loop.sock_sendall(client, GET)
             for _ in range(30):
-                assert await loop.sock_recv(client, 16 * 1024)
+                assert await loop.sock_recv(client, 32 * 1024)
                 await asyncio.sleep(0.1)
             assert counted(w, "client_stalled") == 0
             assert w.app.forward.under_way.count == 1

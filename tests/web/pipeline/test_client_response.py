@@ -4,7 +4,11 @@ import asyncio
 from typing import NamedTuple
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
+from reasoning_replay.adapters.upstream.response import UpstreamResponse
+from reasoning_replay.web.pipeline.client_response import RawResponse
 
+from tests.adapters.upstream.test_response_parser import Nowhere
 from tests.web.line import SOON_S
 from tests.web.scripted import Script, close, send
 from tests.web.wire import END, chunk, head, whole
@@ -128,3 +132,17 @@ async def test_what_is_no_answer_is_a_502(answer: bytes) -> None:
         w.upstream.answers(answer)
         got = await w.get("/v1/models")
         assert (got.status, b"abc" in got.body) == (502, False)
+
+
+async def test_it_is_a_response_for_whatever_looks_at_it() -> None:
+    """An access log, a middleware or a debugger: nothing of aiohttp's raises."""
+    request = make_mocked_request("GET", "/v1/models")
+    loop = asyncio.get_running_loop()
+    response = UpstreamResponse(Nowhere(), loop.create_future())
+    response.status, response.reason = 418, b"I'm a teapot"
+    headers = [(b"Content-Type", b"text/event-stream; charset=utf-8"), (b"X-A", b"\xe9")]
+    made = RawResponse(request, response, headers, is_last=False)
+    assert (made.status, made.reason, made.headers["x-a"]) == (418, "I'm a teapot", "\xe9")
+    assert (made.content_type, made.charset) == ("text/event-stream", "utf-8")
+    assert (made.prepared, made.keep_alive) == (False, True)
+    assert "I'm a teapot" in repr(made)

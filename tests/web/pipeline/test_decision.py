@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from reasoning_replay.adapters.runtime.offload import ON_LOOP_BYTES
-from reasoning_replay.core.dialects.responses.capture import Capture
-from reasoning_replay.web.pipeline import decision, replay
+from reasoning_replay.core.dialects.responses import decision, dialect
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 
 from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
 from tests.web.world import World, world
@@ -55,7 +55,7 @@ def waiting(act: Callable[..., Any], goes_on: threading.Event) -> Callable[..., 
 
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(replay, "read_request"), (decision, "match_items"), (decision, "plan_injection")],
+    [(dialect, "read_request"), (decision, "match_items"), (decision, "plan_injection")],
 )
 async def test_the_loop_goes_on_while_a_long_request_is_worked_on(
     where: object, name: str, monkeypatch: pytest.MonkeyPatch
@@ -75,7 +75,7 @@ async def test_the_loop_goes_on_while_a_long_answer_is_read(
 ) -> None:
     """It may be megabytes of JSON."""
     goes_on = threading.Event()
-    monkeypatch.setattr(Capture, "read", waiting(Capture.read, goes_on))
+    monkeypatch.setattr(ResponsesCapture, "read", waiting(ResponsesCapture.read, goes_on))
     async with world() as w:
         asyncio.get_running_loop().call_later(0.05, goes_on.set)
         await taught(w, instructions="x" * ON_LOOP_BYTES)

@@ -5,11 +5,12 @@ import json
 import time
 
 import pytest
-from reasoning_replay.adapters.telemetry.counter_buffer import Tally
-from reasoning_replay.core.dialects.responses.capture import Capture
+from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.core.dialects.responses import decision, dialect
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.web import exchange_log
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.pipeline import capture_tee, decision, handler, healing_retry, replay
+from reasoning_replay.web.pipeline import capture_tee, handler, healing_retry, replay
 
 from tests.redis_server import RedisServer
 from tests.web.line import Answer, request
@@ -98,9 +99,8 @@ async def test_a_store_that_hangs_costs_an_exchange_its_budget() -> None:
         ("match_items", True),
         ("plan_injection", True),
         ("include_edit", True),
-        ("Capture", True),
+        ("ResponsesCapture", True),
         # What only a fetched answer needs:
-        ("Context", False),
         ("turn_id", False),
         ("key_of_response", False),
     ],
@@ -113,7 +113,8 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
     def fails(*_: object, **__: object) -> None:
         raise Bug
 
-    monkeypatch.setattr(replay if hasattr(replay, name) else decision, name, fails)
+    where = next(module for module in (replay, dialect, decision) if hasattr(module, name))
+    monkeypatch.setattr(where, name, fails)
     async with world() as w:
         assert_nothing_happened(w, await three_exchanges(w))
         assert w.counted("requests_total", result="failed") == (2 if is_ours else 0)
@@ -144,7 +145,7 @@ async def test_a_bug_in_the_capture_is_not_noticed(
     def fails(*_: object, **__: object) -> None:
         raise Bug
 
-    monkeypatch.setattr(Capture, name, fails)
+    monkeypatch.setattr(ResponsesCapture, name, fails)
     async with world() as w:
         assert_nothing_happened(w, await three_exchanges(w))
         assert w.counted("captures_total", result="failed") >= 1
@@ -167,16 +168,18 @@ async def test_a_bug_beside_the_answer_is_not_noticed(
         assert_nothing_happened(w, await three_exchanges(w))
 
 
-@pytest.mark.parametrize("name", ["diagnose", "decoder_for"])
+@pytest.mark.parametrize(
+    ("module", "name"), [(dialect, "diagnose"), (healing_retry, "decoder_for")]
+)
 async def test_a_bug_while_healing_is_not_noticed(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    module: object, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The refusal that could not be read is upstream's answer, and the client's."""
 
     def fails(*_: object, **__: object) -> None:
         raise Bug
 
-    monkeypatch.setattr(healing_retry, name, fails)
+    monkeypatch.setattr(module, name, fails)
     async with world() as w:
         w.upstream.answers(error("No.", "include"))
         got = await w.post(BODY)
@@ -202,8 +205,8 @@ async def test_a_log_that_cannot_be_written_is_not_noticed(
 @pytest.mark.parametrize(
     ("owner", "name", "said"),
     [
-        pytest.param(Tally, "count", "metrics_failed", id="counting"),
-        pytest.param(Tally, "time", "metrics_failed", id="timing"),
+        pytest.param(Metrics, "inc", "metrics_failed", id="counting"),
+        pytest.param(Metrics, "observe", "metrics_failed", id="timing"),
         pytest.param(exchange_log, "_fields", "log_failed", id="telling"),
     ],
 )

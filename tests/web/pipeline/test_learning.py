@@ -34,7 +34,7 @@ async def test_what_was_refused_is_not_given_back(refusal: bytes) -> None:
 
 async def test_what_was_named_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the store, so for every replica, and for longer than an hour."""
-    monkeypatch.setattr("reasoning_replay.web.pipeline.refusal_memory.REMEMBERED_S", 0.0)
+    monkeypatch.setattr("reasoning_replay.core.dialects.responses.refusal_memory.REMEMBERED_S", 0.0)
     async with world() as w:
         assert await refused(w, NAMED, OK) == BY_VALUE
 
@@ -43,7 +43,7 @@ async def test_what_was_not_named_is_tried_again_after_an_hour(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It may have been another one's fault."""
-    monkeypatch.setattr("reasoning_replay.web.pipeline.refusal_memory.REMEMBERED_S", 0.0)
+    monkeypatch.setattr("reasoning_replay.core.dialects.responses.refusal_memory.REMEMBERED_S", 0.0)
     async with world() as w:
         assert await refused(w, UNNAMED, OK) == WHOLE
 

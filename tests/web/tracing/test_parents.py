@@ -39,6 +39,41 @@ async def test_only_traceparent_is_changed(
         assert got.body == body
 
 
+@pytest.mark.parametrize(
+    ("given", "is_parent"),
+    [
+        pytest.param([f"Traceparent: {PARENT}"], True, id="whatever-its-case"),
+        pytest.param([f"traceparent: 01{PARENT[2:]}-x"], True, id="a-later-version"),
+        pytest.param(
+            ["tracestate: a=1", f"traceparent: {PARENT}", "Tracestate: b=2"],
+            True,
+            id="whatever-its-state",
+        ),
+        pytest.param(["tracestate: a=1"], False, id="a-state-alone"),
+        pytest.param([f"traceparent: {PARENT}"] * 2, False, id="two"),
+        pytest.param([f"traceparent: {PARENT}-x"], False, id="longer-than-its-version"),
+        pytest.param([f"traceparent: 01{PARENT[2:]}-{'x' * 999}"], False, id="too-long"),
+        pytest.param([f"traceparent: ff{PARENT[2:]}"], False, id="no-version"),
+        pytest.param([f"traceparent: {PARENT.upper()}"], False, id="upper-case"),
+        pytest.param([f"traceparent: 00-{'0' * 32}-{SPAN}-01"], False, id="no-trace"),
+        pytest.param([f"traceparent: 00-{TRACE}-{'0' * 16}-01"], False, id="no-span"),
+        pytest.param(["traceparent:"], False, id="empty"),
+    ],
+)
+async def test_a_parent_is_what_w3c_says(
+    spans: Collector, capsys: pytest.CaptureFixture[str], given: list[str], is_parent: bool
+) -> None:
+    """One header, lower case, no zeros; else a new trace begins, without the old one's state."""
+    async with traced() as w:
+        w.upstream.answers(DONE)
+        await w.post({"input": "hi"}, *GIVEN, *given)
+        ours, _ = await spans.came(2)
+        assert (ours.trace == TRACE, ours.parent == SPAN) == (is_parent, is_parent)
+        states = [field for field in given if "state" in field and is_parent]
+        assert len(w.upstream.received[0].values("tracestate")) == len(states)
+    assert "tracing_trouble" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("state", ["a=hunter2", "A=hunter2,,=", "a=1,a=hunter2"])
 async def test_a_state_goes_upstream_and_nowhere_else(
     spans: Collector, capsys: pytest.CaptureFixture[str], state: str

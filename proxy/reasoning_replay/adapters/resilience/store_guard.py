@@ -13,9 +13,8 @@ from reasoning_replay.adapters.resilience.circuit_breaker import (
     State,
 )
 from reasoning_replay.adapters.stores.base import StoreError
-from reasoning_replay.adapters.telemetry.labels import BREAKERS
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.adapters.telemetry.metrics import BREAKERS, Metrics
 
 __all__ = ["Call", "StoreGuard"]
 

@@ -1,58 +1,62 @@
-"""Work that takes long, done beside the event loop, so that no other exchange is held up by it."""
+"""Thread offload: long, pure work runs in a thread, so that the event loop serves the others."""
 
 import asyncio
 import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["Offloader", "is_long"]
+__all__ = ["Offloader", "is_long", "shorten_switch_interval"]
 
-# What takes the loop some milliseconds is done on it: to hand it over costs a tenth of one. That
-# goes by bytes, and by values, of which each costs a microsecond or two; commas are nearly as many.
+# Work of a few milliseconds stays on the loop: to hand it over costs a tenth of one. The estimate
+# goes by bytes and by values, of which each costs a microsecond or two; commas are nearly as many.
 ON_LOOP_BYTES = 384 * 1024
 ON_LOOP_VALUES = 8192
-# More would not be faster: they take turns, as Python runs one thread at a time. With two, what
-# takes long does not hold up what takes less.
+# More threads would not be faster, as Python runs one at a time. With two, long work does not hold
+# up work that is less long.
 AT_ONCE = 2
-# How long the loop waits for its turn while other work is done, instead of the usual 5 ms.
+# How long the loop waits for the interpreter while a thread works, in place of the usual 5 ms.
 SWITCH_S = 0.0005
 
-_Got = TypeVar("_Got")
+_Result = TypeVar("_Result")
 
 
 def is_long(document: bytes) -> bool:
-    """Tell whether a JSON document is to be worked on beside the loop."""
+    """Tell whether a JSON document is to be worked on in a thread."""
     size = len(document)
     return size > ON_LOOP_BYTES or (
         size > 2 * ON_LOOP_VALUES and document.count(b",") > ON_LOOP_VALUES
     )
 
 
+def shorten_switch_interval() -> None:
+    """Let the threads of this process take turns more often; called once, when it starts."""
+    sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
+
+
 class Offloader:
-    """Runs what is pure, a little of it at once."""
+    """Runner of pure functions, in at most two threads at once."""
 
     def __init__(self) -> None:
-        """Have this process's threads take turns more often, from now on."""
-        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
+        """Begin with no thread in use."""
         self._turns = asyncio.Semaphore(AT_ONCE)
 
-    async def run(self, work: Callable[[], _Got], *, is_long: bool) -> _Got:
+    async def run(self, work: Callable[[], _Result], *, is_long: bool) -> _Result:
         """
-        Return what some work gives, or raise what it raises.
+        Return the result of a function, or raise its error.
 
         Args:
-            work: Touches nothing that others change. It goes on to its end where nobody waits for
-                it any more, and counts as under way until then.
-            is_long: If it is not, it is done at once.
+            work: Changes nothing that others use. If the caller is cancelled, it still runs to its
+                end, and occupies its thread until then.
+            is_long: False runs it here and now.
         """
         if not is_long:
             return work()
         await self._turns.acquire()
-        under_way = asyncio.get_running_loop().run_in_executor(None, work)
-        under_way.add_done_callback(self._done)
-        return await asyncio.shield(under_way)
+        running = asyncio.get_running_loop().run_in_executor(None, work)
+        running.add_done_callback(self._done)
+        return await asyncio.shield(running)
 
-    def _done(self, under_way: asyncio.Future[_Got]) -> None:
+    def _done(self, running: asyncio.Future[_Result]) -> None:
         self._turns.release()
-        if not under_way.cancelled():
-            under_way.exception()  # which nobody may be there to hear of
+        if not running.cancelled():
+            running.exception()  # retrieved here, as the caller may have been cancelled

@@ -1,22 +1,26 @@
-"""What asyncio does not tell of its sockets: how much the other side has taken, and has sent."""
+"""TCP sockets: file limit, unread input, and whether a peer takes what is written to it."""
 
 import asyncio
 import contextlib
-import os
 import select
 import socket
-import struct
 import sys
 
-__all__ = ["Stall", "buffered_bytes", "raise_file_limit", "unread_poll"]
+__all__ = [
+    "WriteProgress",
+    "buffered_bytes",
+    "keep_little_unsent",
+    "raise_file_limit",
+    "unread_poll",
+]
 
-# struct tcp_info of Linux: tcpi_bytes_acked, since 4.1. https://man7.org/linux/man-pages/man7/tcp.7.html
-_ACKED = struct.Struct("=Q")
-_ACKED_AT = 120
+# The system's own send buffer grows to megabytes. With this option, it takes no more than so much
+# ahead of what it can send, so that the write buffer of the process shows a peer's progress.
+UNSENT_BYTES = 128 * 1024
 
 
 def raise_file_limit() -> int | None:
-    """Let this process open as many files as it may, and return how many; None: not known."""
+    """Raise the soft limit of open files to the hard one; return it, or None if it is unknown."""
     try:
         import resource  # noqa: PLC0415 (not on Windows)
     except ImportError:
@@ -29,16 +33,24 @@ def raise_file_limit() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
+def keep_little_unsent(listening: socket.socket) -> None:
+    """Bound the unsent bytes in the system, for all connections of a listening socket."""
+    option = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # Linux and macOS
+    if option is not None:
+        with contextlib.suppress(OSError):
+            listening.setsockopt(socket.IPPROTO_TCP, option, UNSENT_BYTES)
+
+
 def buffered_bytes(transport: asyncio.WriteTransport) -> int:
-    """Return how much waits for the other side in this process."""
+    """Return how many bytes wait in the write buffer of a transport."""
     try:
         return transport.get_write_buffer_size()
     except AttributeError:
-        return 0  # asyncio's TLS, closed twice: it sees to its own end
+        return 0  # asyncio's TLS, closed twice: it ends by itself
 
 
 def unread_poll(transport: asyncio.Transport) -> "select.poll | None":
-    """Return what tells whether something has come; None where the system cannot."""
+    """Return a poll that tells whether input has arrived; None where the system has none."""
     connection = transport.get_extra_info("socket")
     if sys.platform == "win32" or connection is None:
         return None
@@ -47,42 +59,25 @@ def unread_poll(transport: asyncio.Transport) -> "select.poll | None":
     return unread
 
 
-class Stall:
+class WriteProgress:
     """
-    Follows whether the other side of a connection takes what there is for it.
+    Progress of one transport's write buffer, by looking at it now and then.
 
-    A system's own buffers hold megabytes, so what it has taken from us says little: where the
-    system tells what the other side has acknowledged, that is gone by.
+    Attributes:
+        transport: The transport.
     """
 
-    __slots__ = ("_since_s", "_taken", "_transport")
+    __slots__ = ("_buffered", "_since_s", "transport")
 
-    def __init__(self, transport: asyncio.WriteTransport) -> None:
-        """Begin with a connection for which nothing waits."""
-        self._transport = transport
-        self._taken: tuple[int, int] | None = None
+    def __init__(self, transport: asyncio.Transport) -> None:
+        """Begin with an empty buffer."""
+        self.transport = transport
+        self._buffered = 0
         self._since_s = 0.0
 
-    def lasts_s(self, now_s: float) -> float:
-        """Return since when it has taken nothing, as far as the calls of this can tell."""
-        left = buffered_bytes(self._transport)
-        if not left:
-            self._taken = None
-            return 0.0
-        taken = (left, self._acknowledged())
-        if taken != self._taken:
-            self._taken, self._since_s = taken, now_s
+    def stalled_s(self, now_s: float) -> float:
+        """Return for how many seconds the peer has taken nothing, as far as calls of this show."""
+        buffered = buffered_bytes(self.transport)
+        if not buffered or buffered != self._buffered:
+            self._buffered, self._since_s = buffered, now_s
         return now_s - self._since_s
-
-    def _acknowledged(self) -> int:
-        connection = self._transport.get_extra_info("socket")
-        if connection is None or not sys.platform.startswith("linux"):
-            return 0
-        # The loop's own object for the socket offers no options; it may be closed already.
-        with contextlib.suppress(OSError, struct.error):
-            with socket.socket(fileno=os.dup(connection.fileno())) as twin:
-                size = _ACKED_AT + _ACKED.size
-                told = twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size)
-            acknowledged: int = _ACKED.unpack_from(told, _ACKED_AT)[0]
-            return acknowledged
-        return 0

@@ -1,4 +1,4 @@
-"""A line of the log for people: short, aligned, with units. Programs read JSON instead."""
+"""Text format of the log, for people: short, aligned, with units. Programs read JSON instead."""
 
 import json
 import os
@@ -7,16 +7,15 @@ import time
 from collections.abc import Mapping
 from typing import IO
 
-from reasoning_replay.adapters.telemetry.log import Value
+__all__ = ["Value", "is_coloured", "text_line"]
 
-__all__ = ["is_coloured", "text_line"]
-
-# What needs no quotes: it is one word, and neither ends the line nor steers a terminal.
+Value = str | int | float | bool | None
+# A value that needs no quotes: one word, without control characters.
 _WORD = re.compile(r"[!#-<>-\[\]-~]+")
-# The ids by which something is deleted are long, and whole in JSON alone.
+# Ids are cut to eight digits; JSON has them whole.
 _HASHES = frozenset({"scope", "conversation", "trace_id"})
 _HASH_DIGITS = 8
-# Of an exchange: its columns, and how wide they are.
+# The columns of an exchange, and their widths.
 _COLUMNS = {"route": 12, "status": 3, "outcome": 14, "total_ms": 7}
 _USUAL = {"asked": "planned"}
 _FOR_PROGRAMS = frozenset(
@@ -33,7 +32,7 @@ _COLOURS = {"debug": _DIM, "info": "", "warning": _YELLOW, "error": _RED}
 
 
 def is_coloured(stream: IO[str]) -> bool:
-    """Tell whether a stream is a terminal whose user has nothing against colours."""
+    """Return whether a stream is a terminal, and its user has not switched colours off."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -41,47 +40,47 @@ def text_line(
     now_s: float, level: str, event: str, fields: Mapping[str, Value], *, coloured: bool
 ) -> str:
     """
-    Spell an event.
+    Format an event.
 
-    An exchange begins with what is the same of all, in columns. One that went well is told in
-    short: what is 0, usual, or for looking things up elsewhere is left out.
+    The line of an exchange begins with columns. One that went well is short: fields that are 0,
+    usual, or only for programs are left out.
 
     Args:
-        now_s: Since the epoch; told as the local time of day.
-        level: How bad it is.
-        event: What happened.
-        fields: What is None is left out. Values may be anybody's: they stay on their line.
-        coloured: Whether the level may have a colour.
+        now_s: Seconds since the epoch; written as the local time of day.
+        level: `debug`, `info`, `warning` or `error`.
+        event: Name of the event.
+        fields: A field that is None is left out. Values are quoted so that they stay on the line.
+        coloured: Whether the level has a colour.
     """
     clock = time.strftime("%H:%M:%S", time.localtime(now_s))
-    left = {key: value for key, value in fields.items() if value is not None}
-    said = event
+    rest = {key: value for key, value in fields.items() if value is not None}
+    first = event
     if event == "exchange":
-        cells = (_told(name, left.pop(name, None)) for name in _COLUMNS)
-        said = " ".join(
+        cells = (_value(name, rest.pop(name, None)) for name in _COLUMNS)
+        first = " ".join(
             f"{cell:{width}}" for cell, width in zip(cells, _COLUMNS.values(), strict=True)
         )
-        left = {key: value for key, value in left.items() if value}
+        rest = {key: value for key, value in rest.items() if value}
         if level == "info":
-            left = {key: value for key, value in left.items() if _is_telling(key, value)}
-    words = [said, *(f"{_named(key, left)}={_told(key, value)}" for key, value in left.items())]
+            rest = {key: value for key, value in rest.items() if _is_for_people(key, value)}
+    words = [first, *(f"{_name(key, rest)}={_value(key, value)}" for key, value in rest.items())]
     line = " ".join(words).rstrip()
     if not coloured:
         return f"{clock} {level:7} {line}"
     return f"{_DIM}{clock}{_RESET} {_COLOURS[level]}{level:7}{_RESET} {line}"
 
 
-def _is_telling(key: str, value: Value) -> bool:
+def _is_for_people(key: str, value: Value) -> bool:
     return key not in _FOR_PROGRAMS and value != _USUAL.get(key)
 
 
-def _named(key: str, fields: Mapping[str, Value]) -> str:
-    """Leave the unit to the value, where nothing else has that name."""
+def _name(key: str, fields: Mapping[str, Value]) -> str:
+    """Return a field's name without its unit, which the value has, unless that is another name."""
     short = key.removesuffix(_MS).removesuffix(_BYTES)
     return key if short in fields else short
 
 
-def _told(key: str, value: Value) -> str:
+def _value(key: str, value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):

@@ -1,6 +1,12 @@
-"""What operators count, in Prometheus' form. Labels are bounded: never an id, a model or a path."""
+"""
+Metrics: what operators count, in Prometheus' form, and the words that label it.
 
-import os
+Labels are bounded: each has its words from a fixed list, and none is an id, a model or a path.
+"""
+
+from collections.abc import Iterable
+from itertools import product
+from typing import Any, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -9,93 +15,150 @@ from prometheus_client import (
     Histogram,
     Info,
     generate_latest,
-    multiprocess,
-    values,
 )
 
 from reasoning_replay import __version__
 from reasoning_replay.adapters.resilience.circuit_breaker import State
-from reasoning_replay.adapters.telemetry.counter_buffer import Tally
-from reasoning_replay.adapters.telemetry.labels import (
-    ASKED,
-    BREAKERS,
-    CACHE_RESULTS,
-    CAPTURED,
-    ENDED,
-    PHASES,
-    ROUTES,
-    TOKENS,
-    usual_status,
-)
-from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.history.plan import Outcome
 
-__all__ = ["Metrics", "WorkerMetrics", "share_metrics"]
+__all__ = [
+    "ASKED",
+    "BREAKERS",
+    "CACHE_RESULTS",
+    "CAPTURED",
+    "ENDED",
+    "PHASES",
+    "ROUTES",
+    "TOKENS",
+    "Metrics",
+    "status_label",
+    "usual_status",
+]
 
+ROUTES = (
+    "responses",  # POST …/responses
+    "compact",  # POST …/responses/compact
+    "input_tokens",  # POST …/responses/input_tokens
+    "retrieve",  # GET …/responses/{id}
+    "websocket",  # a whole WebSocket, from its handshake to its end
+    "create",  # one response.create on a WebSocket, and its answer
+    "other",
+)
+# How an exchange ended; errors of the proxy itself have their own code instead.
+ENDED = ("ok", "refused", "upstream_error", "cut_off", "client_gone", "client_stalled")
+# The result of the request phase, on a replayed route.
+ASKED = (
+    "planned",  # read, looked up and decided; items_total has the results
+    "stateful",  # the upstream holds the history itself
+    "no_scope",  # no credential, so nothing is looked up
+    "unreadable",  # not JSON, or JSON that readers could disagree on
+    "encoded",  # a Content-Encoding that cannot be decoded: unknown, or damaged
+    "too_large",  # over inspect_max_bytes, decoded_max_bytes, or the bound of a WebSocket message
+    "busy",  # inspect_total_max_bytes was used up: forwarded unread
+    "store_failed",  # the store failed, or its breaker is open: forwarded unchanged
+    "budget_exceeded",  # the store took longer than store_budget_ms: forwarded unchanged
+    "failed",  # a bug of the proxy: forwarded unchanged
+    "off",
+)
+# The result of the capture, on a captured route.
+CAPTURED = (
+    "saved",
+    "late",  # the answer went on before the store confirmed the save
+    "nothing",  # no item by which the turn could be found again
+    "store_failed",
+    "too_large",
+    "unreadable",
+    "failed",
+    "refused",  # not a 2xx answer
+)
+# Why the local cache answered a recall.
+CACHE_RESULTS = (
+    "certain",  # the store would have given the same answer
+    "store_failed",
+)
+# When the proxy adds time: before a request is forwarded, during its answer, and after that.
+PHASES = ("before", "between", "after")
+# As the upstream reports them: cached is part of input, reasoning is part of output.
+TOKENS = ("input", "cached", "output", "reasoning")
+# Store operations that have a circuit breaker.
+BREAKERS = ("recall", "save")
+STORE_OUTCOMES = ("ok", "error", "timeout", "skipped", "late")
+# Statuses that operators tell apart; any other counts as its class.
+_STATUSES = {
+    status: str(status)
+    for status in (
+        *(101, 200, 201, 202, 204, 304),
+        *(400, 401, 402, 403, 404, 405, 408, 409, 411, 413, 415, 417, 421, 422, 426, 429, 431),
+        *(499, 500, 501, 502, 503, 504, 520, 522, 524, 529),
+    )
+}
+_CLASSES = range(1, 6)
+_NO_HEAD = "none"
+_USUAL = {"ok": "200", "refused": "400", "upstream_error": "500", "cut_off": "200"}
+
+_PREFIX = "reasoning_replay_"
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
 _OVERHEAD_SECONDS = (0.0001, 0.00025, *_SECONDS, 2.5)
 _LONG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 900, 1800)
 
+_Metric = TypeVar("_Metric", Counter, Histogram)
 
-def share_metrics(folder: str, number: int) -> None:
-    """
-    Let the metrics that this process makes from now on be files, for one exposition of them all.
 
-    Args:
-        folder: Empty at the start, and theirs alone.
-        number: Of this process, among those that run. One that comes after another of the same
-            number counts on from where that one ended, so that no counter ever goes back.
-    """
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # prometheus_client has no other way in
-    values.ValueClass = values.MultiProcessValue(lambda: number)  # type: ignore[no-untyped-call]
+def status_label(status: int) -> str:
+    """Return the label of a status: one of a few dozen words, whatever the upstream sends."""
+    known = _STATUSES.get(status)
+    if known is not None:
+        return known
+    kind = status // 100
+    return f"{kind}xx" if kind in _CLASSES else "other" if status else _NO_HEAD
+
+
+def usual_status(route: str, outcome: str) -> str:
+    """Return the label of the status that such an exchange usually has."""
+    if route == "websocket" and outcome in ("ok", "cut_off"):
+        return "101"
+    return _USUAL.get(outcome, _NO_HEAD)
 
 
 class Metrics:
-    """
-    Every metric of one process, in a registry of its own; each outcome exists from the start.
-
-    Attributes:
-        tally: Where exchanges are counted.
-    """
+    """Every metric of one process, in a registry of its own; each outcome exists from the start."""
 
     def __init__(self) -> None:
         """Register everything."""
         self.registry = CollectorRegistry()
-        self.tally = Tally(self.registry)
-        self._has_failed = False
-        prefix = "reasoning_replay_"
+        self._children: dict[tuple[object, tuple[str, ...]], Any] = {}
 
         def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(prefix + name, text, labels, registry=self.registry)
+            return Counter(_PREFIX + name, text, labels, registry=self.registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(_PREFIX + name, text, labels, registry=self.registry)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+            return Histogram(_PREFIX + name, text, labels, buckets=buckets, registry=self.registry)
 
         self.exchanges = counter(
-            "exchanges",
-            "Exchanges by route, status and how they ended.",
-            "route",
-            "status",
-            "outcome",
+            "exchanges", "Exchanges by route, status and outcome.", "route", "status", "outcome"
         )
-        self.requests = counter(
-            "requests", "Requests on replayed routes, by what we did.", "result"
-        )
-        self.items = counter("items", "Reasoning items by what became of them.", "outcome")
+        self.requests = counter("requests", "Requests on replayed routes, by result.", "result")
+        self.items = counter("items", "Reasoning items of requests, by outcome.", "outcome")
         self.captures = counter("captures", "Answers on captured routes, by result.", "result")
-        self.captured_items = counter("captured_items", "Reasoning items kept.")
-        self.captured_bytes = counter("captured_bytes", "Bytes of reasoning items kept.")
+        self.captured_items = counter("captured_items", "Reasoning items saved.")
+        self.captured_bytes = counter("captured_bytes", "Bytes of reasoning items saved.")
         self.injected_bytes = counter(
-            "injected_bytes", "Bytes of reasoning items put into requests."
+            "injected_bytes", "Bytes of reasoning items injected into requests."
         )
-        self.tokens = counter("tokens", "Tokens as upstream reports them.", "kind")
+        self.tokens = counter("tokens", "Tokens as the upstream reports them.", "kind")
         self.heals = counter("heals", "Refused requests sent once more.", "diagnosis", "result")
-        self.repairs = counter("repairs", "Items mended before the first try.", "repair")
+        self.repairs = counter("repairs", "Items repaired before the first attempt.", "repair")
         self.removed_items = counter(
-            "removed_items", "Reasoning that upstream says it left out of its input.", "reason"
+            "removed_items", "Reasoning that the upstream left out of its input.", "reason"
         )
         self.reasoning_contexts = counter(
-            "reasoning_contexts", "Answers by how much reasoning upstream went by.", "context"
+            "reasoning_contexts", "Answers by how much reasoning the upstream used.", "context"
         )
         self.store_operations = counter(
             "store_operations", "Store operations by outcome.", "operation", "outcome"
@@ -103,147 +166,79 @@ class Metrics:
         self.cache_lookups = counter(
             "cache_lookups", "Lookups that found conversations, by where they were.", "result"
         )
-        self.store_seconds = Histogram(
-            prefix + "store_seconds",
-            "Duration of store operations.",
-            ["operation"],
-            buckets=_SECONDS,
-            registry=self.registry,
+        self.store_seconds = histogram(
+            "store_seconds", "Duration of store operations.", _SECONDS, "operation"
         )
-        self.store_up = Gauge(
-            prefix + "store_up",
-            "Whether the store answered last time.",
-            registry=self.registry,
-            multiprocess_mode="livemin",
+        self.store_up = gauge("store_up", "Whether the last store operation worked.")
+        self.in_flight = gauge("in_flight", "Exchanges in flight.")
+        self.max_exchanges = gauge("max_exchanges", "Bound on exchanges in flight.")
+        self.store_breakers = gauge(
+            "store_breakers",
+            "Whether the breaker of an operation is in a state.",
+            "operation",
+            "state",
         )
-        self.in_flight = Gauge(
-            prefix + "in_flight",
-            "Exchanges under way.",
-            registry=self.registry,
-            multiprocess_mode="livesum",
+        self.overhead_seconds = histogram(
+            "overhead_seconds",
+            "Time that the proxy added to exchanges on replayed routes.",
+            _OVERHEAD_SECONDS,
+            "phase",
         )
-        self.max_exchanges = Gauge(
-            prefix + "max_exchanges",
-            "Exchanges that may be under way at once.",
-            registry=self.registry,
-            multiprocess_mode="livesum",
+        self.first_byte_seconds = histogram(
+            "first_byte_seconds",
+            "Time from forwarding a request to the head of its answer.",
+            _LONG_SECONDS,
         )
-        self.store_breakers = Gauge(
-            prefix + "store_breakers",
-            "Processes whose breaker of an operation is in a state.",
-            ["operation", "state"],
-            registry=self.registry,
-            multiprocess_mode="livesum",
+        self.exchange_seconds = histogram(
+            "exchange_seconds", "Duration of exchanges.", _LONG_SECONDS, "route"
         )
-        self.overhead_seconds = Histogram(
-            prefix + "overhead_seconds",
-            "Time that we added to exchanges on replayed routes.",
-            ["phase"],
-            buckets=_OVERHEAD_SECONDS,
-            registry=self.registry,
+        Info(_PREFIX + "build", "Version of this program.", registry=self.registry).info(
+            {"version": __version__}
         )
-        self.first_byte_seconds = Histogram(
-            prefix + "first_byte_seconds",
-            "Time from sending a request on to the head of its answer.",
-            buckets=_LONG_SECONDS,
-            registry=self.registry,
-        )
-        self.exchange_seconds = Histogram(
-            prefix + "exchange_seconds",
-            "Duration of exchanges.",
-            ["route"],
-            buckets=_LONG_SECONDS,
-            registry=self.registry,
-        )
-        _tell_build(self.registry)
         self._begin_at_zero()
 
-    def _begin_at_zero(self) -> None:
-        """Let every series exist: a rate over one that appears with its first event misses it."""
-        for route in ROUTES:
-            for outcome in ENDED:
-                self.exchanges.labels(route, usual_status(route, outcome), outcome)
-        for phase in PHASES:
-            self.overhead_seconds.labels(phase)
-        for counter, words in (
-            (self.cache_lookups, CACHE_RESULTS),
-            (self.items, [fate.value for fate in Outcome]),
-            (self.requests, ASKED),
-            (self.captures, CAPTURED),
-            (self.tokens, TOKENS),
-            (self.repairs, [repair.value for repair in Repair]),
-            (self.removed_items, REMOVALS),
-            (self.reasoning_contexts, CONTEXTS),
-        ):
-            for word in words:
-                counter.labels(word)
-        for fault in set(RefusalKind) - {RefusalKind.OTHER}:
-            for result in ("cured", "refused"):
-                self.heals.labels(fault.value, result)
-        self._begin_with_a_store()
+    def inc(self, counter: Counter, *labels: str, by: float = 1) -> None:
+        """Add to one series of a counter."""
+        self._series(counter, labels).inc(by)
 
-    def _begin_with_a_store(self) -> None:
-        """Let it be well until it is known better."""
+    def observe(self, histogram: Histogram, seconds: float, *labels: str) -> None:
+        """Add to one series of a histogram."""
+        self._series(histogram, labels).observe(seconds)
+
+    def _series(self, metric: _Metric, labels: tuple[str, ...]) -> _Metric:
+        """Return one series of a metric; `labels` of prometheus_client takes as long as `inc`."""
+        if not labels:
+            return metric
+        series: _Metric | None = self._children.get((metric, labels))
+        if series is None:
+            series = self._children[metric, labels] = metric.labels(*labels)
+        return series
+
+    def exposition(self) -> bytes:
+        """Return everything in the text format that Prometheus scrapes."""
+        return generate_latest(self.registry)
+
+    def _begin_at_zero(self) -> None:
+        """Create every series: the rate of one that appears with its first event misses it."""
+        for route, outcome in product(ROUTES, ENDED):
+            self.exchanges.labels(route, usual_status(route, outcome), outcome)
+        series: tuple[tuple[Counter | Gauge | Histogram, tuple[Iterable[str], ...]], ...] = (
+            (self.requests, (ASKED,)),
+            (self.items, (Outcome,)),
+            (self.captures, (CAPTURED,)),
+            (self.tokens, (TOKENS,)),
+            (self.heals, (set(RefusalKind) - {RefusalKind.OTHER}, ("cured", "refused"))),
+            (self.repairs, (Repair,)),
+            (self.removed_items, (REMOVALS,)),
+            (self.reasoning_contexts, (CONTEXTS,)),
+            (self.overhead_seconds, (PHASES,)),
+            (self.cache_lookups, (CACHE_RESULTS,)),
+            (self.store_operations, ((*BREAKERS, "check"), STORE_OUTCOMES)),
+            (self.store_breakers, (BREAKERS, State)),
+        )
+        for metric, words in series:
+            for labels in product(*words):
+                metric.labels(*labels)
         self.store_up.set(1)
         for operation in BREAKERS:
-            for state in State:
-                self.store_breakers.labels(operation, state.value).set(state is State.CLOSED)
-        for operation in (*BREAKERS, "check"):
-            for outcome in ("ok", "error", "timeout", "skipped", "late"):
-                self.store_operations.labels(operation, outcome)
-
-    def exposition(self) -> bytes:
-        """Return everything in the text format that Prometheus scrapes."""
-        return generate_latest(self.registry)
-
-    def flush(self, log: Log) -> None:
-        """Let others who share the folder see what was counted. Never raises."""
-        try:
-            self.tally.flush()
-        except Exception as error:  # noqa: BLE001 (fail open: the folder may be full, or gone)
-            if not self._has_failed:
-                log.warning("metrics_failed", reason=type(error).__name__)
-            self._has_failed = True
-        else:
-            self._has_failed = False
-
-
-class WorkerMetrics:
-    """What several processes that share a folder have counted together, and how they fare."""
-
-    def __init__(self, folder: str) -> None:
-        """
-        Register what the folder holds, whenever it is asked for.
-
-        Args:
-            folder: As in `share_metrics`, which this process has called too: its own are in it.
-        """
-        self._folder = folder
-        self.registry = CollectorRegistry()
-        multiprocess.MultiProcessCollector(self.registry, folder)  # type: ignore[no-untyped-call]
-        self.serving = Gauge(
-            "reasoning_replay_workers_serving",
-            "Worker processes that take requests.",
-            registry=None,
-            multiprocess_mode="livesum",
-        )
-        self.restarts = Counter(
-            "reasoning_replay_worker_restarts",
-            "Worker processes started in place of one that ended.",
-            registry=None,
-        )
-        _tell_build(self.registry)
-
-    def forget_gauges(self, number: int) -> None:
-        """Leave out what a process that has ended said of its present state."""
-        multiprocess.mark_process_dead(number, self._folder)  # type: ignore[no-untyped-call]
-
-    def exposition(self) -> bytes:
-        """Return everything in the text format that Prometheus scrapes."""
-        return generate_latest(self.registry)
-
-
-def _tell_build(registry: CollectorRegistry) -> None:
-    Info("reasoning_replay_build", "This program.", registry=registry).info(
-        {"version": __version__}
-    )
+            self.store_breakers.labels(operation, State.CLOSED).set(1)

@@ -1,1 +1,1 @@
-"""Upstream: the HTTP client."""
+"""Upstream: the HTTP client; `client` has its interface."""

@@ -1,18 +1,17 @@
 """
-One connection to the upstream, in HTTP/1.1: one exchange after the other.
+Upstream connection: HTTP/1.1 on one connection, one exchange after the other.
 
 aiohttp's client makes an object of everything and wakes a task for each read, which costs more than
-all that is done here to a small exchange or to an event. Its connector still makes the connections:
-names, TLS and proxies are its own. What is read here goes where it belongs within the loop's call.
+all that is done here to a small exchange or to an event. Here, input reaches its reader within the
+event loop's own call.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from aiohttp.connector import Connection
-
-from reasoning_replay.adapters.runtime.tcp import Stall, buffered_bytes, unread_poll
+from reasoning_replay.adapters.runtime.tcp import WriteProgress, buffered_bytes, unread_poll
+from reasoning_replay.adapters.upstream.dialer import DialledConnection
 from reasoning_replay.adapters.upstream.request_writer import Body, RequestWriter
 from reasoning_replay.adapters.upstream.response import (
     READ_BUFFER_BYTES,
@@ -23,11 +22,11 @@ from reasoning_replay.adapters.upstream.response_parser import ResponseParser
 
 __all__ = ["Timeouts", "UpstreamConnection"]
 
-# A body of more than this is not written in one piece: others have their turn in between, and an
-# answer that comes ahead of its end is seen.
+# A longer body is not written at once: other exchanges run in between, and a response that comes
+# before the end of the body is seen.
 ONE_PIECE_BYTES = 1024 * 1024
-# How often it is looked, within the time that it may last, whether an upstream takes a request.
-LOOKS = 4
+# How often, within read_s, the progress of a request is checked.
+CHECKS = 4
 # How long a connection is kept for a next request.
 IDLE_S = 15.0
 _CLOSED = "it closed the connection"
@@ -36,13 +35,13 @@ _CLOSED = "it closed the connection"
 @dataclass(frozen=True, slots=True)
 class Timeouts:
     """
-    How long an upstream is waited for, in seconds.
+    How long to wait for an upstream, in seconds.
 
     Attributes:
-        connect_s: To reach it: names, proxy and TLS included.
-        first_byte_s: From a request's last byte to the head of its answer.
-        read_s: The longest silence between two reads of an answer, and the longest time in which
-            it takes nothing of a request.
+        connect_s: For a connection: names, proxy and TLS included.
+        first_byte_s: From a request's last byte to the head of its response.
+        read_s: The longest silence between two reads of a response, and the longest time in which
+            the upstream takes nothing of a request.
     """
 
     connect_s: float
@@ -52,7 +51,7 @@ class Timeouts:
 
 class UpstreamConnection(asyncio.Protocol):
     """
-    One connection. While it is idle, anything that comes ends it.
+    One connection. While it is idle, any input closes it.
 
     Attributes:
         is_used: Whether it has carried an exchange before this one.
@@ -60,8 +59,8 @@ class UpstreamConnection(asyncio.Protocol):
 
     def __init__(
         self,
-        dialled: Connection,
-        patience: Timeouts,
+        dialled: DialledConnection,
+        timeouts: Timeouts,
         on_idle: "Callable[[UpstreamConnection], None]",
         on_end: "Callable[[UpstreamConnection], None]",
     ) -> None:
@@ -70,34 +69,27 @@ class UpstreamConnection(asyncio.Protocol):
 
         Args:
             dialled: Open, with nothing sent or read yet.
-            patience: See there.
-            on_idle: Called when the next exchange may come; the wire is in nobody's hands then.
-            on_end: Called when it is closed.
-
-        Raises:
-            ConnectionResetError: It is gone already.
+            timeouts: For all exchanges.
+            on_idle: Called when it can carry the next exchange.
+            on_end: Called when it is lost.
         """
         transport = dialled.transport
-        if transport is None or transport.is_closing():
-            dialled.close()
-            raise ConnectionResetError
         self._dialled = dialled
-        self._former = dialled.protocol
         self._transport = transport
-        self._patience = patience
+        self._timeouts = timeouts
         self._on_idle = on_idle
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
-        self._answers = ResponseParser()
-        self._response: UpstreamResponse | None = None  # what is read now
+        self._parser = ResponseParser()
+        self._response: UpstreamResponse | None = None  # the one being read
         self._is_lost = False
-        self._sending = RequestWriter(transport, self._sent, self._unsent)
+        self._writer = RequestWriter(transport, self._sent, self._send_failed)
         self._is_read_paused = False
-        self._stall = Stall(transport)
+        self._progress = WriteProgress(transport)
         self._unread = unread_poll(transport)
         self._since_s = self._loop.time()
-        self._look_s = min(patience.first_byte_s, patience.read_s / LOOKS, IDLE_S)
-        self._timer = self._loop.call_later(self._look_s, self._look)
+        self._check_s = min(timeouts.first_byte_s, timeouts.read_s / CHECKS, IDLE_S)
+        self._timer = self._loop.call_later(self._check_s, self._check_timeouts)
         self.is_used = False
         transport.set_protocol(self)
 
@@ -106,8 +98,7 @@ class UpstreamConnection(asyncio.Protocol):
         """
         Whether it can carry an exchange now.
 
-        Not if something has come that the loop has not read yet: it would be taken for the answer
-        to this exchange, and is what is left of another's.
+        Unread input makes it unusable: it would be taken for the response to the next request.
         """
         if self._response is not None or self._is_lost or self._transport.is_closing():
             return False
@@ -118,34 +109,34 @@ class UpstreamConnection(asyncio.Protocol):
 
     @property
     def is_upgraded(self) -> bool:
-        """Whether the answer has switched protocols, to one that was asked for."""
-        return self._answers.is_upgraded
+        """Whether the response has switched protocols, to one that was asked for."""
+        return self._parser.is_upgraded
 
     async def send(self, head: bytes, body: Body, *, has_no_body: bool) -> UpstreamResponse:
         """
-        Send a request and wait for the head of its answer.
+        Send a request and wait for the head of its response.
 
         Args:
             head: Its line and headers, framing included.
             body: The pieces of one that is streamed are framed already.
-            has_no_body: Whether its answer has none, whatever its head says, as that to a HEAD.
+            has_no_body: Whether the response has none, whatever its head says, as that to a HEAD.
 
         Raises:
-            UpstreamError: There is no answer; the wire is closed then.
+            UpstreamError: There is no response; the connection is closed then.
         """
         if self._is_lost or self._transport.is_closing():
             raise UpstreamError("read", _CLOSED)
         response = self._response = UpstreamResponse(self, self._loop.create_future())
-        self._answers.expect(response, has_no_body=has_no_body)
+        self._parser.expect(response, has_no_body=has_no_body)
         self._since_s = self._loop.time()
         try:
             if body is None or (isinstance(body, bytes) and len(body) <= ONE_PIECE_BYTES):
                 self._transport.write(head + body if body else head)
-                if self._sending.is_held_up:
-                    self._sending.begin(None)
+                if self._writer.is_paused:
+                    self._writer.begin(None)
             else:
                 self._transport.write(head)
-                self._sending.begin(body)
+                self._writer.begin(body)
             await response.head
         except BaseException:  # also when the client has left
             response.close()
@@ -153,54 +144,54 @@ class UpstreamConnection(asyncio.Protocol):
         return response
 
     def close(self) -> None:
-        """Close it, whatever it is at."""
+        """Close it, whatever it does."""
         response, self._response = self._response, None
         transport = self._transport
         is_gentle = response is None and not (transport.is_closing() or buffered_bytes(transport))
         if response is not None and not response.is_over:
             response.end(UpstreamError("read", _CLOSED))
         self._timer.cancel()
-        self._sending.cancel()
+        self._writer.cancel()
         if self._is_lost:
             return
         if is_gentle:
             transport.close()
         else:
-            # What upstream has not taken of a request is not kept for it, and a farewell in TLS
-            # is not waited for while it goes on with an answer that nobody reads.
+            # The rest of a request is dropped, and the upstream, which may still send a response
+            # that is not read any more, gets no time to say goodbye in TLS.
             transport.abort()
 
-    # What an answer calls...
+    # --- called by a response ---
 
-    def go_on(self) -> None:
-        """Read on, if that was held up by what had not been taken yet."""
+    def resume_reading(self) -> None:
+        """Read on, if reading was paused because too much had been read ahead."""
         if self._is_read_paused:
             self._is_read_paused = False
             self._since_s = self._loop.time()
             if not self._transport.is_closing():
                 self._transport.resume_reading()
 
-    def leave(self, response: UpstreamResponse) -> None:
-        """Close the wire, if it is still in the hands of who had that answer."""
+    def abandon(self, response: UpstreamResponse) -> None:
+        """Close the connection, if that response is still the one that it carries."""
         if self._response is response:
             self.close()
 
     def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:
-        """Return what it stands on, for something else than HTTP, and what was read of that."""
+        """Return the transport, for another protocol, and what was read of that."""
         self._timer.cancel()
         self._response = None
-        self.go_on()
-        return (None if self._is_lost else self._transport), self._answers.behind
+        self.resume_reading()
+        return (None if self._is_lost else self._transport), self._parser.behind
 
-    # --- what asyncio calls ---
+    # --- called by asyncio ---
 
     def data_received(self, data: bytes) -> None:
-        """Read what comes."""
+        """Parse input, and offer it to the reader of the response."""
         response = self._response
-        if response is None or self._answers.is_done:
-            self._unasked(data)
+        if response is None or self._parser.is_done:
+            self._unexpected(data)
             return
-        is_done = self._answers.feed(data)
+        is_done = self._parser.feed(data)
         if response.status:
             self._since_s = self._loop.time()
         if not response.offer() and not self._is_read_paused:
@@ -208,109 +199,107 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.pause_reading()
         if is_done:
             self._finish(response)
-        elif self._answers.error:
-            self._break("read", self._answers.error)
+        elif self._parser.error:
+            self._fail("read", self._parser.error)
 
     def eof_received(self) -> None:
-        """Take nothing more; the connection is not lost before it has taken what is written."""
+        """End the response; the connection is lost only once the request has been taken."""
         self._end(is_clean=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever reads or writes."""
+        """End what is read or written, and leave the pool."""
         self._is_lost = True
         self._timer.cancel()
-        self._sending.resume()
-        if self._former is not None:
-            self._former.connection_lost(exc)
-        self._dialled.close()
+        self._writer.resume()
+        self._dialled.release(exc)
         self._on_end(self)
         self._end(is_clean=exc is None)
 
     def pause_writing(self) -> None:
-        """Let the writer of a request wait."""
-        self._sending.pause()
+        """Pause the request."""
+        self._writer.pause()
 
     def resume_writing(self) -> None:
-        """Let it go on."""
-        self._sending.resume()
+        """Go on with the request."""
+        self._writer.resume()
 
     # --- the end of a request, and of an exchange ---
 
     def _sent(self) -> None:
         self._since_s = self._loop.time()
 
-    def _unsent(self, error: BaseException) -> None:
-        self._break("read", f"the request broke off: {type(error).__name__}")
+    def _send_failed(self, error: BaseException) -> None:
+        self._fail("read", f"the request broke off: {type(error).__name__}")
 
     def _finish(self, response: UpstreamResponse) -> None:
         response.end()
-        is_sent = not (self._sending.is_on or buffered_bytes(self._transport))
-        if self._answers.is_upgraded or not is_sent:
-            return  # who has the answer closes it
+        is_sent = not (self._writer.is_busy or buffered_bytes(self._transport))
+        if self._parser.is_upgraded or not is_sent:
+            return  # the caller closes the response, and the connection with it
         self._response = None
-        if not self._answers.may_stay or self._transport.is_closing():
+        if not self._parser.may_stay or self._transport.is_closing():
             self.close()
             return
-        self.go_on()
+        self.resume_reading()
         self.is_used = True
         self._on_idle(self)
 
     def _end(self, *, is_clean: bool) -> None:
-        """Take what has come of an answer for all of it."""
+        """End the response at the end of the connection."""
         response = self._response
         if response is None or response.is_over:
             return
-        if self._answers.until_eof and is_clean:
+        if self._parser.until_eof and is_clean:
             response.end()
         else:
-            is_untouched = self.is_used and not response.status and not self._answers.beside_bytes
-            self._break("read", _CLOSED, is_untouched=is_untouched)
+            is_untouched = self.is_used and not response.status and not self._parser.overhead_bytes
+            self._fail("read", _CLOSED, is_untouched=is_untouched)
 
-    def _break(
+    def _fail(
         self, source: str, reason: str, setting: str = "", *, is_untouched: bool = False
     ) -> None:
         if self._response is not None and not self._response.is_over:
             self._response.end(UpstreamError(source, reason, setting, is_untouched=is_untouched))
         self.close()
 
-    def _unasked(self, data: bytes) -> None:
-        """Take what belongs to no answer: behind an upgrade, or what nobody asked for."""
-        answers = self._answers
-        if not answers.is_upgraded:
-            # It would be read as the answer to the next request, whoever's that is.
-            answers.may_stay = False
+    def _unexpected(self, data: bytes) -> None:
+        """Take input that belongs to no response: after an upgrade, or unasked."""
+        parser = self._parser
+        if not parser.is_upgraded:
+            # It would be read as the response to the next request, of any client.
+            parser.may_stay = False
             if self._response is None:
                 self.close()
             return
-        answers.behind += data
-        if len(answers.behind) > READ_BUFFER_BYTES and not self._is_read_paused:
+        parser.behind += data
+        if len(parser.behind) > READ_BUFFER_BYTES and not self._is_read_paused:
             self._is_read_paused = True
             self._transport.pause_reading()
 
-    # --- patience ---
+    # --- timeouts ---
 
-    def _look(self) -> None:
-        """Give up an upstream that has been waited for long enough."""
-        now_s, patience, response = self._loop.time(), self._patience, self._response
+    def _check_timeouts(self) -> None:
+        """End the exchange if the upstream is overdue, or the connection if it is idle."""
+        now_s, timeouts, response = self._loop.time(), self._timeouts, self._response
         quiet_s, most_s, setting, why = now_s - self._since_s, IDLE_S, "", ""
         if response is None:
             pass
         elif response.is_over or self._is_read_paused:
             quiet_s = 0.0
         elif response.status:
-            most_s, setting = patience.read_s, "read_timeout_s"
+            most_s, setting = timeouts.read_s, "read_timeout_s"
             why = f"nothing came for {most_s:g} s"
-        elif self._sending.is_on:
-            quiet_s = self._stall.lasts_s(now_s)
-            most_s, setting = patience.read_s, "read_timeout_s"
+        elif self._writer.is_busy:
+            quiet_s = self._progress.stalled_s(now_s)
+            most_s, setting = timeouts.read_s, "read_timeout_s"
             why = f"it took nothing of the request for {most_s:g} s"
         else:
-            most_s, setting = patience.first_byte_s, "first_byte_timeout_s"
+            most_s, setting = timeouts.first_byte_s, "first_byte_timeout_s"
             why = f"no answer in the {most_s:g} s after the request"
         if quiet_s < most_s:
-            later_s = min(self._look_s, most_s - quiet_s)
-            self._timer = self._loop.call_later(later_s, self._look)
+            later_s = min(self._check_s, most_s - quiet_s)
+            self._timer = self._loop.call_later(later_s, self._check_timeouts)
         elif response is None:
             self.close()
         else:
-            self._break("timeout", why, setting)
+            self._fail("timeout", why, setting)

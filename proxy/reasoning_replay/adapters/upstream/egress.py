@@ -1,4 +1,4 @@
-"""The way out to the upstream: whose certificates are good, and which proxy stands in between."""
+"""Egress: the trusted certificate authorities, and the HTTP proxy on the way to the upstream."""
 
 import ssl
 from dataclasses import dataclass
@@ -22,10 +22,9 @@ class Egress:
     How the upstream is reached.
 
     Attributes:
-        tls: Says whose certificates are good, as aiohttp takes it; True: those of the system's
-            authorities, by the context that aiohttp has made already.
-        proxy_url: Of a proxy, without user and password; "" for none.
-        proxy_authorization: What that proxy is told of us; "" for nothing.
+        tls: The context with the trusted authorities; True is aiohttp's, with those of the system.
+        proxy_url: Of the proxy, without user and password; "" for none.
+        proxy_authorization: The Proxy-Authorization header; "" for none.
     """
 
     tls: ssl.SSLContext | Literal[True]
@@ -34,7 +33,7 @@ class Egress:
 
     @property
     def via(self) -> str:
-        """Name the proxy, for people; "" when there is none."""
+        """The proxy, for people; "" when there is none."""
         if not self.proxy_url:
             return ""
         parts = urlsplit(self.proxy_url)
@@ -43,12 +42,12 @@ class Egress:
 
 def egress(upstream_url: str, ca_file: str = "", proxy: str = "") -> Egress:
     """
-    Find the way to an upstream.
+    Return how an upstream is reached.
 
     Args:
         upstream_url: Where requests go.
-        ca_file: PEM file of authorities besides the system's; "" for none.
-        proxy: URL of an HTTP proxy; `env` for what the environment names; "" for none.
+        ca_file: PEM file of authorities in addition to the system's; "" for none.
+        proxy: URL of an HTTP proxy; `env` for the one that the environment names; "" for none.
 
     Raises:
         OSError: The file cannot be read, or holds no certificate, or the environment names no
@@ -68,7 +67,7 @@ def egress(upstream_url: str, ca_file: str = "", proxy: str = "") -> Egress:
 
 
 def _trusting(ca_file: str) -> ssl.SSLContext:
-    """Return what trusts these authorities besides the system's."""
+    """Return a context that trusts these authorities in addition to the system's."""
     tls = ssl.create_default_context()
     tls.set_alpn_protocols(["http/1.1"])
     try:
@@ -82,7 +81,7 @@ def _trusting(ca_file: str) -> ssl.SSLContext:
 
 
 def _of_environment(upstream: SplitResult) -> str:
-    """Return what HTTPS_PROXY and its kind say of an upstream; "" when that is nothing."""
+    """Return the proxy that HTTPS_PROXY and its kind name for an upstream; "" for none."""
     host = upstream.hostname or ""
     address = f"{host}:{port_of(upstream)}"
     proxy = getproxies_environment().get(upstream.scheme, "")

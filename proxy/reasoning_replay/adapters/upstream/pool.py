@@ -1,27 +1,24 @@
-"""The connections to the upstream. What they send is what they are given, and nothing besides."""
+"""Connection pool of the upstream HTTP client: requests go out exactly as they are given."""
 
-import asyncio
 import contextlib
 import re
-import ssl
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 
-import aiohttp
 from aiohttp import hdrs
-from multidict import CIMultiDict
 from yarl import URL
 
 from reasoning_replay.adapters.upstream.connection import Timeouts, UpstreamConnection
+from reasoning_replay.adapters.upstream.dialer import Dialer
 from reasoning_replay.adapters.upstream.egress import Egress
 from reasoning_replay.adapters.upstream.request_writer import Body
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
 from reasoning_replay.adapters.upstream.response_parser import SWITCHED
 from reasoning_replay.core.wire.headers import Headers
 
-__all__ = ["Body", "UpstreamPool"]
+__all__ = ["UpstreamPool"]
 
 _PARTS = re.compile(r"(https?)://([^/?#]*)(.*)", re.DOTALL)
-# A request of these may be sent again, when the connection that was kept for it had closed.
+# Sent again if the connection that was kept for the request has closed without a byte.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _LENGTH, _UPGRADE = b"content-length", b"upgrade"
@@ -29,12 +26,12 @@ _LENGTH, _UPGRADE = b"content-length", b"upgrade"
 
 class _Origin:
     """
-    One place that requests go to.
+    One origin that requests go to.
 
     Attributes:
-        host: As the Host header says it.
-        before_target: What a request's line says ahead of the path: only a proxy wants something.
-        idle: Wires on which the next exchange may come; the one used last is used first.
+        host: The Host header, and the headers for a proxy.
+        before_target: What precedes the path in a request line: an absolute URL for a proxy.
+        idle: Connections that may carry the next exchange; the one used last is used first.
     """
 
     def __init__(self, url: URL, proxy_headers: bytes, *, is_proxied: bool) -> None:
@@ -44,66 +41,59 @@ class _Origin:
         self.before_target = str(url).rstrip("/").encode() if is_proxied else b""
         self.idle: dict[UpstreamConnection, None] = {}
 
-    def kept_wire(self) -> UpstreamConnection | None:
-        """Return one on which an exchange can go out, if there is any."""
+    def take_idle(self) -> UpstreamConnection | None:
+        """Return a connection on which an exchange can go out; None when there is none."""
         while self.idle:
-            wire, _ = self.idle.popitem()
-            if wire.is_free:
-                return wire
+            connection, _ = self.idle.popitem()
+            if connection.is_free:
+                return connection
         return None
 
 
 class UpstreamPool:
     """
-    A pool of connections to wherever requests go.
+    Connection pool for any origin; implements `client.UpstreamClient`.
 
     Attributes:
-        via: Names the proxy on the way, for people; "" when there is none.
+        via: The HTTP proxy on the way, for people; "" when there is none.
     """
 
-    def __init__(self, patience: Timeouts, egress: Egress) -> None:
+    def __init__(self, timeouts: Timeouts, egress: Egress) -> None:
         """Open nothing yet; needs a running loop."""
-        self._patience = patience
-        self._egress = egress
+        self._timeouts = timeouts
+        self._is_proxied = bool(egress.proxy_url)
         self.via = egress.via
-        authorization = egress.proxy_authorization
-        self._proxy_headers = {hdrs.PROXY_AUTHORIZATION: authorization} if authorization else {}
-        self._timeout = aiohttp.ClientTimeout(
-            total=None,
-            connect=patience.connect_s,  # all of it, where sock_connect is for one address
-            sock_connect=patience.connect_s,
-        )
-        self._connector = aiohttp.TCPConnector(limit=0, ssl=egress.tls)
+        self._dialer = Dialer(timeouts.connect_s, egress)
         self._origins: dict[tuple[str, str], _Origin] = {}
-        self._wires: set[UpstreamConnection] = set()
+        self._connections: set[UpstreamConnection] = set()
 
     async def send(self, method: str, url: str, headers: Headers, body: Body) -> UpstreamResponse:
         """
-        Send a request and wait for the head of its answer; the caller closes it.
+        Send a request and wait for the head of its response; the caller closes it.
 
         Args:
             method: As the client wrote it.
-            url: Sent as it stands: nothing in it is normalised.
+            url: Sent as it is: nothing in it is normalised.
             headers: End-to-end ones; `Content-Length` among them only with a streamed body.
             body: Bytes go out with their length; an iterator in chunks, unless a length is given.
 
         Raises:
-            UpstreamError: There is no answer, or one that switches protocols where it may not.
+            UpstreamError: There is no response, or one that switches protocols without being asked.
         """
         origin, target = self._place(url)
-        head, body = _written(method, origin, target, headers, body)
+        head, body = _framed(method, origin, target, headers, body)
         has_no_body = method == hdrs.METH_HEAD
         while True:
-            wire = origin.kept_wire() or await self._dial(origin)
+            connection = origin.take_idle() or await self._dial(origin)
             try:
-                response = await wire.send(head, body, has_no_body=has_no_body)
+                response = await connection.send(head, body, has_no_body=has_no_body)
                 break
             except UpstreamError as error:
                 is_whole = body is None or isinstance(body, bytes)
                 if not (error.is_untouched and method in _IDEMPOTENT and is_whole):
                     raise
         if response.status == SWITCHED and not (
-            wire.is_upgraded and any(name.lower() == _UPGRADE for name, _ in headers)
+            connection.is_upgraded and any(name.lower() == _UPGRADE for name, _ in headers)
         ):
             response.close()
             source = "read"
@@ -112,21 +102,22 @@ class UpstreamPool:
 
     async def reach(self, url: str) -> None:
         """
-        Connect as a request to that URL would, with TLS and through the proxy, and ask nothing.
+        Connect as a request to that URL would, with TLS and through the proxy, and send nothing.
 
         Raises:
-            UpstreamError: That cannot be done.
+            UpstreamError: That fails.
         """
         origin, _ = self._place(url)
         (await self._dial(origin)).close()
 
     async def close(self) -> None:
         """Close every connection."""
-        for wire in list(self._wires):
-            wire.close()
-        await self._connector.close()
+        for connection in list(self._connections):
+            connection.close()
+        await self._dialer.close()
 
     def _place(self, url: str) -> tuple[_Origin, str]:
+        """Return the origin of a URL, and the target of its request line."""
         parts = _PARTS.match(url)
         if parts is None:
             source = "connect"
@@ -134,8 +125,8 @@ class UpstreamPool:
         scheme, authority, target = parts.groups()
         origin = self._origins.get((scheme, authority))
         if origin is None:
-            is_proxied = scheme == "http" and bool(self._egress.proxy_url)
-            proxy_headers = "".join(f"{k}: {v}\r\n" for k, v in self._proxy_headers.items())
+            is_proxied = scheme == "http" and self._is_proxied
+            proxy_headers = "".join(f"{k}: {v}\r\n" for k, v in self._dialer.proxy_headers.items())
             origin = self._origins[scheme, authority] = _Origin(
                 URL(f"{scheme}://{authority}/"),
                 proxy_headers.encode() if is_proxied else b"",
@@ -144,61 +135,27 @@ class UpstreamPool:
         return origin, target if target.startswith("/") else "/" + target
 
     async def _dial(self, origin: _Origin) -> UpstreamConnection:
-        """Open a connection on which nobody talks without being asked."""
-        egress = self._egress
-        request = aiohttp.ClientRequest(
-            hdrs.METH_GET,
-            origin.url,
-            loop=asyncio.get_running_loop(),
-            proxy=URL(egress.proxy_url) if egress.proxy_url else None,
-            proxy_headers=CIMultiDict(self._proxy_headers),
-        )
+        def on_idle(connection: UpstreamConnection) -> None:
+            origin.idle[connection] = None
 
-        def on_idle(wire: UpstreamConnection) -> None:
-            origin.idle[wire] = None
+        def on_end(connection: UpstreamConnection) -> None:
+            self._connections.discard(connection)
+            origin.idle.pop(connection, None)
 
-        def on_end(wire: UpstreamConnection) -> None:
-            self._wires.discard(wire)
-            origin.idle.pop(wire, None)
-
-        with self._named_errors():
-            dialled = await self._connector.connect(request, [], self._timeout)
-            protocol = dialled.protocol
-            if protocol is None or not (protocol.is_connected() and protocol.should_close):
-                wire = UpstreamConnection(dialled, self._patience, on_idle, on_end)
-                self._wires.add(wire)
-                return wire
-            dialled.close()
-        source = "read"  # that is no HTTP
-        raise UpstreamError(source, "it talks without being asked")
-
-    @contextlib.contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except TimeoutError as error:
-            reason = f"no connection within {self._patience.connect_s:g} s"
-            raise UpstreamError("timeout", reason, "connect_timeout_s") from error
-        except aiohttp.ClientHttpProxyError as error:
-            raise UpstreamError("proxy", f"it answered CONNECT with {error.status}") from error
-        except aiohttp.ClientProxyConnectionError as error:
-            raise UpstreamError("proxy", f"it cannot be reached: {_reason(error)}") from error
-        except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
-            raise UpstreamError("connect", _reason(error)) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            is_closed = isinstance(error, ConnectionError)
-            reason = "it closed the connection" if is_closed else type(error).__name__
-            raise UpstreamError("read", reason) from error
+        dialled = await self._dialer.dial(origin.url)
+        connection = UpstreamConnection(dialled, self._timeouts, on_idle, on_end)
+        self._connections.add(connection)
+        return connection
 
 
-def _written(
+def _framed(
     method: str, origin: _Origin, target: str, headers: Headers, body: Body
 ) -> tuple[bytes, Body]:
     """
-    Spell a request's head, and frame its body.
+    Return the bytes of a request's head, and its body framed.
 
     Raises:
-        UpstreamError: What it consists of cannot stand in a head.
+        UpstreamError: A part of the head contains what cannot stand in one.
     """
     line = f"{method} ".encode() + origin.before_target
     fields = [b"%b: %b\r\n" % field for field in headers]
@@ -225,7 +182,3 @@ async def _in_chunks(body: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes,
             if piece:
                 yield b"%x\r\n%b\r\n" % (len(piece), piece)
     yield b"0\r\n\r\n"
-
-
-def _reason(error: BaseException) -> str:
-    return str(error) or type(error).__name__

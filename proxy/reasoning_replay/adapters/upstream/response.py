@@ -1,4 +1,4 @@
-"""An answer of the upstream's, as it comes."""
+"""Upstream response: its head, and its body as it arrives."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,43 +8,43 @@ from reasoning_replay.core.wire.headers import Headers
 
 __all__ = ["READ_BUFFER_BYTES", "ResponseOwner", "UpstreamError", "UpstreamResponse"]
 
-# So much is read ahead of whoever takes it.
+# How much of a body is read ahead of its reader.
 READ_BUFFER_BYTES = 64 * 1024
 
-Quick = Callable[[bytes], bool]
+OnChunk = Callable[[bytes], bool]
 
 
 class ResponseOwner(Protocol):
-    """What an answer comes from."""
+    """The connection that a response is read from."""
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """Read on: what was read ahead has been taken."""
 
-    def leave(self, response: "UpstreamResponse") -> None:
-        """Learn that nobody wants more of that answer."""
+    def abandon(self, response: "UpstreamResponse") -> None:
+        """Stop: no more of that response is wanted."""
 
     def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:
-        """Return the transport, None when it is gone, and what was read behind the head."""
+        """Return the transport, None when it is gone, and what was read after the head."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Learn that the transport is gone."""
+        """Take note that the transport is lost."""
 
 
 class UpstreamError(Exception):
     """
-    No answer could be had, or no more of it.
+    There is no response, or no more of it.
 
     Attributes:
-        source: `connect`, `proxy` (between us and it) or `read` (the upstream's side), `timeout`.
-        setting: Which one's time was up.
-        is_untouched: Whether a connection that was kept for it closed without a byte: the request
-            may have come too late for it.
+        source: `connect`, `proxy` (the one on the way), `read` (the upstream itself) or `timeout`.
+        setting: The setting whose time was up; "" if none was.
+        is_untouched: Whether a kept connection closed without a byte: the request may have come
+            too late for it.
     """
 
     def __init__(
         self, source: str, reason: str, setting: str = "", *, is_untouched: bool = False
     ) -> None:
-        """Say at which point it failed, and how."""
+        """Say where it failed, and how."""
         super().__init__(reason)
         self.source = source
         self.setting = setting
@@ -53,24 +53,24 @@ class UpstreamError(Exception):
 
 class UpstreamResponse:
     """
-    An answer, from its head on; whoever has it closes it.
+    A response, from its head on; the caller closes it.
 
     Attributes:
         head: Done once the head is there, or will not be.
-        status: Of the answer proper: interim ones are read over.
-        reason: As it was spelled.
-        headers: As they came.
-        length: Of the body, as the head tells it; None when it does not.
+        status: Of the final response: interim ones are skipped.
+        reason: As it was spelled on the wire.
+        headers: In their order and spelling.
+        length: Of the body, by the head; None when it does not say.
     """
 
     __slots__ = (
         "_by_name",
         "_error",
         "_is_whole",
+        "_on_chunk",
+        "_owner",
         "_pieces",
-        "_quick",
         "_size",
-        "_source",
         "_waiter",
         "head",
         "headers",
@@ -79,13 +79,13 @@ class UpstreamResponse:
         "status",
     )
 
-    def __init__(self, source: ResponseOwner, head: asyncio.Future[None]) -> None:
+    def __init__(self, owner: ResponseOwner, head: asyncio.Future[None]) -> None:
         """Begin before the head is there."""
-        self._source: ResponseOwner | None = source
+        self._owner: ResponseOwner | None = owner
         self.head = head
-        self._pieces: list[bytes] = []  # a deque would hold 700 bytes for nothing
+        self._pieces: list[bytes] = []  # an empty deque would hold 700 bytes
         self._size = 0
-        self._quick: Quick | None = None
+        self._on_chunk: OnChunk | None = None
         self._waiter: asyncio.Future[bytes] | None = None
         self._is_whole = False
         self._error: UpstreamError | None = None
@@ -108,83 +108,82 @@ class UpstreamResponse:
         """Its media type, in lower case and without parameters; "" if it has none."""
         return self.value(b"content-type").partition(";")[0].strip().lower()
 
-    async def read(self, quick: Quick | None = None) -> bytes:
+    async def read(self, on_chunk: OnChunk | None = None) -> bytes:
         """
-        Return what comes next of the body; b"" at its end.
+        Return the next piece of the body; b"" at its end.
 
         Args:
-            quick: Offered everything first, at once and in order. What it takes, by returning True,
-                is done with; what it does not take is returned. It is asked within the loop's own
-                call, so it must not take long.
+            on_chunk: Called with each piece first, in order, within the event loop's own read, so
+                it must be quick. True: the piece is dealt with; False: it is returned here.
 
         Raises:
-            UpstreamError: There is no more, though there should be; all that came was returned.
+            UpstreamError: It broke off; all that had arrived was returned before.
         """
         while True:
             if self._pieces:
                 data = self._taken()
-                if self._source is not None and not self.is_over:  # else it has others to carry
-                    self._source.go_on()
-                if quick is None or not quick(data):
+                if self._owner is not None and not self.is_over:  # else it carries another one
+                    self._owner.resume_reading()
+                if on_chunk is None or not on_chunk(data):
                     return data
             elif self._is_whole:
                 return b""
             elif self._error is not None:
                 raise self._error
             else:
-                self._quick = quick
+                self._on_chunk = on_chunk
                 self._waiter = asyncio.get_running_loop().create_future()
                 try:
                     refused = await self._waiter
                 finally:
-                    self._quick = self._waiter = None
+                    self._on_chunk = self._waiter = None
                 if refused:
                     return refused
 
     @property
     def is_ready(self) -> bool:
-        """Whether `read` has something to say at once."""
+        """Whether `read` would return at once."""
         return bool(self._pieces) or self.is_over
 
     def close(self) -> None:
-        """Give the connection up if it is not over with; one that is has gone back already."""
-        source, self._source = self._source, None
+        """Give it up if it is not over; the connection of one that is over is back in the pool."""
+        owner, self._owner = self._owner, None
         self._pieces.clear()
-        if source is not None:
-            source.leave(self)
+        if owner is not None:
+            owner.abandon(self)
 
     def taken_over(self) -> ResponseOwner:
         """
-        Return what the answer comes from, for who goes on with it after status 101.
+        Return its connection, for another protocol after status 101.
 
         Raises:
             ConnectionResetError: It is gone.
         """
-        source, self._source = self._source, None
-        if source is None:
+        owner, self._owner = self._owner, None
+        if owner is None:
             raise ConnectionResetError
-        return source
+        return owner
 
-    # What the source calls...
+    # --- called by its owner ---
 
     def take(self, data: bytes) -> None:
-        """Keep a piece of the body until it is taken."""
+        """Keep a piece of the body until it is read."""
         self._pieces.append(data)
         self._size += len(data)
 
     def offer(self) -> bool:
-        """Offer what has come to whoever waits for it; tell whether more may be read ahead."""
+        """Hand what has arrived to the reader that waits; tell whether more may be read ahead."""
         waiter = self._waiter
         if waiter is None or waiter.done() or not self._pieces:
             return self._size < READ_BUFFER_BYTES
-        if self._quick is None:
+        if self._on_chunk is None:
             waiter.set_result(b"")
             return self._size < READ_BUFFER_BYTES
         data = self._taken()
         try:
-            if not self._quick(data):
+            if not self._on_chunk(data):
                 waiter.set_result(data)
-        except Exception as error:  # noqa: BLE001 (it is for whoever waits)
+        except Exception as error:  # noqa: BLE001 (it is raised in the reader)
             waiter.set_exception(error)
         return True
 
@@ -199,7 +198,7 @@ class UpstreamResponse:
         self._is_whole, self._error = error is None, error
         if error is not None and not self.head.done():
             self.head.set_exception(error)
-            self.head.exception()  # nobody may wait for it any more, and asyncio would say so
+            self.head.exception()  # retrieved here, as the caller may have been cancelled
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(b"")
 

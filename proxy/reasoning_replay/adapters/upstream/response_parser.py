@@ -1,4 +1,4 @@
-"""Reads the answers on one connection, one after the other. llhttp parses (httptools)."""
+"""Response parser: the responses on one connection, one after the other, by llhttp (httptools)."""
 
 from http import HTTPStatus
 
@@ -8,12 +8,12 @@ from reasoning_replay.adapters.upstream.response import UpstreamResponse
 
 __all__ = ["SWITCHED", "ResponseParser"]
 
-# Large enough for what real answers carry; a larger head is an error of the upstream's.
+# Large enough for real responses; a larger head is an error of the upstream.
 HEAD_MAX_BYTES = 64 * 1024
-# The same for all that comes in between two pieces of a body, or in place of one: interim answers,
-# a head as it is spelled, chunks' extensions, trailers. A parser keeps what it has half of.
-BESIDE_MAX_BYTES = 2 * HEAD_MAX_BYTES
-# What a header takes up besides its bytes, as HTTP/2 reckons (RFC 9113, 6.5.2).
+# The same for everything between two pieces of a body: interim responses, a head as it is spelled,
+# extensions of chunks, trailers. The parser buffers what is incomplete.
+OVERHEAD_MAX_BYTES = 2 * HEAD_MAX_BYTES
+# What a header costs in addition to its bytes, as HTTP/2 counts (RFC 9113, 6.5.2).
 HEADER_BYTES = 32
 SWITCHED = HTTPStatus.SWITCHING_PROTOCOLS
 _INTERIM = range(100, 200)
@@ -24,20 +24,20 @@ _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED, SWITC
 
 class ResponseParser:
     """
-    What is read of one connection.
+    Parser of the responses on one connection.
 
     Attributes:
-        is_done: Whether the answer is whole.
-        until_eof: Whether it is whole when the connection ends.
-        may_stay: Whether another exchange may follow, by what was read.
+        is_done: Whether the response is complete.
+        until_eof: Whether the end of the connection completes it.
+        may_stay: Whether the connection may carry another exchange, by what was read.
         is_upgraded: Whether it has switched protocols, to one that was asked for.
-        behind: What came behind that.
-        beside_bytes: Read since the answer was due, or since the last piece of its body.
-        error: What is wrong with what was read; "" if nothing is.
+        behind: What was read after that.
+        overhead_bytes: Read since the response was due, or since the last piece of its body.
+        error: What is wrong with the input; "" if nothing is.
     """
 
     def __init__(self) -> None:
-        """Expect nothing yet."""
+        """Expect no response yet."""
         self._parser = self._new_parser()
         self._response: UpstreamResponse | None = None
         self._has_no_body = False
@@ -47,26 +47,26 @@ class ResponseParser:
         self.is_done = self.until_eof = self.is_upgraded = False
         self.may_stay = True
         self.behind = b""
-        self.beside_bytes = 0
+        self.overhead_bytes = 0
         self.error = ""
 
     def expect(self, response: UpstreamResponse, *, has_no_body: bool) -> None:
         """
-        Read the next answer.
+        Expect the next response.
 
         Args:
             response: Filled in.
-            has_no_body: Whatever its head says, as the answer to a HEAD.
+            has_no_body: Whether it has none, whatever its head says, as that to a HEAD.
         """
         if self._has_no_body:
-            self._parser = self._new_parser()  # this one still waits for the last one's body
+            self._parser = self._new_parser()  # the old one still waits for a body
         self._response, self._has_no_body = response, has_no_body
         self.is_done = self.until_eof = False
-        self._is_in_head, self._head_bytes, self.beside_bytes = True, 0, 0
+        self._is_in_head, self._head_bytes, self.overhead_bytes = True, 0, 0
 
     def feed(self, data: bytes) -> bool:
-        """Read; tell whether the answer is whole."""
-        self.beside_bytes += len(data)
+        """Parse input; tell whether the response is complete."""
+        self.overhead_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -75,14 +75,14 @@ class ResponseParser:
         except httptools.HttpParserError:
             self.may_stay = False
             self.error = "what it sent is no HTTP, or its head is too long"
-        if self.beside_bytes > BESIDE_MAX_BYTES and not self.is_done:
+        if self.overhead_bytes > OVERHEAD_MAX_BYTES and not self.is_done:
             self.error = self.error or "its head does not end, or its trailers do not"
         return self.is_done
 
-    # What the parser calls...
+    # --- called by llhttp ---
 
     def on_message_begin(self) -> None:
-        """Begin an answer, if one is due."""
+        """Begin a response, if one is due."""
         self._is_in_head, self._is_interim = True, False
         if self._response is None or self.is_done:
             self.may_stay = False
@@ -91,12 +91,12 @@ class ResponseParser:
             self._response.headers = []
 
     def on_status(self, reason: bytes) -> None:
-        """Take (a part of) the reason phrase."""
+        """Add a part of the reason phrase."""
         if self._response is not None and not self.is_done:
             self._response.reason += reason
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; those behind the body end here, as all hop-by-hop ones do."""
+        """Add a header; trailers are dropped, as hop-by-hop headers are."""
         self._head_bytes += len(name) + len(value) + HEADER_BYTES
         if self._head_bytes > HEAD_MAX_BYTES:
             raise ValueError  # llhttp stops there
@@ -104,7 +104,7 @@ class ResponseParser:
             self._response.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Hand the head over, unless it is an interim one."""
+        """Complete the head, unless it is an interim one."""
         response, status = self._response, self._parser.get_status_code()
         self._is_in_head = False
         if response is None or self.is_done:
@@ -118,8 +118,8 @@ class ResponseParser:
             response.length = int(length)
         coding = response.value(b"transfer-encoding").strip(" ").lower()
         has_body = not self._has_no_body and status not in _WITHOUT_BODY
-        # Any other coding would reach the client as if it were none; and what the parser makes of
-        # "chunked, x" is not what others do.
+        # Any other coding would reach the client undeclared; and of "chunked, x" the parser makes
+        # something else than other parsers do.
         if has_body and coding and coding not in _CODINGS:
             raise ValueError
         self.until_eof = has_body and response.length is None and coding != _CHUNKED
@@ -128,22 +128,22 @@ class ResponseParser:
         response.begin(status)
 
     def on_body(self, data: bytes) -> None:
-        """Take a piece of the body."""
-        self.beside_bytes = 0
+        """Add a piece of the body."""
+        self.overhead_bytes = 0
         if self._is_interim:
-            raise ValueError  # it has none, so this is the answer itself, or one that is made up
+            raise ValueError  # it has none, so this belongs to no response
         if self._response is None or self.is_done:
             self.may_stay = False
         else:
             self._response.take(data)
 
     def on_message_complete(self) -> None:
-        """Note the end of an answer, if it is one."""
+        """Complete the response, unless it is an interim one."""
         self.is_done = self.is_done or not self._is_interim
 
     def _new_parser(self) -> httptools.HttpResponseParser:
         parser = httptools.HttpResponseParser(self)
-        # What aiohttp lets upstreams get away with, too.
+        # aiohttp tolerates these, too.
         parser.set_dangerous_leniencies(
             lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )

@@ -1,4 +1,4 @@
-"""The turns that were recalled for a request, found by every name and saying of their items."""
+"""Candidates: the turns found for a request, by every name and text of their items."""
 
 import itertools
 from collections import defaultdict
@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
-from reasoning_replay.core.dialects.responses.items import Item, Role, is_distinctive
-from reasoning_replay.core.dialects.responses.request import Place
+from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import IndexedTurns, ItemIndex, Match
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import response_named_by
+from reasoning_replay.core.history.request_history import Place
 from reasoning_replay.core.history.turns import Emitted, Turn, turn_id
 
 __all__ = ["Candidates", "may_be_called", "says_the_same"]
@@ -41,7 +42,7 @@ class Candidates:
         self._sayings: _Sayings | None = None
         self._sole = names.sole
 
-    def settle(self, places: Sequence[Place]) -> tuple[dict[int, Match], bool]:
+    def settle(self, places: Sequence[Place[HistoryItem]]) -> tuple[dict[int, Match], bool]:
         """
         Match what is certain by its names, in order, each captured item once.
 
@@ -87,12 +88,12 @@ class Candidates:
         """Note that a captured item is spoken for: each is used once."""
         self._used.add(_place(match))
 
-    def free(self, matches: Iterable[Match], item: Item) -> list[Match]:
+    def free(self, matches: Iterable[Match], item: HistoryItem) -> list[Match]:
         """Return those that are not spoken for, and that the item can be at all."""
         used = self._used
         return [m for m in matches if (m.turn.id, m.k) not in used and _agrees(item, m.emitted)]
 
-    def certain(self, item: Item) -> Match | None:
+    def certain(self, item: HistoryItem) -> Match | None:
         """Match by an id that upstream emitted, or by a call id that only one call has."""
         named, called = self._by_id.get(item.id), self._by_call.get(item.call_id)
         if (
@@ -109,7 +110,7 @@ class Candidates:
                 return match if sure else None
         return self._certain(item)
 
-    def _certain(self, item: Item) -> Match | None:
+    def _certain(self, item: HistoryItem) -> Match | None:
         by_id: Sequence[Match] = self._by_id.get(item.id, ()) if item.id else ()
         if by_id:
             by_id = self.free(by_id, item) if is_distinctive(item.id, "") else ()
@@ -126,7 +127,7 @@ class Candidates:
         return by_call[0] if len(by_call) == 1 else None
 
     def likenesses(
-        self, item: Item, chain: bytes, before: Match | None, limit: int | None = None
+        self, item: HistoryItem, chain: bytes, before: Match | None, limit: int | None = None
     ) -> Iterator[list[Match]]:
         """
         Yield what an item may be, likeliest first: each is for when nothing before it fits.
@@ -158,7 +159,7 @@ class Candidates:
             found = (m for m in self._free(source, item) if may_be_called(item, m.emitted))
             yield list(itertools.islice(found, limit))
 
-    def is_another(self, item: Item, emitted: Emitted) -> bool:
+    def is_another(self, item: HistoryItem, emitted: Emitted) -> bool:
         """Tell whether an item's names say that it is another captured item than this one."""
         return any(
             named not in ("", own) and named in known
@@ -174,13 +175,13 @@ class Candidates:
             return True
         return not {_place(match) for match in some}.isdisjoint(map(_place, others))
 
-    def _free(self, matches: Iterable[Match], item: Item) -> Iterator[Match]:
+    def _free(self, matches: Iterable[Match], item: HistoryItem) -> Iterator[Match]:
         used = self._used
         for match in matches:
             if _place(match) not in used and _agrees(item, match.emitted):
                 yield match
 
-    def _in_response(self, response_id: str, item: Item) -> list[Match]:
+    def _in_response(self, response_id: str, item: HistoryItem) -> list[Match]:
         """Find the call that `<response id>:<call id>` names."""
         turn = self.turns.get(turn_id(response_id))
         call_id = item.call_id.rpartition(":")[2]
@@ -214,12 +215,12 @@ def _place(match: Match) -> tuple[bytes, int]:
     return match.turn.id, match.k
 
 
-def _own_name(item: Item | Emitted) -> str:
+def _own_name(item: HistoryItem | Emitted) -> str:
     """Return the `call_id` if no other call has it; else ""."""
     return item.call_id if is_distinctive(item.call_id, item.name) else ""
 
 
-def _agrees(item: Item, emitted: Emitted) -> bool:
+def _agrees(item: HistoryItem, emitted: Emitted) -> bool:
     """Tell whether an item can be one that was emitted, whatever its ids say."""
     if item.role is Role.REFERENCE:
         return True
@@ -228,7 +229,7 @@ def _agrees(item: Item, emitted: Emitted) -> bool:
     return not (item.name and emitted.name and item.name != emitted.name)
 
 
-def may_be_called(item: Item, emitted: Emitted) -> bool:
+def may_be_called(item: HistoryItem, emitted: Emitted) -> bool:
     """Tell whether an item's own names leave open that it is one that was emitted."""
     return not _are_two(item.id, emitted.id) and (
         item.call_id in ("", emitted.call_id)
@@ -261,7 +262,7 @@ def _hand_of(name: str) -> tuple[str, int, bool] | None:
     return kind, len(rest), not rest.strip("0123456789abcdef")
 
 
-def says_the_same(item: Item, emitted: Emitted) -> bool:
+def says_the_same(item: HistoryItem, emitted: Emitted) -> bool:
     """Tell whether an item of a recognised turn is one of those that it emitted."""
     if item.id and item.id == emitted.id:
         return True

@@ -1,10 +1,10 @@
-"""Captured items by the names that upstream gave them."""
+"""Item index: captured items by the ids that the upstream gave them."""
 
 from collections.abc import Iterable
 
 import msgspec
 
-from reasoning_replay.core.dialects.responses.items import is_distinctive
+from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.turns import Emitted, Turn
 
 __all__ = ["IndexedTurns", "ItemIndex", "Match"]

@@ -1,5 +1,5 @@
 """
-A request as a person may see it: its items in a row, by their types, ids and sizes alone.
+Item summary: the items of a request as people may see them, by type, id and size alone.
 
 What is made here is JSON at once, so that neither a body nor an item is kept by it, and bounded,
 however much a client sends.
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from reasoning_replay.core.dialects.responses.items import Role
-from reasoning_replay.core.dialects.responses.request import Place, Request
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.plan import Outcome, PlanNote
+from reasoning_replay.core.history.request_history import Place, RequestHistory
 
 __all__ = ["ItemSummary", "summarise"]
 
@@ -57,7 +57,7 @@ _MODEL, _CLIENT = Role.MODEL, Role.CLIENT
 _Entry = tuple[str, str, str, int]
 
 
-def summarise(request: Request, notes: Sequence[PlanNote]) -> ItemSummary:
+def summarise(request: RequestHistory[HistoryItem], notes: Sequence[PlanNote]) -> ItemSummary:
     """
     Return what is shown of a request.
 
@@ -76,8 +76,8 @@ def summarise(request: Request, notes: Sequence[PlanNote]) -> ItemSummary:
         noted = notes[-NOTED_SHOWN:]
         items = _shortened(places, noted)
     for note in noted:
-        if len(note[4]) > ID_CHARS:
-            noted = [(*each[:4], each[4][:ID_CHARS]) for each in noted]
+        if len(note.reasoning_id) > ID_CHARS:
+            noted = [each._replace(reasoning_id=each.reasoning_id[:ID_CHARS]) for each in noted]
             break
     try:
         shown = _ENCODE({"items": items, "notes": noted})
@@ -88,7 +88,7 @@ def summarise(request: Request, notes: Sequence[PlanNote]) -> ItemSummary:
     return ItemSummary(total, shown)
 
 
-def _entries(places: Iterable[Place]) -> list[_Entry | int]:
+def _entries(places: Iterable[Place[HistoryItem]]) -> list[_Entry | int]:
     entries: list[_Entry | int] = []
     for place in places:
         item = place.item
@@ -104,10 +104,12 @@ def _entries(places: Iterable[Place]) -> list[_Entry | int]:
     return entries
 
 
-def _shortened(places: Sequence[Place], notes: Sequence[PlanNote]) -> list[_Entry | int]:
+def _shortened(
+    places: Sequence[Place[HistoryItem]], notes: Sequence[PlanNote]
+) -> list[_Entry | int]:
     """Leave out what stands between the first and the last, less what something is said of."""
     total = len(places)
-    told = {note[0] for note in notes}
+    told = {note.place for note in notes}
     told.update(range(FIRST_SHOWN), range(total - LAST_SHOWN, total))
     shown = sorted(told)
     items: list[_Entry | int] = []
@@ -126,4 +128,4 @@ def _summed(notes: Sequence[PlanNote]) -> list[PlanNote]:
     for _, what, count, size, _ in notes:
         before = sums.get(what, (0, 0))
         sums[what] = before[0] + count, before[1] + size
-    return [(0, what, count, size, "") for what, (count, size) in sums.items()]
+    return [PlanNote(0, what, count, size) for what, (count, size) in sums.items()]

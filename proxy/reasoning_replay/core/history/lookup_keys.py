@@ -1,5 +1,5 @@
 """
-How a store finds the conversations that a request may continue.
+Lookup keys: how a store finds the conversations that a request may continue.
 
 Every captured item leads to its conversation by several keys: its id, its `call_id`, and what it
 says together with what had been said before it. A request is looked up by the same keys.
@@ -10,9 +10,11 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import NamedTuple, overload
 
-from reasoning_replay.core.dialects.responses.items import Item, Role, digest, is_distinctive
-from reasoning_replay.core.dialects.responses.request import Place, Request
+from reasoning_replay.core.history.fingerprints import is_distinctive
+from reasoning_replay.core.history.items import HistoryItem
+from reasoning_replay.core.history.request_history import Place, RequestHistory
 from reasoning_replay.core.history.turns import LINK_BYTES, Context, Turn, turn_id
+from reasoning_replay.core.wire.digest import digest
 
 __all__ = [
     "RESPONSE",
@@ -34,8 +36,6 @@ __all__ = [
 NEWEST_LOOKED_UP = 16
 SPREAD_LOOKED_UP = 8
 CONVERSATIONS_LOADED = 6
-
-_MODEL, _CLIENT, _FRAME, _REFERENCE = Role.MODEL, Role.CLIENT, Role.FRAME, Role.REFERENCE
 
 Key = bytes
 RESPONSE = -1  # in Lookup.place: not an item, but the response that the request continues
@@ -118,16 +118,16 @@ def certain_keys_of_turn(turn: Turn) -> list[Key]:
     return list(dict.fromkeys(keys))
 
 
-def keys_of_request(request: Request) -> list[Lookup]:
+def keys_of_request(request: RequestHistory[HistoryItem]) -> list[Lookup]:
     """Return what to look a request up by, newest item first."""
     places = request.places
-    anchors = [n for n, place in enumerate(places) if _is_anchor(place.item)]
+    anchors = [n for n, place in enumerate(places) if place.item.is_anchor]
     if not (anchors or request.is_stateful):
         return []  # as the first request of a conversation
     newest, older = anchors[-NEWEST_LOOKED_UP:], anchors[:-NEWEST_LOOKED_UP]
     step = max(1, -(-len(older) // SPREAD_LOOKED_UP))
     asked = [_asked(request, n) for n in reversed(older[::step] + newest)]
-    if previous := request.text("previous_response_id"):
+    if previous := request.continues:
         asked.insert(0, Lookup(RESPONSE, [key_of_response(previous)]))
     return [item for item in asked if item.certain or item.doubtful]
 
@@ -161,7 +161,7 @@ def choose(
     return ConversationChoice(list(chosen), crowded)
 
 
-def _asked(request: Request, n: int) -> Lookup:
+def _asked(request: RequestHistory[HistoryItem], n: int) -> Lookup:
     place = request.places[n]
     item = place.item
     certain = _certain(item.id, item.call_id, item.name)
@@ -173,7 +173,7 @@ def _asked(request: Request, n: int) -> Lookup:
 class _Sayings(Sequence[Key]):
     """The doubtful keys of an item, made when they are looked at: where names lead, nobody does."""
 
-    def __init__(self, request: Request, place: Place) -> None:
+    def __init__(self, request: RequestHistory[HistoryItem], place: Place[HistoryItem]) -> None:
         self._request = request
         self._place = place
 
@@ -225,16 +225,9 @@ def _doubtful(content: bytes, context: Context) -> list[Key]:
     return [*keys, digest(b"t", content)]
 
 
-def response_named_by(item: Item) -> str:
+def response_named_by(item: HistoryItem) -> str:
     """Return the response id that pydantic-ai puts before a `call_id` that is used repeatedly."""
     if ":" not in item.call_id:
         return ""
     response_id, _, call_id = item.call_id.rpartition(":")
     return response_id if call_id and is_distinctive(response_id, item.name) else ""
-
-
-def _is_anchor(item: Item) -> bool:
-    role = item.role
-    if role is _CLIENT or role is _FRAME:  # most of a history, with what comes first here
-        return item.type == "compaction"
-    return role is _MODEL or role is _REFERENCE or item.type == "compaction" or item.is_hollow

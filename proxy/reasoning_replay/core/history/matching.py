@@ -1,5 +1,5 @@
 """
-Which captured turn each item of a request came from. The heart of the product.
+Matching: which captured turn each item of a request came from.
 
 Evidence, strongest first:
 
@@ -18,18 +18,30 @@ import itertools
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from enum import IntEnum
 
-from reasoning_replay.core.dialects.responses.items import TRACE_BYTES, Item, Role, is_distinctive
-from reasoning_replay.core.dialects.responses.request import Place, Request
 from reasoning_replay.core.history.candidates import Candidates, may_be_called, says_the_same
+from reasoning_replay.core.history.fingerprints import TRACE_BYTES, is_distinctive
 from reasoning_replay.core.history.item_index import Match
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import RESPONSE, LookupResult
+from reasoning_replay.core.history.request_history import Place, RequestHistory
 from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context, Turn, turn_id
 
 __all__ = ["Matches", "match_items", "parent_of"]
 
 # A saying that fits more turns than this is no evidence, and comparing them all is not linear.
 CANDIDATES_WEIGHED = 32
+
+
+class Agreement(IntEnum):
+    """How well what had been said before an item fits a turn; a higher one wins."""
+
+    NONE = 0  # they contradict each other
+    CUT_HISTORY = 1  # all that a cut history still has
+    KEPT_HISTORY = 2  # as many of the newest messages as a turn remembers
+    WHOLE_HISTORY = 3  # the same history from its first message on
+    SAME_TURN = 4  # the turn of the item before goes on
 
 
 @dataclass(slots=True)
@@ -46,11 +58,11 @@ class Matches:
     ambiguous: set[int] = field(default_factory=set)
 
     def newest(self) -> Turn | None:
-        """Return the turn that the end of the history came from; None when none was recognised."""
+        """Return the turn that the end of the history came from; None when none was matched."""
         return self.matches[max(self.matches)].turn if self.matches else None
 
 
-def match_items(request: Request, recalled: LookupResult) -> Matches:
+def match_items(request: RequestHistory[HistoryItem], recalled: LookupResult) -> Matches:
     """
     Tell which captured turn each item of a request came from.
 
@@ -64,23 +76,27 @@ def match_items(request: Request, recalled: LookupResult) -> Matches:
     if not recalled.turns:
         crowded = recalled.crowded
         return Matches(ambiguous=set(crowded - {RESPONSE})) if crowded else Matches()
-    recognised = _Recognition(request, Candidates(recalled.turns), recalled.crowded).run()
-    recognised.ambiguous |= recalled.crowded - recognised.matches.keys() - {RESPONSE}
-    return recognised
+    matched = _Recognition(request, Candidates(recalled.turns), recalled.crowded).run()
+    matched.ambiguous |= recalled.crowded - matched.matches.keys() - {RESPONSE}
+    return matched
 
 
-def parent_of(request: Request, recognised: Matches, recalled: LookupResult) -> Turn | None:
+def parent_of(
+    request: RequestHistory[HistoryItem], matched: Matches, recalled: LookupResult
+) -> Turn | None:
     """Return the turn that a request goes on from: the one that it names, or its newest."""
-    if previous := request.text("previous_response_id"):
+    if previous := request.continues:
         this = turn_id(previous)
         return next((turn for turn in recalled.turns if turn.id == this), None)
-    return recognised.newest()
+    return matched.newest()
 
 
 class _Recognition:
     """One run of `match_items`: certain matches first, then what those make certain."""
 
-    def __init__(self, request: Request, known: Candidates, crowded: AbstractSet[int]) -> None:
+    def __init__(
+        self, request: RequestHistory[HistoryItem], known: Candidates, crowded: AbstractSet[int]
+    ) -> None:
         self._request = request
         self._known = known
         self._crowded = crowded
@@ -116,7 +132,7 @@ class _Recognition:
         self._known.use(match)
 
     def _ancestors(self) -> set[bytes]:
-        """Return the turns recognised for certain, and those that they descend from."""
+        """Return the turns matched for certain, and those that they descend from."""
         found: set[bytes] = set()
         for match in self._result.matches.values():
             at = match.turn.id
@@ -126,7 +142,9 @@ class _Recognition:
                 at = turn.parent if turn is not None else b""
         return found
 
-    def _weigh(self, index: int, place: Place, before: Match | None, ancestors: set[bytes]) -> None:
+    def _weigh(
+        self, index: int, place: Place[HistoryItem], before: Match | None, ancestors: set[bytes]
+    ) -> None:
         """Match by what was said and after what; note an ambiguity."""
         chain = self._request.chains[place.depth]
         for candidates in self._known.likenesses(place.item, chain, before, CANDIDATES_WEIGHED + 1):
@@ -139,7 +157,7 @@ class _Recognition:
                 self._prefer(index, place, fitting, before, ancestors)
                 return
 
-    def _led_to(self, index: int) -> Item | None:
+    def _led_to(self, index: int) -> HistoryItem | None:
         """Return the call that stands directly behind a message, if nobody knows where from."""
         places = self._request.places
         if places[index].item.type != "message":
@@ -152,18 +170,18 @@ class _Recognition:
         return None
 
     def _fitting(
-        self, candidates: Iterable[Match], place: Place, before: Match | None
+        self, candidates: Iterable[Match], place: Place[HistoryItem], before: Match | None
     ) -> list[Match]:
         """Return the candidates that fit best what had been said before; [] if none does."""
         context = self._request.context(place)
         weighed = [(match, self._agreement(match, place, context, before)) for match in candidates]
-        best = max((agreement for _, agreement in weighed), default=0)
+        best = max((agreement for _, agreement in weighed), default=Agreement.NONE)
         return [match for match, agreement in weighed if agreement == best] if best else []
 
     def _prefer(
         self,
         index: int,
-        place: Place,
+        place: Place[HistoryItem],
         fitting: list[Match],
         before: Match | None,
         ancestors: set[bytes],
@@ -190,39 +208,36 @@ class _Recognition:
             self._result.ambiguous.add(index)
 
     def _agreement(  # noqa: PLR0911 (one line for each reason, in the order they are weighed)
-        self, match: Match, place: Place, context: Context, before: Match | None
-    ) -> int:
-        """
-        Tell how well what had been said before an item fits a turn.
-
-        Returns:
-            4 the same turn goes on; 3 the same history from the head on; 2 as many of the newest
-            sayings as are kept; 1 all that a cut history still has; 0 they contradict each other.
-        """
+        self, match: Match, place: Place[HistoryItem], context: Context, before: Match | None
+    ) -> Agreement:
+        """Tell how well what had been said before an item fits a turn."""
         if before is not None and match.turn.id == before.turn.id:
-            return 4 if match.k > before.k or place.depth == self._depth_before else 0
+            goes_on = match.k > before.k or place.depth == self._depth_before
+            return Agreement.SAME_TURN if goes_on else Agreement.NONE
         theirs = match.turn.context
         if context.frame and theirs.frame and context.frame != theirs.frame:
-            return 0  # another application, or another agent of it
+            return Agreement.NONE  # another application, or another agent of it
         if before is not None and match.turn.parent not in (b"", before.turn.id):
-            return 0  # it is known to follow another turn
+            return Agreement.NONE  # it is known to follow another turn
         is_next = before is not None and match.turn.parent == before.turn.id
         if not is_next and _differ(context.answered, theirs.answered):
-            return 0  # the model had said something else before
+            return Agreement.NONE  # the model had said something else before
         if theirs.chain == context.chain:
             # Where nobody has said anything yet, only the frame tells one beginning from another.
-            return 3 if context.depth or (context.frame and context.frame == theirs.frame) else 0
+            is_told = context.depth or (context.frame and context.frame == theirs.frame)
+            return Agreement.WHOLE_HISTORY if is_told else Agreement.NONE
         window = min(context.depth, theirs.depth, TAIL_LINKS) * LINK_BYTES
         if window and context.tail[-window:] != theirs.tail[-window:]:
-            return 0
+            return Agreement.NONE
         if window == TAIL_LINKS * LINK_BYTES:
-            return 2
+            return Agreement.KEPT_HISTORY
         if context.depth >= theirs.depth:
-            return 0  # more was said before than that turn had heard
+            return Agreement.NONE  # more was said before than that turn had heard
         # The head was cut, here right up to the item if nothing is left before it.
         # Then nothing speaks for it but that no other turn of this tenant ever said the same.
         is_first = place is self._first_emitted
-        return 1 if window or (is_first and context.frame in (b"", theirs.frame)) else 0
+        fits = window or (is_first and context.frame in (b"", theirs.frame))
+        return Agreement.CUT_HISTORY if fits else Agreement.NONE
 
     def _settle_by_children(self) -> None:
         """Settle what is ambiguous by the lineage of the turn that follows in the history."""
@@ -248,7 +263,7 @@ class _Recognition:
         return None
 
     def _settle_by_neighbours(self) -> None:
-        """Settle what stands directly beside a recognised item as it did in its turn."""
+        """Settle what stands directly beside a matched item as it did in its turn."""
         places = self._request.places
         spoken = [n for n, place in enumerate(places) if place.item.role is not Role.REASONING]
         for step in (-1, 1):
@@ -267,7 +282,7 @@ class _Recognition:
                         self._claim(beside, free)
 
 
-def _leading_to(candidates: list[Match], led: Item | None) -> list[Match]:
+def _leading_to(candidates: list[Match], led: HistoryItem | None) -> list[Match]:
     """
     Return the candidates that can have led to a call.
 

@@ -1,5 +1,5 @@
 """
-Which names mean the same model, and which models are known not to reason.
+Model names: which of them mean the same model, and which models do not reason.
 
 Encrypted reasoning can be read only by the model family that wrote it. What exactly a family is,
 no vendor documents; so names are compared as strictly as they can be without breaking aliases:

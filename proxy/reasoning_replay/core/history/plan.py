@@ -1,14 +1,14 @@
-"""What is decided of a request: the words for it, and the edits that carry it out."""
+"""Plan: what is decided about the reasoning of one request, as edits and counted outcomes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
-from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["Anchors", "Outcome", "Plan", "PlanNote", "Policy"]
+__all__ = ["Anchors", "Outcome", "Plan", "PlanNote"]
 
 
 class Anchors(StrEnum):
@@ -33,17 +33,23 @@ class Outcome(StrEnum):
     DEGRADED = "degraded"  # items whose id was left out, so that they pass without reasoning
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What the operator and the upstream allow."""
+class PlanNote(NamedTuple):
+    """
+    What became of reasoning at one place of a request.
 
-    anchors: Anchors = Anchors.ALL
-    profile: Profile = GENERIC
+    Attributes:
+        place: Index into `RequestHistory.places`.
+        outcome: What became of it.
+        items: Of how many reasoning items.
+        size_bytes: Of the item that was injected ahead of the place; else 0.
+        reasoning_id: The id that the injected item was captured under; else "".
+    """
 
-
-# Where in Request.places, what became of it and of how many; where one was put ahead of the place,
-# how many bytes, and the id that it was captured under.
-PlanNote = tuple[int, Outcome, int, int, str]
+    place: int
+    outcome: Outcome
+    items: int = 1
+    size_bytes: int = 0
+    reasoning_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ class Plan:
     @property
     def injected_bytes(self) -> int:
         """How many bytes of reasoning the edits put in."""
-        return sum([size for _, _, _, size, _ in self.notes])
+        return sum([note.size_bytes for note in self.notes])
 
     def apply(self, body: bytes) -> bytes:
         """Carry the edits out; a plan without edits returns the same object."""

@@ -1,8 +1,10 @@
 """
-Inputs that were read lately: a history that only grew is read from where it did.
+Prefix cache: the parsed histories of recent requests.
 
-Most requests of an agent say all that the one before them said, to the byte, and a little more. To
-compare bytes takes a hundredth of the time that it takes to read them.
+A longer request is parsed only from where it grew.
+
+Most requests of an agent repeat the one before them byte for byte and add a little. Comparing
+bytes takes a hundredth of the time that parsing them takes.
 """
 
 from collections import OrderedDict
@@ -12,70 +14,127 @@ from typing import Generic, TypeVar
 
 __all__ = ["ParsedPrefix", "PrefixCache"]
 
-# Shorter inputs are read as fast as they are found here.
+# Shorter inputs are parsed as fast as they are found here.
 LEAST_BYTES = 16 * 1024
-# Of what is read, beside the bytes it was read from: measured as about 900 for each item.
+# What an item takes when it is parsed, without its bytes: measured as about 900.
 ITEM_BYTES = 1024
-# So much of an input tells conversations apart; where it does not, the newest of them is kept.
+# Prefixes are grouped by the first bytes of their input. Conversations with the same system
+# message share a group, so a group holds many; the newest of them are kept.
 HEAD_BYTES = 1024
+PREFIXES_PER_HEAD = 256
+# Two prefixes of one group almost always differ here, so that a whole one is rarely compared.
+TAIL_BYTES = 64
 
-_Read = TypeVar("_Read")
+_Parsed = TypeVar("_Parsed")
+_Head = tuple[bytes, bytes]  # tenant, first bytes of the input
 _NO_LOCK = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedPrefix(Generic[_Read]):
+class ParsedPrefix(Generic[_Parsed]):
     """
-    The beginning of a body, and what was read of it.
+    The beginning of a body, and what it was parsed to.
 
     Attributes:
         prefix: The body up to the end of the input's last item.
-        read: Never changed.
+        parsed: Never changed.
+        items: How many items that is, for the bound in bytes.
     """
 
     prefix: bytes
-    read: _Read
-    size_bytes: int
+    parsed: _Parsed
+    items: int
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it takes."""
+        return 2 * len(self.prefix) + self.items * ITEM_BYTES
+
+    def begins(self, body: bytes) -> bool:
+        """Tell whether a body starts with this prefix."""
+        prefix, end = self.prefix, len(self.prefix)
+        tail = max(0, end - TAIL_BYTES)
+        return body[tail:end] == prefix[tail:] and body.startswith(prefix)
 
 
-class PrefixCache(Generic[_Read]):
+class PrefixCache(Generic[_Parsed]):
     """
-    What was read lately, bounded in bytes; the least recently used goes first.
+    Parsed prefixes, bounded in bytes; the least recently used goes first.
 
-    It holds nothing of what a store holds, and what it gives is a function of the bytes that are
-    asked for: whoever asks has them. All the same nobody meets another's, as time would tell.
+    It holds nothing that a store holds, and what it returns is a function of the bytes of the
+    request. Tenants are kept apart all the same, because response times would tell.
     """
 
     def __init__(self, max_bytes: int, lock: AbstractContextManager[object] = _NO_LOCK) -> None:
-        """Start empty; with a lock, it may be used in several threads."""
+        """Start empty; with a lock, it may be used from several threads."""
         self.size_bytes = 0
         self._max_bytes = max_bytes
-        self._kept: OrderedDict[tuple[bytes, bytes], ParsedPrefix[_Read]] = OrderedDict()
+        self._groups: dict[_Head, dict[bytes, ParsedPrefix[_Parsed]]] = {}
+        self._recent: OrderedDict[tuple[_Head, bytes], None] = OrderedDict()
         self._lock = lock
 
-    def find(self, whose: bytes, body: bytes, start: int) -> ParsedPrefix[_Read] | None:
-        """Return what was read of a body that this one begins with; its input starts at `start`."""
+    def find(self, tenant: bytes, body: bytes, start: int) -> ParsedPrefix[_Parsed] | None:
+        """
+        Return the longest parsed prefix of a body.
+
+        Args:
+            tenant: Prefixes of other tenants are never returned.
+            body: The request's.
+            start: Offset of its input in bytes.
+
+        Cost: a comparison of 64 bytes for each prefix of the group, and of one whole prefix.
+        """
         if len(body) < LEAST_BYTES:
             return None
+        head = (tenant, body[start : start + HEAD_BYTES])
         with self._lock:
-            name = (whose, body[start : start + HEAD_BYTES])
-            kept = self._kept.get(name)
-            if kept is None:
+            found = [one for one in self._groups.get(head, {}).values() if one.begins(body)]
+            if not found:
                 return None
-            self._kept.move_to_end(name)
-        return kept if body.startswith(kept.prefix) else None
+            longest = max(found, key=lambda one: len(one.prefix))
+            self._recent.move_to_end((head, longest.prefix))
+            return longest
 
-    def keep(self, whose: bytes, prefix: bytes, start: int, read: _Read, items: int) -> None:
-        """Keep what was read of the beginning of a body, in place of an earlier form of it."""
-        size = 2 * len(prefix) + items * ITEM_BYTES
+    def keep(
+        self,
+        tenant: bytes,
+        new: ParsedPrefix[_Parsed],
+        start: int,
+        grown_from: ParsedPrefix[_Parsed] | None = None,
+    ) -> None:
+        """
+        Keep what the beginning of a body was parsed to.
+
+        Args:
+            tenant: As in `find`.
+            new: What `find` will return.
+            start: Offset of the input in bytes.
+            grown_from: The shorter prefix that it replaces.
+        """
+        prefix, size = new.prefix, new.size_bytes
         is_short = len(prefix) < max(LEAST_BYTES, start + HEAD_BYTES)
         if is_short or size > self._max_bytes // 2:
             return
+        head = (tenant, prefix[start : start + HEAD_BYTES])
         with self._lock:
-            name = (whose, prefix[start : start + HEAD_BYTES])
-            before = self._kept.pop(name, None)
-            self.size_bytes += size - (before.size_bytes if before is not None else 0)
-            self._kept[name] = ParsedPrefix(prefix, read, size)
+            if grown_from is not None:
+                self._drop(head, grown_from.prefix)
+            self._drop(head, prefix)
+            group = self._groups.setdefault(head, {})
+            group[prefix] = new
+            self._recent[head, prefix] = None
+            self.size_bytes += size
+            if len(group) > PREFIXES_PER_HEAD:
+                self._drop(head, next(iter(group)))
             while self.size_bytes > self._max_bytes:
-                _, oldest = self._kept.popitem(last=False)
-                self.size_bytes -= oldest.size_bytes
+                self._drop(*next(iter(self._recent)))
+
+    def _drop(self, head: _Head, prefix: bytes) -> None:
+        group = self._groups.get(head, {})
+        dropped = group.pop(prefix, None)
+        if dropped is None:
+            return
+        del self._recent[head, prefix]
+        self.size_bytes -= dropped.size_bytes
+        if not group:
+            del self._groups[head]

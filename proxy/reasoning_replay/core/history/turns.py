@@ -17,15 +17,13 @@ versions and damaged ones. Items behind one that is missing are ignored, too: wh
 state that the answer once had, and no item seems to follow another that it did not follow.
 """
 
-import contextlib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 from msgspec import structs
 
-from reasoning_replay.core.dialects.responses.items import Item, digest
-from reasoning_replay.core.wire.json_spans import Unspliceable, without
+from reasoning_replay.core.wire.digest import digest
 
 __all__ = [
     "Context",
@@ -50,12 +48,6 @@ VERSION_BYTES = 8  # of the digest in a name
 LINK_BYTES = 8
 TAIL_LINKS = 8
 
-# An item of more bytes (a generated image, a long file) is known by its digest alone.
-RAW_MAX_BYTES = 32 * 1024
-
-# Output-only: refused on input by some upstream (Azure: `status`; OpenAI SDKs strip `created_by`).
-_OUTPUT_ONLY = ("status", "created_by")
-
 
 class Reasoning(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
@@ -73,11 +65,6 @@ class Reasoning(msgspec.Struct, frozen=True, array_like=True, gc=False):
     raw: bytes
     blobs: tuple[bytes, ...]
     has_blob: bool
-
-    @property
-    def raw_without_id(self) -> bytes:
-        """The same item for a request whose items carry no ids."""
-        return without(self.raw, ("id",))
 
     def known_by(self, blobs: Iterable[bytes]) -> "Reasoning":
         """Return the same item with these digests of blobs added."""
@@ -145,7 +132,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     Attributes:
         id: 16 bytes, from the response's id.
         conversation: 16 bytes; turns of one conversation are kept and expire together.
-        parent: The newest turn in the history that led to this one; b"" when none was recognised.
+        parent: The newest turn in the history that led to this one; b"" when none was matched.
         models: Families of the model that was asked for and the one that answered.
         is_stored: Whether upstream keeps the items, so that a bare id means something to it.
         created_ms: When it was captured, since the epoch; orders the turns of a conversation.
@@ -188,41 +175,6 @@ _HEAD, _ITEM, _BLOBS, _WITHHELD = b"h", b"i", b"b", b"w"
 def turn_id(response_id: str) -> bytes:
     """Return the id under which a response's turn is kept."""
     return digest(b"turn", response_id.encode("utf-8", "surrogatepass"))
-
-
-def reasoning_of(item: Item) -> Reasoning | None:
-    """Return a reasoning item in the form that may go back; None when its bytes cannot."""
-    try:
-        raw = _cut(item.raw, _OUTPUT_ONLY)
-    except Unspliceable:
-        return None
-    blob = blob_digest(item)
-    return Reasoning(item.id, raw, (blob,) if blob else (), bool(blob))
-
-
-def emitted_of(item: Item) -> Emitted:
-    """Return what is kept of an item that is not reasoning."""
-    raw = b""
-    if len(item.raw) <= RAW_MAX_BYTES:
-        with contextlib.suppress(Unspliceable):
-            raw = _cut(item.raw, ("created_by",))
-    return Emitted(item.type, item.id, item.call_id, item.name, item.content, raw=raw)
-
-
-def _cut(raw: bytes, keys: Iterable[str]) -> bytes:
-    """Return an item less some members; one that is no UTF-8 would spoil the request it is in."""
-    if not raw.isascii():
-        try:
-            raw.decode()
-        except UnicodeDecodeError as error:
-            raise Unspliceable(str(error)) from error
-    return without(raw, keys)
-
-
-def blob_digest(item: Item) -> bytes:
-    """Return the digest by which an `encrypted_content` is remembered; b"" when there is none."""
-    blob = item.blob
-    return digest(b"blob", blob.encode("utf-8", "surrogatepass")) if blob else b""
 
 
 def records_of(turn: Turn, known: Container[bytes] = frozenset()) -> dict[bytes, bytes]:

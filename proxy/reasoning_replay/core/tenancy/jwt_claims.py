@@ -1,5 +1,5 @@
 """
-What a JSON Web Token says of its bearer, by claims that outlive its renewal (RFC 7519).
+JWT claims: what a token says of its bearer that outlives its renewal (RFC 7519).
 
 The signature is not checked here: `scope` says what that means, and why it is enough.
 """

@@ -1,5 +1,5 @@
 """
-Who a request belongs to, and which conversation it says it continues.
+Scope: whose request it is, and which conversation it says it continues.
 
 A scope is a tenant at an upstream: the whole key space of what may be read back.
 Without a credential there is no scope, and without a scope nothing is kept and nothing injected.
@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2b, sha256
 from typing import NamedTuple
 
-from reasoning_replay.core.dialects.responses.items import digest
 from reasoning_replay.core.tenancy.jwt_claims import claims_of
+from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.headers import CONVERSATION_HEADER, ending_here, is_of_one_hop
 
 __all__ = [
     "CONVERSATION_HEADER",
+    "NO_ACCOUNT",
     "Account",
     "Parts",
     "Scoping",
@@ -31,7 +32,7 @@ _PART_OF_SCOPE = ("openai-organization", "openai-project", "chatgpt-account-id")
 # Who the blobs are issued for. A key may change within an account, and its blobs stay good.
 _ACCOUNTS = ("openai-organization", "chatgpt-account-id")
 Account = tuple[bytes, ...]
-_NO_ACCOUNT: Account = (b"", b"")
+NO_ACCOUNT: Account = (b"", b"")
 # What clients of today send; two conversations may share one, so it only ever breaks a tie.
 _HINTS = (
     CONVERSATION_HEADER,
@@ -220,7 +221,7 @@ def account_of(headers: Mapping[str, str]) -> Account:
     organization, account = _ACCOUNTS
     named = headers.get(organization, ""), headers.get(account, "")
     if not any(named):
-        return _NO_ACCOUNT  # as most
+        return NO_ACCOUNT  # as most
     return tuple(
         [
             digest(b"account", name.encode("utf-8", "surrogateescape")) if name else b""

@@ -1,5 +1,5 @@
 """
-Which headers end at this hop. Everything else goes on: same names, same values, same order.
+Headers: which of them end at this hop. All others are forwarded unchanged and in order.
 
 https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1
 

@@ -1,5 +1,5 @@
 """
-Byte ranges inside raw JSON, and edits carried out on them.
+JSON spans: byte ranges inside raw JSON, and edits carried out on them.
 
 The law of this file: a byte that no edit names leaves as it came, and in the same order.
 Bodies are never decoded and encoded again, because number spelling, escapes, key order
@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import accumulate, pairwise
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from msgspec import MsgspecError, Raw, json
+from msgspec import MsgspecError, Raw, Struct, defstruct, json
 
 __all__ = [
+    "NONE",
     "Edit",
+    "LenientDecoder",
     "Member",
     "TooMany",
     "Unspliceable",
@@ -37,6 +39,8 @@ _COMMA_AFTER = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
 _CLOSE = re.compile(rb"[ \t\r\n{]*\}[ \t\r\n]*")
 _SPACE = b" \t\r\n"
 _PLACE = itemgetter(0, 1)  # of an edit
+
+NONE = Raw(b"")
 
 _MEMBERS = json.Decoder(dict[str, Raw])
 _ELEMENTS = json.Decoder(list[Raw])
@@ -115,7 +119,7 @@ def members(body: bytes, start: int = 0, end: int | None = None) -> dict[str, Me
     """
     stop = len(body) if end is None else end
     values = _decoded(body if stop - start == len(body) else memoryview(body)[start:stop])
-    if not _is_in_a_row(values, stop - start):
+    if not _is_compact(values, stop - start):
         return _walk(values, body, start, stop)
     found: dict[str, Member] = {}
     at = start + 1
@@ -178,7 +182,7 @@ def _packed(document: bytes) -> bytes:
         raise Unspliceable(str(error)) from error
 
 
-def _is_in_a_row(values: Mapping[str, Raw], size: int) -> bool:
+def _is_compact(values: Mapping[str, Raw], size: int) -> bool:
     """
     Tell whether nothing stands between the members of an object but quotes, colons and commas.
 
@@ -310,3 +314,24 @@ def apply(body: bytes, edits: Iterable[Edit]) -> bytes:
         return body
     pieces.append(view[at:])
     return b"".join(pieces)
+
+
+class LenientDecoder:
+    """Reads the members of a struct, each raw, whatever it is."""
+
+    def __init__(self, strict: type[Struct]) -> None:
+        """Read what that struct has."""
+        self._names = strict.__struct_fields__
+        members = [(name, Raw, NONE) for name in self._names]
+        struct = defstruct("_" + strict.__name__, members, gc=False)
+        self._decoder: json.Decoder[Any] = json.Decoder(struct)
+
+    def decode(self, document: bytes | Raw) -> dict[str, Raw]:
+        """
+        Return every member by its name; an absent one is NONE.
+
+        Raises:
+            MsgspecError, RecursionError, UnicodeDecodeError: It is no object of JSON.
+        """
+        found = self._decoder.decode(document)
+        return {name: getattr(found, name) for name in self._names}

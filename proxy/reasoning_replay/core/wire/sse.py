@@ -1,5 +1,5 @@
 """
-Server-sent events, read from the side while the bytes pass by.
+SSE: a reader of server-sent events that follows a stream without touching it.
 
 Only the few events that carry whole items are worth decoding. Everything else (deltas, by far
 the most) costs one search for a marker and one for the end of an event.
@@ -7,26 +7,15 @@ Framing: https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
 import re
+from collections.abc import Callable
 
-__all__ = ["Events", "first_event", "is_worth_reading"]
+__all__ = ["Events", "first_event"]
 
 # A blank line, whichever of the three line ends the upstream writes or mixes: written out, twice,
 # it is found in half the time that a repeated group takes.
 _END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
 _LF_END = b"\n\n"  # the same where there is no "\r": found in a fiftieth of it
 _LINE = re.compile(rb"\r\n|\n|\r")
-# What an event must contain to be worth reading: whole items, or the start and end of a response.
-# Two searches, each for something that begins with a word, take a tenth of one for either.
-_WORTH = re.compile(
-    rb"response\.(?:output_item\.(?:done|added)|completed|incomplete|failed|created|queued|"
-    rb"in_progress)"
-)
-_ERROR = b'"error"'
-
-
-def is_worth_reading(data: bytes) -> bool:
-    """Tell whether an event, or a chunk of events, may hold what a capture learns from."""
-    return _WORTH.search(data) is not None or _ERROR in data
 
 
 class Events:
@@ -39,8 +28,16 @@ class Events:
         is_overrun: Whether an event exceeded the bound; no event behind it is given.
     """
 
-    def __init__(self, frame_max_bytes: int) -> None:
-        """Start at the beginning of a stream."""
+    def __init__(self, frame_max_bytes: int, is_worth_reading: Callable[[bytes], bool]) -> None:
+        """
+        Start at the beginning of a stream.
+
+        Args:
+            frame_max_bytes: Of one event.
+            is_worth_reading: A cheap search that tells whether an event, or a chunk of events,
+                may hold what the caller needs; all others are passed over unread.
+        """
+        self._is_worth_reading = is_worth_reading
         self.is_overrun = False
         self._buffer = bytearray()
         self._searched = 0  # so much of the buffer holds no end of an event
@@ -57,8 +54,8 @@ class Events:
         """
         buffer = self._buffer
         is_whole = not buffer and chunk.endswith(b"\n\n") and len(chunk) <= self._max_bytes
-        if is_whole and not is_worth_reading(chunk):
-            return []  # whole events, none of them ours: the hot path of a streamed delta
+        if is_whole and not self._is_worth_reading(chunk):
+            return []  # whole events, none worth reading: the hot path of a streamed delta
         if self.is_overrun:
             return []
         buffer += chunk
@@ -75,7 +72,7 @@ class Events:
                 break
             frame = bytes(buffer[start:stop])
             start = search_from = following
-            if is_worth_reading(frame) and (data := _data(frame)):
+            if self._is_worth_reading(frame) and (data := _data(frame)):
                 found.append(data)
         del buffer[:start]
         self._searched = len(buffer)
@@ -96,7 +93,7 @@ class Events:
         """Return the data of a last event that the upstream did not end with a blank line."""
         frame = bytes(self._buffer)
         self._buffer.clear()
-        data = _data(frame) if is_worth_reading(frame) else b""
+        data = _data(frame) if self._is_worth_reading(frame) else b""
         return [data] if data else []
 
 

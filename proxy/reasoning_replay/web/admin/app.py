@@ -31,12 +31,10 @@ class Readiness(NamedTuple):
 
     Attributes:
         status: A word: `ready`, or what it is instead.
-        workers: How many serve, where there are several; None otherwise.
     """
 
     is_ready: bool
     status: str
-    workers: str | None = None
 
 
 class Shown(NamedTuple):
@@ -90,8 +88,6 @@ def admin_app(
         ready = readiness()
         is_well = has_answered and not store.is_degraded
         state = {"status": ready.status, "store": "ok" if is_well else "degraded"}
-        if ready.workers is not None:
-            state["workers"] = ready.workers
         return web.json_response(state, status=200 if ready.is_ready else 503)
 
     async def metrics(_: web.Request) -> web.Response:
@@ -134,9 +130,8 @@ def _add_events(
     watchers: Watchers | None = None
 
     def fares() -> Mapping[str, object]:
-        ready = readiness()
         health = "degraded" if store.is_degraded else "ok"
-        return {"status": ready.status, "store": health, "workers": ready.workers}
+        return {"status": readiness().status, "store": health}
 
     async def events(request: web.Request) -> web.StreamResponse:
         nonlocal watchers

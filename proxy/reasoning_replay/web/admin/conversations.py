@@ -124,20 +124,16 @@ class Access:
 class Conversations:
     """Answers operators' questions about what is kept."""
 
-    def __init__(
-        self, store: Surveyed, access: Access, forgotten: Callable[[bytes, bytes], Awaitable[None]]
-    ) -> None:
+    def __init__(self, store: Surveyed, access: Access) -> None:
         """
         Keep what answers are made of.
 
         Args:
             store: Where things are kept.
             access: Who may ask.
-            forgotten: Told of each scope and conversation once it is deleted, and waited for.
         """
         self._store = store
         self._access = access
-        self._forgotten = forgotten
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return what the operators' port answers by this."""
@@ -192,7 +188,7 @@ class Conversations:
         if match is None:
             raise ProxyError(_bad("bad_id", "An id is scope:conversation, 32 hex digits each."))
         scope, conversation = map(bytes.fromhex, match.groups())
-        if not await self._forget_one(scope, conversation):
+        if not await self._store.forget(scope, conversation):
             raise ProxyError(
                 ErrorResponse(404, "not_kept", "Nothing is kept of this conversation.")
             )
@@ -208,15 +204,9 @@ class Conversations:
                 while not is_complete:
                     before = count
                     async for kept in self._all(scope):
-                        count += await self._forget_one(scope, kept.conversation)
+                        count += await self._store.forget(scope, kept.conversation)
                     is_complete = count == before
         return {"forgotten": count, "complete": is_complete}
-
-    async def _forget_one(self, scope: bytes, conversation: bytes) -> bool:
-        is_forgotten = await self._store.forget(scope, conversation)
-        # Also when it is gone here: others may have it near.
-        await self._forgotten(scope, conversation)
-        return is_forgotten
 
     async def _all(self, scope: bytes | None) -> AsyncIterator[ConversationInfo]:
         cursor = ""

@@ -1,238 +1,154 @@
-"""Clients' side of the sockets: aiohttp's server, less its own words and logs, and bounded."""
+"""Server: aiohttp's, with a limit on connections, and an end for clients that take nothing."""
 
 import asyncio
-import contextlib
-import functools
 import logging
-import socket
-import ssl
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 
-from reasoning_replay.adapters.runtime.tcp import buffered_bytes
+from reasoning_replay.adapters.runtime.tcp import WriteProgress, buffered_bytes
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.upstream.response import READ_BUFFER_BYTES
-from reasoning_replay.web.errors import as_bytes
-from reasoning_replay.web.http.client_connection import ClientConnection, ConnectionLimits, Gate
-from reasoning_replay.web.limit_errors import too_many_connections
-from reasoning_replay.web.pipeline.handler import ProxyHandler
+from reasoning_replay.adapters.upstream.client import READ_BUFFER_BYTES
+from reasoning_replay.web.errors import (
+    ErrorResponse,
+    ProxyError,
+    as_bytes,
+    as_response,
+    too_many_connections,
+)
+from reasoning_replay.web.http.client_connection import ClientConnection, ConnectionLimits
 
-__all__ = ["Handler", "Server", "silent"]
+__all__ = ["Handler", "RefusalRecorder", "Server", "silent"]
 
-# How often within client_timeout_s it is looked who has stalled, and how seldom at the least.
-LOOKS = 4
-LOOK_MAX_S = 15.0
-# A connection that is turned away is held until its client has read why: so long, so many of them.
-AWAY_S = 1.0
-AWAY_MAX = 64
-# However long a connection may be idle, a handshake takes no longer.
-HANDSHAKE_MAX_S = 60.0
-# There is room again once so much of the limit is free: not a line of log for each that comes.
+# How often, within client_timeout_s, each connection is checked for progress, and at least.
+CHECKS = 4
+CHECK_MAX_S = 15.0
+# The end of a full server is logged once so much of the limit is free, and not for each client.
 FREE_SHARE = 0.1
 
-# aiohttp quotes what it cannot read in its log, and that may be somebody's key.
-silent = logging.getLogger("reasoning_replay.silent")
-silent.addHandler(logging.NullHandler())
-silent.propagate = False
-silent.disabled = True
+# aiohttp quotes in its log what it cannot read, and that may be a key. This logger writes nothing.
+# It is not registered: importing this module changes nothing else.
+silent = logging.Logger("reasoning_replay.silent", logging.CRITICAL + 1)  # noqa: LOG001 (as above)
 
-
-# Takes one request, and answers it.
+# Takes one request and returns its response.
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
+class RefusalRecorder(Protocol):
+    """Recorder of what is refused before it is an exchange."""
+
+    def refuse(self, fault: ErrorResponse) -> None:
+        """Record a request that cannot be read."""
+
+    def count_refusal(self, fault: ErrorResponse) -> None:
+        """Count a connection over the limit; there may be thousands."""
+
+
 class Server(web.Server):
-    """Accepts clients' connections for one `ProxyHandler`."""
+    """Server of clients' connections."""
 
     def __init__(
-        self, forward: ProxyHandler, handle: Handler, limits: ConnectionLimits, log: Log
+        self, recorder: RefusalRecorder, handle: Handler, limits: ConnectionLimits, log: Log
     ) -> None:
         """
         Accept nothing yet; needs a running loop.
 
         Args:
-            forward: Told of whom there is no room for.
+            recorder: Gets what is refused here.
             handle: Gets every request.
-            limits: On each connection, and on all of them.
-            log: Told when there is no room, and when there is again.
+            limits: Of each connection, and of all of them.
+            log: Gets a line when the limit is reached, and when there is room again.
         """
-        self.forward = forward
+        super().__init__(self._handle, handler_cancellation=True)  # a client that leaves cancels
+        self._recorder = recorder
+        self._answer = handle
         self._limits = limits
         self._log = log
         self._full = too_many_connections(limits.max_connections)
-        self._gate = Gate(self._admits, forward.refuse)
-        self._open = 0
-        self._away = 0
-        self._turned_away = 0  # since there was room last
-        self._sweeping: asyncio.TimerHandle | None = None
-        self._handshakes: set[asyncio.Task[None]] = set()
-        super().__init__(
-            handle,
-            handler_cancellation=True,  # a client that leaves cancels its exchange at once
+        self._open: dict[web.RequestHandler, WriteProgress] = {}
+        self._turned_away = 0  # since there was room
+        self._checking: asyncio.TimerHandle | None = None
+
+    def __call__(self) -> web.RequestHandler:
+        """Return the protocol of a new connection."""
+        return ClientConnection(
+            self,
+            self._limits,
+            self._recorder.refuse,
             auto_decompress=False,
             access_log=None,
             logger=silent,
             read_bufsize=READ_BUFFER_BYTES,
         )
 
-    def __call__(self) -> RequestHandler:
-        """Return what talks to one new connection."""
-        return self._connection(self._gate)
-
-    def _connection(self, gate: Gate) -> ClientConnection:
-        return ClientConnection(self, self._limits, gate, loop=self._loop, **self._kwargs)
-
-    def securing(self, context: ssl.SSLContext) -> Callable[[socket.socket], None]:
-        """Return what begins TLS on a new connection."""
-        return functools.partial(self._secure, context)
-
     def close_idle(self) -> None:
         """Close the connections that clients keep for a next request."""
-        for handler in self.connections:
-            if isinstance(handler, ClientConnection) and handler.is_between_requests:
-                handler.force_close()
+        for connection in list(self._open):
+            if isinstance(connection, ClientConnection) and connection.is_between_requests:
+                connection.force_close()
 
     @property
     def unsent(self) -> int:
-        """On how many connections something written waits for its client to take it."""
-        return sum(buffered_bytes(transport) > 0 for transport in self._connections.values())
+        """How many connections have something in their write buffer."""
+        return sum(buffered_bytes(progress.transport) > 0 for progress in self._open.values())
 
-    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        """Count a connection."""
-        super().connection_made(handler, transport)
-        self._open += 1
-        if self._sweeping is None:
-            self._sweep_later()
-
-    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        """Count it no more."""
-        if handler in self._connections:
-            self._give_place()
-        super().connection_lost(handler, exc)
-
-    async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (aiohttp's)
-        """End what is open, handshakes too."""
-        for handshake in self._handshakes:
-            handshake.cancel()
-        await asyncio.gather(*self._handshakes, return_exceptions=True)
-        await super().shutdown(timeout)
-
-    # --- TLS ---
-
-    def _secure(self, context: ssl.SSLContext, accepted: socket.socket) -> None:
-        """Count a connection from here on, and begin TLS on it."""
-        has_place = self._has_place()
-        if has_place:
-            self._open += 1
-        elif self._away < AWAY_MAX:
-            self._away += 1
-        else:  # nobody could be told why
-            accepted.close()
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Take a connection in, or turn it away where there are too many."""
+        if len(self._open) >= self._limits.max_connections:
+            self._turn_away(transport)
+            handler.force_close()
             return
-        handshake = self._loop.create_task(self._shake_hands(context, accepted, has_place))
-        self._handshakes.add(handshake)
-        handshake.add_done_callback(self._handshakes.discard)
+        super().connection_made(handler, transport)
+        self._open[handler] = WriteProgress(transport)
+        if self._checking is None:
+            self._check_later()
 
-    async def _shake_hands(
-        self,
-        context: ssl.SSLContext,
-        accepted: socket.socket,
-        has_place: bool,  # noqa: FBT001 (else its client shall only read that there is none)
+    def connection_lost(
+        self, handler: web.RequestHandler, exc: BaseException | None = None
     ) -> None:
-        is_over = False
-
-        def over() -> None:
-            nonlocal is_over
-            if not is_over and has_place:
-                self._give_place()
-            elif not is_over:
-                self._away -= 1
-            is_over = True
-
-        def admits(transport: asyncio.Transport) -> bool:
-            over()  # from here on it counts as all do
-            if not has_place:
-                self._turn_away(transport)
-            return has_place
-
-        most_s = min(self._limits.idle_timeout_s, HANDSHAKE_MAX_S) if has_place else AWAY_S
-        try:
-            # A client that speaks something else, is too slow or leaves is closed without a word.
-            with contextlib.suppress(OSError):
-                await self._loop.connect_accepted_socket(
-                    lambda: self._connection(Gate(admits, self.forward.refuse)),
-                    accepted,
-                    ssl=context,
-                    ssl_handshake_timeout=most_s,
-                )
-        finally:
-            over()
-
-    # --- who may not come in ---
-
-    def _admits(self, transport: asyncio.Transport) -> bool:
-        if self._has_place():
-            return True
-        self._turn_away(transport)
-        return False
-
-    def _turn_away(self, transport: asyncio.Transport) -> None:
-        """Close a connection for which there is no place, once its client has read why."""
-        transport.write(as_bytes(self._full))
-        if self._away < AWAY_MAX:
-            self._away += 1
-            transport.set_protocol(_Away(self, transport))
-        else:
-            transport.close()
-
-    def _has_place(self) -> bool:
-        if self._open < self._limits.max_connections:
-            return True
-        if not self._turned_away:
-            self._log.warning("connections_full", max_connections=self._limits.max_connections)
-        self._turned_away += 1
-        self.forward.count_refusal(self._full)
-        return False
-
-    def _give_place(self) -> None:
-        self._open -= 1
-        if self._turned_away and self._open <= self._limits.max_connections * (1 - FREE_SHARE):
+        """Free its place."""
+        super().connection_lost(handler, exc)
+        if self._open.pop(handler, None) is None or not self._turned_away:
+            return
+        if len(self._open) <= self._limits.max_connections * (1 - FREE_SHARE):
             self._log.info("connections_free", turned_away=self._turned_away)
             self._turned_away = 0
 
-    def went_away(self) -> None:
-        """Count one less that is turned away."""
-        self._away -= 1
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = request.protocol
+        if not isinstance(connection, ClientConnection):
+            return await self._answer(request)
+        try:
+            connection.begin_exchange(request)
+            return await self._answer(request)
+        except ProxyError as error:
+            return as_response(error.fault)
+        finally:
+            connection.end_exchange()
 
-    # --- who has stalled ---
+    def _turn_away(self, transport: asyncio.Transport) -> None:
+        if not self._turned_away:
+            self._log.warning("connections_full", max_connections=self._limits.max_connections)
+        self._turned_away += 1
+        self._recorder.count_refusal(self._full)
+        transport.write(as_bytes(self._full))
 
-    def _sweep_later(self) -> None:
-        later_s = min(self._limits.client_timeout_s / LOOKS, LOOK_MAX_S)
-        self._sweeping = self._loop.call_later(later_s, self._sweep)
+    def _check_later(self) -> None:
+        later_s = min(self._limits.client_timeout_s / CHECKS, CHECK_MAX_S)
+        self._checking = asyncio.get_running_loop().call_later(later_s, self._check_progress)
 
-    def _sweep(self) -> None:
-        self._sweeping = None
-        now_s = self._loop.time()
-        for handler, transport in list(self._connections.items()):
-            if isinstance(handler, ClientConnection):
-                handler.look(transport, now_s)
-        if self._connections:
-            self._sweep_later()
-
-
-class _Away(asyncio.Protocol):
-    """A connection that is turned away: closed at once, its client might never read why."""
-
-    def __init__(self, server: Server, transport: asyncio.Transport) -> None:
-        self._server = server
-        self._timer = asyncio.get_running_loop().call_later(AWAY_S, transport.abort)
-        if transport.can_write_eof():
-            transport.write_eof()
-        else:
-            transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (asyncio's)
-        self._timer.cancel()
-        self._server.went_away()
+    def _check_progress(self) -> None:
+        """Cut off the clients that take nothing of a response: a drain would wait without end."""
+        self._checking = None
+        now_s = asyncio.get_running_loop().time()
+        for connection, progress in list(self._open.items()):
+            if progress.stalled_s(now_s) < self._limits.client_timeout_s:
+                continue
+            # A WebSocket has another protocol, and its own rules.
+            transport = progress.transport
+            if isinstance(connection, ClientConnection) and transport.get_protocol() is connection:
+                connection.has_stalled = True
+                transport.abort()
+        if self._open:
+            self._check_later()

@@ -1,9 +1,9 @@
 """
-Requests that are read as HTTP, but that others might read otherwise: refused, and the line closed.
+Strict requests: refuse what aiohttp parses, but what another server might parse differently.
 
-aiohttp refuses what is malformed. What is left is what the standard lets a server refuse, and what
-would have to be guessed at: whoever stands in front may have guessed differently. Nor is it
-understood then what comes behind on the connection, so each of these faults ends it.
+aiohttp refuses what is malformed. The standard lets a server refuse the rest, too, and anything
+that has to be guessed may be guessed otherwise by a proxy in front: that is how requests are
+smuggled. Each of these errors closes the connection, as what follows cannot be trusted either.
 """
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
@@ -19,18 +19,18 @@ _UNKNOWN_CODING = ErrorResponse(
     ends=True,
 )
 _UNKNOWN_VERSION = ErrorResponse(
-    505, "unknown_http_version", "This is spoken to in HTTP/1.1 or HTTP/1.0 alone.", ends=True
+    505, "unknown_http_version", "Only HTTP/1.0 and HTTP/1.1 are supported.", ends=True
 )
 
 
 def require_well_formed(request: web.BaseRequest) -> None:
     """
-    Refuse what could be taken for something else.
+    Refuse a request that could be read in more than one way.
 
     Raises:
-        ProxyError: Another version (RFC 9110, 2.5), a coding besides `chunked`, which would be
-            taken off with it and never told (RFC 9112, 6.1), or a target that is not a path: one
-            with a fragment is none, and would lose it (RFC 9112, 3.2.1).
+        ProxyError: Another version (RFC 9110, 2.5), a transfer coding other than `chunked`, which
+            the parser would remove without a trace (RFC 9112, 6.1), or a target that is not a
+            path, such as one with a fragment, which would be lost (RFC 9112, 3.2.1).
     """
     if request.version not in (HttpVersion10, HttpVersion11):
         raise ProxyError(_UNKNOWN_VERSION)

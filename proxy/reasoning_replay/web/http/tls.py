@@ -1,4 +1,4 @@
-"""TLS on the clients' port, with a certificate that is read again when its files change."""
+"""TLS certificate of the clients' port, read again when its files change."""
 
 import contextlib
 import ssl
@@ -13,10 +13,10 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 class Certificate:
     """
-    A certificate and its key, in two files that somebody renews.
+    A certificate and its key, in two files that are renewed from outside.
 
     Attributes:
-        context: For a server; whoever connects is shown what is in the files by then.
+        context: For a server; each new connection gets the certificate that the files hold by then.
     """
 
     def __init__(self, cert_file: str, key_file: str, log: Log) -> None:
@@ -24,25 +24,25 @@ class Certificate:
         Read both files.
 
         Raises:
-            OSError: They cannot be read, or are no pair; its text says which and what to do.
+            OSError: They cannot be read, or do not match; the text says which and what to do.
         """
         self._files = (Path(cert_file), Path(key_file))
         self._log = log
-        self._stamp = self._stamped()
+        self._stamp = self._read_stamp()
         try:
             self._newest = self.context = self._read()
         except OSError as error:
             raise OSError(self._complaint(error)) from error
-        # OpenSSL asks it of every handshake, whether a server is named in it or not.
+        # OpenSSL calls it in every handshake, with a server name or without.
         self.context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
-        self._look()
+        self._reload_if_changed()
         connection.context = self._newest
 
-    def _look(self) -> None:
-        """Read the files again if they are others than last time; a broken pair is left alone."""
-        stamp = self._stamped()
+    def _reload_if_changed(self) -> None:
+        """Read the files again if they have changed; a broken pair leaves the old one in use."""
+        stamp = self._read_stamp()
         if stamp == self._stamp:
             return
         self._stamp = stamp
@@ -60,12 +60,12 @@ class Certificate:
         context.load_cert_chain(*self._files, password=lambda: "")  # never ask a terminal for it
         return context
 
-    def _stamped(self) -> _Stamp:
-        """Tell files from those that were there before; links are followed, as they are swapped."""
+    def _read_stamp(self) -> _Stamp:
+        """Return what changes with the files; links are followed, as Kubernetes swaps them."""
         with contextlib.suppress(OSError):
             found = [path.stat() for path in self._files]
             return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in found)
-        return ()  # one of them is not there, which is found out once
+        return ()  # a file is missing; reading them says which
 
     def _complaint(self, error: OSError) -> str:
         reason = getattr(error, "reason", None) or error.strerror or "it cannot be read"

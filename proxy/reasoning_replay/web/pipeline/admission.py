@@ -1,46 +1,45 @@
-"""How many exchanges are under way: of all, and of each tenant."""
+"""Admission control: bounds on the exchanges in flight, of all clients and of each tenant."""
 
 import asyncio
 from collections import Counter
 
 from aiohttp import web
 
-from reasoning_replay.web.errors import ProxyError
+from reasoning_replay.web.errors import ProxyError, tenant_busy, too_busy
 from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.exchange_log import ExchangeRecorder
-from reasoning_replay.web.limit_errors import tenant_busy, too_busy
 
 __all__ = ["AdmissionControl"]
 
 
 class AdmissionControl:
     """
-    Counts exchanges, and lets in no more than there is room for.
+    Counter of the exchanges in flight, with limits.
 
     Attributes:
-        count: Of all of them.
+        count: Exchanges in flight.
         idle: Set while there are none.
     """
 
-    def __init__(self, limits: Limits, account: ExchangeRecorder) -> None:
-        """Begin with none."""
+    def __init__(self, limits: Limits, recorder: ExchangeRecorder) -> None:
+        """Begin with none in flight."""
         self._limits = limits
-        self._account = account
+        self._recorder = recorder
         self._tenants: Counter[bytes] = Counter()
         self.count = 0
         self.idle = asyncio.Event()
         self.idle.set()
-        account.metrics.max_exchanges.set(limits.max_exchanges)
+        recorder.metrics.max_exchanges.set(limits.max_exchanges)
 
-    def enter(self, request: web.BaseRequest) -> bytes | None:
+    def acquire(self, request: web.BaseRequest) -> bytes | None:
         """
-        Count an exchange from now on.
+        Admit an exchange.
 
         Returns:
-            What `leave` wants to know when it is over.
+            Its tenant, for `release`; None where tenants are not counted.
 
         Raises:
-            ProxyError: There is no room for it.
+            ProxyError: A limit is reached.
         """
         limits = self._limits
         if self.count >= limits.max_exchanges:
@@ -52,11 +51,11 @@ class AdmissionControl:
             self._tenants[tenant] += 1
         self.count += 1
         self.idle.clear()
-        self._tell()
+        self._publish()
         return tenant
 
-    def leave(self, tenant: bytes | None) -> None:
-        """Count it no more."""
+    def release(self, tenant: bytes | None) -> None:
+        """End an exchange that was admitted."""
         if tenant is not None:
             self._tenants[tenant] -= 1
             if not self._tenants[tenant]:
@@ -64,15 +63,14 @@ class AdmissionControl:
         self.count -= 1
         if not self.count:
             self.idle.set()
-        self._tell()
+        self._publish()
 
-    def _tell(self) -> None:
-        metrics = self._account.metrics
-        metrics.tally.level(metrics.in_flight, self.count)
+    def _publish(self) -> None:
+        self._recorder.metrics.in_flight.set(self.count)
 
     def _tenant(self, request: web.BaseRequest) -> bytes | None:
         try:
             return self._limits.tenant_of(request.headers)
-        except Exception as error:  # noqa: BLE001 (fail open: a bug of ours is no limit of theirs)
-            self._account.log.warning("tenant_failed", reason=type(error).__name__)
+        except Exception as error:  # noqa: BLE001 (fail open: a bug here must not limit clients)
+            self._recorder.log.warning("tenant_failed", reason=type(error).__name__)
             return None

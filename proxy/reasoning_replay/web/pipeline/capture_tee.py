@@ -4,8 +4,9 @@ import asyncio
 from dataclasses import dataclass, field
 
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.upstream.response import UpstreamResponse
-from reasoning_replay.core.dialects.responses.capture import Capture
+from reasoning_replay.adapters.upstream.client import UpstreamResponse
+from reasoning_replay.core.dialects.base import Capture
+from reasoning_replay.core.dialects.states import CaptureState
 from reasoning_replay.core.wire.content_coding import (
     Decoder,
     TooLarge,
@@ -93,11 +94,11 @@ class CaptureTee:
         if self.is_stream:
             self.capture.feed(decoded)
             if self.capture.gave_up:
-                self._give_up("too_large")
+                self._give_up(CaptureState.TOO_LARGE)
                 return True
             return not self.capture.dirty
         if self._size > self.max_bytes:
-            self._give_up("too_large")
+            self._give_up(CaptureState.TOO_LARGE)
             return True
         self._kept.append(decoded)
         return self.left != 0  # else the client will know that it has everything
@@ -122,18 +123,18 @@ class CaptureTee:
             self._kept.clear()
             await self.replay.read(self.exchange, answer)
         await self.replay.save(self.exchange)
-        self.exchange.captured = self.exchange.captured or "nothing"
+        self.exchange.captured = self.exchange.captured or CaptureState.NOTHING
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, TooLarge):
-            self._give_up("too_large")
+            self._give_up(CaptureState.TOO_LARGE)
             return
         if isinstance(error, Undecodable):
-            self._give_up("unreadable")
+            self._give_up(CaptureState.UNREADABLE)
             return
         reason = type(error).__name__
         self.log.warning("capture_failed", request_id=self.exchange.id, reason=reason)
-        self._give_up("failed")
+        self._give_up(CaptureState.FAILED)
 
     def _give_up(self, why: str) -> None:
         self.exchange.captured = why
@@ -148,13 +149,13 @@ def capture_tee_for(
     if exchange.capture is None:
         return None
     if response.status not in _SUCCESS:
-        exchange.captured = "refused"
+        exchange.captured = CaptureState.REFUSED
         return None
     try:
         coding = response.value(b"content-encoding")
         decoder = decoder_for(coding, max_bytes)
     except Undecodable:
-        exchange.captured = "unreadable"
+        exchange.captured = CaptureState.UNREADABLE
         return None
     is_stream = response.content_type == "text/event-stream"
     return CaptureTee(

@@ -1,4 +1,4 @@
-"""The client's side of an answer: upstream's head and bytes, and nothing of aiohttp's own."""
+"""Client response: upstream's head and bytes, written to the client's connection as they come."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
 
-from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
+from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
 from reasoning_replay.core.wire.headers import Headers, without
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee
@@ -16,16 +16,16 @@ __all__ = ["RawResponse", "relay"]
 
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LENGTH = b"content-length"
-# How long the head of an answer is held for a body that is held itself.
+# How long the head of a response is held for a body that is held itself.
 HEAD_HELD_S = 0.01
 
 
 class RawResponse(web.StreamResponse):
     """
-    An answer that goes straight to its client's connection, a chunk in one write.
+    A response that writes straight to its client's connection, one write for each chunk.
 
-    aiohttp's own would be made of more objects than all the rest of a small exchange. Its server
-    sees this one through `prepare`, `write_eof` and `keep_alive` alone.
+    aiohttp's own would make more objects than all the rest of a small exchange, and spell headers
+    anew. Its server only calls `prepare`, `write_eof` and `keep_alive` of this one.
     """
 
     def __init__(
@@ -42,22 +42,25 @@ class RawResponse(web.StreamResponse):
         Args:
             request: The client's.
             response: Upstream's.
-            headers: The end-to-end ones of that, and ours.
-            is_last: Whether the connection is closed behind it.
+            headers: The end-to-end headers to write.
+            is_last: Whether the connection is closed after it.
         """
+        status, version = response.status, request.version
+        super().__init__(status=status, reason=response.reason.decode("latin-1"))
         self._request = request
         self._has_ended = False
-        status, version = response.status, request.version
         has_body = request.method != hdrs.METH_HEAD and status not in _WITHOUT_BODY
-        self._is_chunked = False
+        self._in_chunks = False
         self._may_stay = request.keep_alive and not is_last
         if status == HTTPStatus.NO_CONTENT:
             headers = without(headers, _LENGTH)  # RFC 9110, 8.6
         elif has_body and response.length is None:
-            self._is_chunked = version >= HttpVersion11
-            self._may_stay = self._may_stay and self._is_chunked
+            self._in_chunks = version >= HttpVersion11
+            self._may_stay = self._may_stay and self._in_chunks
+        # For whatever reads them, as an access log does; the bytes below are what is written.
+        self.headers.extend([(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers])
         lines = [b"%b: %b\r\n" % field for field in headers]
-        if self._is_chunked:
+        if self._in_chunks:
             lines.append(b"Transfer-Encoding: chunked\r\n")
         if not self._may_stay:
             lines.append(b"Connection: close\r\n")
@@ -73,18 +76,18 @@ class RawResponse(web.StreamResponse):
         return self._may_stay
 
     @property
-    def is_held_up(self) -> bool:
-        """Whether whoever writes has to wait, for the client or for good."""
+    def is_blocked(self) -> bool:
+        """Whether a write has to wait for the client, or would fail as it has left."""
         transport = self._request.transport
         is_open = transport is not None and not transport.is_closing()
         return not is_open or self._request.protocol.writing_paused
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        """Do nothing: the head goes out with what comes first behind it, or with `begin`."""
+        """Do nothing: the head goes out with the first chunk, or by `write_head`."""
 
-    def begin(self) -> None:
+    def write_head(self) -> None:
         """
-        Write the head, if it is not out yet.
+        Write the head, if that has not been done.
 
         Raises:
             ConnectionResetError: The client has left.
@@ -92,18 +95,18 @@ class RawResponse(web.StreamResponse):
         if self._head:
             self._write(b"")
 
-    def put(self, data: bytes) -> None:
+    def write_chunk(self, data: bytes) -> None:
         """
         Write a piece of the body without waiting.
 
         Raises:
             ConnectionResetError: The client has left.
         """
-        self._write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+        self._write(b"%x\r\n%b\r\n" % (len(data), data) if self._in_chunks else data)
 
     async def drain(self) -> None:
         """
-        Wait while the client is slower than we are.
+        Wait while the client is slower; the server cuts off one that takes nothing at all.
 
         Raises:
             ConnectionResetError: The client has left.
@@ -111,7 +114,7 @@ class RawResponse(web.StreamResponse):
         if self._request.protocol.writing_paused:
             await self._request.writer.drain()
 
-    def end(self) -> None:
+    def write_end(self) -> None:
         """
         Write the end, once, without waiting.
 
@@ -119,18 +122,18 @@ class RawResponse(web.StreamResponse):
             ConnectionResetError: The client has left.
         """
         self._has_ended = True
-        if self._head or self._is_chunked:
-            self._write(b"0\r\n\r\n" if self._is_chunked else b"")
+        if self._head or self._in_chunks:
+            self._write(b"0\r\n\r\n" if self._in_chunks else b"")
 
     async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 (aiohttp's)
         """
-        Write the end, once, and wait while the client is slower than we are.
+        Write the end, if that has not been done, and wait while the client is slower.
 
         Raises:
             ConnectionResetError: The client has left.
         """
         if not self._has_ended:
-            self.end()
+            self.write_end()
             await self.drain()
 
     def _write(self, data: bytes) -> None:
@@ -148,79 +151,78 @@ async def relay(  # noqa: PLR0913, PLR0917 (all that takes part in it)
     exchange: Exchange,
     response: UpstreamResponse,
     downstream: RawResponse,
-    reader: CaptureTee | None,
+    tee: CaptureTee | None,
     read: bytes,
     clock: Callable[[], float],
 ) -> bool:
     """
-    Pass an answer on, its head first.
+    Relay a response body to the client, its head first.
 
-    As a rule a chunk is passed on in the loop's own call that reads it. Only what has to wait, for
-    its turn to be saved or for a slow client, comes back to this task.
+    Most chunks are written within the event loop's own call that reads them. Only a chunk that has
+    to wait, for its turn to be saved or for a slow client, comes back to this task.
 
     Args:
         exchange: Counts the bytes, and how long they are held.
         response: Upstream's.
         downstream: The client's.
-        reader: Learns from it; None when there is nothing to learn.
-        read: What was read of the body already.
+        tee: Captures from it; None when there is nothing to capture.
+        read: The part of the body that was read already.
         clock: Seconds, never going backwards.
 
     Returns:
         False when upstream broke it off.
     """
-    came_s = 0.0
+    arrived_s = 0.0
 
-    def passes(chunk: bytes) -> bool:
-        nonlocal came_s
-        came_s = clock()
-        if (reader is not None and not reader.take(chunk)) or downstream.is_held_up:
+    def write_at_once(chunk: bytes) -> bool:
+        nonlocal arrived_s
+        arrived_s = clock()
+        if (tee is not None and not tee.take(chunk)) or downstream.is_blocked:
             return False
-        downstream.put(chunk)
+        downstream.write_chunk(chunk)
         exchange.sent_bytes += len(chunk)
-        exchange.between_ms += (clock() - came_s) * 1000
+        exchange.between_ms += (clock() - arrived_s) * 1000
         return True
 
-    async def write_in_time(chunk: bytes) -> None:
-        """Write what has to wait, once it need not; a slow client is waited for behind that."""
+    async def write_later(chunk: bytes) -> None:
+        """Write a chunk once it is saved, then wait for the client."""
         try:
-            await _settle(reader, downstream)
-            downstream.put(chunk)
-        finally:  # also where the client did not wait for that
-            exchange.between_ms += (clock() - came_s) * 1000
+            await _settle(tee, downstream)
+            downstream.write_chunk(chunk)
+        finally:  # also where the client has left meanwhile
+            exchange.between_ms += (clock() - arrived_s) * 1000
         exchange.sent_bytes += len(chunk)
         await downstream.drain()
 
-    if read and not passes(read):
-        await write_in_time(read)
+    if read and not write_at_once(read):
+        await write_later(read)
     del read
     try:
         while True:
             if not response.is_ready:
-                downstream.begin()
-            chunk = await response.read(passes)
+                downstream.write_head()
+            chunk = await response.read(write_at_once)
             if not chunk:
                 break
-            await write_in_time(chunk)
+            await write_later(chunk)
     except UpstreamError:
-        downstream.begin()
+        downstream.write_head()
         return False
     exchange.answered_s = clock()
-    if reader is not None:
-        await reader.close()
+    if tee is not None:
+        await tee.close()
     return True
 
 
-async def _settle(reader: CaptureTee | None, downstream: RawResponse) -> None:
-    """Wait for what is to be saved first, with the head if that is quick."""
-    if reader is None:
+async def _settle(tee: CaptureTee | None, downstream: RawResponse) -> None:
+    """Wait for what has to be saved first; a head that waits for it goes out soon."""
+    if tee is None:
         return
-    # The head need not wait for a store that takes its time; as a rule they share a write.
-    soon = asyncio.get_running_loop().call_later(HEAD_HELD_S, _begin, downstream)
-    await reader.settle()
+    soon = asyncio.get_running_loop().call_later(HEAD_HELD_S, _write_head, downstream)
+    await tee.settle()
     soon.cancel()
 
 
-def _begin(downstream: RawResponse) -> None:
+def _write_head(downstream: RawResponse) -> None:
     with contextlib.suppress(ConnectionResetError):
-        downstream.begin()
+        downstream.write_head()

@@ -10,8 +10,12 @@ import asyncio
 
 from aiohttp import web
 
-from reasoning_replay.adapters.upstream.pool import UpstreamPool
-from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
+from reasoning_replay.adapters.upstream.client import (
+    UpstreamClient,
+    UpstreamError,
+    UpstreamResponse,
+)
+from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, CaptureState, Route
 from reasoning_replay.core.wire.headers import for_downstream, without
 from reasoning_replay.web.errors import (
     BUG,
@@ -20,13 +24,13 @@ from reasoning_replay.web.errors import (
     ErrorResponse,
     ProxyError,
     as_response,
+    too_long,
     upstream_error,
 )
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeRecorder, summary_header
 from reasoning_replay.web.http.client_connection import ClientConnection
 from reasoning_replay.web.http.upgrade import SWITCHED
-from reasoning_replay.web.limit_errors import too_long
 from reasoning_replay.web.pipeline.admission import AdmissionControl
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee, capture_tee_for
 from reasoning_replay.web.pipeline.client_response import RawResponse, relay
@@ -34,7 +38,7 @@ from reasoning_replay.web.pipeline.healing_retry import Answer, Healer
 from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.pipeline.request_body import RequestBody
 from reasoning_replay.web.pipeline.request_phase import RequestPhase, UpstreamRequest
-from reasoning_replay.web.routes import Route, route_of_request
+from reasoning_replay.web.routes import route_of_request
 
 __all__ = ["ProxyHandler"]
 
@@ -55,7 +59,7 @@ class ProxyHandler:
     def __init__(
         self,
         upstream_url: str,
-        upstream: UpstreamPool,
+        upstream: UpstreamClient,
         replay: Replay | None,
         limits: Limits,
         account: ExchangeRecorder,
@@ -77,6 +81,7 @@ class ProxyHandler:
         self._healer = Healer(replay, account) if replay is not None and heals else None
         self._limits = limits
         self._account = account
+        self._tracer = account.tracer
         self.is_leaving = False
         self._draining = asyncio.Event()
         self.under_way = AdmissionControl(limits, account)
@@ -94,12 +99,13 @@ class ProxyHandler:
         """Carry one exchange through all its phases."""
         path = request.raw_path.partition("?")[0]
         exchange = Exchange(route_of_request(request), self._account.clock(), method=request.method)
+        self._tracer.begin(request, exchange.route)
         try:
-            tenant = self.under_way.enter(request)
+            tenant = self.under_way.acquire(request)
             try:
                 return await self._run_in_time(exchange, request, path)
             finally:
-                self.under_way.leave(tenant)
+                self.under_way.release(tenant)
         except ProxyError as error:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
             return self._refusal(error.fault)
@@ -165,7 +171,7 @@ class ProxyHandler:
             answer = await self._ask(exchange, request, path, incoming)
             exchange.upstream_request_id = answer.response.value(_REQUEST_ID)
         finally:
-            incoming.share.hold(0)  # an answer may take long
+            incoming.lease.resize(0)  # an answer may take long
             exchange.received_bytes = incoming.size
         try:
             incoming.on_fault = answer.response.close
@@ -196,16 +202,16 @@ class ProxyHandler:
         self, exchange: Exchange, request: web.BaseRequest, path: str, incoming: RequestBody
     ) -> Answer:
         """Return upstream's answer; the request is let go then, as an answer may take long."""
-        outgoing, prepared = await self._intake.accept(exchange, request, path, incoming)
+        outgoing, bodies = await self._intake.accept(exchange, request, path, incoming)
         self._account.begin(exchange)
         sent = self._account.clock()
         response = await self._send(outgoing)
         exchange.first_byte_ms = (self._account.clock() - sent) * 1000
-        if self._healer is None or prepared is None:
+        if self._healer is None or bodies is None:
             return Answer(response)
         try:
             return await self._healer.heal(
-                exchange, response, prepared, lambda body: self._send(outgoing.with_body(body))
+                exchange, response, bodies, lambda body: self._send(outgoing.with_body(body))
             )
         except BaseException:  # the client has left
             response.close()
@@ -214,15 +220,19 @@ class ProxyHandler:
     # --- send ---
 
     async def _send(self, outgoing: UpstreamRequest) -> UpstreamResponse:
+        headers = self._tracer.attempt(outgoing.method, outgoing.headers)
         try:
-            return await self._upstream.send(
-                outgoing.method, outgoing.url, outgoing.headers, outgoing.body
+            response = await self._upstream.send(
+                outgoing.method, outgoing.url, headers, outgoing.body
             )
         except UpstreamError as error:
+            self._tracer.failed(error.source)
             fault = outgoing.incoming.fault  # then that is why
             if fault is None:
                 fault = upstream_error(error, self._intake.origin, self._upstream.via)
             raise ProxyError(fault) from error
+        self._tracer.answered(response.status, response.content_type)
+        return response
 
     # --- tee ---
 
@@ -238,7 +248,7 @@ class ProxyHandler:
         reader: CaptureTee | None = None
         if self._replay is not None and exchange.route != Route.OTHER:
             reader = self._reader(self._replay, exchange, response)
-            if exchange.route in Route.REPLAYED and self._replay.may_tell(response.status):
+            if exchange.route in REPLAYED_ROUTES and self._replay.may_tell(response.status):
                 said = summary_header(exchange, is_shadow=self._replay.is_shadow)
                 if response.value(_MARK):
                     headers = without(headers, _MARK)
@@ -251,7 +261,7 @@ class ProxyHandler:
         if is_whole:
             if self._healer is not None:
                 await self._healer.learn(exchange, answer)
-            downstream.end()
+            downstream.write_end()
             exchange.after_ms = (clock() - exchange.answered_s) * 1000
             await downstream.drain()
             exchange.outcome = _outcome(response.status)
@@ -278,7 +288,7 @@ class ProxyHandler:
             return capture_tee_for(response, replay, exchange, self._limits.capture_max_bytes, log)
         except Exception as error:  # noqa: BLE001 (fail open: the answer goes to the client)
             self._account.warn("capture_failed", exchange, error)
-            exchange.captured = "failed"
+            exchange.captured = CaptureState.FAILED
             return None
 
 

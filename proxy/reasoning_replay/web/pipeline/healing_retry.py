@@ -1,27 +1,19 @@
-"""Send a refused request once more, mended; and hand the first answer on if that was no better."""
+"""Healing retry: a refused request is sent once more, changed by the least edit that cures it."""
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
-from reasoning_replay.core.dialects.responses.heal.cure import Cure
-from reasoning_replay.core.dialects.responses.heal.diagnosis import (
-    Diagnosis,
-    RefusalKind,
-    diagnose,
-    is_failing_event,
-    is_refusal,
-    is_refusing_event,
-)
+from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
+from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
 from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
 from reasoning_replay.core.wire.sse import first_event
 from reasoning_replay.web.errors import ProxyError
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder
-from reasoning_replay.web.pipeline.replay import Prepared, Replay
+from reasoning_replay.web.pipeline.replay import Replay
 
 __all__ = ["Answer", "Healer"]
 
@@ -43,16 +35,16 @@ class Answer:
 
     Attributes:
         read: What was read of its body already.
-        diagnosis: What it refuses; None when it does not.
+        refusal: What it refuses; None when it does not.
         has_failed: Whether it begins with an error, whatever its status.
         cured: What an earlier answer refused, and the cure that this one answers.
     """
 
     response: UpstreamResponse
     read: bytes = b""
-    diagnosis: Diagnosis | None = None
+    refusal: Refusal | None = None
     has_failed: bool = False
-    cured: tuple[RefusalKind, Cure] | None = None
+    cured: tuple[Refusal, Cure] | None = None
 
     def taken(self) -> bytes:
         """Return what was read already, and keep it no longer: a stream may last."""
@@ -78,7 +70,7 @@ class Healer:
         self,
         exchange: Exchange,
         response: UpstreamResponse,
-        prepared: Prepared,
+        bodies: RefusedBodies,
         send: Send,
     ) -> Answer:
         """
@@ -87,27 +79,27 @@ class Healer:
         Args:
             exchange: Its outcomes are corrected.
             response: The first answer; nothing of it was read or forwarded.
-            prepared: What was sent.
+            bodies: What was sent, and what it was made from.
             send: Sends a body as the first was sent; raises ProxyError.
         """
         first = await self._look(exchange, response)
-        if first.diagnosis is None:
+        refusal = first.refusal
+        if refusal is None:
             return first
-        # What was mended before the first try was so on our own judgement: whatever the refusal
-        # is about, it may be that.
-        if first.diagnosis.fault is RefusalKind.OTHER and not exchange.repairs:
+        # A repair before the first attempt was the proxy's own judgement: whatever the refusal is
+        # about, the repair may be its cause.
+        if not (refusal.is_understood or exchange.repairs):
             return first
-        cure = await self.cure(exchange, prepared, first.diagnosis)
+        cure = await self.cure(exchange, bodies, refusal)
         if cure is None:
             return first
-        fault = first.diagnosis.fault
         again = await self._again(exchange, send, cure)
         if again is None:
-            self.note_refused(fault)
+            self.note_refused(refusal)
             return first
         first.response.close()
-        self.note_cured(exchange, fault, cure)
-        again.cured = (fault, cure)
+        self.note_cured(exchange, refusal, cure)
+        again.cured = (refusal, cure)
         return again
 
     async def learn(self, exchange: Exchange, answer: Answer) -> None:
@@ -116,20 +108,20 @@ class Healer:
         if answer.cured is not None and not (capture is not None and capture.has_failed):
             await self.learn_from(exchange, *answer.cured)
 
-    async def learn_from(self, exchange: Exchange, fault: RefusalKind, cure: Cure) -> None:
+    async def learn_from(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Learn from a cure that was taken. Never raises."""
         try:
-            await self._replay.learn(exchange, fault, cure)
+            await self._replay.learn(exchange, refusal, cure)
         except Exception as error:  # noqa: BLE001 (as below)
             self._account.warn("heal_failed", exchange, error)
 
     async def cure(
-        self, exchange: Exchange, prepared: Prepared, diagnosis: Diagnosis
+        self, exchange: Exchange, bodies: RefusedBodies, refusal: Refusal
     ) -> Cure | None:
         """Return what to send instead; None when there is no cure. Never raises."""
         began_s = self._account.clock()
         try:
-            return await self._replay.cure(exchange, prepared, diagnosis)
+            return await self._replay.cure(exchange, bodies, refusal)
         except Unspliceable:
             return None  # it went out unread, and stays so
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
@@ -138,18 +130,18 @@ class Healer:
         finally:
             exchange.before_ms += (self._account.clock() - began_s) * 1000
 
-    def note_cured(self, exchange: Exchange, fault: RefusalKind, cure: Cure) -> None:
+    def note_cured(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Count a cure that was taken."""
-        self._count(fault, "cured")
-        exchange.heal(fault.value, cure.injected, cure.injected_bytes, takes_back=cure.takes_back)
+        self._count(refusal, "cured")
+        exchange.heal(refusal.kind.value, cure)
 
-    def note_refused(self, fault: RefusalKind) -> None:
+    def note_refused(self, refusal: Refusal) -> None:
         """Count a cure that was not."""
-        self._count(fault, "refused")
+        self._count(refusal, "refused")
 
-    def _count(self, fault: RefusalKind, result: str) -> None:
+    def _count(self, refusal: Refusal, result: str) -> None:
         metrics = self._account.metrics
-        metrics.tally.count(metrics.heals, fault.value, result)
+        metrics.inc(metrics.heals, refusal.kind.value, result)
 
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> Answer | None:
         """Send the cured request; None when its answer is no better."""
@@ -170,7 +162,8 @@ class Healer:
     async def _look(self, exchange: Exchange, response: UpstreamResponse) -> Answer:
         """Read as much of an answer as tells whether it is a refusal."""
         encoding = response.value(b"content-encoding")
-        if is_refusal(response.status):
+        dialect = self._replay.dialect
+        if dialect.is_refusal(response.status):
             read = await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
             refused = self._diagnose(exchange, response.status, encoding, read)
             return Answer(response, read, refused, has_failed=True)
@@ -182,19 +175,28 @@ class Healer:
             lambda got: len(got) >= FIRST_EVENT_MAX_BYTES or first_event(got) is not None,
         )
         event = first_event(read) or b""
-        if not is_failing_event(event):
+        if not dialect.is_failing_event(event):
             return Answer(response, read)
-        diagnosis = self._diagnose(exchange, 400, "", event) if is_refusing_event(event) else None
-        return Answer(response, read, diagnosis, has_failed=True)
+        refuses = dialect.is_refusing_event(event)
+        refused = self._diagnose(exchange, 400, "", event) if refuses else None
+        return Answer(response, read, refused, has_failed=True)
 
-    def _diagnose(self, exchange: Exchange, status: int, encoding: str, read: bytes) -> Diagnosis:
+    def _diagnose(
+        self, exchange: Exchange, status: int, encoding: str, read: bytes
+    ) -> Refusal | None:
+        """Return what a refusal is about; None where the diagnosis fails."""
         try:
-            return diagnose(status, decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read))
-        except Undecodable:
-            return Diagnosis(RefusalKind.OTHER)
+            with contextlib.suppress(Undecodable):
+                plain = decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read)
+                return self._understood(status, plain)
+            return self._understood(status, b"")
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
             self._account.warn("heal_failed", exchange, error)
-            return Diagnosis(RefusalKind.OTHER)
+            return None
+
+    def _understood(self, status: int, plain: bytes) -> Refusal:
+        refusal: Refusal = self._replay.dialect.diagnose(status, plain)
+        return refusal
 
 
 async def _read(

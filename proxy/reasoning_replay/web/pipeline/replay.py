@@ -1,90 +1,94 @@
 """
-What is done to a request on a replayed route, and learned from its answer.
+Replay: what the proxy does for an exchange on a replayed route, beside forwarding it.
 
-Ask, recall, decide, splice: the two awaits in here are the store's, the rest is core.
-What goes wrong in here is counted, and the request goes out as it came.
+    ask (pure) -> look up (one await) -> decide (pure) -> send -> capture -> save
+
+Whatever fails here is counted, and the request goes out as it came.
 """
 
-import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
 from reasoning_replay.adapters.runtime.offload import Offloader, is_long
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
-from reasoning_replay.core.dialects.responses.heal.cure import Cure, asked_of, cure
-from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.responses.request import History, Request, read_request
+from reasoning_replay.core.dialects.base import (
+    AnyDialect,
+    Caller,
+    Cure,
+    Decision,
+    Origin,
+    Refusal,
+    RefusedBodies,
+)
+from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, CaptureState, RequestState
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
     LookupResult,
     key_of_response,
-    keys_of_request,
     keys_of_turn,
 )
-from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.prefix_cache import PrefixCache
-from reasoning_replay.core.history.turns import Context, records_of, turn_id, withheld_records
-from reasoning_replay.core.tenancy.scope import account_of
+from reasoning_replay.core.history.turns import records_of, withheld_records
+from reasoning_replay.core.tenancy.scope import Scoping, account_of
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.pipeline.decision import ReplaySettings, RequestPlanner, Whose
-from reasoning_replay.web.pipeline.refusal_memory import RefusalMemory
-from reasoning_replay.web.routes import Route, retrieved
 
-__all__ = ["Prepared", "Replay", "ReplaySettings"]
+__all__ = ["Replay", "ReplaySettings"]
 
-# Of inputs that were read lately: some twenty long conversations under way at once.
-LATELY_MAX_BYTES = 24 << 20
-_NOTHING_HELD = LookupResult()
-# Faults that are the model's own, and so are expected of it from then on.
-_OF_MODEL = frozenset({RefusalKind.INCLUDE, RefusalKind.NO_REASONING_MODEL})
+_NOTHING_FOUND = LookupResult()
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class ReplaySettings:
     """
-    A request as it shall go out.
+    The settings that matter here, as plain values.
 
     Attributes:
-        original: What the client said: the bytes that came, decoded where that was possible.
-        body: The same object, unless something is edited. Then it is not encoded.
+        scoping: How a request's scope is made.
+        is_shadow: Whether everything is decided and nothing is sent otherwise than it came.
+        heals: Whether a refused request is healed.
+        store_budget_s: How long one exchange may wait for the store, in all.
     """
 
-    original: bytes
-    body: bytes
+    scoping: Scoping
+    is_shadow: bool
+    heals: bool
+    store_budget_s: float
 
 
 class Replay:
-    """Prepares requests and captures answers, for one upstream."""
+    """
+    Prepares requests and captures answers, for one upstream and one dialect.
+
+    Attributes:
+        dialect: Knows the wire format.
+        heals: Whether a refused request may be sent once more.
+    """
 
     def __init__(
         self,
         settings: ReplaySettings,
+        dialect: AnyDialect,
         store: SafeStore,
-        clock: Callable[[], float],
         epoch_ms: Callable[[], int],
     ) -> None:
         """
-        Keep what is shared by all exchanges.
+        Keep what all exchanges share.
 
         Args:
             settings: Plain values.
-            store: Guarded, so that it cannot raise.
-            clock: Seconds, never going backwards.
+            dialect: Knows the wire format.
+            store: It cannot raise.
             epoch_ms: Milliseconds since the epoch, to order turns by.
         """
+        self.dialect = dialect
+        self.is_shadow = settings.is_shadow
+        self.heals = settings.heals and not settings.is_shadow
         self._settings = settings
         self._store = store
         self._epoch_ms = epoch_ms
-        self.is_shadow = settings.is_shadow
-        self.heals = settings.heals and not settings.is_shadow
-        self._learned = RefusalMemory(clock)
-        self._decider = RequestPlanner(settings, self._learned)
-        self._lately: PrefixCache[History] = PrefixCache(LATELY_MAX_BYTES, threading.Lock())
-        self._aside = Offloader()
+        self._offloader = Offloader()
 
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
         """Find out whose exchange it is."""
@@ -96,144 +100,115 @@ class Replay:
         """Tell whether an answer of this status may say what was done."""
         return self._settings.scoping.tells(status)
 
-    async def prepare(
-        self, exchange: Exchange, body: bytes, headers: Mapping[str, str]
-    ) -> Prepared:
+    # A request...
+
+    async def prepare(self, exchange: Exchange, body: bytes, headers: Mapping[str, str]) -> bytes:
         """
         Decide what a request lacks, and splice it in.
 
         Args:
-            exchange: Its scope is known; outcomes and capture are filled in.
-            body: Whole, and not encoded.
+            exchange: Its scope is known; the decision and the capture are filled in.
+            body: Whole, and decoded from any content coding.
             headers: The request's.
-        """
-        if exchange.scope is None:
-            exchange.asked = "no_scope"
-            return Prepared(body, body)
-        is_slow = is_long(body)
-        try:
-            if is_slow:
-                read = partial(self._read, body, headers, exchange.scope)
-                request, asked = await self._aside.run(read, is_long=True)
-            else:
-                request, asked = self._read(body, headers, exchange.scope)
-        except Unspliceable as error:
-            exchange.asked = "too_large" if isinstance(error, TooMany) else "unreadable"
-            return Prepared(body, body)
-        found: LookupResult | None = _NOTHING_HELD
-        if asked:
-            found = await self._store.look_up(exchange.scope, asked, exchange.store_budget)
-        is_created = exchange.route in Route.CAPTURED
-        whose = Whose(exchange.scope, exchange.account)
-        decide = self._decider.decide
-        if is_slow:
-            work = partial(decide, whose, body, request, found, is_created=is_created)
-            decided = await self._aside.run(work, is_long=True)
-        else:
-            decided = decide(whose, body, request, found, is_created=is_created)
-        origin = decided.origin
-        exchange.conversation = origin.conversation
-        if is_created:
-            exchange.capture = Capture(origin, self._settings.frame_max_bytes)
-        exchange.model = origin.model
-        exchange.asked = decided.asked
-        if decided.asked == "store_failed" and exchange.store_budget.is_used_up:
-            exchange.asked = "budget_exceeded"
-        exchange.injected_bytes = decided.injected_bytes
-        exchange.repairs.update(decided.repairs)
-        exchange.outcomes.update(decided.outcomes)
-        exchange.edited = decided.body is not body
-        exchange.strip = decided.strip
-        return Prepared(body, decided.body)
 
-    def _read(
-        self, body: bytes, headers: Mapping[str, str], scope: bytes
-    ) -> tuple[Request, list[Lookup]]:
-        request = read_request(body, headers, self._lately, scope)
-        return request, keys_of_request(request)
+        Returns:
+            The body to send: the same object where nothing is edited.
+        """
+        scope = exchange.scope
+        if scope is None:
+            exchange.asked = RequestState.NO_SCOPE
+            return body
+        dialect, is_slow = self.dialect, is_long(body)
+        try:
+            question = await self._offloader.run(
+                partial(dialect.ask, body, headers, scope), is_long=is_slow
+            )
+        except TooMany:
+            exchange.asked = RequestState.TOO_LARGE
+            return body
+        except Unspliceable:
+            exchange.asked = RequestState.UNREADABLE
+            return body
+        found: LookupResult | None = _NOTHING_FOUND
+        if question.lookups:
+            found = await self._store.look_up(scope, question.lookups, exchange.store_budget)
+        is_created = exchange.route in CAPTURED_ROUTES
+        caller = Caller(scope, exchange.account)
+        decision: Decision = await self._offloader.run(
+            partial(dialect.decide, caller, body, question, found, is_created=is_created),
+            is_long=is_slow,
+        )
+        exchange.take(decision)
+        if exchange.asked == RequestState.STORE_FAILED and exchange.store_budget.is_used_up:
+            exchange.asked = RequestState.BUDGET_EXCEEDED
+        if is_created:
+            exchange.capture = dialect.capture(decision.origin)
+        return decision.body
+
+    async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:
+        """Capture the answer to a GET of a response as the turn that its request began."""
+        response_id = self.dialect.retrieved(path)
+        if exchange.scope is None or not response_id:
+            return
+        lookups = [Lookup(RESPONSE, [key_of_response(response_id)])]
+        found = await self._store.look_up(exchange.scope, lookups, exchange.store_budget)
+        origin = self.dialect.origin_of(response_id, found or _NOTHING_FOUND)
+        if origin is not None:
+            exchange.capture = self.dialect.capture(origin)
+
+    def follow(self, exchange: Exchange, origin: Origin | None) -> None:
+        """Capture an answer whose request is unknown; `origin` is what it continues."""
+        exchange.capture = self.dialect.capture(origin)
+
+    # A refusal...
 
     async def cure(
-        self, exchange: Exchange, prepared: Prepared, diagnosis: Diagnosis
+        self, exchange: Exchange, bodies: RefusedBodies, refusal: Refusal
     ) -> Cure | None:
         """
-        Decide what to send instead of a request that was refused.
+        Decide what to send in place of a refused request.
 
         Raises:
             Unspliceable: The request cannot be read.
         """
-        is_slow = is_long(prepared.body)
-        read = partial(_read_both, prepared, is_edited=exchange.edited)
-        sent, given = await self._aside.run(read, is_long=is_slow)
-        if sent.body is not prepared.body:  # half a surrogate in it: it can be taken back whole
-            return Cure(prepared.original, takes_back=True) if exchange.edited else None
-        if exchange.scope is None:
-            return cure(sent, given, diagnosis, LookupResult(), self._decider.policy)
-        asked = asked_of(sent, diagnosis)
-        held = await self._store.look_up(exchange.scope, asked, exchange.store_budget)
-        kept = held or LookupResult()
-        recalled = self._learned.less_refused(exchange.scope, kept)
-        work = partial(cure, sent, given, diagnosis, recalled, self._decider.policy)
-        found = await self._aside.run(work, is_long=is_slow)
-        if found is None or not found.evicted:
-            return found
-        # As they are stored: what is only not sent for an hour stays so.
-        named = {turn.id for turn in found.evicted}
-        return replace(found, evicted=tuple(turn for turn in kept.turns if turn.id in named))
+        dialect, is_slow = self.dialect, is_long(bodies.sent)
+        question = await self._offloader.run(
+            partial(dialect.ask_for_cure, bodies, refusal), is_long=is_slow
+        )
+        found: LookupResult | None = None
+        if exchange.scope is not None:
+            found = await self._store.look_up(
+                exchange.scope, question.lookups, exchange.store_budget
+            )
+        return await self._offloader.run(
+            partial(
+                dialect.cure, exchange.scope, bodies, question, refusal, found or _NOTHING_FOUND
+            ),
+            is_long=is_slow,
+        )
 
-    async def learn(self, exchange: Exchange, fault: RefusalKind, cure: Cure) -> None:
-        """Note that a cured request was taken: what it went without will be refused again."""
+    async def learn(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
+        """Note that a cured request was accepted: what it goes without will be refused again."""
         if exchange.scope is None:
             return
-        for blob in cure.lost:
-            self._learned.refuse(exchange.scope, RefusalKind.BLOB, blob)
-        for turn in cure.evicted:
+        await self._offloader.run(
+            partial(self.dialect.learn, exchange.scope, refusal, cure),
+            is_long=is_long(cure.body),
+        )
+        for turn in cure.withheld:
             records = withheld_records(turn, cure.lost.__contains__)
             await self._store.save(
                 exchange.scope, turn.conversation, records, [], exchange.store_budget
             )
-        if fault in _OF_MODEL:
-            read = partial(read_request, cure.body, {})
-            model = family((await self._aside.run(read, is_long=is_long(cure.body))).model)
-            self._learned.refuse(exchange.scope, fault, model)
 
-    async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:
-        """Capture the answer to `GET …/responses/{id}` as the turn that its request began."""
-        response_id = retrieved(path)
-        if exchange.scope is None or not response_id:
-            return
-        asked = [Lookup(RESPONSE, [key_of_response(response_id)])]
-        found = await self._store.look_up(exchange.scope, asked, exchange.store_budget)
-        recalled = found or LookupResult()
-        this = turn_id(response_id)
-        begun = next((turn for turn in recalled.turns if turn.id == this), None)
-        if begun is None:
-            origin = Origin(context=Context(), model="")
-        elif any(item.run for item in begun.items):
-            return  # captured when it was made, with blobs: what is retrieved has none
-        else:
-            origin = Origin(
-                context=begun.context,
-                model=begun.models[0] if begun.models else "",
-                conversation=begun.conversation,
-                parent=begun.parent,
-                stores=begun.is_stored,
-                created_ms=begun.created_ms,
-            )
-        exchange.capture = Capture(origin, self._settings.frame_max_bytes)
-
-    def follow(self, exchange: Exchange, origin: Origin | None) -> None:
-        """Capture an answer that no request is known of; `origin` is what it comes behind."""
-        begun = origin or Origin(context=Context(), model="")
-        exchange.capture = Capture(begun, self._settings.frame_max_bytes)
+    # An answer...
 
     async def read(self, exchange: Exchange, answer: bytes) -> None:
-        """Learn from a whole JSON answer."""
-        if exchange.capture is None:
-            return
-        if is_long(answer):
-            await self._aside.run(partial(exchange.capture.read, answer), is_long=True)
-        else:
-            exchange.capture.read(answer)
+        """Capture a whole JSON answer."""
+        if exchange.capture is not None:
+            await self._offloader.run(
+                partial(exchange.capture.read, answer), is_long=is_long(answer)
+            )
 
     async def save(self, exchange: Exchange) -> None:
         """Save what the answer has brought so far, if there is anything new."""
@@ -242,7 +217,7 @@ class Replay:
             return
         turn = capture.snapshot(self._epoch_ms()).turn
         if turn is None:
-            exchange.captured = exchange.captured or "nothing"
+            exchange.captured = exchange.captured or CaptureState.NOTHING
             return
         exchange.conversation = turn.conversation
         before = exchange.saved_names
@@ -254,18 +229,12 @@ class Replay:
             exchange.scope, turn.conversation, records, keys, exchange.store_budget
         )
         if saved is Saved.FAILED:
-            exchange.captured = "store_failed"
+            exchange.captured = CaptureState.STORE_FAILED
             return
-        self._learned.issue(exchange.account, turn)
+        self.dialect.note_issued(exchange.account, turn)
         exchange.saved_names = before.union(records, keys)
-        exchange.captured = "late"
+        exchange.captured = CaptureState.LATE
         if saved is Saved.DONE:
-            exchange.captured = "saved"
+            exchange.captured = CaptureState.SAVED
             exchange.captured_items = capture.reasoning_items
             exchange.captured_bytes = capture.reasoning_bytes
-
-
-def _read_both(prepared: Prepared, *, is_edited: bool) -> tuple[Request, Request]:
-    """Return a request as it went out, and as it came."""
-    sent = read_request(prepared.body, {})
-    return sent, read_request(prepared.original, {}) if is_edited else sent

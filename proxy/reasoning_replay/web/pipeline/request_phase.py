@@ -12,15 +12,17 @@ from dataclasses import dataclass, replace
 from aiohttp import HttpVersion11, hdrs, web
 
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.upstream.request_writer import Body
+from reasoning_replay.adapters.upstream.client import Body
+from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, RequestState, Route
 from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, is_encoded
 from reasoning_replay.core.wire.headers import Headers, asking_for_identity, for_upstream, without
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.http.strict_request import require_well_formed
 from reasoning_replay.web.http.upgrade import for_handshake
-from reasoning_replay.web.pipeline.replay import Prepared, Replay
-from reasoning_replay.web.pipeline.request_body import MemoryBudget, RequestBody
-from reasoning_replay.web.routes import Route
+from reasoning_replay.web.memory_budget import MemoryBudget
+from reasoning_replay.web.pipeline.replay import Replay
+from reasoning_replay.web.pipeline.request_body import RequestBody
 
 __all__ = ["RequestPhase", "UpstreamRequest"]
 
@@ -98,7 +100,7 @@ class RequestPhase:
 
     async def accept(
         self, exchange: Exchange, request: web.BaseRequest, path: str, incoming: RequestBody
-    ) -> tuple[UpstreamRequest, Prepared | None]:
+    ) -> tuple[UpstreamRequest, RefusedBodies | None]:
         """
         Return the request as it shall go out, and what was prepared of it.
 
@@ -112,13 +114,13 @@ class RequestPhase:
         expects = request.headers.get(hdrs.EXPECT, "").lower() == "100-continue"
         if expects and request.version >= HttpVersion11 and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        prepared: Prepared | None = None
+        bodies: RefusedBodies | None = None
         body: Body = incoming.rest() if request.body_exists else None
         if self._replay is None:
-            exchange.asked = "off"
+            exchange.asked = RequestState.OFF
         elif exchange.route == Route.RETRIEVE:
             await self._prepare_retrieval(self._replay, exchange, path, request)
-        elif exchange.route in Route.REPLAYED:
+        elif exchange.route in REPLAYED_ROUTES:
             whole = await incoming.whole(self._limits.inspect_max_bytes)
             began = self._clock()  # the time before is the client's
             if whole is None:
@@ -126,16 +128,16 @@ class RequestPhase:
             else:
                 body = whole
                 try:
-                    prepared = await self._prepare(self._replay, exchange, whole, request, incoming)
+                    bodies = await self._prepare(self._replay, exchange, whole, request, incoming)
                 except BaseException:  # the client did not wait for that
                     exchange.before_ms = (self._clock() - began) * 1000
                     raise
         headers = self._headers(exchange, request, body)
         outgoing = UpstreamRequest(request.method, url, headers, body, incoming)
-        if prepared is not None and exchange.edited:
-            outgoing = outgoing.with_body(prepared.body)
+        if bodies is not None and bodies.sent is not bodies.given:
+            outgoing = outgoing.with_body(bodies.sent)
         exchange.before_ms = (self._clock() - began) * 1000
-        return outgoing, prepared
+        return outgoing, bodies
 
     def reads(self, path: str) -> bool:
         """Tell whether the messages of a WebSocket on this path are read."""
@@ -171,16 +173,17 @@ class RequestPhase:
         body: bytes,
         request: web.BaseRequest,
         incoming: RequestBody,
-    ) -> Prepared:
+    ) -> RefusedBodies:
         try:
             replay.identify(exchange, request.headers)
             plain = await self._decode(exchange, body, request, incoming)
             if plain is None:
-                return Prepared(body, body)
-            return await replay.prepare(exchange, plain, request.headers)
+                return RefusedBodies(body, body)
+            sent = await replay.prepare(exchange, plain, request.headers)
+            return RefusedBodies(given=plain, sent=sent)
         except Exception as error:  # noqa: BLE001 (fail open: a bug of ours is not the client's)
             self._failed(exchange, error)
-            return Prepared(body, body)
+            return RefusedBodies(body, body)
 
     async def _decode(
         self, exchange: Exchange, body: bytes, request: web.BaseRequest, incoming: RequestBody
@@ -197,16 +200,16 @@ class RequestPhase:
             if len(body) <= ON_LOOP_ENCODED_BYTES:
                 with contextlib.suppress(TooLarge):
                     plain = decode(body, coding, min(limit, ON_LOOP_DECODED_BYTES))
-                    if incoming.share.take(len(plain)):
+                    if incoming.lease.reserve(len(plain)):
                         return plain
-                    exchange.asked = "busy"
+                    exchange.asked = RequestState.BUSY
                     return None
             async with self._decoding:
                 return await self._decode_in_thread(exchange, body, coding, limit, incoming)
         except TooLarge:
-            exchange.asked = "too_large"
+            exchange.asked = RequestState.TOO_LARGE
         except Undecodable:
-            exchange.asked = "encoded"
+            exchange.asked = RequestState.ENCODED
         return None
 
     @staticmethod
@@ -214,20 +217,20 @@ class RequestPhase:
         exchange: Exchange, body: bytes, coding: str, limit: int, incoming: RequestBody
     ) -> bytes | None:
         """Decode where nobody waits for it; what it may make counts as held until it is known."""
-        allowed = incoming.share.take_most(limit)
+        allowed = incoming.lease.reserve_up_to(limit)
         size = 0
         try:
             plain = await asyncio.to_thread(decode, body, coding, allowed)
         except TooLarge:
             if allowed == limit:
                 raise
-            exchange.asked = "busy"
+            exchange.asked = RequestState.BUSY
             return None
         else:
             size = len(plain)
             return plain
         finally:
-            incoming.share.give(allowed - size)
+            incoming.lease.release(allowed - size)
 
     async def _prepare_retrieval(
         self, replay: Replay, exchange: Exchange, path: str, request: web.BaseRequest

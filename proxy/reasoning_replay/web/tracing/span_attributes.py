@@ -1,76 +1,80 @@
-"""What a span tells of an exchange that is over: words and numbers, and nothing that was said."""
+"""Span attributes of an exchange: words and numbers, and nothing that a client or model wrote."""
 
+import re
 import time
+from collections.abc import Iterator
+from http import HTTPStatus
 
 from msgspec.structs import astuple
 
-from reasoning_replay.adapters.telemetry.tracing import Live
-from reasoning_replay.core.wire.trace_context import fit_id, fit_model
+from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUTES, Route
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.routes import Route
 
-__all__ = ["MS", "OPERATIONS", "OURS", "REFUSED", "Known", "ago_ns", "error_of", "tell"]
+__all__ = [
+    "OPERATIONS",
+    "OURS",
+    "Attributes",
+    "attributes_of",
+    "error_of",
+    "events_of",
+    "known_method",
+]
 
-# Ahead of every name that no convention has.
+# The prefix of every name that no convention has.
 OURS = "reasoning_replay."
 # The operation, where the conventions on generative AI have a word for it.
-OPERATIONS = {
+OPERATIONS: dict[str, str] = {
     Route.RESPONSES: "chat",
     Route.CREATE: "chat",
     Route.RETRIEVE: "fetch_response",
 }
-# What each number of `Usage` is called by the same conventions.
+# The names of `Usage` in the same conventions.
 _TOKENS = ("input_tokens", "cache_read.input_tokens", "output_tokens", "reasoning.output_tokens")
-REFUSED = 400
-_FAILED = 500
-MS = 1_000_000  # nanoseconds in a millisecond
+_METHODS = frozenset(
+    {"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"}
+)
+# Names of models and ids of responses are written by clients and upstreams: others are left out.
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,255}")
 
-Known = dict[str, str | int | float | bool]
+Attributes = dict[str, str | int | float | bool]
 
 
-def ago_ns(seconds: float) -> int:
-    """Return when so many seconds ago was, in nanoseconds since the epoch."""
-    return time.time_ns() - int(seconds * 1000 * MS)
+def known_method(method: str) -> str:
+    """Return a request's method; `_OTHER` stands for all that HTTP does not define."""
+    return method if method in _METHODS else "_OTHER"
 
 
 def error_of(exchange: Exchange, *, is_client: bool) -> str:
     """
-    Return what kind of failure it was; "" for none.
+    Return the type of failure of an exchange that is over; "" for none.
 
-    By the conventions on HTTP, a refusal is the client's fault where we are the server, and a
-    failure where we are the client, as we are with each request on a WebSocket.
+    By the conventions on HTTP, a refusal is the client's fault in a SERVER span, and a failure in a
+    CLIENT span, such as that of a `response.create`.
     """
     status, outcome = exchange.status, exchange.outcome
     if outcome in {"refused", "upstream_error"}:
-        is_error = is_client or status >= _FAILED
+        is_error = is_client or status >= HTTPStatus.INTERNAL_SERVER_ERROR
         return str(status or outcome) if is_error else ""
     if outcome in {"ok", "client_gone", "client_stalled"}:
         has_failed = exchange.capture is not None and exchange.capture.has_failed
-        return "response_failed" if has_failed and exchange.route in Route.CAPTURED else ""
-    is_ours = status < REFUSED or status >= _FAILED  # else the client was told what it did wrong
-    return outcome if is_ours else ""
+        return "response_failed" if has_failed and exchange.route in CAPTURED_ROUTES else ""
+    is_clients_fault = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+    return "" if is_clients_fault else outcome
 
 
-def tell(live: Live, exchange: Exchange, sent_ns: int, answered_ns: int) -> None:
-    """
-    Note all that is known of an exchange.
-
-    Args:
-        live: Its span.
-        exchange: It is over.
-        sent_ns: When the request went on, in nanoseconds since the epoch.
-        answered_ns: When its answer began, or that to the second try.
-    """
-    counts = exchange.route in Route.REPLAYED
+def attributes_of(exchange: Exchange) -> Attributes:
+    """Return the attributes of an exchange that is over."""
+    has_counts = exchange.route in REPLAYED_ROUTES
     known: dict[str, str | int | float | None] = {
         "outcome": exchange.outcome,
         "asked": exchange.asked,
         "captured": exchange.captured,
         "healed": exchange.healed,
-        "repaired": exchange.repaired if counts else None,
-        "injected_bytes": exchange.injected_bytes if counts else None,
-        "captured_items": exchange.captured_items if counts else None,
-        "captured_bytes": exchange.captured_bytes if counts else None,
+        "repaired": exchange.repaired if has_counts else None,
+        "injected_bytes": exchange.injected_bytes if has_counts else None,
+        "captured_items": exchange.captured_items if has_counts else None,
+        "captured_bytes": exchange.captured_bytes if has_counts else None,
         "scope": exchange.scope.hex() if exchange.scope else None,
         "conversation": exchange.conversation.hex(),
         "request_id": exchange.id,
@@ -80,37 +84,49 @@ def tell(live: Live, exchange: Exchange, sent_ns: int, answered_ns: int) -> None
         "first_byte_ms": round(exchange.first_byte_ms, 3) or None,
         "received_bytes": exchange.received_bytes,
         "sent_bytes": exchange.sent_bytes,
+        **exchange.counts,
     }
-    known |= exchange.counts
-    facts: Known = {OURS + k: value for k, value in known.items() if value not in {None, ""}}
+    attributes: Attributes = {
+        OURS + k: value for k, value in known.items() if value not in {None, ""}
+    }
     if exchange.status:
-        facts["http.response.status_code"] = exchange.status
-    live.note(facts | _of_model(live, exchange))
-    if exchange.healed:
-        live.event(OURS + "heal", {OURS + "diagnosis": exchange.healed}, answered_ns)
-    if exchange.asked == "store_failed":
-        live.event(OURS + "store_failure", {OURS + "operation": "recall"}, sent_ns)
-    if exchange.captured == "store_failed":
-        live.event(OURS + "store_failure", {OURS + "operation": "save"}, time.time_ns())
+        attributes["http.response.status_code"] = exchange.status
+    if exchange.route in OPERATIONS:
+        attributes |= _of_model(exchange)
+    return attributes
 
 
-def _of_model(live: Live, exchange: Exchange) -> Known:
-    """Return what was asked of which model, and who answered; rename the span after it."""
-    if exchange.route not in Route.CAPTURED and exchange.route != Route.RETRIEVE:
-        return {}
-    facts: Known = {}
-    model = fit_model(exchange.model)
-    if model:
-        facts["gen_ai.request.model"] = model
-        live.rename(f"{OPERATIONS[exchange.route]} {model}")
+def _of_model(exchange: Exchange) -> Attributes:
+    """Return the attributes of the conventions on generative AI."""
+    attributes: Attributes = {}
+    if _MODEL.fullmatch(exchange.model):
+        attributes["gen_ai.request.model"] = exchange.model
     capture = exchange.capture
     if capture is None:
-        return facts
-    if response_id := fit_id(capture.response_id):
-        facts["gen_ai.response.id"] = response_id
-    if answered := fit_model(capture.model):
-        facts["gen_ai.response.model"] = answered
-    if capture.usage is not None and exchange.route in Route.CAPTURED:  # else it was told before
+        return attributes
+    if _ID.fullmatch(capture.response_id):
+        attributes["gen_ai.response.id"] = capture.response_id
+    if _MODEL.fullmatch(capture.model):
+        attributes["gen_ai.response.model"] = capture.model
+    if capture.usage is not None and exchange.route in CAPTURED_ROUTES:  # a fetch would repeat it
         used = zip(_TOKENS, astuple(capture.usage), strict=True)
-        facts |= {"gen_ai.usage." + name: count for name, count in used if count is not None}
-    return facts
+        attributes |= {"gen_ai.usage." + name: count for name, count in used if count is not None}
+    return attributes
+
+
+def events_of(exchange: Exchange, sent_ns: int) -> Iterator[tuple[str, Attributes, int]]:
+    """
+    Yield the name, the attributes and the time of each event of an exchange that is over.
+
+    Args:
+        exchange: It is over.
+        sent_ns: When its last attempt was sent, in nanoseconds since the epoch.
+    """
+    if exchange.healed:
+        yield OURS + "heal", {OURS + "diagnosis": exchange.healed}, sent_ns
+    for state, operation, at_ns in (
+        (exchange.asked, "recall", sent_ns),
+        (exchange.captured, "save", time.time_ns()),
+    ):
+        if state == "store_failed":
+            yield OURS + "store_failure", {OURS + "operation": operation}, at_ns

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from reasoning_replay.core.wire.ws_frames import Messages, Piece
-from reasoning_replay.web.pipeline.request_body import MemoryLease
+from reasoning_replay.web.memory_budget import MemoryLease
 
 __all__ = ["Ear"]
 
@@ -30,7 +30,7 @@ class Ear:
     def feed(self, data: bytes) -> list[Piece]:
         """Take the next bytes; what there is no room for passes unread."""
         pieces = self.messages.feed(data)
-        if self.share is not None and not self.share.hold(self.messages.held_bytes):
+        if self.share is not None and not self.share.resize(self.messages.held_bytes):
             pieces += self.messages.let_pass()
-            self.share.hold(0)
+            self.share.resize(0)
         return pieces

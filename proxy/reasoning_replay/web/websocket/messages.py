@@ -6,13 +6,10 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Raw
 
-from reasoning_replay.core.dialects.responses.capture import Origin
-from reasoning_replay.core.dialects.responses.heal.cure import Cure
-from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
+from reasoning_replay.core.dialects.base import Cure, Origin, Refusal, RefusedBodies
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.ws_frames import Piece
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.pipeline.replay import Prepared
 
 __all__ = ["CREATE", "Create", "Lane", "Message", "is_worth_preparing", "read_message"]
 
@@ -86,9 +83,9 @@ class Create:
         previous: The response that it continues, if upstream holds its history.
         sent_s: When it was sent on.
         mine: What came, while it may have to be sent once more; None when that cannot be.
-        prepared: What went out, as long.
+        bodies: What went out, as long.
         refusal: Upstream's answer to it, held back while it is tried again, cured.
-        fault: What that was for.
+        refused: What that was for.
         has_failed: Whether an error came while it was answered, and nothing behind that as yet.
     """
 
@@ -96,19 +93,19 @@ class Create:
     previous: str = ""
     sent_s: float = 0.0
     mine: Piece | None = None
-    prepared: Prepared | None = None
+    bodies: RefusedBodies | None = None
     refusal: bytes = b""
-    fault: RefusalKind = RefusalKind.OTHER
+    refused: Refusal | None = None
     cure: Cure | None = None
     has_failed: bool = False
 
-    def hold(self, refusal: bytes, fault: RefusalKind, cure: Cure) -> None:
+    def hold(self, refusal: bytes, refused: Refusal, cure: Cure) -> None:
         """Keep the refusal back: the request went out once more, cured."""
-        self.refusal, self.fault, self.cure = refusal, fault, cure
+        self.refusal, self.refused, self.cure = refusal, refused, cure
 
     def let_go(self) -> None:
         """Keep no bytes of it any longer."""
-        self.mine = self.prepared = None
+        self.mine = self.bodies = None
 
 
 @dataclass(slots=True)

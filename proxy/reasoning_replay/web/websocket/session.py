@@ -8,14 +8,13 @@ an answer names its request by its place in the lane alone; and upstream may beg
 import asyncio
 from collections.abc import Callable, Mapping
 
-from reasoning_replay.core.dialects.responses.heal.cure import Cure
-from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind, diagnose
+from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.wire.ws_frames import Piece, text_frame
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.pipeline.healing_retry import Healer
-from reasoning_replay.web.pipeline.replay import Prepared, Replay
-from reasoning_replay.web.routes import Route
+from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.websocket.messages import CREATE, Create, Lane, Message, read_message
 
 __all__ = ["Lanes"]
@@ -87,17 +86,17 @@ class Lanes:
         self._preparing += 1
         self.idle.clear()
         try:
-            prepared = await self._prepare(create.exchange, text)
+            bodies = await self._prepare(create.exchange, text)
         finally:
             self._preparing -= 1
         self._account.begin(create.exchange)
         create.sent_s = self._account.clock()
         if self._replay.heals and self._kept() + len(text) <= self._keep_max_bytes:
-            create.mine, create.prepared = piece, prepared
+            create.mine, create.bodies = piece, bodies
         lane.waiting.append(create)
-        if prepared.body is text:
+        if bodies.sent is text:
             return piece.raw
-        return piece.between + text_frame(prepared.body, piece.key)
+        return piece.between + text_frame(bodies.sent, piece.key)
 
     def overlook(self, piece: Piece) -> None:
         """Note that a message passed unread that may have been a request."""
@@ -111,14 +110,15 @@ class Lanes:
         (self._account.count if self._has_overlooked else self._account.settle)(exchange)
         self._has_overlooked = True
 
-    async def _prepare(self, exchange: Exchange, text: bytes) -> Prepared:
+    async def _prepare(self, exchange: Exchange, text: bytes) -> RefusedBodies:
         started = self._account.clock()
         try:
-            return await self._replay.prepare(exchange, text, self._headers)
+            sent = await self._replay.prepare(exchange, text, self._headers)
+            return RefusedBodies(text, sent)
         except Exception as error:  # noqa: BLE001 (fail open: a bug of ours is not the client's)
             self._account.warn("replay_failed", exchange, error)
             exchange.forget()
-            return Prepared(text, text)
+            return RefusedBodies(text, text)
         finally:
             exchange.before_ms = (self._account.clock() - started) * 1000
 
@@ -191,9 +191,9 @@ class Lanes:
         exchange.status = 200
         if create.sent_s:
             exchange.first_byte_ms = (self._account.clock() - create.sent_s) * 1000
-        if create.cure is not None:
-            self._healer.note_cured(exchange, create.fault, create.cure)
-            await self._healer.learn_from(exchange, create.fault, create.cure)
+        if create.cure is not None and create.refused is not None:
+            self._healer.note_cured(exchange, create.refused, create.cure)
+            await self._healer.learn_from(exchange, create.refused, create.cure)
         create.let_go()
         lane.running, lane.last = create, message.response_id
         self.idle.clear()
@@ -226,16 +226,16 @@ class Lanes:
         lane.is_unsure = lane.is_unsure or len(lane.waiting) > 1
         create = lane.waiting[0]
         status, passed, text = message.http_status, piece.raw, piece.text or b""
-        if create.refusal:
-            self._healer.note_refused(create.fault)
+        if create.refusal and create.refused is not None:
+            self._healer.note_refused(create.refused)
             passed = create.refusal
         elif self._is_certain(lane):
-            diagnosis = diagnose(status, text)
-            cure = await self._cure(create, diagnosis)
+            refused = self._replay.dialect.diagnose(status, text)
+            cure = await self._cure(create, refused)
             # Meanwhile another one may have gone out, which upstream will answer first.
             again = text_frame(cure.body, create.mine.key) if cure and create.mine else b""
             if cure and again and self._is_certain(lane) and self._resend(again):
-                create.hold(piece.raw, diagnosis.fault, cure)
+                create.hold(piece.raw, refused, cure)
                 return b""
         lane.waiting.popleft()
         create.exchange.status = status
@@ -245,15 +245,11 @@ class Lanes:
         self._tell_idle()
         return passed
 
-    async def _cure(self, create: Create, diagnosis: Diagnosis) -> Cure | None:
+    async def _cure(self, create: Create, refused: Refusal) -> Cure | None:
         """Return what to send instead of a request that was refused; None where that is all."""
-        if (
-            create.prepared is None
-            or diagnosis.fault is RefusalKind.OTHER
-            or not self._replay.heals
-        ):
+        if create.bodies is None or not refused.is_understood or not self._replay.heals:
             return None
-        return await self._healer.cure(create.exchange, create.prepared, diagnosis)
+        return await self._healer.cure(create.exchange, create.bodies, refused)
 
     def _is_certain(self, lane: Lane) -> bool:
         """Tell whether what comes on a lane can only be for the one request that waits there."""

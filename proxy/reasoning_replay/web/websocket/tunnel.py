@@ -21,13 +21,13 @@ from reasoning_replay.adapters.upstream.upgraded_transport import (
     client_end,
     upstream_end,
 )
-from reasoning_replay.core.wire.sse import is_worth_reading
+from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.wire.ws_frames import Messages, Piece, close_frame
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.http.upgrade import FinishedResponse, head_of
+from reasoning_replay.web.memory_budget import MemoryBudget, MemoryLease
 from reasoning_replay.web.pipeline.replay import Replay
-from reasoning_replay.web.pipeline.request_body import MemoryBudget, MemoryLease
 from reasoning_replay.web.websocket.message_reader import Ear
 from reasoning_replay.web.websocket.messages import is_worth_preparing
 from reasoning_replay.web.websocket.session import Lanes
@@ -162,7 +162,7 @@ class _Tunnel:
 
     def _settle(self) -> None:
         if self._up.ear is not None and self._up.ear.share is not None:
-            self._up.ear.share.hold(0)
+            self._up.ear.share.resize(0)
         ended = self._ended or self._exchange.outcome
         if self._lanes is not None:
             self._lanes.close(ended)

@@ -7,10 +7,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin, Snapshot
-from reasoning_replay.core.dialects.responses.items import digest
+from reasoning_replay.core.dialects.base import Origin, Snapshot
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.turns import Context, Turn, turn_id
+from reasoning_replay.core.wire.digest import digest
 
 from tests.core.documents import values
 from tests.core.streams import added, began, done, ended, event, stream_of
@@ -24,30 +25,30 @@ CUT = message("2", "Sun", status="incomplete")
 BUSY = call("3", status="in_progress")
 
 
-def after(chunks: Iterable[bytes], origin: Origin = ORIGIN) -> Capture:
+def after(chunks: Iterable[bytes], origin: Origin = ORIGIN) -> ResponsesCapture:
     """Follow a stream to its end."""
-    capture = Capture(origin, 1 << 20)
+    capture = ResponsesCapture(origin, 1 << 20)
     for chunk in chunks:
         capture.feed(chunk)
     capture.close()
     return capture
 
 
-def read(body: bytes) -> Capture:
+def read(body: bytes) -> ResponsesCapture:
     """Follow a whole JSON answer."""
-    capture = Capture(ORIGIN, 1 << 20)
+    capture = ResponsesCapture(ORIGIN, 1 << 20)
     capture.read(body)
     return capture
 
 
-def kept(capture: Capture | Snapshot) -> Turn:
+def kept(capture: ResponsesCapture | Snapshot) -> Turn:
     """Return what is kept of an answer."""
-    snapshot = capture.snapshot(5) if isinstance(capture, Capture) else capture
+    snapshot = capture.snapshot(5) if isinstance(capture, ResponsesCapture) else capture
     assert snapshot.turn is not None
     return snapshot.turn
 
 
-def runs(capture: Capture | Snapshot) -> dict[str, list[str]]:
+def runs(capture: ResponsesCapture | Snapshot) -> dict[str, list[str]]:
     """Return the id of each emitted item -> the ids of the reasoning that led to it."""
     return {item.id: [part.id for part in item.run] for item in kept(capture).items}
 
@@ -96,7 +97,7 @@ def test_reasoning_is_tied_to_the_next_item(items: list[Item], want: dict[str, l
 @pytest.mark.parametrize(("items", "want"), OUTPUTS)
 def test_events_need_no_framing(items: list[Item], want: dict[str, list[str]]) -> None:
     """On a WebSocket each message is the JSON of one event."""
-    capture = Capture(ORIGIN, 1 << 20)
+    capture = ResponsesCapture(ORIGIN, 1 << 20)
     for frame in stream_of(items).split(b"\n\n")[:-1]:
         capture.hear(frame.partition(b"data: ")[2])
 
@@ -315,7 +316,7 @@ def test_a_status_that_is_not_told_is_that_of_the_event() -> None:
 
 def test_there_is_something_to_save_whenever_an_item_can_be_recognised() -> None:
     """Before the client sees it, as it may come back in its very next request."""
-    capture = Capture(ORIGIN, 1 << 20)
+    capture = ResponsesCapture(ORIGIN, 1 << 20)
     seen = []
     for chunk in [began(), added(0, R1), done(0, R1), added(1, C1), done(1, C1), ended([R1, C1])]:
         capture.feed(chunk)
@@ -328,7 +329,7 @@ def test_there_is_something_to_save_whenever_an_item_can_be_recognised() -> None
 
 def test_an_event_too_long_to_follow_is_given_up() -> None:
     """What came before stays learnt, and nothing raises any more."""
-    capture = Capture(ORIGIN, 2000)
+    capture = ResponsesCapture(ORIGIN, 2000)
     for chunk in [began(), done(0, R1), done(1, C1), b"data: " + b"x" * 2000, ended([SAID])]:
         capture.feed(chunk)
     capture.close()
@@ -395,3 +396,19 @@ def test_any_cut_of_any_output_teaches_the_same(items: list[Item], data: st.Data
 
     assert after(chunks).snapshot(5) == after([stream]).snapshot(5)
     assert runs(after(chunks)) == runs(whole)
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_all_of_an_answer_is_bounded_not_each_event_alone(*, is_stream: bool) -> None:
+    """Eighty items of a kilobyte are more than fifty kilobytes, however they come."""
+    items = [reasoning(str(n)) | {"encrypted_content": "x" * 1024} for n in range(80)]
+    capture = ResponsesCapture(ORIGIN, 50 << 10)
+    if is_stream:
+        for chunk in [began(), *[done(n, item) for n, item in enumerate(items)], ended(items)]:
+            capture.feed(chunk)
+        capture.close()
+    else:
+        capture.read(answer(items, "resp_1"))
+
+    assert capture.gave_up == "too_large"
+    assert sum(part.size_bytes for part in capture._parts.values()) <= 50 << 10

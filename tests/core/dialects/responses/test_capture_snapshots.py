@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.history.turns import Context, Turn, records_of, turns_of
 
 from tests.core.streams import added, began, done, ended
@@ -18,7 +19,7 @@ ITEMS = [R1, C1, R2, message("1", "Sunny."), C2, reasoning("3"), call("3", statu
 
 def snapshots(chunks: list[bytes], origin: Origin = ORIGIN) -> list[Turn]:
     """Return what is known behind each chunk of a stream, and at its end."""
-    capture = Capture(origin, 1 << 20)
+    capture = ResponsesCapture(origin, 1 << 20)
     found = []
     for n, chunk in enumerate(chunks):
         capture.feed(chunk)
@@ -69,7 +70,7 @@ def test_the_turn_is_as_old_as_its_first_snapshot() -> None:
 )
 def test_an_item_waits_for_those_ahead_of_it(chunks: list[bytes], want: list[Item]) -> None:
     """Until the answer ends: what stands ahead of it is kept with it."""
-    capture = Capture(ORIGIN, 1 << 20)
+    capture = ResponsesCapture(ORIGIN, 1 << 20)
     for chunk in chunks:
         capture.feed(chunk)
     turn = capture.snapshot(5).turn

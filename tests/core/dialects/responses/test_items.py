@@ -6,20 +6,14 @@ import re
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.responses.items import (
-    ID_CHARS,
-    Item,
-    Role,
-    _Head,
-    _loosely,
-    is_distinctive,
-    read_item,
-)
+from reasoning_replay.core.dialects.responses.items import ResponsesItem, _Head, _loosely, read_item
+from reasoning_replay.core.history.fingerprints import ID_CHARS, is_distinctive
+from reasoning_replay.core.history.items import Role
 
 from tests.core.documents import objects, values
 
 
-def item(**fields: object) -> Item:
+def item(**fields: object) -> ResponsesItem:
     """Read an item of these fields."""
     return read_item(json.dumps(fields).encode())
 
@@ -119,7 +113,7 @@ def test_type_and_role_tell_whose_an_item_is(
     assert (got.type, got.role, got.is_tool) == (kind, role, False)
 
 
-def read_everything(raw: bytes) -> Item:
+def read_everything(raw: bytes) -> ResponsesItem:
     """Read an item and all that can be asked of it."""
     got = read_item(raw, 3, 4)
     asked = (got.type, got.id, got.call_id, got.name, got.status, got.blob, got.text, got.role)

@@ -5,12 +5,13 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.responses.items import Item, digest, read_item
+from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
+from reasoning_replay.core.wire.digest import digest
 
 from tests.core.documents import Written, objects, scalars
 
 
-def item(**fields: object) -> Item:
+def item(**fields: object) -> ResponsesItem:
     """Read an item of these fields."""
     return read_item(json.dumps(fields).encode())
 
@@ -18,12 +19,12 @@ def item(**fields: object) -> Item:
 PART = {"type": "output_text", "text": "x"}
 
 
-def said(content: object, **more: object) -> Item:
+def said(content: object, **more: object) -> ResponsesItem:
     """Read an assistant's message."""
     return item(**{"role": "assistant", "content": content, **more})
 
 
-def called(**more: object) -> Item:
+def called(**more: object) -> ResponsesItem:
     """Read a call."""
     return item(**{"type": "function_call", "name": "f", "arguments": '{"a":1,"b":[2.5]}', **more})
 
@@ -79,13 +80,13 @@ OTHER_CONTENT = [
 
 
 @pytest.mark.parametrize(("emitted", "sent"), SAME_CONTENT)
-def test_content_survives_what_clients_do(emitted: Item, sent: Item) -> None:
+def test_content_survives_what_clients_do(emitted: ResponsesItem, sent: ResponsesItem) -> None:
     """Two spellings of one saying have one digest."""
     assert emitted.content == sent.content != b""
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER_CONTENT)
-def test_content_tells_sayings_apart(one: Item, other: Item) -> None:
+def test_content_tells_sayings_apart(one: ResponsesItem, other: ResponsesItem) -> None:
     """Whatever changes what was said or done changes the digest."""
     assert b"" != one.content != other.content != b""
 
@@ -94,7 +95,7 @@ def test_content_tells_sayings_apart(one: Item, other: Item) -> None:
     "empty",
     [said(""), said(" \n"), said([]), said(None), item(type="web_search_call", id="ws_1"), item()],
 )
-def test_content_of_nothing_is_empty(empty: Item) -> None:
+def test_content_of_nothing_is_empty(empty: ResponsesItem) -> None:
     """What says nothing can be recognised by nothing that it says."""
     assert empty.content == b""
 

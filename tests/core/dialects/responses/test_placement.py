@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
+from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.plan import Anchors, Outcome
 
@@ -210,7 +211,7 @@ def test_bytes_that_nobody_knows_survive() -> None:
     )
     world = World()
     asked = read_request(body([ASK]), {})
-    capture = Capture(Origin(asked.context(), asked.model), 1 << 20)
+    capture = ResponsesCapture(Origin(asked.context(), asked.model), 1 << 20)
     whole = answer([], "resp_000000001").replace(b'"output": []', b'"output": [%s,%s]')
     capture.read(whole % (raw, json.dumps(C1).encode()))
     turn = capture.snapshot(1).turn

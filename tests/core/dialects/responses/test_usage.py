@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from reasoning_replay.core.dialects.responses.capture import Capture, Origin
-from reasoning_replay.core.dialects.responses.usage import TOKENS_MAX, Usage, read_usage
+from reasoning_replay.core.dialects.base import Origin, Usage
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.events import TOKENS_MAX, read_usage
 from reasoning_replay.core.history.turns import Context
 
 from tests.core.documents import Written, values
@@ -45,9 +46,9 @@ ODD: list[tuple[object, Usage | None]] = [
 ]
 
 
-def capture() -> Capture:
+def capture() -> ResponsesCapture:
     """Return one that has heard nothing yet."""
-    return Capture(Origin(Context(), "gpt-5.6"), 1 << 20)
+    return ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
 
 
 @pytest.mark.parametrize(("said", "want"), ODD)

@@ -8,6 +8,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from reasoning_replay.web.admin.inspector import events
 
+from tests.redis_server import RedisServer
 from tests.web.admin.inspector.watching import to_watch, watching
 from tests.web.line import Broken, line_to
 from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
@@ -30,7 +31,7 @@ async def test_first_comes_what_is_and_what_was_and_then_what_passes() -> None:
             (hello,) = await watcher.until("hello")
             assert (hello["listen"], hello["mode"]) == (w.app.url, "on")
             (state,) = await watcher.until("state")
-            assert (state["status"], state["store"], state["workers"]) == ("ready", "ok", None)
+            assert (state["status"], state["store"]) == ("ready", "ok")
             (first,) = await watcher.until("exchange")
             assert (first["route"], first["status"], first["open"]) == ("responses", 200, False)
             await w.turn(ASK, CALL, RESULT)
@@ -56,13 +57,14 @@ async def test_the_state_comes_again_and_again(monkeypatch: pytest.MonkeyPatch) 
         assert state["totals"]["requests_total"] == {"planned": 1}
 
 
-async def test_a_store_that_is_down_anywhere_is_said_to_be() -> None:
-    """Also one that only a worker has asked lately."""
-    async with world() as w:
-        w.app.metrics.store_up.set(0)
+async def test_a_store_that_is_down_is_said_to_be(own_redis: RedisServer) -> None:
+    """Once it was asked, whoever asked it."""
+    async with world(store_url=own_redis.url, scope_secret="s") as w:
+        own_redis.kill()
+        await w.app.store.check()
         async with watching(w.app.admin_url) as watcher:
             (state,) = await watcher.until("state")
-            assert state["store"] == "degraded"
+            assert (state["store"], state["totals"]["store_up"]) == ("degraded", 0)
 
 
 async def test_with_a_token_only_who_shows_it_may_watch() -> None:

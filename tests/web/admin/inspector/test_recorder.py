@@ -7,7 +7,7 @@ import pytest
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
-from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.admin.inspector import recorder as module
 from reasoning_replay.web.admin.inspector.recorder import KEPT, Recorder
 from reasoning_replay.web.exchange import Exchange
@@ -58,7 +58,7 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
     request = read_request(as_json({"model": "gpt-5.4", "input": [ASK, RS, CALL]}), {})
     told.recorder.end(
         exchange(
-            summarise(request, [(2, Outcome.INJECTED, 1, 7, "")]),
+            summarise(request, [PlanNote(2, Outcome.INJECTED, 1, 7, "")]),
             model="gpt-5.4" + "x" * 99,
             injected_bytes=7,
             scope=b"\xab" * 16,

@@ -1,4 +1,4 @@
-"""The numbers of the page: those that Prometheus scrapes, of all processes."""
+"""The numbers of the page: those that Prometheus scrapes."""
 
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.web.admin.inspector.totals import read_totals
@@ -22,7 +22,7 @@ def test_series_are_told_apart_by_one_label_or_added_up() -> None:
 
 
 def test_breakers_are_told_by_operation_and_state() -> None:
-    """How many processes have theirs so."""
+    """Each as a number, as Prometheus has them."""
     text = b"""
 # HELP reasoning_replay_store_breakers Breakers.
 # TYPE reasoning_replay_store_breakers gauge

@@ -1,5 +1,5 @@
 """
-Learn from an answer what may have to go back: reasoning, and the items it led to.
+Capture: what one answer emitted, reasoning and the items that it led to, as a turn.
 
 One `Capture` follows one answer, plain or streamed. It is fed what the client is fed, and never
 holds the client up: whatever it cannot follow it gives up on, and says why.
@@ -11,31 +11,26 @@ from types import MappingProxyType
 import msgspec
 from msgspec import UNSET, Raw
 
+from reasoning_replay.core.dialects.base import Origin, Snapshot, Usage
+from reasoning_replay.core.dialects.responses.emitted import blob_digest, emitted_of, reasoning_of
 from reasoning_replay.core.dialects.responses.events import (
     ResponseFields,
+    is_worth_reading,
     read_context,
     read_event,
     read_removals,
     read_response,
+    read_usage,
 )
-from reasoning_replay.core.dialects.responses.items import Item, Role, read_item
-from reasoning_replay.core.dialects.responses.usage import Usage, read_usage
+from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.turns import (
-    Context,
-    Emitted,
-    Reasoning,
-    Turn,
-    blob_digest,
-    emitted_of,
-    reasoning_of,
-    turn_id,
-)
+from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn, turn_id
 from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.lenient_json import NONE
+from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.sse import Events
 
-__all__ = ["Capture", "Origin", "Snapshot"]
+__all__ = ["ResponsesCapture"]
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 _DONE = "response.output_item.done"
@@ -43,39 +38,6 @@ _ADDED = "response.output_item.added"
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _PENDING = frozenset({"queued", "in_progress"})
 _STARTS = frozenset({"response.created", "response.queued", "response.in_progress"})
-
-
-class Origin(msgspec.Struct, frozen=True, gc=False):
-    """
-    What the request was, as far as its answer's turn remembers it.
-
-    Attributes:
-        conversation: The one it continues; b"" starts a new one.
-        parent: The newest turn recognised in its history; b"" when none was.
-        model: As the client asked for it; "" when unknown (a GET).
-        stores: Whether upstream keeps the items, as far as the request says.
-        created_ms: Of the turn, where it was begun before; 0: the first snapshot begins it.
-    """
-
-    context: Context
-    model: str
-    conversation: bytes = b""
-    parent: bytes = b""
-    stores: bool = True
-    created_ms: int = 0
-
-
-class Snapshot(msgspec.Struct, frozen=True, gc=False):
-    """
-    The answer as far as it is known.
-
-    Attributes:
-        status: `completed`, `incomplete`, `failed`, `queued`, `in_progress`, `cancelled` or "".
-        turn: What to keep; None while there is nothing to recognise it by.
-    """
-
-    status: str
-    turn: Turn | None
 
 
 class _Part(msgspec.Struct, frozen=True, gc=False):
@@ -92,8 +54,13 @@ class _Part(msgspec.Struct, frozen=True, gc=False):
     emitted: Emitted | None = None
     is_finished: bool = True
 
+    @property
+    def size_bytes(self) -> int:
+        """Size of the raw bytes that it keeps."""
+        return sum(len(kept.raw) for kept in (self.reasoning, self.emitted) if kept is not None)
 
-class Capture:
+
+class ResponsesCapture:
     """
     Follow one answer.
 
@@ -108,8 +75,15 @@ class Capture:
         usage: As upstream reports it at the end; None if it does not.
     """
 
-    def __init__(self, origin: Origin, frame_max_bytes: int) -> None:
-        """Start before the first byte of an answer."""
+    def __init__(self, origin: Origin, max_bytes: int) -> None:
+        """
+        Start before the first byte of an answer.
+
+        Args:
+            origin: Of the request.
+            max_bytes: Of one event, and of all that is kept of the answer; a larger answer is not
+                followed any further.
+        """
         self.dirty = False
         self.gave_up = ""  # why, when it no longer follows
         self.reasoning_items = 0
@@ -118,7 +92,8 @@ class Capture:
         self.reasoning_context = ""
         self.usage: Usage | None = None
         self._origin = origin
-        self._frame_max_bytes = frame_max_bytes
+        self._max_bytes = max_bytes
+        self._kept_bytes = 0  # of the raw bytes of all parts
         self._events: Events | None = None  # of a stream
         self._parts: dict[int, _Part] = {}
         self._blobs: dict[int, set[bytes]] = {}
@@ -135,7 +110,7 @@ class Capture:
             return
         events = self._events
         if events is None:
-            events = self._events = Events(self._frame_max_bytes)
+            events = self._events = Events(self._max_bytes, is_worth_reading)
         for data in events.feed(chunk):
             self.hear(data)
         if events.is_overrun:
@@ -228,7 +203,7 @@ class Capture:
             before = self._parts.get(index)
             if before is not None and before.id != item.id:
                 index = max(self._parts) + 1  # an upstream that does not count its outputs
-            self._parts[index] = _part(item)
+            self._keep(index, item)
             self.dirty = self.dirty or item.role is not Role.REASONING
         elif kind in _ENDS or kind in _STARTS:
             self._response(event.response, kind)
@@ -258,7 +233,18 @@ class Capture:
                 # The item of its own event is the authoritative one; this one's blob differs.
                 self._note_blob(index, item)
             elif item.id not in ids:
-                parts[index] = _part(item)
+                self._keep(index, item)
+
+    def _keep(self, index: int, item: ResponsesItem) -> None:
+        """Keep an output item, as long as all of them together stay within the bound."""
+        if self.gave_up:
+            return
+        part = _part(item)
+        self._kept_bytes += part.size_bytes
+        if self._kept_bytes > self._max_bytes:
+            self.gave_up = "too_large"
+            return
+        self._parts[index] = part
 
     def _note(self, response: ResponseFields) -> None:
         """Note what upstream says it did to the reasoning that it was given."""
@@ -268,7 +254,7 @@ class Capture:
         if response.reasoning is not NONE:
             self.reasoning_context = read_context(response.reasoning) or self.reasoning_context
 
-    def _note_blob(self, index: int, item: Item) -> None:
+    def _note_blob(self, index: int, item: ResponsesItem) -> None:
         """Note one more blob that an item was seen with."""
         self._blobs.setdefault(index, set()).add(blob_digest(item))
 
@@ -296,7 +282,7 @@ class Capture:
         return emitted
 
 
-def _part(item: Item) -> _Part:
+def _part(item: ResponsesItem) -> _Part:
     if item.role is Role.REASONING:
         return _Part(item.id, reasoning=reasoning_of(item))
     return _Part(item.id, emitted=emitted_of(item), is_finished=item.is_finished)

@@ -1,27 +1,31 @@
 """
-What is read of an event of the API's, and of the response in it.
+Events: the fields of a streamed event, and of the response in it, that capture needs.
 
-Nothing here raises: what is not of the type that it should be counts as absent.
+Nothing here raises: a value of an unexpected type counts as absent.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from reasoning_replay.core.dialects.base import Usage
 from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.lenient_json import NONE, LenientDecoder
+from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
 
 __all__ = [
     "CONTEXTS",
     "REMOVALS",
     "EventFields",
     "ResponseFields",
+    "is_worth_reading",
     "read_context",
     "read_event",
     "read_removals",
     "read_response",
+    "read_usage",
 ]
 
 # Why upstream says that it left reasoning out of what it read, and how much it goes by: words of
@@ -65,6 +69,19 @@ class _Effort(msgspec.Struct, gc=False):
     context: object = None
 
 
+class _Usage(msgspec.Struct, gc=False):
+    """What matters of a response's `usage` (OpenAI Python SDK 3.52, `response_usage.py`)."""
+
+    input_tokens: object = None
+    input_tokens_details: object = None
+    output_tokens: object = None
+    output_tokens_details: object = None
+
+
+# No answer takes more; a larger number is not a number of tokens.
+TOKENS_MAX = 1_000_000_000
+_NO_USAGE = Usage()
+_USAGE = msgspec.json.Decoder(_Usage)
 _EVENT = msgspec.json.Decoder(EventFields)
 _RESPONSE = msgspec.json.Decoder(ResponseFields)
 _LOOSE_RESPONSE = LenientDecoder(ResponseFields)
@@ -72,6 +89,20 @@ _OUTPUT = msgspec.json.Decoder(list[Raw])
 _EFFORT = msgspec.json.Decoder(_Effort)
 _STORED = {b"true": True, b"false": False}
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+
+
+# What an event must contain to be worth reading: whole items, or the start and end of a response.
+# Two searches, each for something that begins with a word, take a tenth of one for either.
+_WORTH = re.compile(
+    rb"response\.(?:output_item\.(?:done|added)|completed|incomplete|failed|created|queued|"
+    rb"in_progress)"
+)
+_ERROR = b'"error"'
+
+
+def is_worth_reading(data: bytes) -> bool:
+    """Tell whether an event, or a chunk of events, may hold what a capture learns from."""
+    return _WORTH.search(data) is not None or _ERROR in data
 
 
 def read_event(data: bytes) -> EventFields | None:
@@ -135,3 +166,33 @@ def read_context(reasoning: Raw) -> str:
     if not isinstance(context, str):
         return ""
     return context if context in CONTEXTS else "other"
+
+
+def read_usage(raw: bytes | Raw) -> Usage | None:
+    """Read a response's `usage`; None when it says nothing, as while the response is made."""
+    try:
+        said = _USAGE.decode(raw)
+    except _ERRORS:
+        return None
+    taken, given = _tokens(said.input_tokens), _tokens(said.output_tokens)
+    usage = Usage(
+        input_tokens=taken,
+        cached_tokens=_part(said.input_tokens_details, "cached_tokens", taken),
+        output_tokens=given,
+        reasoning_tokens=_part(said.output_tokens_details, "reasoning_tokens", given),
+    )
+    return None if usage == _NO_USAGE else usage
+
+
+def _part(details: object, name: str, whole: int | None) -> int | None:
+    """Return a number of tokens that are part of others, if it can be."""
+    if whole is None or not isinstance(details, dict):
+        return None
+    part = _tokens(details.get(name))
+    return part if part is not None and part <= whole else None
+
+
+def _tokens(value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):  # JSON's `true` is an int to Python
+        return None
+    return value if 0 <= value <= TOKENS_MAX else None

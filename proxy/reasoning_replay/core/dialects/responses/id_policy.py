@@ -1,5 +1,5 @@
 """
-In which form a run of reasoning goes back: with ids or without, and what its items need for that.
+Id policy: whether reasoning is injected with ids or without, and which edits that takes.
 
 Which forms an upstream takes is its profile's to say (`Ids`); here is what each means in edits.
 """
@@ -10,7 +10,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import structs
 
-from reasoning_replay.core.dialects.responses.items import Item
+from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.turns import Emitted, Reasoning
@@ -47,7 +47,7 @@ class FollowingItems(msgspec.Struct, frozen=True, gc=False):
         is_stored: Whether upstream said that it keeps them.
     """
 
-    items: tuple[Item, ...]
+    items: tuple[ResponsesItem, ...]
     emitted: tuple[Emitted, ...]
     has_head: bool
     is_stored: bool
@@ -87,10 +87,17 @@ def takes_plainly(profile: Profile) -> bool:
 def in_form(part: Reasoning, profile: Profile) -> bytes:
     """Return one reasoning item as an upstream takes it, where there is nothing to choose."""
     going = _less(part, profile.omits)
-    return going.raw_without_id if profile.ids is Ids.DROPPED and going.has_blob else going.raw
+    return without_id(going) if profile.ids is Ids.DROPPED and going.has_blob else going.raw
 
 
-def id_removals(body: bytes, items: Iterable[tuple[Item, Emitted]]) -> tuple[Edit, ...] | None:
+def without_id(part: Reasoning) -> bytes:
+    """Return reasoning for a request whose items carry no ids."""
+    return json_spans.without(part.raw, ("id",))
+
+
+def id_removals(
+    body: bytes, items: Iterable[tuple[ResponsesItem, Emitted]]
+) -> tuple[Edit, ...] | None:
     """
     Return the edits that leave out the ids that upstream would know items by.
 
@@ -182,7 +189,7 @@ def _nameless(case: _Case) -> InjectionForm | None:
     removals = case.removals()
     if not case.has_blobs or removals is None:
         return None
-    return InjectionForm(tuple(part.raw_without_id for part in case.run), removals)
+    return InjectionForm(tuple(without_id(part) for part in case.run), removals)
 
 
 def _kept(case: _Case) -> InjectionForm | None:
@@ -207,7 +214,7 @@ _FORMS: Mapping[Ids, Callable[[_Case], InjectionForm | None]] = MappingProxyType
 )
 
 
-def _members(body: bytes, item: Item) -> dict[str, Member] | None:
+def _members(body: bytes, item: ResponsesItem) -> dict[str, Member] | None:
     """Return the members of an item; None where readers could disagree on them: it stays."""
     try:
         return json_spans.members(body, item.start, item.end)

@@ -1,4 +1,4 @@
-"""Ask upstream for encrypted reasoning, where a client that will need it did not."""
+"""Include: asks the upstream for encrypted reasoning where the client did not."""
 
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.wire import json_spans

@@ -1,5 +1,5 @@
 """
-One element of `input` or `output`, read as far as recognising it needs and no further.
+Items: one element of `input` or `output`, parsed as far as recognising it needs.
 
 An item of a shape nobody has seen yet must never cost a request, so reading fails soft:
 what is not the expected type counts as absent, and an unknown type is still an item.
@@ -7,22 +7,18 @@ Types and their keys: `Items` of the Responses API; every vendor adds some of it
 """
 
 import re
-from enum import Enum
-from functools import lru_cache
-from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw
 
+from reasoning_replay.core.history.fingerprints import TRACE_BYTES, is_distinctive
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.lenient_json import NONE, LenientDecoder
+from reasoning_replay.core.wire.digest import digest
+from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
 
-__all__ = ["Item", "Role", "digest", "is_distinctive", "read_item"]
-
-DIGEST_BYTES = 16
-TRACE_BYTES = 8
-ID_CHARS = 256  # the API's own bound is 64; longer ones are nobody's
+__all__ = ["ResponsesItem", "read_item"]
 
 
 class _Head(msgspec.Struct, gc=False):
@@ -65,27 +61,11 @@ _WORDS = msgspec.json.Decoder(list[_Words])
 _PARTS = msgspec.json.Decoder(list[Raw])
 _PART = msgspec.json.Decoder(_Part)
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
-# What no other sequence gives. Of what tells sequences apart in C, this takes the least time.
-_PACK = msgspec.msgpack.Encoder().encode
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
-
-
-class Role(Enum):
-    """Whose item it is, which is all that placing reasoning needs to know of a type."""
-
-    REASONING = "reasoning"
-    MODEL = "model"  # emitted by a model: can be what a run of reasoning led to
-    CLIENT = "client"  # said or done by the other side: users, tools
-    FRAME = "frame"  # system and developer: set by the application, not said in the conversation
-    REFERENCE = "reference"  # stands for a stored item by id
 
 
 # Calls, programs, searches: everything that a model does ends in one of these, so far.
 _MODEL_TYPE = re.compile(r".*_call|program|mcp_list_tools|mcp_approval_request|agent_message")
-# Long enough to be drawn at random, and not a word of some language: it has a digit, or both cases.
-_RANDOM = re.compile(
-    r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]{8})(?:[A-Za-z]*[0-9]|[a-z]+[A-Z]|[A-Z]+[a-z])"
-)
 # Types that the API accepts without `id` (OpenAI Python SDK 3.52, `*_param.py`; for messages the
 # easy form). The others would be refused without it, so theirs is never taken away.
 _ID_IS_OPTIONAL = frozenset(
@@ -100,7 +80,7 @@ _ID_IS_OPTIONAL = frozenset(
 )
 
 
-class Item(msgspec.Struct, gc=False, eq=False):
+class ResponsesItem(msgspec.Struct, gc=False, eq=False):
     """
     One item of a request or an answer.
 
@@ -181,6 +161,14 @@ class Item(msgspec.Struct, gc=False, eq=False):
         return self.is_hollow or self.role is Role.REFERENCE
 
     @property
+    def is_anchor(self) -> bool:
+        """Whether a conversation can be looked up by it."""
+        role = self.role
+        if role is Role.CLIENT or role is Role.FRAME:  # first, because most items are one of these
+            return self.type == "compaction"
+        return role is not Role.REASONING or self.is_hollow
+
+    @property
     def takes_id(self) -> bool:
         """
         Whether an `id` may be added to it.
@@ -251,7 +239,7 @@ class Item(msgspec.Struct, gc=False, eq=False):
         return digest(b"x", self.raw)
 
 
-def read_item(raw: bytes, start: int = 0, end: int = 0) -> Item:
+def read_item(raw: bytes, start: int = 0, end: int = 0) -> ResponsesItem:
     """Read one item; never raises, whatever the bytes are."""
     try:
         head = _HEAD.decode(raw)
@@ -262,29 +250,7 @@ def read_item(raw: bytes, start: int = 0, end: int = 0) -> Item:
         kind = "message" if said_by else "item_reference" if item_id else ""
     role = _ROLES.get((kind, said_by)) or _role(kind, said_by)
     call_id, name = head.call_id or "", head.name or ""
-    return Item(raw, start, end, kind, role, item_id, call_id, name, head)
-
-
-def digest(*parts: bytes) -> bytes:
-    """Return a 16-byte digest of a sequence of byte strings; ("ab", "c") and ("a", "bc") differ."""
-    return sha256(_PACK(parts)).digest()[:DIGEST_BYTES]
-
-
-def is_distinctive(call_id: str, name: str) -> bool:
-    """
-    Tell whether a `call_id` looks drawn at random, and so can stand for one call alone.
-
-    `call_0` (Bedrock, in every response) and `functions.get_weather:0` cannot:
-    they say where a call stood, not which it is. Eight characters with a digit or in mixed case,
-    beside the tool's own name, are taken to be random.
-    """
-    return len(call_id) <= ID_CHARS >= len(name) and _is_random(call_id, name)
-
-
-@lru_cache(maxsize=4096)
-def _is_random(call_id: str, name: str) -> bool:
-    rest = call_id.replace(name, " ") if name else call_id
-    return _RANDOM.search(rest) is not None
+    return ResponsesItem(raw, start, end, kind, role, item_id, call_id, name, head)
 
 
 def _loosely(raw: bytes) -> _Head:

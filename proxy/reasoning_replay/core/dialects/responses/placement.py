@@ -21,7 +21,7 @@ from reasoning_replay.core.dialects.responses.id_policy import (
     id_removals,
     takes_plainly,
 )
-from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.reasoning_runs import (
     ReasoningRun,
     RunPosition,
@@ -29,9 +29,10 @@ from reasoning_replay.core.dialects.responses.reasoning_runs import (
     replayed,
 )
 from reasoning_replay.core.dialects.responses.request import Request
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching import Matches
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
-from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote, Policy
+from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote
 from reasoning_replay.core.wire.json_spans import Edit
 
 __all__ = ["plan_injection"]
@@ -41,28 +42,28 @@ _MODEL, _REASONING = Role.MODEL, Role.REASONING
 _INJECTED = Outcome.INJECTED
 
 
-def plan_injection(request: Request, recognised: Matches, policy: Policy) -> Plan:
+def plan_injection(request: Request, matched: Matches, policy: Policy) -> Plan:
     """
     Decide the edits of one request.
 
     Args:
         request: Not stateful; the caller sees to that.
-        recognised: Where its items came from.
+        matched: Where its items came from.
         policy: See Policy.
 
     Returns:
         A Plan; its edits do not overlap, and only insert whole reasoning items, insert ids that
         upstream emitted, or take ids away.
     """
-    if not (request.run or recognised.matches or recognised.ambiguous):
+    if not (request.run or matched.matches or matched.ambiguous):
         return _NO_PLAN  # nothing of a model's is in it
-    return _Planner(request, recognised, policy).run()
+    return _Planner(request, matched, policy).run()
 
 
 class _Planner:
-    def __init__(self, request: Request, recognised: Matches, policy: Policy) -> None:
+    def __init__(self, request: Request, matched: Matches, policy: Policy) -> None:
         self._request = request
-        self._recognised = recognised
+        self._recognised = matched
         self._policy = policy
         self._family = family(request.model)
         self._edits: list[Edit] = []
@@ -97,7 +98,7 @@ class _Planner:
         at = item.start
         for part in own.run:
             self._edits.append(Edit(at, at, part.raw + b","))
-            self._notes.append((index, _INJECTED, 1, len(part.raw), part.id))
+            self._notes.append(PlanNote(index, _INJECTED, 1, len(part.raw), part.id))
         return True
 
     def _restore(self, group: ReasoningRun, theirs: Mapping[RunPosition, int]) -> None:
@@ -114,7 +115,7 @@ class _Planner:
             slots = group.slots
             missing = [n for n in missing if slots[n] not in theirs]
             present = [theirs[slot] for slot in slots if slot in theirs]
-            self._notes += [(index, Outcome.PRESENT, 1, 0, "") for index in present]
+            self._notes += [PlanNote(index, Outcome.PRESENT) for index in present]
             if not missing:
                 return
         is_partial = len(missing) < len(run)
@@ -133,7 +134,7 @@ class _Planner:
             index = self._place_of(group, n, theirs)
             at = self._request.places[index].item.start
             self._edits.append(Edit(at, at, raw + b","))
-            self._notes.append((index, _INJECTED, 1, len(raw), run[n].id))
+            self._notes.append(PlanNote(index, _INJECTED, 1, len(raw), run[n].id))
         self._edits += form.edits
 
     def _has_call(self, group: ReasoningRun) -> bool:
@@ -184,7 +185,7 @@ class _Planner:
     def _guard(
         self, group: ReasoningRun, outcome: Outcome, count: int, *, is_partial: bool
     ) -> None:
-        self._notes.append((group.places[0], outcome, count, 0, ""))
+        self._notes.append(PlanNote(group.places[0], outcome, count))
         if is_partial:
             return  # the client replays half of the run: what it means by that is its own affair
         if not self._policy.profile.checks_pairs:
@@ -194,12 +195,12 @@ class _Planner:
             removals = id_removals(self._request.body, [(item, emitted)])
             if removals:
                 self._edits += removals
-                self._notes.append((index, Outcome.DEGRADED, 1, 0, ""))
+                self._notes.append(PlanNote(index, Outcome.DEGRADED))
 
     def _note_unknown(self) -> None:
         """PlanNote what cannot be told, and each run of emitted items of which nothing is known."""
         for index in sorted(self._recognised.ambiguous):
-            self._notes.append((index, Outcome.AMBIGUOUS, 1, 0, ""))
+            self._notes.append(PlanNote(index, Outcome.AMBIGUOUS))
         if is_known_not_to_reason(self._request.model):
             return
         is_run = False
@@ -207,7 +208,7 @@ class _Planner:
         for index, place in enumerate(self._request.places):
             role = place.item.role
             if role is _MODEL and not is_run and index not in matches and index not in ambiguous:
-                self._notes.append((index, Outcome.MISSED, 1, 0, ""))
+                self._notes.append(PlanNote(index, Outcome.MISSED))
             is_run = role is _MODEL or role is _REASONING
 
 
@@ -215,9 +216,9 @@ def _summed(notes: Iterable[PlanNote]) -> dict[Outcome, int]:
     sums: dict[Outcome, int] = {}
     injected = 0
     for note in notes:
-        what = note[1]
+        what = note.outcome
         if what is _INJECTED:  # as most are: an enum's word takes long to look up
-            injected += note[2]
+            injected += note.items
         else:
-            sums[what] = sums.get(what, 0) + note[2]
+            sums[what] = sums.get(what, 0) + note.items
     return {_INJECTED: injected, **sums} if injected else sums

@@ -1,5 +1,5 @@
 """
-What is known of each upstream's Responses API, as data: adding one is adding one entry.
+Profiles: what is known of each upstream's Responses API, as data.
 
 No other module knows a vendor by name; they ask the fields of the `Profile` in force.
 A profile says what may be sent. It never decides what reasoning is whose.
@@ -13,7 +13,9 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-__all__ = ["AUTO", "GENERIC", "PROFILES", "Ids", "Profile", "profile_of"]
+from reasoning_replay.core.history.plan import Anchors
+
+__all__ = ["AUTO", "GENERIC", "PROFILES", "Ids", "Policy", "Profile", "profile_of"]
 
 AUTO = "auto"
 
@@ -254,3 +256,11 @@ def profile_of(name: str, upstream_url: str) -> Profile:
         if any(fnmatchcase(place, pattern) for pattern in profile.hosts for place in places):
             return profile
     return GENERIC
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the operator and the upstream allow."""
+
+    anchors: Anchors = Anchors.ALL
+    profile: Profile = GENERIC

@@ -1,5 +1,5 @@
 """
-Where a request has what a run of reasoning led to, and which of the reasoning the client sends.
+Reasoning runs: where a request holds the items that a run of reasoning led to.
 
 A group is the item that a run led to and those behind it up to the next run.
 """
@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from reasoning_replay.core.dialects.responses.items import Role
-from reasoning_replay.core.dialects.responses.request import Place, Request
+from reasoning_replay.core.dialects.responses.emitted import blob_digest
+from reasoning_replay.core.dialects.responses.items import ResponsesItem
+from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.item_index import Match
-from reasoning_replay.core.history.turns import Reasoning, Turn, blob_digest
+from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.request_history import Place
+from reasoning_replay.core.history.turns import Reasoning, Turn
 
 __all__ = ["ReasoningRun", "RunPosition", "groups_of", "head_of_group", "replayed"]
 
@@ -46,7 +49,7 @@ class ReasoningRun(msgspec.Struct, gc=False):
 
 
 def groups_of(matches: Mapping[int, Match]) -> list[ReasoningRun]:
-    """Return the groups of what was recognised, by the index of its place, in their order."""
+    """Return the groups of what was matched, by the index of its place, in their order."""
     groups: dict[tuple[bytes, int], ReasoningRun] = {}
     for index in sorted(matches):
         match = matches[index]
@@ -80,7 +83,7 @@ def head_of_group(match: Match) -> int | None:
 
 def replayed(request: Request, groups: Sequence[ReasoningRun]) -> dict[RunPosition, int]:
     """Find the reasoning that the client sends itself: which slot -> index of its place."""
-    if not (groups and request.has_thoughts):
+    if not (groups and request.has_reasoning):
         return {}
     places = request.places
     by_blob: dict[bytes, list[RunPosition]] = defaultdict(list)
@@ -110,7 +113,7 @@ def replayed(request: Request, groups: Sequence[ReasoningRun]) -> dict[RunPositi
     return found
 
 
-def _anchors_after(places: Sequence[Place], indices: list[int]) -> dict[int, int]:
+def _anchors_after(places: Sequence[Place[ResponsesItem]], indices: list[int]) -> dict[int, int]:
     """Return for each reasoning item the first place behind it that is not reasoning."""
     after: dict[int, int] = {}
     anchor = len(places)

@@ -4,7 +4,7 @@ What passes, told to those who watch: a stream of lines of JSON, as long as they
     {"hello": …}       first: what this proxy is
     {"exchange": …}    what is kept, then each one when it is decided, and again when it is over
     {"state": …}       each second: how it fares, in numbers
-    {"lost": n}        so many lines were too much for this reader, or for a worker
+    {"lost": n}        so many lines were too much for this reader
 """
 
 import asyncio
@@ -136,10 +136,8 @@ class Watchers:
                 watcher.put(state)
 
     def _state(self) -> bytes:
-        totals, fares = read_totals(self._exposition()), dict(self._fares())
-        if not totals["store_up"]:  # of some worker, which its parent need not have noticed
-            fares["store"] = "degraded"
-        return json.dumps({"state": {**fares, "totals": totals}}).encode()
+        totals = read_totals(self._exposition())
+        return json.dumps({"state": {**self._fares(), "totals": totals}}).encode()
 
 
 class _Watcher:

@@ -13,7 +13,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.web.exchange import Exchange
@@ -63,7 +62,7 @@ class _Seen(msgspec.Struct, gc=False):
     outcome: str
     asked: str
     outcomes: Mapping[Outcome, int]
-    repairs: Mapping[Repair, int]
+    repairs: Mapping[str, int]
     healed: str
     captured: str
     captured_items: int

@@ -1,4 +1,4 @@
-"""What an inspector shows in numbers, read from what Prometheus would scrape: of all processes."""
+"""What an inspector shows in numbers, read from what Prometheus would scrape."""
 
 import re
 from collections import defaultdict
@@ -31,7 +31,7 @@ def read_totals(exposition: bytes) -> dict[str, object]:
     Return the numbers of an exposition by metric, less those that nobody looks at here.
 
     A metric with labels is a mapping of their words to numbers; series of 0 are left out of it.
-    `breakers` says of each operation of the store in which states its processes' breakers are.
+    `breakers` says of each operation of the store in which state its breaker is.
     """
     sums: dict[str, float] = defaultdict(float)
     parts: dict[str, Numbers] = defaultdict(dict)

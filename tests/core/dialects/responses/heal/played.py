@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from reasoning_replay.core.dialects.responses.heal.cure import Cure, asked_of, cure
+from reasoning_replay.core.dialects.base import Cure
+from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repaired, Repairs, repair
+from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose
-from reasoning_replay.core.history.plan import Policy
 
 from tests.core.world import Item, World, body, input_of, user
 
@@ -43,7 +44,7 @@ def world_of(*turns: Sequence[Item], **more: Any) -> World:
 
 def recalled_for(world: World, sent: Request, diagnosis: Diagnosis) -> LookupResult:
     """Return what the store holds for a cure."""
-    asked = asked_of(sent, diagnosis)
+    asked = lookups_for(sent, diagnosis)
     choice = choose(asked, lambda key: world.index.get(key, ()))
     chosen = set(choice.conversations)
     turns = [turn for turn in world.turns.values() if turn.conversation in chosen]

@@ -3,11 +3,10 @@
 from typing import Any
 
 import pytest
+from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.items import read_item
-from reasoning_replay.core.dialects.responses.profiles import PROFILES
-from reasoning_replay.core.history.plan import Policy
-from reasoning_replay.core.history.turns import blob_digest
+from reasoning_replay.core.dialects.responses.profiles import PROFILES, Policy
 
 from tests.core.dialects.responses.heal.played import (
     ASK,
@@ -180,7 +179,7 @@ def test_what_was_refused_is_told() -> None:
     assert found is not None
 
     assert found.lost == {digest_of(R1)}  # of the other, nothing was proven
-    assert [[item.withheld for item in turn.items] for turn in found.evicted] == [[True]]
+    assert [[item.withheld for item in turn.items] for turn in found.withheld] == [[True]]
 
 
 def test_a_damaged_copy_does_not_cost_the_good_one() -> None:
@@ -189,7 +188,7 @@ def test_a_damaged_copy_does_not_cost_the_good_one() -> None:
     assert found is not None
 
     assert found.lost == {digest_of(DAMAGED)}
-    assert found.evicted == ()
+    assert found.withheld == ()
 
 
 def test_a_bound_blob_is_good() -> None:
@@ -197,7 +196,7 @@ def test_a_bound_blob_is_good() -> None:
     found = cure_of(world_of([R1, C1]), [ASK, R1, C1, O1], BOUND)
     assert found is not None
 
-    assert (found.lost, found.evicted) == (frozenset(), ())
+    assert (found.lost, found.withheld) == (frozenset(), ())
 
 
 TEXT: Item = {"content": [{"type": "reasoning_text", "text": "Hm."}]}
@@ -273,4 +272,4 @@ def test_four_characters_may_be_those_of_several() -> None:
     assert found is not None
 
     assert input_of(found.body) == [ASK, nameless(C1), O1, nameless(C2), O2]
-    assert found.evicted == ()
+    assert found.withheld == ()

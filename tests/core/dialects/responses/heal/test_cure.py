@@ -3,16 +3,12 @@
 import json
 
 import pytest
-from reasoning_replay.core.dialects.responses.heal.cure import (
-    HOLLOW_LOOKED_UP,
-    Cure,
-    asked_of,
-    cure,
-)
+from reasoning_replay.core.dialects.base import Cure
+from reasoning_replay.core.dialects.responses.heal.cure import HOLLOW_LOOKED_UP, cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_name, keys_of_request
-from reasoning_replay.core.history.plan import Policy
 
 from tests.core.dialects.responses.heal.played import (
     ASK,
@@ -44,7 +40,7 @@ def test_where_nothing_else_can_be_done_the_client_gets_its_own_way(fault: Refus
     """What we edited may be the cause: its own bytes are sent."""
     found = cure_of(World(), SENT, Diagnosis(fault, subject="x"), given=GIVEN)
 
-    assert found == Cure(body(GIVEN), takes_back=True)
+    assert found == Cure(body(GIVEN), is_clients_own=True)
 
 
 @pytest.mark.parametrize("fault", [RefusalKind.LACKS_OUTPUT, RefusalKind.LACKS_CALL])
@@ -63,7 +59,7 @@ def test_a_cure_that_is_what_the_client_sent_takes_back() -> None:
     found = cure(sent, given, Diagnosis(RefusalKind.BLOB), LookupResult(), Policy())
 
     assert found is not None
-    assert found.takes_back
+    assert found.is_clients_own
     assert found.body == given.body
 
 
@@ -76,14 +72,14 @@ def test_what_a_cure_adds_is_counted() -> None:
 
     assert added is not None
     assert taken is not None
-    assert (added.injected, added.takes_back) == (1, False)
-    assert (taken.injected, taken.takes_back) == (0, False)
+    assert (added.injected, added.is_clients_own) == (1, False)
+    assert (taken.injected, taken.is_clients_own) == (0, False)
 
 
 def test_what_upstream_names_is_looked_up_first() -> None:
     """The reasoning that is lacking, the item that lacks it, ids alone, and outputs."""
     sent = read_request(body([ASK, hollow(R1), reference(C2), O1]), {})
-    asked = asked_of(sent, Diagnosis(RefusalKind.LACKS_REASONING, **NAMED))
+    asked = lookups_for(sent, Diagnosis(RefusalKind.LACKS_REASONING, **NAMED))
     names = [R2["id"], C1["id"], R1["id"], C2["id"], C1["call_id"]]
 
     assert [list(one.certain) for one in asked[:5]] == [keys_of_name(name) for name in names]
@@ -95,7 +91,7 @@ def test_a_lookup_is_bounded() -> None:
     many = [hollow(reasoning(f"{n}")) for n in range(HOLLOW_LOOKED_UP * 2)]
     sent = read_request(body([ASK, *many, *many, *[O1] * 200]), {})
 
-    asked = asked_of(sent, Diagnosis(RefusalKind.NOT_FOUND, subject="call_0"))
+    asked = lookups_for(sent, Diagnosis(RefusalKind.NOT_FOUND, subject="call_0"))
 
     assert len(asked) == HOLLOW_LOOKED_UP + 1 + len(keys_of_request(sent))
 

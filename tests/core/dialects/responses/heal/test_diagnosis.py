@@ -340,5 +340,5 @@ def test_what_lies_too_deep_is_read_as_text() -> None:
 @settings(max_examples=80, deadline=None)
 def test_no_body_raises(body: bytes) -> None:
     """An error page is the last place to fail at."""
-    assert diagnose(400, body).fault in RefusalKind
+    assert diagnose(400, body).kind in RefusalKind
     assert is_refusing_event(body) in (True, False)

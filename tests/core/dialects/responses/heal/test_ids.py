@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from reasoning_replay.core.dialects.responses.heal.cure import cure
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.plan import Policy
 
 from tests.core.dialects.responses.heal.played import (
     ASK,

@@ -72,7 +72,7 @@ def test_a_cure_keeps_what_happened_and_invents_nothing(refused: Refused) -> Non
     assert said(got) == said(sent)
     assert all(is_made_of(item, [*sent, *history.emitted], names) for item in got)
     assert set(outputs(got)) == set(outputs(sent))
-    if diagnosis.fault is not RefusalKind.DUPLICATE:
+    if diagnosis.kind is not RefusalKind.DUPLICATE:
         assert outputs(got) == outputs(sent)
     if "previous_response_id" not in more:
         assert calls(sent) & set(outputs(got)) <= calls(got)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from reasoning_replay.core.dialects.responses.heal.cure import cure
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
+from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.plan import Policy
 
 from tests.recordings import tape
 
@@ -30,7 +30,7 @@ def test_every_quoted_error_is_understood(recorded: Path) -> None:
     for error in json.loads(path.read_text()):
         body = json.dumps(error["body"]) if "body" in error else error["message"]
         found = diagnose(error["status"], body.encode())
-        assert found.fault not in (RefusalKind.INPUT, RefusalKind.OTHER), error["source"]
+        assert found.kind not in (RefusalKind.INPUT, RefusalKind.OTHER), error["source"]
 
 
 def test_recorded_errors_of_other_kinds_stay_the_clients(recorded: Path) -> None:
@@ -39,6 +39,6 @@ def test_recorded_errors_of_other_kinds_stay_the_clients(recorded: Path) -> None
     assert refused
     for exchange in refused:
         found = diagnose(exchange.status, exchange.answer)
-        assert found.fault in (RefusalKind.INPUT, RefusalKind.OTHER), exchange.name
+        assert found.kind in (RefusalKind.INPUT, RefusalKind.OTHER), exchange.name
         sent = read_request(exchange.request, {})
         assert cure(sent, sent, found, LookupResult(), Policy()) is None

@@ -1,7 +1,8 @@
-"""Cures for reasoning that upstream will not have: refused blobs, members, models."""
+"""Blob cures: for reasoning that the upstream refuses by its blob, a member or the model."""
 
 from collections.abc import Iterable
 
+from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.input_editor import (
     InputPiece,
     by_value,
@@ -11,9 +12,8 @@ from reasoning_replay.core.dialects.responses.heal.input_editor import (
 )
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.include import exclude_edit
-from reasoning_replay.core.dialects.responses.items import Role
 from reasoning_replay.core.dialects.responses.request import read_request
-from reasoning_replay.core.history.turns import blob_digest
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 
 __all__ = [

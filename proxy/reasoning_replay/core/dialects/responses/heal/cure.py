@@ -1,5 +1,5 @@
 """
-Change a refused request so that it is taken: the least that cures, and nothing that is invented.
+Cure: the least edit that makes a refused request acceptable, inventing nothing.
 
 `cure` is pure and total. It works on the request as it was sent, our own edits included, and does
 for the whole of it what the refusal asks for one item: the API names only the first.
@@ -8,8 +8,8 @@ What belongs together stays together: reasoning, what it led to, and the outputs
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.responses.heal.blobs import (
     lost_blobs,
     named_blobs,
@@ -28,8 +28,9 @@ from reasoning_replay.core.dialects.responses.heal.pairing import (
     with_text,
 )
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
-from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
@@ -37,11 +38,9 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_name,
     keys_of_request,
 )
-from reasoning_replay.core.history.plan import Policy
-from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire.json_spans import Unspliceable
 
-__all__ = ["Cure", "asked_of", "cure"]
+__all__ = ["cure", "lookups_for"]
 
 # So many ids without content are looked up besides the one that upstream names.
 HOLLOW_LOOKED_UP = 64
@@ -64,29 +63,7 @@ _CURES: Mapping[RefusalKind, Callable[[RefusedRequest], bytes | None]] = {
 _NEVER_OURS = frozenset({RefusalKind.LACKS_OUTPUT, RefusalKind.LACKS_CALL})
 
 
-@dataclass(frozen=True, slots=True)
-class Cure:
-    """
-    What to send instead.
-
-    Attributes:
-        body: The request, never the one that was refused.
-        injected: How many reasoning items it has that the client did not send.
-        injected_bytes: How many bytes they are.
-        takes_back: Nothing of ours is left in it: it is what the client sent.
-        lost: Digests of the blobs that it goes without: once it is taken, they were the fault.
-        evicted: Turns as they shall be kept from then on, less what upstream named.
-    """
-
-    body: bytes
-    injected: int = 0
-    injected_bytes: int = 0
-    takes_back: bool = False
-    lost: frozenset[bytes] = frozenset()
-    evicted: tuple[Turn, ...] = ()
-
-
-def asked_of(sent: Request, diagnosis: Diagnosis) -> list[Lookup]:
+def lookups_for(sent: Request, diagnosis: Diagnosis) -> list[Lookup]:
     """Return what to look up for a cure: what upstream names, and all that the request holds."""
     names = [diagnosis.wanted, diagnosis.subject]
     hollow = [p.item.id for p in sent.places if p.item.is_id_alone]
@@ -106,14 +83,14 @@ def cure(
         sent: As it went out.
         given: As the client sent it.
         diagnosis: Of the refusal.
-        recalled: What the store holds for `asked_of`.
+        recalled: What the store holds for `lookups_for`.
         policy: As for `plan`.
 
     Returns:
         None where nothing can be done: the refusal is the client's.
     """
     case = RefusedRequest(sent, given, diagnosis, recalled, policy)
-    act = _CURES.get(diagnosis.fault)
+    act = _CURES.get(diagnosis.kind)
     try:
         body = act(case) if act is not None else None
     except Unspliceable:
@@ -122,10 +99,10 @@ def cure(
         body = given.body
     if body == sent.body:
         return None
-    is_ours = diagnosis.fault not in _NEVER_OURS or _is_less(sent, given)
+    is_ours = diagnosis.kind not in _NEVER_OURS or _is_less(sent, given)
     if body == given.body and not is_ours:
         return None
-    is_about_blobs = diagnosis.fault is RefusalKind.BLOB
+    is_about_blobs = diagnosis.kind is RefusalKind.BLOB
     named = named_blobs(case) if is_about_blobs else set()
     left = ((turn, turn.without_reasoning(named.__contains__)) for turn in recalled.turns)
     ours = _added(read_request(body, {}), given)
@@ -133,9 +110,9 @@ def cure(
         body,
         injected=len(ours),
         injected_bytes=sum(ours),
-        takes_back=body == given.body,
+        is_clients_own=body == given.body,
         lost=frozenset(lost_blobs(case, body)) if is_about_blobs else frozenset(),
-        evicted=tuple(after for before, after in left if after is not before),
+        withheld=tuple(after for before, after in left if after is not before),
     )
 
 

@@ -1,5 +1,5 @@
 """
-Read a refusal: what is wrong with the request, as upstream says it?
+Diagnosis: what a refusal says is wrong with the request.
 
 One table, and only what upstream says decides; nothing is guessed from a status alone.
 Texts: OpenAI and vendors behind the same API, as quoted in public issues of their clients.
@@ -60,7 +60,7 @@ class Diagnosis:
         is_foreign: The blob is whole, but was made for somebody else.
     """
 
-    fault: RefusalKind
+    kind: RefusalKind
     subject: str = ""
     wanted: str = ""
     index: int | None = None
@@ -69,12 +69,17 @@ class Diagnosis:
     is_bound: bool = False
     is_foreign: bool = False
 
+    @property
+    def is_understood(self) -> bool:
+        """Whether the error table knows it, so that a cure may be sought."""
+        return self.kind is not RefusalKind.OTHER
+
 
 # The first that is found decides. Named groups become the attributes of a Diagnosis.
 
 
-def _row(fault: RefusalKind, *parts: str) -> tuple[RefusalKind, re.Pattern[str]]:
-    return fault, re.compile("".join(parts), re.IGNORECASE)
+def _row(kind: RefusalKind, *parts: str) -> tuple[RefusalKind, re.Pattern[str]]:
+    return kind, re.compile("".join(parts), re.IGNORECASE)
 
 
 _VERIFIED = (
@@ -183,9 +188,9 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     if not said:
         message = body.decode("utf-8", "replace")
     message = message[:MESSAGE_MAX_CHARS]
-    for fault, pattern in _TABLE:
+    for kind, pattern in _TABLE:
         if (found := pattern.search(message)) is not None:
-            return _read(fault, found.groupdict())
+            return _read(kind, found.groupdict())
     if any(param == "include" or param.startswith("include[") for param in params):
         return Diagnosis(RefusalKind.INCLUDE)
     if "invalid_encrypted_content" in codes:
@@ -195,10 +200,10 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     return Diagnosis(RefusalKind.INPUT if _OURS.search(message) else RefusalKind.OTHER)
 
 
-def _read(fault: RefusalKind, found: dict[str, str | None]) -> Diagnosis:
+def _read(kind: RefusalKind, found: dict[str, str | None]) -> Diagnosis:
     head, tail, index = found.get("head"), found.get("tail"), found.get("index")
     return Diagnosis(
-        fault,
+        kind,
         subject=found.get("subject") or "",
         wanted=found.get("wanted") or "",
         index=int(index) if index and index.isdecimal() else None,

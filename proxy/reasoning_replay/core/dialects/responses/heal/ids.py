@@ -1,4 +1,4 @@
-"""Cures for ids: sent twice, not found, not of the form that the API takes."""
+"""Id cures: for ids that are sent twice, not found, or of a form that the API refuses."""
 
 import re
 from collections import defaultdict
@@ -12,7 +12,8 @@ from reasoning_replay.core.dialects.responses.heal.input_editor import (
     runs_of,
 )
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
-from reasoning_replay.core.dialects.responses.items import Item, Role
+from reasoning_replay.core.dialects.responses.items import ResponsesItem
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Unspliceable
 
@@ -253,7 +254,7 @@ def _says_the_same(piece: InputPiece, before: InputPiece) -> bool:
     return (item.type, item.call_id, item.content) == (other.type, other.call_id, other.content)
 
 
-def _has_bad_id(item: Item) -> bool:
+def _has_bad_id(item: ResponsesItem) -> bool:
     prefix = _PREFIXES.get(item.type)
     if prefix is None or item.role not in (Role.MODEL, Role.REASONING):
         return False

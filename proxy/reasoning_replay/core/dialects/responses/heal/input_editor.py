@@ -1,5 +1,5 @@
 """
-The items of a request as pieces that may be left out, moved, mended and put in.
+Input editor: the items of a request as pieces that can be removed, moved, changed or added.
 
 For what cannot be said as an insertion before an item: repairs, and cures of refused requests.
 Bytes that are not touched stay as they came, the white space between two neighbours included.
@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from reasoning_replay.core.dialects.responses.items import Item, Role, read_item
+from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.dialects.responses.request import Request
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
 
@@ -59,7 +60,7 @@ class InputPiece:
         spot: Where it stood in its turn, if it is put in: turn, and what its place sorts by.
     """
 
-    item: Item
+    item: ResponsesItem
     raw: bytes
     index: int | None = None
     spot: Spot | None = None
@@ -202,7 +203,7 @@ def dropped(pieces: Sequence[InputPiece], refused: Collection[InputPiece]) -> li
     return [piece for piece in pieces if piece not in gone]
 
 
-def _is_hosted(item: Item) -> bool:
+def _is_hosted(item: ResponsesItem) -> bool:
     """Tell whether the model did it alone, and it has an id that the API demands."""
     is_own = item.role is Role.MODEL and not item.id_is_optional
     return is_own and bool(item.id) and not is_answered(item.type, item.call_id)

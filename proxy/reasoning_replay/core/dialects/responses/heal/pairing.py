@@ -1,4 +1,4 @@
-"""Cures for what lacks its other half: reasoning and what it led to, calls and their outputs."""
+"""Pairing cures: for items that lack their other half, reasoning or follower, call or output."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -16,10 +16,11 @@ from reasoning_replay.core.dialects.responses.heal.input_editor import (
 )
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.heal.reorder import in_order
-from reasoning_replay.core.dialects.responses.items import Role, is_distinctive
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import Match
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching import match_items
 from reasoning_replay.core.history.turns import Emitted
 
@@ -118,8 +119,8 @@ def _injected(case: RefusedRequest, request: Request) -> bytes:
     """Inject once more, now that upstream has named what to look for."""
     if request.is_stateful:
         return request.body
-    recognised = match_items(request, case.recalled)
-    return plan_injection(request, recognised, case.policy).apply(request.body)
+    matched = match_items(request, case.recalled)
+    return plan_injection(request, matched, case.policy).apply(request.body)
 
 
 def _named_again(case: RefusedRequest) -> bool:

@@ -1,11 +1,12 @@
-"""Which captured reasoning a reasoning item is: by its blob, or by its id."""
+"""Reasoning index: captured reasoning by blob and by id."""
 
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from reasoning_replay.core.dialects.responses.items import Item
-from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn, blob_digest
+from reasoning_replay.core.dialects.responses.emitted import blob_digest
+from reasoning_replay.core.dialects.responses.items import ResponsesItem
+from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
 
 __all__ = ["KnownReasoning", "ReasoningIndex"]
 
@@ -48,7 +49,7 @@ class ReasoningIndex:
                     for blob in part.blobs:
                         self._by_blob[blob].append(thought)
 
-    def of(self, item: Item) -> KnownReasoning | None:
+    def of(self, item: ResponsesItem) -> KnownReasoning | None:
         """Return what an item is; None when that is not known, or not clear."""
         if not self._by_id:
             return None  # nothing was recalled

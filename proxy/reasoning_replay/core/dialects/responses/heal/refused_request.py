@@ -1,4 +1,4 @@
-"""A refused request, and what is known of each of its items."""
+"""Refused request: its items, and what is known of each."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from reasoning_replay.core.dialects.responses.heal.reasoning_index import (
     ReasoningIndex,
 )
 from reasoning_replay.core.dialects.responses.id_policy import in_form
-from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.reasoning_runs import head_of_group
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.item_index import Match
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching import Matches, match_items
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.plan import Policy
 from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
 
 __all__ = ["RefusedRequest"]
@@ -47,7 +47,7 @@ class RefusedRequest:
     recalled: LookupResult
     policy: Policy
     pieces: list[InputPiece] = field(init=False)
-    recognised: Matches = field(init=False)
+    matched: Matches = field(init=False)
     names: set[str] = field(init=False)
     answered: set[str] = field(init=False)
     _thoughts: ReasoningIndex = field(init=False)
@@ -55,7 +55,7 @@ class RefusedRequest:
     def __post_init__(self) -> None:
         """Recognise the items."""
         self.pieces = pieces_of(self.sent)
-        self.recognised = match_items(self.sent, self.recalled)
+        self.matched = match_items(self.sent, self.recalled)
         self.names = {piece.item.id for piece in self.pieces}
         self.answered = {piece.item.call_id for piece in self.pieces if piece.is_output}
         self._thoughts = ReasoningIndex(self.recalled.turns)
@@ -79,7 +79,7 @@ class RefusedRequest:
         return match.emitted if match is not None else None
 
     def _match(self, piece: InputPiece) -> Match | None:
-        return self.recognised.matches.get(piece.index) if piece.index is not None else None
+        return self.matched.matches.get(piece.index) if piece.index is not None else None
 
     def is_known(self, piece: InputPiece) -> bool:
         """Tell whether a piece was captured."""

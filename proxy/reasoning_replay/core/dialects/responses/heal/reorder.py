@@ -1,5 +1,5 @@
 """
-Put a history back in the order in which it happened.
+Reorder: a history brought back into the order in which it happened.
 
 A unit is what one response emitted (reasoning directly ahead of what it led to) with the outputs
 of its calls behind it. Units stand where the first of their items stands; what users say between
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reasoning_replay.core.dialects.responses.heal.input_editor import InputPiece, Spot
-from reasoning_replay.core.dialects.responses.items import Role
+from reasoning_replay.core.history.items import Role
 
 __all__ = ["in_order"]
 

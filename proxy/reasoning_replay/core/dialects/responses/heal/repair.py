@@ -1,5 +1,5 @@
 """
-Mend a request before the first try, where it is certain to be refused, or certain to be wrong.
+Repair: what is certainly wrong with a request is fixed before the first attempt.
 
 What only upstream can know is left to upstream: see `cure`.
 """
@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.blobs import unsealed
 from reasoning_replay.core.dialects.responses.heal.ids import once
 from reasoning_replay.core.dialects.responses.heal.input_editor import (
@@ -22,11 +23,11 @@ from reasoning_replay.core.dialects.responses.heal.reasoning_index import (
     ReasoningIndex,
 )
 from reasoning_replay.core.dialects.responses.id_policy import in_form
-from reasoning_replay.core.dialects.responses.items import Role
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.dialects.responses.request import Request
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import are_known_to_differ, family
-from reasoning_replay.core.history.turns import Turn, blob_digest
+from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["Repair", "Repaired", "Repairs", "has_an_id_twice", "repair"]
 
@@ -80,7 +81,7 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     allowed, profile = repairs.allowed, repairs.profile
     # Where nobody checks ids, they may be anything, and say nothing of what is a copy.
     repeats = Repair.DUPLICATES in allowed and profile.checks_pairs and has_an_id_twice(request)
-    if not (repeats or request.has_thoughts):
+    if not (repeats or request.has_reasoning):
         return Repaired(request.body)
     pieces = pieces_of(request)
     counts: dict[Repair, int] = {}

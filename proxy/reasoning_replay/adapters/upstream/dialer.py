@@ -1,0 +1,115 @@
+"""
+Dialer: opens connections to upstreams with aiohttp's connector.
+
+Name resolution, TLS and HTTP proxies are aiohttp's; what is sent and read on a connection is not.
+This is the only module that uses what aiohttp's client does not document: `ClientRequest` made by
+hand, `TCPConnector.connect`, and `Connection` with its `protocol`. A test names each of them.
+"""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Iterator
+
+import aiohttp
+from aiohttp import hdrs
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from multidict import CIMultiDict
+from yarl import URL
+
+from reasoning_replay.adapters.upstream.egress import Egress
+from reasoning_replay.adapters.upstream.response import UpstreamError
+
+__all__ = ["Dialer", "DialledConnection"]
+
+
+class DialledConnection:
+    """
+    An open connection on which nothing has been sent or read.
+
+    Attributes:
+        transport: Its transport, whose protocol the caller replaces.
+    """
+
+    def __init__(
+        self, connection: Connection, protocol: ResponseHandler, transport: asyncio.Transport
+    ) -> None:
+        """Keep what aiohttp has opened."""
+        self._connection = connection
+        self._protocol = protocol
+        self.transport = transport
+
+    def release(self, error: Exception | None) -> None:
+        """Tell aiohttp that the connection is lost; `error` as asyncio has it."""
+        self._protocol.connection_lost(error)
+        self._connection.close()
+
+
+class Dialer:
+    """Opener of connections, through the HTTP proxy if there is one."""
+
+    def __init__(self, connect_timeout_s: float, egress: Egress) -> None:
+        """Open nothing yet; needs a running loop."""
+        self._timeout_s = connect_timeout_s
+        self._egress = egress
+        authorization = egress.proxy_authorization
+        self.proxy_headers = {hdrs.PROXY_AUTHORIZATION: authorization} if authorization else {}
+        self._timeout = aiohttp.ClientTimeout(
+            total=None,
+            connect=connect_timeout_s,  # all of it, where sock_connect is for one address
+            sock_connect=connect_timeout_s,
+        )
+        self._connector = aiohttp.TCPConnector(limit=0, ssl=egress.tls)
+
+    async def dial(self, url: URL) -> DialledConnection:
+        """
+        Open a connection to an origin.
+
+        Raises:
+            UpstreamError: It cannot be opened, or the upstream sends something unasked.
+        """
+        proxy_url = self._egress.proxy_url
+        request = aiohttp.ClientRequest(
+            hdrs.METH_GET,
+            url,
+            loop=asyncio.get_running_loop(),
+            proxy=URL(proxy_url) if proxy_url else None,
+            proxy_headers=CIMultiDict(self.proxy_headers),
+        )
+        with self._named_errors():
+            connection = await self._connector.connect(request, [], self._timeout)
+            protocol, transport = connection.protocol, connection.transport
+            if protocol is not None and protocol.is_connected() and protocol.should_close:
+                connection.close()
+                raise UpstreamError("read", "it talks without being asked")  # that is no HTTP
+            if protocol is None or transport is None or transport.is_closing():
+                connection.close()
+                raise ConnectionResetError
+            return DialledConnection(connection, protocol, transport)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._connector.close()
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            reason = f"no connection within {self._timeout_s:g} s"
+            raise UpstreamError("timeout", reason, "connect_timeout_s") from error
+        except aiohttp.ClientHttpProxyError as error:
+            raise UpstreamError("proxy", f"it answered CONNECT with {error.status}") from error
+        except aiohttp.ClientProxyConnectionError as error:
+            raise UpstreamError("proxy", f"it cannot be reached: {_reason(error)}") from error
+        except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
+            raise UpstreamError("connect", _reason(error)) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            is_closed = isinstance(error, ConnectionError)
+            reason = "it closed the connection" if is_closed else type(error).__name__
+            raise UpstreamError("read", reason) from error
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) or type(error).__name__

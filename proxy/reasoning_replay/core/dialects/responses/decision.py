@@ -1,0 +1,157 @@
+"""Decision: what becomes of a request, once the store has said what it holds for it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from reasoning_replay.core.dialects.base import Caller, Decision, Origin, Question
+from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
+from reasoning_replay.core.dialects.responses.heal.repair import (
+    Repair,
+    Repairs,
+    has_an_id_twice,
+    repair,
+)
+from reasoning_replay.core.dialects.responses.include import include_edit
+from reasoning_replay.core.dialects.responses.placement import plan_injection
+from reasoning_replay.core.dialects.responses.profiles import Policy, Profile
+from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemory
+from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.dialects.states import RequestState
+from reasoning_replay.core.history.item_summary import ItemSummary, summarise
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.matching import match_items, parent_of
+from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
+from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote
+from reasoning_replay.core.wire import json_spans
+
+__all__ = ["RequestPlanner", "ResponsesSettings"]
+
+_NO_REPAIRS: Mapping[Any, int] = MappingProxyType({})
+_NOTHING_FOUND = LookupResult()
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesSettings:
+    """
+    The settings of this dialect, as plain values.
+
+    Attributes:
+        is_shadow: Whether everything is decided and nothing is sent otherwise than it came.
+        anchors: Which items reasoning is injected ahead of.
+        profile: Of the upstream.
+        include: When encrypted reasoning is asked for: `auto`, `always` or `never`.
+        repairs: What may be repaired before the first attempt.
+        capture_max_bytes: Of one event, and of all that is kept of an answer.
+    """
+
+    is_shadow: bool
+    anchors: Anchors
+    profile: Profile
+    include: str
+    repairs: Collection[Repair]
+    capture_max_bytes: int
+
+
+class RequestPlanner:
+    """Decides on requests for one upstream. It changes nothing that others look at."""
+
+    def __init__(self, settings: ResponsesSettings, refusals: RefusalMemory) -> None:
+        """Keep what all requests share; the refusal memory is read and never changed."""
+        self._settings = settings
+        self._refusals = refusals
+        self.policy = Policy(settings.anchors, settings.profile)
+
+    def decide(
+        self,
+        caller: Caller,
+        body: bytes,
+        question: Question[Request],
+        found: LookupResult | None,
+        *,
+        is_created: bool,
+    ) -> Decision:
+        """As `Dialect.decide`."""
+        request, held = question.request, found or _NOTHING_FOUND
+        if held.turns:
+            held = self._refusals.without_refused(caller.scope, held)
+        base, repairs = body, _NO_REPAIRS
+        if request.body is body:  # no lone surrogate had to be replaced
+            request, repairs = self._repaired(caller, request, held)
+            base = request.body
+        matched = match_items(request, held)
+        parent = parent_of(request, matched, held)
+        origin = Origin(
+            context=request.context(),
+            model=request.model,
+            conversation=parent.conversation if parent is not None else b"",
+            parent=parent.id if parent is not None else b"",
+            stores=request.stores,
+        )
+        if request.is_stateful:
+            return Decision(RequestState.STATEFUL, body, origin, summary=_summary(request, ()))
+        if found is None:
+            state, plan = RequestState.STORE_FAILED, Plan()
+        else:
+            state, plan = RequestState.PLANNED, plan_injection(request, matched, self.policy)
+        outcomes, summary = plan.outcomes, _summary(request, plan.notes)
+        if self._settings.is_shadow:
+            return Decision(state, body, origin, repairs, outcomes, summary=summary)
+        # The upstream says that it keeps nothing (zero data retention), and a blob is missing.
+        keeps_nothing = parent is not None and not parent.is_stored
+        lacks_blob = keeps_nothing and Outcome.GUARDED_FORM in outcomes
+        wants = is_created and self._wants_include(caller.scope, request, lacks_blob=lacks_blob)
+        include = include_edit(request) if wants else None
+        edits = [*plan.edits, include] if include is not None else plan.edits
+        edited = json_spans.apply(base, edits) if edits else base
+        return Decision(state, edited, origin, repairs, outcomes, plan.injected_bytes, summary)
+
+    def _repaired(
+        self, caller: Caller, request: Request, held: LookupResult
+    ) -> tuple[Request, Mapping[Repair, int]]:
+        """Repair what is certainly wrong, and parse the result."""
+        scope, refusals = caller.scope, self._refusals
+        if request.is_stateful:
+            return request, _NO_REPAIRS
+        if not (request.has_reasoning or has_an_id_twice(request)):
+            return request, _NO_REPAIRS  # as most are
+        repairs = Repairs(
+            allowed=self._settings.repairs,
+            is_refused=lambda blob: (
+                refusals.is_refused(scope, RefusalKind.BLOB, blob)
+                or refusals.is_of_another_account(caller.account, blob)
+            ),
+            takes_reasoning=not refusals.is_refused(
+                scope, RefusalKind.NO_REASONING_MODEL, family(request.model)
+            ),
+            profile=self._settings.profile,
+        )
+        repaired = repair(request, held.turns, repairs)
+        if repaired.body is request.body:
+            return request, repaired.counts
+        again = read_request(repaired.body, {})
+        again.hint = request.hint
+        return again, repaired.counts
+
+    def _wants_include(self, scope: bytes, request: Request, *, lacks_blob: bool) -> bool:
+        """Tell whether an item may have to be injected where the upstream knows no id of it."""
+        profile = self._settings.profile
+        if not profile.takes_include:
+            return False
+        if request.is_background or is_known_not_to_reason(request.model):
+            return False
+        match self._settings.include:
+            case "never":
+                return False
+            case "auto" if request.stores and profile.keeps_items and not lacks_blob:
+                return False
+        return not self._refusals.is_refused(scope, RefusalKind.INCLUDE, family(request.model))
+
+
+def _summary(request: Request, notes: Sequence[PlanNote]) -> ItemSummary | None:
+    """Return what people may see of a request; a fault in that costs the request nothing."""
+    try:
+        return summarise(request, notes)
+    except Exception:  # noqa: BLE001 (fail open: the request does not need it)
+        return None

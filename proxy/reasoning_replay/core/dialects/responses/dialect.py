@@ -1,0 +1,169 @@
+"""Responses dialect: the answers of OpenAI's Responses API to what `Dialect` asks."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from reasoning_replay.core.dialects.base import (
+    Caller,
+    Cure,
+    Decision,
+    Origin,
+    Question,
+    RefusedBodies,
+)
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.decision import RequestPlanner, ResponsesSettings
+from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
+from reasoning_replay.core.dialects.responses.heal.diagnosis import (
+    Diagnosis,
+    RefusalKind,
+    diagnose,
+    is_failing_event,
+    is_refusal,
+    is_refusing_event,
+)
+from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemory
+from reasoning_replay.core.dialects.responses.request import ParsedInput, Request, read_request
+from reasoning_replay.core.dialects.responses.routes import retrieved
+from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
+from reasoning_replay.core.history.model_names import family
+from reasoning_replay.core.history.prefix_cache import PrefixCache
+from reasoning_replay.core.history.turns import Context, Turn, turn_id
+from reasoning_replay.core.tenancy.scope import Account
+
+__all__ = ["ResponsesDialect"]
+
+# Parsed inputs of some twenty long conversations in flight.
+PREFIXES_MAX_BYTES = 24 << 20
+# Refusals that are about the model, and are expected of it from then on.
+_OF_MODEL = frozenset({RefusalKind.INCLUDE, RefusalKind.NO_REASONING_MODEL})
+_UNKNOWN = Origin(context=Context(), model="")
+
+
+class ResponsesDialect:
+    """Implements `Dialect` for one upstream."""
+
+    name = "responses"
+
+    def __init__(
+        self,
+        settings: ResponsesSettings,
+        clock: Callable[[], float],
+        lock: AbstractContextManager[object],
+    ) -> None:
+        """
+        Keep what all exchanges share.
+
+        Args:
+            settings: Plain values.
+            clock: Seconds, never going backwards.
+            lock: Guards the prefix cache, which several threads use.
+        """
+        self._capture_max_bytes = settings.capture_max_bytes
+        self._refusals = RefusalMemory(clock)
+        self._planner = RequestPlanner(settings, self._refusals)
+        self._prefixes: PrefixCache[ParsedInput] = PrefixCache(PREFIXES_MAX_BYTES, lock)
+
+    # A request...
+
+    def ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[Request]:
+        """As `Dialect.ask`."""
+        request = read_request(body, headers, self._prefixes, scope)
+        return Question(request, keys_of_request(request))
+
+    def decide(
+        self,
+        caller: Caller,
+        body: bytes,
+        question: Question[Request],
+        found: LookupResult | None,
+        *,
+        is_created: bool,
+    ) -> Decision:
+        """As `Dialect.decide`."""
+        return self._planner.decide(caller, body, question, found, is_created=is_created)
+
+    # Its answer...
+
+    def capture(self, origin: Origin | None) -> ResponsesCapture:
+        """As `Dialect.capture`."""
+        return ResponsesCapture(origin or _UNKNOWN, self._capture_max_bytes)
+
+    def retrieved(self, path: str) -> str:
+        """As `Dialect.retrieved`."""
+        return retrieved(path)
+
+    def origin_of(self, response_id: str, found: LookupResult) -> Origin | None:
+        """As `Dialect.origin_of`."""
+        this = turn_id(response_id)
+        begun = next((turn for turn in found.turns if turn.id == this), None)
+        if begun is None:
+            return _UNKNOWN
+        if any(item.run for item in begun.items):
+            return None  # captured with blobs when it was made; a fetched one has none
+        return Origin(
+            context=begun.context,
+            model=begun.models[0] if begun.models else "",
+            conversation=begun.conversation,
+            parent=begun.parent,
+            stores=begun.is_stored,
+            created_ms=begun.created_ms,
+        )
+
+    # A refusal...
+
+    def is_refusal(self, status: int) -> bool:
+        """As `Dialect.is_refusal`."""
+        return is_refusal(status)
+
+    def is_failing_event(self, data: bytes) -> bool:
+        """As `Dialect.is_failing_event`."""
+        return is_failing_event(data)
+
+    def is_refusing_event(self, data: bytes) -> bool:
+        """As `Dialect.is_refusing_event`."""
+        return is_refusing_event(data)
+
+    def diagnose(self, status: int, body: bytes) -> Diagnosis:
+        """As `Dialect.diagnose`."""
+        return diagnose(status, body)
+
+    def ask_for_cure(self, bodies: RefusedBodies, refusal: Diagnosis) -> Question[Request]:
+        """As `Dialect.ask_for_cure`."""
+        sent = read_request(bodies.sent, {})
+        return Question(sent, lookups_for(sent, refusal))
+
+    def cure(
+        self,
+        scope: bytes | None,
+        bodies: RefusedBodies,
+        question: Question[Request],
+        refusal: Diagnosis,
+        found: LookupResult,
+    ) -> Cure | None:
+        """As `Dialect.cure`."""
+        sent = question.request
+        is_edited = bodies.sent is not bodies.given
+        if sent.body is not bodies.sent:  # a lone surrogate: it can only be sent as it came
+            return Cure(bodies.given, is_clients_own=True) if is_edited else None
+        given = read_request(bodies.given, {}) if is_edited else sent
+        held = self._refusals.without_refused(scope, found) if scope is not None else found
+        cured = cure(sent, given, refusal, held, self._planner.policy)
+        if cured is None or not cured.withheld:
+            return cured
+        # As they are stored: what is only refused for an hour stays so.
+        named = {turn.id for turn in cured.withheld}
+        return replace(cured, withheld=tuple(t for t in found.turns if t.id in named))
+
+    def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure) -> None:
+        """As `Dialect.learn`."""
+        for blob in cure.lost:
+            self._refusals.refuse(scope, RefusalKind.BLOB, blob)
+        if refusal.kind in _OF_MODEL:
+            model = family(read_request(cure.body, {}).model)
+            self._refusals.refuse(scope, refusal.kind, model)
+
+    def note_issued(self, account: Account, turn: Turn) -> None:
+        """As `Dialect.note_issued`."""
+        self._refusals.issue(account, turn)

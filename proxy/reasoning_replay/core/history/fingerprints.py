@@ -1,0 +1,35 @@
+"""Fingerprints: which names of an item are unique enough to stand for that item alone."""
+
+import re
+from functools import lru_cache
+
+__all__ = ["ID_CHARS", "TRACE_BYTES", "is_distinctive"]
+
+TRACE_BYTES = 8
+ID_CHARS = 256  # The API's own bound is 64.
+
+# Long enough to be drawn at random, and not a word of some language: it has a digit, or both cases.
+_RANDOM = re.compile(
+    r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]{8})(?:[A-Za-z]*[0-9]|[a-z]+[A-Z]|[A-Z]+[a-z])"
+)
+
+
+def is_distinctive(call_id: str, name: str) -> bool:
+    """
+    Tell whether an id looks drawn at random, and so can stand for one item alone.
+
+    `call_0` (Bedrock, in every response) and `functions.get_weather:0` cannot: they say where a
+    call stood, not which call it is. An id counts as random with eight characters that hold a
+    digit or both cases, once the tool's own name is removed.
+
+    Args:
+        call_id: The id or `call_id`.
+        name: The tool's name; "" for items that have none.
+    """
+    return len(call_id) <= ID_CHARS >= len(name) and _is_random(call_id, name)
+
+
+@lru_cache(maxsize=4096)
+def _is_random(call_id: str, name: str) -> bool:
+    rest = call_id.replace(name, " ") if name else call_id
+    return _RANDOM.search(rest) is not None

@@ -1,0 +1,158 @@
+"""Request history: the items of one request in order, with what had been said before each."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from reasoning_replay.core.history.items import HistoryItem, Role
+from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context
+from reasoning_replay.core.wire.digest import DIGEST_BYTES, digest
+
+__all__ = ["HistoryPrefix", "Place", "RequestHistory", "empty_prefix", "extend"]
+
+_START = digest(b"chain")
+# So many items of a model's last run are remembered: enough to tell one run from another.
+ANSWERED_ITEMS = 8
+_MODEL, _CLIENT, _FRAME = Role.MODEL, Role.CLIENT, Role.FRAME
+
+ItemT = TypeVar("ItemT", bound=HistoryItem)
+ItemT_co = TypeVar("ItemT_co", bound=HistoryItem, covariant=True)
+
+
+class Place(msgspec.Struct, Generic[ItemT_co], gc=False, eq=False):
+    """
+    One item of a request, with what had been said before it.
+
+    Attributes:
+        depth: How many links of the conversation's chain precede it.
+        frame: Digest of what the application had set by then.
+        before: The model's last run of items that was over by then.
+    """
+
+    item: ItemT_co
+    depth: int
+    frame: bytes
+    before: list[ItemT_co]
+
+    @property
+    def answered(self) -> bytes:
+        """What the model had said or done last before, as `Context.answered`."""
+        return _traces(self.before)
+
+
+@dataclass(slots=True)
+class RequestHistory(Generic[ItemT_co]):
+    """
+    What a request says, as far as lookup and matching are concerned.
+
+    Attributes:
+        model: As the client asked for it; "" when absent.
+        hint: Digest of the conversation's name as the client gave it; b"" when it gave none.
+        continues: The id of the response that the request names as the one before it; "" if none.
+        is_stateful: Whether the upstream itself holds the history: nothing is ever added to such
+            a request.
+        places: Every item, in order.
+        said: 16 bytes for everything that users and tools said, in order.
+        frame: Digest of what the application set; b"" when it set nothing.
+        run: The model's last run of items.
+    """
+
+    model: str
+    hint: bytes
+    continues: str = ""
+    is_stateful: bool = False
+    places: list[Place[ItemT_co]] = field(default_factory=list)
+    said: list[bytes] = field(default_factory=list)
+    frame: bytes = b""
+    run: list[ItemT_co] = field(default_factory=list)
+    _chains: list[bytes] | None = None
+
+    @property
+    def links(self) -> list[bytes]:
+        """8 bytes for everything that users and tools said, in order."""
+        return [said[:LINK_BYTES] for said in self.said]
+
+    @property
+    def chains(self) -> list[bytes]:
+        """The chain's digest before each link, and behind the last: one more than links."""
+        if self._chains is None:
+            state = sha256(_START)
+            self._chains = [state.digest()[:DIGEST_BYTES]]
+            for said in self.said:
+                state.update(said)
+                self._chains.append(state.copy().digest()[:DIGEST_BYTES])
+        return self._chains
+
+    def context(self, place: Place[HistoryItem] | None = None) -> Context:
+        """Return what had been said before an item; None is the end of the history."""
+        end = len(self.said) if place is None else place.depth
+        newest = self.said[max(0, end - TAIL_LINKS) : end]
+        return Context(
+            chain=self._chain() if place is None else self.chains[end],
+            tail=b"".join([said[:LINK_BYTES] for said in newest]),
+            depth=end,
+            frame=self.frame if place is None else place.frame,
+            answered=_traces(self.run) if place is None else place.answered,
+            hint=self.hint,
+            is_known=not self.is_stateful,
+        )
+
+    def _chain(self) -> bytes:
+        """Return the last of the chains; most requests need no other."""
+        if self._chains is not None:
+            return self._chains[-1]
+        return sha256(b"".join([_START, *self.said])).digest()[:DIGEST_BYTES]
+
+
+class HistoryPrefix(NamedTuple, Generic[ItemT]):
+    """
+    The history up to one of its items. Never changed: `extend` makes a longer one.
+
+    Attributes:
+        began: What the application had set ahead of the first item.
+        frame: What it had set by the end.
+        before: The model's run before the present one.
+        is_over: Whether somebody else has spoken since the present run.
+    """
+
+    began: bytes
+    places: list[Place[ItemT]]
+    said: list[bytes]
+    frame: bytes
+    before: list[ItemT]
+    run: list[ItemT]
+    is_over: bool
+
+
+def empty_prefix(began: bytes) -> HistoryPrefix[ItemT]:
+    """Return a history without items; `began` is the digest of what the application set."""
+    return HistoryPrefix(began, [], [], began, [], [], is_over=False)
+
+
+def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefix[ItemT]:
+    """Return the history with further items behind it."""
+    began, places, said, frame, before, run, is_over = prefix
+    places, said, run = [*places], [*said], [*run]
+    for item in items:
+        role = item.role
+        if role is _MODEL:
+            if is_over and run:
+                before, run = run, []
+            is_over = False
+            run.append(item)
+        elif role is _CLIENT:
+            is_over = True
+        places.append(Place(item, len(said), frame, before))
+        if role is _CLIENT:
+            said.append(item.said)
+        elif role is _FRAME:
+            frame = digest(frame, item.said)
+    return HistoryPrefix(began, places, said, frame, before, run, is_over)
+
+
+def _traces(run: list[ItemT]) -> bytes:
+    """Return a run of the model's items, as far as it is kept."""
+    return b"".join([item.trace for item in run[-ANSWERED_ITEMS:]]) if run else b""

@@ -1,1 +1,0 @@
-"""Processes: several workers behind one port."""

@@ -1,0 +1,41 @@
+"""aiohttp's undocumented parts that the dialer uses: a release that drops one fails here."""
+
+import inspect
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from reasoning_replay.adapters.upstream.dialer import Dialer
+from reasoning_replay.adapters.upstream.egress import egress
+from yarl import URL
+
+from tests.web.scripted import scripted
+
+
+def test_every_undocumented_name_is_there() -> None:
+    """With the parameters that it is given."""
+    made = inspect.signature(aiohttp.ClientRequest.__init__).parameters
+    assert {"loop", "proxy", "proxy_headers"} <= made.keys()
+    assert list(inspect.signature(aiohttp.TCPConnector.connect).parameters) == [
+        "self",
+        "req",
+        "traces",
+        "timeout",
+    ]
+    for name in ("protocol", "transport"):
+        assert isinstance(inspect.getattr_static(Connection, name), property)
+    assert isinstance(inspect.getattr_static(ResponseHandler, "should_close"), property)
+    for name in ("is_connected", "connection_lost"):
+        assert callable(getattr(ResponseHandler, name))
+
+
+async def test_a_connection_is_counted_until_it_is_released() -> None:
+    """Otherwise aiohttp's connector would keep what it has opened for ever."""
+    async with scripted() as far:
+        dialer = Dialer(5.0, egress(far.url))
+        dialled = await dialer.dial(URL(far.url))
+        assert len(dialer._connector._acquired) == 1
+        dialled.transport.close()
+        dialled.release(None)
+        assert not dialer._connector._acquired
+        await dialer.close()

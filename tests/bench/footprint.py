@@ -1,0 +1,65 @@
+"""Footprint row: CPU time of a start, and the memory of an idle and of a busy process."""
+
+import asyncio
+import statistics
+from contextlib import AsyncExitStack
+
+from tests.bench.bench import Bench
+from tests.bench.contenders import bare, ours
+from tests.bench.exchanges import connected, small_requests
+from tests.bench.load import back_to_back
+from tests.bench.table import Figure
+
+__all__ = ["footprint"]
+
+STARTS = 3
+AT_ONCE = 16
+FEW, MANY = 20_000, 200_000
+QUICK_FEW, QUICK_MANY = 2_000, 8_000
+# So that memory:// is full, and forgets as much as it keeps, behind the few.
+FULL_BYTES, QUICK_FULL_BYTES = 16 << 20, 1 << 20
+# What is to be reached (issue 5).
+START_S, IDLE_MB, LATER = 0.6, 60.0, 1.05
+
+
+async def footprint(bench: Bench) -> list[Figure]:
+    """What the start takes, what an idle process holds, and what one that has worked holds."""
+    starts_s: list[float] = []
+    idle_mb: dict[str, float] = {}
+    for _ in range(STARTS):
+        async with ours(bench) as one:
+            starts_s.append(one.starts_s)
+            await asyncio.sleep(1)
+            idle_mb["ours"] = one.rss_bytes() / 1e6
+    async with bare(bench) as one:
+        idle_mb["bare"] = one.rss_bytes() / 1e6
+    few, many = bench.either(QUICK_FEW, FEW), bench.either(QUICK_MANY, MANY)
+    settings = {"memory_max_bytes": bench.either(QUICK_FULL_BYTES, FULL_BYTES)}
+    async with AsyncExitStack() as stack:
+        one = await stack.enter_async_context(ours(bench, settings=settings))
+        opened = await connected(stack, one, AT_ONCE)
+        await back_to_back(opened, small_requests(bench, few))
+        early_bytes = one.rss_bytes()
+        await back_to_back(opened, small_requests(bench, many - few))
+        later = one.rss_bytes() / early_bytes
+    start_s = statistics.median(starts_s)
+    memory = f"memory:// of {settings['memory_max_bytes'] >> 20} MiB"
+    return [
+        Figure(
+            "footprint",
+            "import and start until ready: CPU s",
+            {"ours": start_s},
+            f"<= {START_S:g}",
+            start_s,
+            START_S,
+        ),
+        Figure("footprint", "idle: RSS MB", idle_mb, f"<= {IDLE_MB:g}", idle_mb["ours"], IDLE_MB),
+        Figure(
+            "footprint",
+            f"RSS behind {many:,} exchanges, to {few:,}; {memory}",
+            {"ours": later},
+            f"<= {LATER:g}",
+            later,
+            LATER,
+        ),
+    ]

@@ -1,0 +1,130 @@
+"""What one process remembers of refusals and of issuers is bounded, of each tenant and of all."""
+
+import pytest
+from msgspec import structs
+from reasoning_replay.core.dialects.responses import refusal_memory
+from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
+from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemory
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.turns import Reasoning, Turn
+
+from tests.adapters.stores.turns import turn
+
+MINE, THEIRS = b"mine", b"theirs"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remember little."""
+    monkeypatch.setattr(refusal_memory, "REMEMBERED", 20)
+    monkeypatch.setattr(refusal_memory, "REMEMBERED_EACH", 8)
+
+
+def known(one: RefusalMemory, scope: bytes, count: int) -> list[int]:
+    """Return which of so many blobs are known to be refused."""
+    return [n for n in range(count) if one.is_refused(scope, RefusalKind.BLOB, b"%d" % n)]
+
+
+def taught(one: RefusalMemory, scope: bytes, count: int) -> None:
+    """Let so many blobs be refused."""
+    for n in range(count):
+        one.refuse(scope, RefusalKind.BLOB, b"%d" % n)
+
+
+def test_a_tenant_that_teaches_without_end_forgets_its_own() -> None:
+    """Its oldest goes; what was learned of others stays."""
+    one = RefusalMemory(lambda: 0.0)
+    taught(one, THEIRS, 3)
+    taught(one, MINE, 100)
+    assert known(one, THEIRS, 3) == [0, 1, 2]
+    assert known(one, MINE, 100) == list(range(92, 100))
+
+
+def test_of_too_many_tenants_the_one_that_is_silent_is_forgotten() -> None:
+    """And no more is kept than of all together."""
+    one = RefusalMemory(lambda: 0.0)
+    for tenant in range(50):
+        taught(one, b"tenant %d" % tenant, 4)
+    assert len(one._until) == 20
+    assert [len(known(one, b"tenant %d" % n, 4)) for n in range(50)] == [0] * 45 + [4] * 5
+    assert len(one._until._owners) == 5
+
+
+def test_what_is_refused_again_counts_once_and_is_the_newest() -> None:
+    """Time goes on from then."""
+    now = [0.0]
+    one = RefusalMemory(lambda: now[0])
+    taught(one, MINE, 8)
+    now[0] = refusal_memory.REMEMBERED_S - 1
+    one.refuse(MINE, RefusalKind.BLOB, b"0")
+    one.refuse(MINE, RefusalKind.BLOB, b"new")
+    assert known(one, MINE, 8) == [0, 2, 3, 4, 5, 6, 7]
+    now[0] += 2
+    assert known(one, MINE, 8) == [0]
+
+
+def blob_of(n: int) -> bytes:
+    """Name a blob."""
+    return b"%016d" % n
+
+
+def issued(n: int) -> Turn:
+    """Return a turn with that blob."""
+    raw = b'{"type":"reasoning","encrypted_content":"gAAAA%d"}' % n
+    part = Reasoning(f"rs_{n}", raw, (blob_of(n),), has_blob=True)
+    made = turn(f"{n}")
+    (item,) = made.items
+    return structs.replace(made, items=(item.after((part,), withheld=False),))
+
+
+def test_whose_blobs_are_is_known_of_so_many_of_each_account() -> None:
+    """A blob that was issued for two is either's, until it is forgotten of one."""
+    one = RefusalMemory(lambda: 0.0)
+    shared = issued(0)
+    for _ in range(2):  # a turn is noted with each save
+        one.issue((MINE,), shared)
+    assert one.is_of_another_account((THEIRS,), blob_of(0))
+    one.issue((THEIRS,), shared)
+    assert not one.is_of_another_account((THEIRS,), blob_of(0))
+    for n in range(1, 100):
+        one.issue((THEIRS,), issued(n))
+    assert not one.is_of_another_account((MINE,), blob_of(0))
+    assert one.is_of_another_account((THEIRS,), blob_of(0))
+    assert one.is_of_another_account((MINE,), blob_of(99))
+    assert not one.is_of_another_account((MINE,), blob_of(50))  # forgotten: nobody's
+    assert len(one._issued_for) == len(one._issued) == 9
+
+
+def test_one_blob_for_any_number_of_accounts_is_bounded_too() -> None:
+    """An upstream may answer all of them alike."""
+    one = RefusalMemory(lambda: 0.0)
+    for n in range(100):
+        one.issue((b"%d" % n,), issued(0))
+    assert len(one._issued_for[blob_of(0)]) == 20
+
+
+def test_without_an_account_nothing_is_known() -> None:
+    """A key may be changed without losing anything."""
+    one = RefusalMemory(lambda: 0.0)
+    one.issue((b"",), issued(0))
+    assert not one.is_of_another_account((MINE,), blob_of(0))
+
+
+def test_what_nothing_is_withheld_from_is_the_same_object() -> None:
+    """Whoever has looked through it need not do so again, whatever others were refused."""
+    one = RefusalMemory(lambda: 0.0)
+    blob = b"0" * 16
+    run = (Reasoning("rs_1", b"{}", (blob,), True),)
+    this = turn("one")
+    this = structs.replace(
+        this, items=tuple(item.after(run, withheld=False) for item in this.items)
+    )
+    recalled = LookupResult([this])
+    one.refuse(THEIRS, RefusalKind.BLOB, blob)
+    assert one.without_refused(MINE, recalled) is recalled
+    one.refuse(MINE, RefusalKind.BLOB, b"another")
+    assert one.without_refused(MINE, recalled) is recalled
+    one.refuse(MINE, RefusalKind.BLOB, blob)
+    (less,) = one.without_refused(MINE, recalled).turns
+    assert [(item.run, item.withheld) for item in less.items] == [((), True)] * len(this.items)
+    assert this.items

@@ -1,0 +1,125 @@
+"""The demo shows the fault and the cure, and says so when it does not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from reasoning_replay import demo
+from reasoning_replay.demo import agent_loop
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web import app
+
+ROOT = Path(__file__).parents[2]
+RESTORED = 4  # one in turns 2 and 3, two in turn 4
+
+
+@pytest.fixture(autouse=True)
+def _a_place_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing around may change the demo: no key, a proxy that leads nowhere, odd settings."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("REPLAY_MODE", "off")
+
+
+def test_shows_the_fault_and_the_cure(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 0 means: straight, the real error; through the proxy, all reasoning back."""
+    assert demo.run() == 0
+
+    out = capsys.readouterr().out
+    said = " ".join(out.split())
+    assert "failed in turn 2 with 400: Item 'fc_" in said
+    assert "was provided without its required 'reasoning' item: 'rs_" in said
+    assert "finished in turn 4, with 2 of 2 dropped reasoning items injected" in said
+    assert "x-reasoning-replay: injected=2" in out
+    assert "OPENAI_BASE_URL=http://127.0.0.1:8080/v1" in out
+    marked = [line.split("| ")[1].split() for line in out.splitlines() if "|   + " in line]
+    assert [(sign, kind) for sign, kind, _ in marked] == [("+", "reasoning")] * RESTORED
+
+
+def test_fits_a_plain_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """100 columns, ASCII, and no colour where there is no terminal."""
+    demo.run()
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 100
+    assert out.isascii()
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("terminal", "no_color", "coloured"),
+    [
+        pytest.param(True, None, True, id="terminal"),
+        pytest.param(True, "1", False, id="terminal-that-wants-none"),
+        pytest.param(False, None, False, id="pipe"),
+    ],
+)
+def test_colours_only_a_terminal_that_wants_it(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    terminal: bool,
+    no_color: str | None,
+    coloured: bool,
+) -> None:
+    """NO_COLOR and pipes turn colour off."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    demo.run()
+    assert ("\x1b[32m" in capsys.readouterr().out) is coloured
+
+
+def test_says_when_the_proxy_does_not_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy that gives nothing back is exit 1, with the error that the app would see."""
+
+    def switched_off(settings: Settings) -> object:
+        return app.running(settings.model_copy(update={"mode": "off"}))
+
+    monkeypatch.setattr(demo, "running", switched_off)
+
+    assert demo.run() == 1
+    out = capsys.readouterr().out
+    assert "Not as expected: the loop through the proxy did not finish. Item 'fc_" in out
+    assert "OPENAI_BASE_URL" not in out
+
+
+def test_says_when_nothing_fails(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a fault there is no cure to show: exit 1."""
+    monkeypatch.setattr(agent_loop, "MODEL", "gpt-4o")  # does not reason
+
+    assert demo.run() == 1
+    out = capsys.readouterr().out
+    assert "Not as expected: the straight loop did not fail for want of its reasoning." in out
+    assert "Not as expected: the proxy injected 0 of 0 dropped reasoning items." in out
+
+
+def test_says_when_it_cannot_listen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine without loopback gets one line and exit 1, no traceback."""
+
+    def refused(settings: Settings) -> object:
+        raise OSError("address not available")
+
+    monkeypatch.setattr(demo, "running", refused)
+
+    assert demo.run() == 1
+    said = capsys.readouterr().out
+    assert said == "The demo could not be run on loopback: address not available\n"
+
+
+def test_it_needs_no_sdk() -> None:
+    """It is one command, quick to begin: neither the SDK nor the tests are imported."""
+    program = (
+        "import sys; from reasoning_replay import demo; "
+        "sys.exit(demo.run() or bool({'openai', 'tests'} & {*sys.modules}))"
+    )
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,0 +1,26 @@
+"""Virtual environments, and a pip that installs into them from a package index."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+__all__ = ["environment", "pip"]
+
+
+def environment(folder: Path) -> Path:
+    """Make an empty virtual environment, without a pip of its own; return its folder."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)  # noqa: S603
+    return folder
+
+
+def pip(*words: str | Path, python: str | Path = sys.executable) -> None:
+    """Run pip; without a package index the test skips, or fails where CI promised one."""
+    command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
+    got = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
+    if got.returncode:
+        if "pypi" in os.environ.get("REPLAY_TEST_REQUIRE", "").split(","):
+            pytest.fail(got.stderr)
+        pytest.skip("the package index cannot be reached")

@@ -1,0 +1,79 @@
+"""Wheel, source distribution and editable install work, also with PyPI's `proxy.py` installed."""
+
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from reasoning_replay import __version__
+
+from tests.image.installing import environment, pip
+
+ROOT = Path(__file__).parents[2]
+CONSTRAINTS = ROOT / "constraints.txt"
+
+
+def said(*words: str | Path, cwd: Path) -> str:
+    """Run a program, which has to end well; return what it printed."""
+    done = subprocess.run(words, cwd=cwd, capture_output=True, check=False, text=True)  # noqa: S603
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def built(backend: Path, source: Path, target: Path) -> list[Path]:
+    """Build both distributions; return the files, the source distribution first."""
+    said(backend / "bin" / "python", "-m", "hatchling", "build", "-d", target, cwd=source)
+    return sorted(target.iterdir(), key=lambda path: path.suffix)
+
+
+def content(wheel: Path) -> dict[str, bytes]:
+    """Each file of a wheel, less the list of them."""
+    with zipfile.ZipFile(wheel) as opened:
+        files = [name for name in opened.namelist() if not name.endswith("/RECORD")]
+        return {name: opened.read(name) for name in files}
+
+
+# One test: so that several processes that share the tests out build it once.
+@pytest.mark.timeout(400)
+def test_what_is_built_installs_beside_proxy_py(tmp_path: Path) -> None:
+    """Neither package is in the way of the other, whichever way ours was installed."""
+    backend = environment(tmp_path / "backend")
+    lock = ROOT / "requirements-build.lock"
+    pip("--python", backend / "bin" / "python", "install", "--require-hashes", "-r", lock)
+    source, wheel = built(backend, ROOT, tmp_path / "dist")
+
+    files = content(wheel)
+    assert {"reasoning_replay/py.typed", "reasoning_replay/demo/upstream.py"} <= files.keys()
+    assert {name.partition("/")[0] for name in files} == {
+        "reasoning_replay",
+        f"reasoning_replay-{__version__}.dist-info",
+    }
+    with tarfile.open(source) as opened:
+        opened.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.glob("reasoning_replay-*")
+    _, again = built(backend, unpacked, tmp_path / "again")
+    assert content(again) == files
+
+    home = environment(tmp_path / "home")
+    python = home / "bin" / "python"
+    pip("--python", python, "install", "--constraint", CONSTRAINTS, wheel, "proxy.py")
+    works_beside_proxy_py(home, tmp_path, home)
+    pip("--python", python, "install", "--no-deps", "--editable", ROOT)
+    works_beside_proxy_py(home, tmp_path, ROOT / "proxy")
+
+
+def works_beside_proxy_py(home: Path, folder: Path, ours: Path) -> None:
+    """Both are imported and both programs start; the demo needs nothing of this folder's tests."""
+    python = home / "bin" / "python"
+    words = "import proxy, reasoning_replay as ours; print(proxy.__file__); print(ours.__file__)"
+    theirs_at, ours_at = said(python, "-c", words, cwd=folder).splitlines()
+    assert Path(theirs_at).is_relative_to(home)
+    assert Path(ours_at).is_relative_to(ours)
+    assert said(home / "bin" / "proxy", "--version", cwd=folder).strip()
+    version = f"reasoning-replay {__version__}\n"
+    assert said(home / "bin" / "reasoning-replay", "--version", cwd=folder) == version
+    assert said(python, "-m", "reasoning_replay", "--version", cwd=folder) == version
+    assert "dropped reasoning items injected" in said(
+        python, "-m", "reasoning_replay", "demo", cwd=folder
+    )

@@ -1,0 +1,24 @@
+"""The stand-in judges the proxy, so it shares no code with it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+MODULES = [path for path in Path(__file__).parent.glob("*.py") if path.name[:5] != "test_"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_it_imports_nothing_of_the_proxy(path: Path) -> None:
+    """Nor of other tests: only of itself, and of libraries."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            found.add(node.module or "")
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    assert not {name for name in found if name.startswith("reasoning_replay")}
+    assert {name for name in found if name.startswith("tests")} <= {
+        name for name in found if name == "tests.standin" or name.startswith("tests.standin.")
+    }

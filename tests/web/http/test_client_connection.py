@@ -1,0 +1,75 @@
+"""aiohttp's private parts that a client connection uses: a release that drops one fails here."""
+
+import asyncio
+import inspect
+from collections import deque
+
+from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.web_protocol import RequestHandler
+
+from tests.web.wire import chunk
+
+POST = b"POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def answer(_: web.BaseRequest) -> web.Response:
+    """Answer nothing in particular."""
+    return web.Response()
+
+
+async def test_every_private_attribute_is_there_and_means_what_it_did() -> None:
+    """`_messages`, `_upgraded` and `_buffer_paused`; `status` and `exc` of an error."""
+    connection = RequestHandler(web.Server(answer), loop=asyncio.get_running_loop())
+    assert connection._messages == deque()
+    assert connection._upgraded is False
+    assert connection._buffer_paused is False
+
+    connection.data_received(POST + chunk(b"abc"))
+    ((message, body),) = connection._messages
+    assert isinstance(message, RawRequestMessage)
+    assert not body.is_eof()
+
+    connection.data_received(b"ZZ\r\n")
+    error, _ = connection._messages[-1]
+    assert not isinstance(error, RawRequestMessage)
+    assert error.status == 400
+    assert isinstance(error.exc, Exception)
+    assert body.exception() is None  # which is why its reader has to be told
+
+
+async def test_an_upgrade_and_a_full_queue_are_known_by_their_flags() -> None:
+    """Bytes that come then belong to no head."""
+    upgrade = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    connection = RequestHandler(web.Server(answer), loop=asyncio.get_running_loop())
+    connection.data_received(upgrade)
+    assert connection._upgraded is True
+
+    connection = RequestHandler(web.Server(answer), loop=asyncio.get_running_loop())
+    connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+    assert connection._buffer_paused is True
+    assert len(connection._messages) < 100
+
+
+async def test_what_is_too_long_or_too_many_is_known_by_its_error() -> None:
+    """The class of the one and the text of the other become a 431."""
+    errors = []
+    for field in (b"X: " + b"x" * 5000 + b"\r\n", b"X: x\r\n" * 200):
+        connection = RequestHandler(
+            web.Server(answer), loop=asyncio.get_running_loop(), max_field_size=4096
+        )
+        connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n" + field + b"\r\n")
+        error, _ = connection._messages[-1]
+        assert not isinstance(error, RawRequestMessage)
+        errors.append(error.exc)
+    assert isinstance(errors[0], LineTooLong)
+    assert "Too many headers" in str(errors[1])
+
+
+def test_what_is_overridden_is_there() -> None:
+    """Names that aiohttp or asyncio calls."""
+    for name in ("data_received", "handle_error", "force_close", "close"):
+        assert callable(getattr(RequestHandler, name))
+    for name in ("connection_made", "connection_lost"):
+        assert list(inspect.signature(getattr(web.Server, name)).parameters)[1] == "handler"
