@@ -274,7 +274,7 @@ def test_serve_starts_without_what_it_does_not_use() -> None:
     }
     assert not brought_in & {"redis", "sqlite3", "cryptography", "yaml", "pydantic_settings"}
     # Of what runs with some settings, for some clients or for who looks on.
-    seldom = {"websocket.tunnel", "tracing.instrumented", "admin.inspector.events"}
+    seldom = {"websocket.relay", "tracing.instrumented", "admin.inspector.events"}
     assert not brought_in & {f"reasoning_replay.web.{name}" for name in seldom}
 
 

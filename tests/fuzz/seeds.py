@@ -19,7 +19,6 @@ from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.turns import records_of
 from reasoning_replay.core.wire.content_coding import decode
-from reasoning_replay.core.wire.ws_frames import close_frame, text_frame
 
 from tests.fuzz.inputs import write, write_records
 from tests.recordings import tape
@@ -46,8 +45,8 @@ __all__ = [
     "conversations",
     "documents",
     "encoded",
-    "frames",
     "headers",
+    "messages",
     "refused",
     "rows",
     "sockets",
@@ -152,31 +151,26 @@ def refused() -> Iterator[bytes]:
         yield write([*next(_conversations()), exchange.answer])
 
 
-def frames() -> Iterator[bytes]:
-    """Give one direction of a WebSocket."""
+def messages() -> Iterator[bytes]:
+    """Give the messages of an upstream on a WebSocket."""
     for n, output in enumerate(_OUTPUTS):
         events = tell(_answer(n, output), Telling(show=lambda item, _: item))
-        yield b"".join(text_frame(msgspec.json.encode(event), b"") for event in events)
-    begun = b'{"type":"response.create","stream_id":"a",'
-    for conversation in _conversations():
-        said = text_frame(begun + conversation[-1][1:], b"\x01\x02\x03\x04")
-        yield said + close_frame(1000, b"mask")
-    yield b"\x89\x02hi\x01\x03abc\x8a\x00\x00\x01d\x80\x01e\x82\x02\xff\xfe\x88\x00"
+        yield write(msgspec.json.encode(event) for event in events)
 
 
 def sockets() -> Iterator[bytes]:
     """Give what is said on a WebSocket, message by message: a request, the events of its answer."""
-    lanes: tuple[dict[str, object], ...] = ({}, {"stream_id": "a"})
-    for lane in lanes:
-        error = {"type": "error", "status": 400, **lane, **json.loads(_refusals()[0])}
+    streams: tuple[dict[str, object], ...] = ({}, {"stream_id": "a"})
+    for stream in streams:
+        error = {"type": "error", "status": 400, **stream, **json.loads(_refusals()[0])}
         for conversation in _conversations():
             said: list[object] = []
             for n, each in enumerate(conversation):
                 document = json.loads(each)
                 if n % 2:
-                    said += [{**event, **lane} for event in _told(document)]
+                    said += [{**event, **stream} for event in _told(document)]
                 else:
-                    said.append({"type": "response.create", **lane, **document})
+                    said.append({"type": "response.create", **stream, **document})
             asked = said[-1]
             for more in ([error], [error, said[1], *said[-3:-1], asked, error, error]):
                 yield write(json.dumps(one).encode() for one in [*said, *more])

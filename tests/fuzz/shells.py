@@ -23,21 +23,19 @@ from reasoning_replay.core.history.plan import Anchors, Outcome
 from reasoning_replay.core.tenancy.scope import Scoping
 from reasoning_replay.core.wire.content_coding import decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
-from reasoning_replay.core.wire.ws_frames import Piece, text_frame
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee
 from reasoning_replay.web.pipeline.replay import Replay, ReplaySettings
-from reasoning_replay.web.websocket.messages import is_worth_preparing, read_message
-from reasoning_replay.web.websocket.session import Lanes
+from reasoning_replay.web.websocket.messages import may_be_request, read_message
+from reasoning_replay.web.websocket.session import ResponseStreams
 
 from tests.fuzz.inputs import cut, read
 
-__all__ = ["lanes", "replay"]
+__all__ = ["replay", "response_streams"]
 
 MAX_BYTES = 1 << 20
 METRICS = Metrics()  # hundreds of them, and none of them matters here
-KEY = b"\x01\x02\x03\x04"
 
 
 class _Web:
@@ -127,44 +125,41 @@ def replay(data: bytes) -> None:
     asyncio.run(_replay(data))
 
 
-async def _lanes(data: bytes) -> None:
+async def _response_streams(data: bytes) -> None:
     given = read(data)
     web = _Web(given.dice.choice(sorted(PROFILES)), is_shadow=False)
     resent: list[bytes] = []
-    sends = given.dice.random() < 0.9
 
-    def resend(message: bytes) -> bool:
-        if sends:
-            resent.append(message)
-        return sends
+    async def resend(message: bytes) -> None:
+        resent.append(message)
 
-    both = Lanes(web.replay, web.account, {"authorization": "Bearer ours"}, MAX_BYTES, resend)
+    headers = {"authorization": "Bearer ours"}
+    streams = ResponseStreams(web.replay, web.account, headers, MAX_BYTES, resend)
     held: list[bytes] = []
     holds = 0
     for text in given.documents:
         web.now += 1.0
-        if is_worth_preparing(text):
-            piece = Piece(text_frame(text, KEY), text, KEY)
-            going = await both.prepare(piece)
+        if may_be_request(text):
+            going = await streams.prepare(text)
             message = read_message(text)
             is_create = message is not None and message.kind == "response.create"
-            assert going == piece.raw or is_create
+            assert going == text or is_create
         else:
-            piece = Piece(text_frame(text, b""), text)
-            coming = await both.hear(piece)
-            if not coming:
-                held.append(piece.raw)
+            coming = await streams.capture(text)
+            if coming is None:
+                held.append(text)
                 holds += 1
                 assert holds == len(resent), "a refusal is held back, and nothing is tried"
-            elif coming != piece.raw:
+            elif coming != text:
                 held.remove(coming)  # what was held back comes in place of what the cure got
-    left = both.close("ok")
+    left = streams.close("ok")
     for one in held:  # of a request whose cure was answered, the refusal is nobody's any more
-        left = left.replace(one, b"", 1)
+        if one in left:
+            left.remove(one)
     assert not left
-    assert both.idle.is_set()
+    assert streams.idle.is_set()
 
 
-def lanes(data: bytes) -> None:
+def response_streams(data: bytes) -> None:
     """Whatever two sides of a WebSocket say to each other is followed, or left alone."""
-    asyncio.run(_lanes(data))
+    asyncio.run(_response_streams(data))

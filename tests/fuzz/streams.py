@@ -1,4 +1,4 @@
-"""What must hold of whatever upstream writes: events, frames, codings, answers, refusals."""
+"""What must hold of whatever upstream writes: events, messages, codings, answers, refusals."""
 
 import gzip
 import json
@@ -20,7 +20,6 @@ from reasoning_replay.core.history.turns import Context, Turn, records_of, turns
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, decoder_for
 from reasoning_replay.core.wire.sse import Events, first_event
-from reasoning_replay.core.wire.ws_frames import Messages, Piece, text_frame
 
 from tests.fuzz.inputs import cut, read
 from tests.fuzz.naive import Unclear, data_of, less, meaning
@@ -28,11 +27,10 @@ from tests.fuzz.seeds import CODINGS
 from tests.fuzz.trees import Object, is_deep
 
 __all__ = [
-    "capture_frames",
     "capture_json",
+    "capture_messages",
     "capture_stream",
     "coding",
-    "frames",
     "judge_turn",
     "refusal",
     "sse",
@@ -168,46 +166,9 @@ def _is_json(document: bytes) -> bool:
     return True
 
 
-def _messages(chunks: list[bytes], bound: int) -> tuple[list[Piece], Messages]:
-    messages = Messages(bound)
-    return [piece for chunk in chunks for piece in messages.feed(chunk)], messages
-
-
-def _out(pieces: list[Piece], messages: Messages) -> bytes:
-    return b"".join(piece.raw for piece in pieces) + messages.rest()
-
-
-def _meant(pieces: list[Piece]) -> list[tuple[bytes, bytes, bytes]]:
-    return [(p.text, p.key, p.between) for p in pieces if p.text is not None]
-
-
-def frames(data: bytes) -> None:
-    """What is given out, joined, is what was taken in, and the messages are the same in any cut."""
-    dice, wire = read(data)
-    bound = dice.choice((BOUND, BOUND, 300, 5))
-    whole, messages = _messages([wire], bound)
-    again, others = _messages(cut(dice, wire), bound)
-    assert (messages.is_over, messages.is_closed) == (others.is_over, others.is_closed)
-    assert _out(whole, messages) == wire
-    assert _out(again, others) == wire
-    assert _meant(whole) == _meant(again)
-    assert [p.is_long for p in whole].count(True) == [p.is_long for p in again].count(True)
-    for piece in whole:
-        if piece.text is not None:
-            assert len(piece.text) <= bound
-            assert (
-                _meant(_messages([text_frame(piece.text, piece.key)], bound)[0])[0][0] == piece.text
-            )
-    interrupted = Messages(bound)
-    given = [interrupted.feed(chunk) + interrupted.let_pass() for chunk in cut(dice, wire)]
-    assert _out([piece for pieces in given for piece in pieces], interrupted) == wire
-
-
-def capture_frames(data: bytes) -> None:
-    """What a WebSocket says teaches as much as the same events of a stream."""
-    dice, wire = read(data)
-    pieces, _ = _messages(cut(dice, wire), BOUND)
-    said = [piece.text for piece in pieces if piece.text is not None]
+def capture_messages(data: bytes) -> None:
+    """The messages of a WebSocket teach as much as the same events of a stream."""
+    said = [text for text in read(data).documents if is_worth_reading(text)]
     capture = ResponsesCapture(ORIGIN, BOUND)
     for text in said:
         capture.hear(text)

@@ -15,8 +15,7 @@ from reasoning_replay.core.dialects.responses.heal import diagnosis, repair
 from reasoning_replay.core.history import turns
 from reasoning_replay.core.tenancy.scope import Scoping
 from reasoning_replay.core.wire import json_spans, sse
-from reasoning_replay.core.wire.ws_frames import Messages
-from reasoning_replay.web.websocket.session import Lanes
+from reasoning_replay.web.websocket.session import ResponseStreams
 
 from tests.fuzz.inputs import HEAD_BYTES, cut, read, write
 from tests.fuzz.mutation import mutated
@@ -47,9 +46,8 @@ FAULTS: list[Any] = [
     pytest.param("conversation", repair, "_less_dangling", lambda _: [], id="words-left-out"),
     pytest.param("sse", sse, "_END", re.compile(rb"\n\n|\r\n\r\n|\r\r"), id="ends-not-mixed"),
     pytest.param("refusal", diagnosis, "_decoded", msgspec.json.decode, id="a-refusal-raises"),
-    pytest.param("frames", Messages, "rest", lambda _: b"", id="held-frames-lost"),
     pytest.param("replay", Scoping, "of", lambda *_: bytes(16), id="one-scope-for-two"),
-    pytest.param("lanes", Lanes, "_refused", _lost, id="a-refusal-lost"),
+    pytest.param("response_streams", ResponseStreams, "_refuse", _lost, id="a-refusal-lost"),
     pytest.param("scope", Scoping, "of", lambda *_: bytes(16), id="one-scope-for-all"),
     pytest.param(
         "rows",

@@ -28,7 +28,6 @@ from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for
 from reasoning_replay.core.wire.json_spans import Unspliceable
 from reasoning_replay.core.wire.sse import Events, first_event
-from reasoning_replay.core.wire.ws_frames import Messages
 
 from tests.fuzz.inputs import HEAD_BYTES, SEPARATOR, read, read_records
 from tests.fuzz.requests import Played, plain_read
@@ -108,23 +107,12 @@ def _keep(capture: ResponsesCapture) -> None:
         turns_of(turn.conversation, records_of(turn))
 
 
-def capture_frames(data: bytes) -> None:
+def capture_messages(data: bytes) -> None:
     """Learn from a WebSocket."""
-    messages = Messages(_MAX_BYTES)
     capture = ResponsesCapture(_ORIGIN, _MAX_BYTES)
-    for chunk in _chunks(read(data).payload):
-        for piece in messages.feed(chunk):
-            if piece.text is not None:
-                capture.hear(piece.text)
+    for text in read(data).documents:
+        capture.hear(text)
     _keep(capture)
-
-
-def frames(data: bytes) -> None:
-    """Cut a WebSocket into messages."""
-    messages = Messages(_MAX_BYTES)
-    for chunk in _chunks(read(data).payload):
-        messages.feed(chunk)
-    messages.rest()
 
 
 def coding(data: bytes) -> None:

@@ -1,19 +1,21 @@
-"""WebSockets spelled by hand: a handshake, frames, and both ends of a tunnel."""
+"""WebSockets spelled by hand: a handshake, frames, and both ends of a relay."""
 
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping, Sequence
+from hashlib import sha1
 from typing import Any
 from urllib.parse import urlsplit
 
 from tests.web.line import request
-from tests.web.scripted import Script, send
+from tests.web.scripted import Script, Step
 from tests.web.wire import as_json
 from tests.web.world import World
 
 __all__ = [
-    "AGREED",
+    "ACCEPT",
     "BINARY",
     "CLOSE",
     "CONTINUED",
@@ -24,8 +26,10 @@ __all__ = [
     "TEXT",
     "UPGRADE",
     "Peer",
+    "agree",
     "close",
     "frame",
+    "messages",
     "said",
     "tunnelled",
 ]
@@ -42,10 +46,9 @@ HANDSHAKE = [
     "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits",
 ]
 UPGRADE = ["Authorization: Bearer sk-a", *HANDSHAKE]
-AGREED = (
-    b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nConnection: upgrade\r\n"
-    b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nx-request-id: req_1\r\n\r\n"
-)
+# The answer to the key of HANDSHAKE.
+ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 def frame(opcode: int, payload: bytes = b"", *, final: bool = True, key: bytes = b"") -> bytes:
@@ -72,8 +75,48 @@ def close(code: int, reason: bytes = b"", *, key: bytes = b"") -> bytes:
     return frame(CLOSE, code.to_bytes(2) + reason, key=key)
 
 
+def messages(data: bytes) -> list[tuple[int, bytes]]:
+    """Read frames: the opcode and the payload of each message, unmasked and in one piece."""
+    found: list[tuple[int, bytes]] = []
+    parts: list[bytes] = []
+    begun = 0
+    while data:
+        first, size, at = data[0], data[1] & 0x7F, 2
+        if size > 125:
+            at += 2 if size == 126 else 8
+            size = int.from_bytes(data[2:at])
+        key = data[at : at + 4] if data[1] & 0x80 else b""
+        at += len(key)
+        payload = _unmasked(data[at : at + size], key)
+        data = data[at + size :]
+        if first & 0x0F >= CLOSE:
+            found.append((first & 0x0F, payload))
+            continue
+        begun = first & 0x0F or begun
+        parts.append(payload)
+        if first & 0x80:
+            found.append((begun, b"".join(parts)))
+            parts.clear()
+    return found
+
+
+def _unmasked(payload: bytes, key: bytes) -> bytes:
+    if not key:
+        return payload
+    size = len(payload)
+    keys = (key * (size // 4 + 1))[:size]
+    return (int.from_bytes(payload) ^ int.from_bytes(keys)).to_bytes(size)
+
+
 class Peer:
-    """One end of a tunnel, in the hands of a test."""
+    """
+    One end of a relay, in the hands of a test.
+
+    Attributes:
+        head: The head that was answered with; b"" at the upstream's end.
+    """
+
+    head = b""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -92,22 +135,23 @@ class Peer:
             return error.partial
 
     async def gets(self, *expected: bytes) -> None:
-        """These are the next bytes."""
-        data = b"".join(expected)
-        assert await self.exactly(len(data)) == data
+        """The next messages are those that these frames spell, whatever their masks and cuts."""
+        for one in messages(b"".join(expected)):
+            assert await self.message() == one
 
     async def message(self) -> tuple[int, bytes]:
         """Read one frame: its opcode and its payload, unmasked."""
+        first, payload = await self.frame()
+        return first & 0x0F, payload
+
+    async def frame(self) -> tuple[int, bytes]:
+        """Read one frame: its first byte and its payload, unmasked."""
         first, second = await self.exactly(2)
         size = second & 0x7F
         if size > 125:
             size = int.from_bytes(await self.exactly(2 if size == 126 else 8))
         key = await self.exactly(4) if second & 0x80 else b""
-        payload = await self.exactly(size)
-        keys = (key * (size // 4 + 1))[:size]
-        if key:
-            payload = (int.from_bytes(payload) ^ int.from_bytes(keys)).to_bytes(size)
-        return first & 0x0F, payload
+        return first, _unmasked(await self.exactly(size), key)
 
     async def event(self) -> dict[str, Any]:
         """Read one text message that is JSON."""
@@ -139,6 +183,26 @@ class Peer:
         self.writer.transport.abort()
 
 
+def agree(w: World, *headers: str, behind: bytes = b"") -> Step:
+    """Agree to the handshake that came last; `behind` is sent right behind the head."""
+
+    async def step(_: Script, writer: asyncio.StreamWriter) -> None:
+        (key,) = w.upstream.received[-1].values("Sec-WebSocket-Key")
+        accept = b64encode(sha1(key.encode() + _GUID).digest()).decode()  # noqa: S324 (RFC 6455)
+        lines = [
+            "HTTP/1.1 101 Switching Protocols",
+            "upgrade: websocket",
+            "Connection: upgrade",
+            f"Sec-WebSocket-Accept: {accept}",
+            "x-request-id: req_1",
+            *headers,
+        ]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + behind)
+        await writer.drain()
+
+    return step
+
+
 @contextlib.asynccontextmanager
 async def opened(url: str, data: bytes) -> AsyncIterator[Peer]:
     """Open a connection and send these bytes."""
@@ -160,7 +224,8 @@ async def tunnelled(
     *headers: str,
     target: str = "/v1/responses",
     url: str = "",
-    agreed: bytes = AGREED,
+    agreed: Sequence[str] = (),
+    ahead: bytes = b"",
     behind: bytes = b"",
 ) -> AsyncIterator[tuple[Peer, Peer]]:
     """
@@ -171,8 +236,9 @@ async def tunnelled(
         headers: The client's; the usual ones when there are none.
         target: What is asked for.
         url: Of another proxy before the same upstream.
-        agreed: Upstream's head, and what it sends right behind it.
-        behind: What the client sends right behind its own.
+        agreed: Further headers of the upstream's agreement.
+        ahead: What the upstream sends right behind it.
+        behind: What the client sends right behind its own head.
     """
     given: asyncio.Future[Peer] = asyncio.get_running_loop().create_future()
     done = asyncio.Event()
@@ -182,12 +248,13 @@ async def tunnelled(
         given.set_result(Peer(script.reader, writer))
         await done.wait()
 
-    w.upstream.plays(Script([send(agreed), hand_over]))
+    w.upstream.plays(Script([agree(w, *agreed, behind=ahead), hand_over]))
     data = request("GET", target, *(headers or UPGRADE)) + behind
     async with opened(url or w.app.url, data) as client:
         try:
             upstream = await asyncio.wait_for(given, SOON_S)
-            await client.gets(AGREED)
+            client.head = await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), SOON_S)
+            assert client.head.startswith(b"HTTP/1.1 101 Switching Protocols\r\n")
             yield client, upstream
         finally:
             done.set()

@@ -11,8 +11,7 @@ import uvloop
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
-from reasoning_replay.adapters.upstream.response import READ_BUFFER_BYTES, UpstreamError
-from reasoning_replay.adapters.upstream.upgraded_transport import upstream_end
+from reasoning_replay.adapters.upstream.response import UpstreamError
 
 from tests.adapters.upstream.test_pool import whole_of
 from tests.web.authority import Authority
@@ -257,24 +256,12 @@ async def is_in_other_hands_before_an_answer_is_read(near: UpstreamPool, far: Fa
 
 
 @case
-async def becomes_something_else(near: UpstreamPool, far: Far) -> None:
-    """What came behind the head is passed on, and then what comes next, however much it was."""
+async def switches_protocols_unasked(near: UpstreamPool, far: Far) -> None:
+    """What it says from then on would be read as the answer to the next request."""
     switched = head("Connection: upgrade", "Upgrade: x", status="101 Switching Protocols")
-    much = b"x" * (READ_BUFFER_BYTES + FLOOD)
-    script = Script([send(switched), wait(), send(much), wait(), send(b"y")])
-    far.plays(script)
-    asked = [(b"Connection", b"Upgrade"), (b"Upgrade", b"x")]
-    answer = await near.send("GET", far.url, asked, None)
-    (connection,) = near._connections
-    script.go()
-    await until(lambda: connection._is_read_paused)
-    end = upstream_end(answer)
-    script.go()
-    read = b""
-    while not read.endswith(b"y"):
-        read += await soon(end.read())
-    assert len(read) == READ_BUFFER_BYTES + FLOOD + 1
-    end.close()
+    far.plays(Script([send(switched + b"x" * FLOOD), wait()]))
+    with pytest.raises(UpstreamError, match="switched protocols"):
+        await near.send("GET", far.url, [], None)
 
 
 async def none_is_left(play: Case, authority: Authority, *, is_tls: bool) -> None:

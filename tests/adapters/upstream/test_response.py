@@ -27,13 +27,6 @@ class Source:
         """Learn that nobody wants more of that answer."""
         self.left += response.status == 200
 
-    def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:
-        """Return what there is."""
-        return None, b""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Learn that the transport is gone."""
-
 
 def begun() -> tuple[UpstreamResponse, Source]:
     """Return an answer whose head is there."""
@@ -161,8 +154,6 @@ async def test_it_is_left_once() -> None:
     response.close()
     response.close()
     assert source.left == 1
-    with pytest.raises(ConnectionResetError):
-        response.taken_over()
 
 
 async def test_values_of_a_header_are_one() -> None:

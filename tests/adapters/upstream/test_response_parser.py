@@ -238,13 +238,10 @@ async def test_what_is_behind_an_answer_ends_its_connection(behind: bytes) -> No
 
 
 @pytest.mark.parametrize("behind", [b"", b"x", whole(b"z")])
-async def test_a_switch_is_one_if_it_names_what_to(behind: bytes) -> None:
-    """Then what is behind it is handed on as it came; otherwise the connection ends."""
+@pytest.mark.parametrize("headers", [["Connection: upgrade", "Upgrade: x"], []])
+async def test_a_switch_of_protocols_is_an_error(headers: list[str], behind: bytes) -> None:
+    """Nothing asks for one here, whatever it says it switches to."""
     answers = ResponseParser()
-    switched = head("Connection: upgrade", "Upgrade: x", status="101 Switching Protocols")
-    read(answers, switched + behind)
-    assert (answers.is_done, answers.is_upgraded, answers.behind) == (True, True, behind)
-    answers = ResponseParser()
-    got, _ = read(answers, head(status="101 Switching Protocols") + behind)
-    assert got == Read(101, b"", True, False)
-    assert not answers.is_upgraded
+    got, _ = read(answers, head(*headers, status="101 Switching Protocols") + behind)
+    assert got == Read(0, b"", False, False)
+    assert "switched protocols" in answers.error

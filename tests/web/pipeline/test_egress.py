@@ -18,7 +18,7 @@ from tests.web.line import line_to, request
 from tests.web.scripted import Script, Upstream, send, wait
 from tests.web.served import served
 from tests.web.sockets import KEY as MASK
-from tests.web.sockets import TEXT, frame, tunnelled
+from tests.web.sockets import TEXT, UPGRADE, frame, tunnelled
 from tests.web.test_errors import assert_ours
 from tests.web.way_out import WayOut, way_out
 from tests.web.wire import ASK, CALL, RS, chunk, events, stream, stream_head, whole
@@ -165,11 +165,14 @@ async def test_reasoning_is_given_back_through_a_proxy(authority: Authority) -> 
 
 
 @pytest.mark.parametrize("is_tls", [True, False])
-async def test_a_websocket_passes_through_a_proxy(authority: Authority, is_tls: bool) -> None:
-    """Like everything else."""
+@pytest.mark.parametrize(("wanted", "given"), [("", ""), ("me:p@ss:w", "me:p%40ss:w@")])
+async def test_a_websocket_passes_through_a_proxy(
+    wanted: str, given: str, authority: Authority, is_tls: bool
+) -> None:
+    """Like everything else; the proxy's password is not the upstream's to see."""
     async with (
-        way_out() as proxy,
-        behind(proxy, authority, is_tls=is_tls) as w,
+        way_out(wanted) as proxy,
+        behind(proxy, authority, is_tls=is_tls, user=given) as w,
         tunnelled(w) as (client, upstream),
     ):
         await upstream.send(frame(TEXT, b"down"))
@@ -177,6 +180,19 @@ async def test_a_websocket_passes_through_a_proxy(authority: Authority, is_tls: 
         await client.send(frame(TEXT, b"up", key=MASK))
         await upstream.gets(frame(TEXT, b"up", key=MASK))
         assert len(proxy.asked) == 1
+        assert w.upstream.received[0].values("proxy-authorization") == []
+
+
+@pytest.mark.parametrize("is_tls", [True, False])
+async def test_a_websocket_that_a_proxy_refuses_is_a_502(
+    authority: Authority, is_tls: bool
+) -> None:
+    """Where it tunnels; where it forwards, its refusal cannot be told from the upstream's."""
+    async with way_out() as proxy, behind(proxy, authority, is_tls=is_tls) as w:
+        proxy.refusal = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
+        got = await w.ask(request("GET", "/v1/responses", *UPGRADE))
+        assert got.status == (502 if is_tls else 403)
+        assert w.upstream.connections == 0
 
 
 @pytest.mark.parametrize("status", [403, 407, 502])

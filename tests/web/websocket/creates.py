@@ -9,10 +9,10 @@ from tests.web.world import MODEL
 __all__ = ["create", "failed", "told", "turn"]
 
 
-def told(*items: Item, lane: str = "", rid: str = "resp_0c1d2e3f4a5b6071") -> list[bytes]:
+def told(*items: Item, stream: str = "", rid: str = "resp_0c1d2e3f4a5b6071") -> list[bytes]:
     """Spell an answer as text messages."""
     datas = [event.partition(b"data: ")[2].rstrip() for event in events(*items, rid=rid)]
-    echo = b'{"stream_id":' + as_json(lane) + b"," if lane else b"{"
+    echo = b'{"stream_id":' + as_json(stream) + b"," if stream else b"{"
     return [said(echo + data[1:]) for data in datas]
 
 
@@ -21,11 +21,11 @@ def create(*items: Item, key: bytes = KEY, **more: object) -> bytes:
     return said({"type": "response.create", "model": MODEL, "input": items} | more, key=key)
 
 
-def failed(message: str, status: int = 400, lane: str = "", param: str = "input") -> bytes:
+def failed(message: str, status: int = 400, stream: str = "", param: str = "input") -> bytes:
     """Spell an error of the API's."""
     fault = {"type": "invalid_request_error", "code": None, "message": message, "param": param}
     event = {"type": "error", "status": status, "error": fault}
-    return said(event | ({"stream_id": lane} if lane else {}))
+    return said(event | ({"stream_id": stream} if stream else {}))
 
 
 async def turn(client: Peer, upstream: Peer, request: bytes, answer: list[bytes]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import pytest
 from reasoning_replay.web.websocket.messages import read_message
 
-# (what a message says, the lane, the response it is about, the one before it, the status)
+# (what a message says, the stream, the response it is about, the one before it, the status)
 READ = [
     pytest.param(b'{"response":{"id":"r"}}', "", "r", "", 0, id="an-answer"),
     pytest.param(
@@ -27,15 +27,15 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("said", "lane", "response", "previous", "status"), READ)
+@pytest.mark.parametrize(("said", "stream", "response", "previous", "status"), READ)
 def test_what_is_odd_is_not_there(
-    said: bytes, lane: str, response: str, previous: str, status: int
+    said: bytes, stream: str, response: str, previous: str, status: int
 ) -> None:
     """One odd message must not end the reading of all that follow on its connection."""
     message = read_message(said)
 
     assert message is not None
-    assert (message.lane, message.response_id) == (lane, response)
+    assert (message.stream, message.response_id) == (stream, response)
     assert (message.previous, message.http_status) == (previous, status)
 
 

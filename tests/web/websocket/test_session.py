@@ -55,8 +55,8 @@ class Saves:
 
 
 async def gets_reasoning(client: Peer, upstream: Peer, *history: Item) -> bool:
-    """Tell whether upstream gets any with this history, on a lane of its own."""
-    seen = await turn(client, upstream, create(*history, stream_id="z"), told(lane="z", rid="z"))
+    """Tell whether upstream gets any with this history, on a stream of its own."""
+    seen = await turn(client, upstream, create(*history, stream_id="z"), told(stream="z", rid="z"))
     return has_reasoning(seen)
 
 
@@ -95,9 +95,9 @@ async def test_a_request_that_is_sent_during_a_cure_keeps_its_place() -> None:
 # --- errors that do not say whose they are ---
 
 
-async def test_an_error_without_a_lane_is_that_of_the_only_request() -> None:
-    """The next request on its lane is answered for itself."""
-    refusal, answer = failed("overloaded", 500), told(RS_2, SAID, lane="a", rid="resp_2")
+async def test_an_error_without_a_stream_is_that_of_the_only_request() -> None:
+    """The next request on its stream is answered for itself."""
+    refusal, answer = failed("overloaded", 500), told(RS_2, SAID, stream="a", rid="resp_2")
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK, stream_id="a"), [refusal])
         await turn(client, upstream, create(NEXT, stream_id="a"), answer)
@@ -107,7 +107,7 @@ async def test_an_error_without_a_lane_is_that_of_the_only_request() -> None:
         await goes_away(w, client)
 
 
-async def test_an_error_without_a_lane_is_nobodys_where_two_wait() -> None:
+async def test_an_error_without_a_stream_is_nobodys_where_two_wait() -> None:
     """It passes, nothing is sent again for it, and no answer is taken for either's."""
     refusal = failed(f"Item with id '{RS['id']}' not found.", 404)
     async with world() as w, tunnelled(w) as (client, upstream):
@@ -118,7 +118,7 @@ async def test_an_error_without_a_lane_is_nobodys_where_two_wait() -> None:
         await upstream.send(refusal)
         await client.gets(refusal)
         assert await upstream.is_silent()
-        answer = told(RS_2, SAID, lane="a", rid="resp_2")
+        answer = told(RS_2, SAID, stream="a", rid="resp_2")
         await upstream.send(b"".join(answer))
         await client.gets(*answer)
         assert not await gets_reasoning(client, upstream, NEXT, BARE, ASK)
@@ -126,7 +126,7 @@ async def test_an_error_without_a_lane_is_nobodys_where_two_wait() -> None:
         await goes_away(w, client)
 
 
-async def test_a_refusal_among_several_on_a_lane_leaves_it_unsure() -> None:
+async def test_a_refusal_among_several_on_a_stream_leaves_it_ambiguous() -> None:
     """Upstream may have refused the last of them at once."""
     answer = told(RS_2, SAID, rid="resp_2")
     async with world() as w, tunnelled(w) as (client, upstream):

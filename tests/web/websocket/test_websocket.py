@@ -1,16 +1,20 @@
-"""A WebSocket passes through frame by frame: its bytes, its end, and its refusal are upstream's."""
+"""A WebSocket is relayed: its messages, its end, and its refusal are the other side's."""
 
 import asyncio
 import contextlib
+import zlib
 from collections.abc import Callable
 
 import pytest
 
-from tests.web.line import line_to, request
+from tests.web.line import Broken, line_to, request
+from tests.web.scripted import Script, cut, send, wait
+from tests.web.scripted import close as hang_up
 from tests.web.served import served
 from tests.web.sockets import (
-    AGREED,
+    ACCEPT,
     BINARY,
+    CLOSE,
     CONTINUED,
     HELD_S,
     KEY,
@@ -19,22 +23,24 @@ from tests.web.sockets import (
     TEXT,
     UPGRADE,
     Peer,
+    agree,
     close,
     frame,
     opened,
     said,
     tunnelled,
 )
-from tests.web.wire import whole
+from tests.web.wire import as_json, whole
 from tests.web.world import World, eventually, world
 
-# Masked and not, whole and in fragments, short and long, with control frames between and beside.
+# Whole and in fragments, short and long, with control frames between and beside.
 FRAMES = [
     pytest.param(lambda key: frame(TEXT, b"hello", key=key), id="text"),
     pytest.param(lambda key: frame(TEXT, b"", key=key), id="empty"),
     pytest.param(lambda key: frame(TEXT, b"x" * 70_000, key=key), id="large"),
     pytest.param(lambda key: frame(TEXT, b"x" * 5_000_000, key=key), id="too-large-to-be-read"),
     pytest.param(lambda key: frame(BINARY, bytes(range(256)) * 9, key=key), id="binary"),
+    pytest.param(lambda key: frame(BINARY, b"", key=key), id="empty-binary"),
     pytest.param(
         lambda key: frame(TEXT, b"a", final=False, key=key) + frame(CONTINUED, b"b", key=key),
         id="fragments",
@@ -51,34 +57,58 @@ FRAMES = [
     pytest.param(lambda key: said(b'{"type":"response.create"', key=key), id="broken-json"),
     pytest.param(lambda key: said({"type": "response.steer"}, key=key), id="unknown-type"),
     pytest.param(lambda key: frame(TEXT, b"\xff\xfe response.create", key=key), id="no-utf-8"),
-    pytest.param(lambda key: b"\xc1\x05zzzzz" + frame(TEXT, b"behind", key=key), id="compressed"),
-    pytest.param(lambda key: b"\x83\x00 no frames at all", id="malformed"),
 ]
 LIMIT = 1 << 20
+SWITCHED = (
+    b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nConnection: upgrade\r\n"
+    b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+)
+# What a compressed message goes without (RFC 7692, 7.2.1).
+TRAILER = b"\x00\x00\xff\xff"
+# Headers of the handshake that the proxy sets.
+ADDED = {"host", "connection", "upgrade", "sec-websocket-key", "sec-websocket-extensions"}
 TARGETS = ["/v1/responses", "/v1/responses?api-version=7", "/v1/realtime?model=x"]
 
 
+def deflated(text: bytes, key: bytes = b"") -> bytes:
+    """Spell a compressed text message."""
+    packer = zlib.compressobj(wbits=-15)
+    packed = (packer.compress(text) + packer.flush(zlib.Z_SYNC_FLUSH)).removesuffix(TRAILER)
+    spelled = frame(TEXT, packed, key=key)
+    return bytes([spelled[0] | 0x40]) + spelled[1:]
+
+
+async def text_of(peer: Peer) -> tuple[bool, bytes]:
+    """Read a text message: whether it is compressed, and what it says."""
+    first, payload = await peer.frame()
+    assert first & 0x0F == TEXT
+    if not first & 0x40:
+        return False, payload
+    return True, zlib.decompressobj(wbits=-15).decompress(payload + TRAILER)
+
+
 async def over(w: World) -> None:
-    """The tunnel leaves nothing behind."""
+    """The relay leaves nothing behind."""
     await eventually(lambda: w.app.forward.under_way.count == 0)
 
 
 @pytest.mark.parametrize("spelled", FRAMES)
 @pytest.mark.parametrize("target", TARGETS)
-async def test_frames_pass_as_they_came(spelled: Callable[[bytes], bytes], target: str) -> None:
-    """The very bytes, both ways, and a close frame behind them."""
+async def test_messages_pass_as_they_came(spelled: Callable[[bytes], bytes], target: str) -> None:
+    """The very bytes of each, in order, both ways, and a close behind them."""
     up, down = spelled(KEY), spelled(b"")
     async with (
         world(inspect_max_bytes=LIMIT, capture_max_bytes=LIMIT) as w,
         tunnelled(w, target=target) as (client, upstream),
     ):
+        await upstream.send(down)
+        await client.gets(down)
         await client.send(up + close(1000, b"bye", key=KEY))
         await upstream.gets(up, close(1000, b"bye", key=KEY))
-        await upstream.send(down + close(1000))
-        await client.gets(down, close(1000))
-        upstream.leave()
+        await upstream.send(close(1000))
+        await client.gets(close(1000, b"bye"))
         assert await client.ended()
-        client.leave()
+        assert await upstream.ended()
         await over(w)
         assert w.counted("exchanges_total", route="websocket", outcome="ok") == 1
 
@@ -98,24 +128,11 @@ async def test_bytes_pass_in_any_cut() -> None:
         await client.gets(down)
 
 
-async def test_what_comes_right_behind_the_heads_is_not_lost() -> None:
+@pytest.mark.parametrize("size", [10, 900_000])
+async def test_what_comes_right_behind_the_heads_is_not_lost(size: int) -> None:
     """In one packet with the upgrade, or with upstream's agreement."""
-    up, down = said({"type": "x"}, key=KEY) * 3, said({"type": "y"}) * 3
-    async with (
-        world() as w,
-        tunnelled(w, agreed=AGREED + down, behind=up) as (client, upstream),
-    ):
-        await client.gets(down)
-        await upstream.gets(up)
-
-
-async def test_much_behind_the_heads_is_not_lost() -> None:
-    """More than is read ahead."""
-    up, down = frame(BINARY, b"x" * 900_000, key=KEY), frame(BINARY, b"y" * 900_000)
-    async with (
-        world() as w,
-        tunnelled(w, agreed=AGREED + down, behind=up) as (client, upstream),
-    ):
+    up, down = frame(BINARY, b"x" * size, key=KEY) * 3, frame(BINARY, b"y" * size) * 3
+    async with world() as w, tunnelled(w, ahead=down, behind=up) as (client, upstream):
         await client.gets(down)
         await upstream.gets(up)
 
@@ -124,11 +141,35 @@ async def test_an_upstream_that_leaves_at_once_has_said_all() -> None:
     """Its agreement, its words and its end may come as one."""
     down = said({"type": "x"}) + close(1008, b"no")
     async with world() as w:
-        w.upstream.answers(AGREED + down)
+        w.upstream.plays(Script([agree(w, behind=down), cut()]))
         async with opened(w.app.url, request("GET", "/v1/responses", *UPGRADE)) as client:
-            await client.gets(AGREED, down)
+            await client.reader.readuntil(b"\r\n\r\n")
+            await client.gets(down)
             client.leave()
         await over(w)
+
+
+@pytest.mark.parametrize("is_deflating", [True, False])
+async def test_compression_is_agreed_on_both_sides_or_on_neither(is_deflating: bool) -> None:
+    """As it would be without the proxy."""
+    theirs = ["Sec-WebSocket-Extensions: permessage-deflate"] if is_deflating else []
+    text = as_json({"type": "x", "text": "reasoning " * 200})
+    async with world() as w, tunnelled(w, agreed=theirs) as (client, upstream):
+        assert (b"permessage-deflate" in client.head) == is_deflating
+        (offer,) = w.upstream.received[0].values("sec-websocket-extensions")
+        assert offer.startswith("permessage-deflate")
+        await client.send(deflated(text, KEY) if is_deflating else said(text, key=KEY))
+        assert await text_of(upstream) == (is_deflating, text)
+        await upstream.send(deflated(text) if is_deflating else said(text))
+        assert await text_of(client) == (is_deflating, text)
+
+
+async def test_no_compression_is_offered_for_a_client_that_offers_none() -> None:
+    """Nor to upstream, nor by us."""
+    plain = [line for line in UPGRADE if "Extensions" not in line]
+    async with world() as w, tunnelled(w, *plain) as (client, _):
+        assert b"extensions" not in client.head.lower()
+        assert w.upstream.received[0].values("sec-websocket-extensions") == []
 
 
 @pytest.mark.parametrize("code", [1000, 1001, 1008, 1009, 1011, 4000])
@@ -141,10 +182,59 @@ async def test_the_code_of_a_close_passes(code: int, is_upstream: bool) -> None:
         await one.send(data)
         one.leave()
         await other.gets(data)
+        await other.send(close(code, key=KEY if is_upstream else b""))
         assert await other.ended()
         other.leave()
         await over(w)
         assert w.counted("exchanges_total", route="websocket", outcome="ok") == 1
+
+
+async def test_a_close_without_a_code_is_a_normal_one() -> None:
+    """It may have none."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await client.send(frame(CLOSE, key=KEY))
+        await upstream.gets(close(1000))
+        await upstream.send(frame(CLOSE))
+        await client.gets(close(1000))
+        await over(w)
+
+
+@pytest.mark.parametrize("is_upstream", [True, False])
+async def test_a_message_over_the_bound_ends_the_connection(
+    is_upstream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With code 1009 for both sides, once its length is announced; one below it passes."""
+    monkeypatch.setattr("reasoning_replay.web.websocket.relay.MESSAGE_MAX_BYTES", LIMIT)
+    async with (
+        world(inspect_max_bytes=1000, capture_max_bytes=1000) as w,
+        tunnelled(w) as (client, upstream),
+    ):
+        one, other = (upstream, client) if is_upstream else (client, upstream)
+        key = b"" if is_upstream else KEY
+        await one.send(frame(TEXT, b"x" * LIMIT, key=key))
+        await other.gets(frame(TEXT, b"x" * LIMIT))
+        await one.send(frame(TEXT, b"x" * (LIMIT + 1), key=key)[:100])
+        assert (await one.message()) == (CLOSE, b"\x03\xf1")
+        await one.send(close(1009, key=key))
+        assert (await other.message()) == (CLOSE, b"\x03\xf1")
+        one.leave()
+        other.leave()
+        await over(w)
+
+
+@pytest.mark.parametrize("is_upstream", [True, False])
+async def test_what_is_no_frame_ends_the_connection(is_upstream: bool) -> None:
+    """With code 1002 for both sides."""
+    async with world() as w, tunnelled(w) as (client, upstream):
+        one, other = (upstream, client) if is_upstream else (client, upstream)
+        await one.send(b"\x83\x00 no frames at all")
+        assert (await one.message()) == (CLOSE, b"\x03\xea")
+        one.leave()
+        assert (await other.message()) == (CLOSE, b"\x03\xea")
+        other.leave()
+        await over(w)
+        outcome = "cut_off" if is_upstream else "client_gone"
+        assert w.counted("exchanges_total", route="websocket", outcome=outcome) == 1
 
 
 @pytest.mark.parametrize("ends", [Peer.leave, Peer.reset])
@@ -153,14 +243,13 @@ async def test_the_code_of_a_close_passes(code: int, is_upstream: bool) -> None:
 async def test_a_side_that_goes_ends_the_other(
     ends: Callable[[Peer], None], is_upstream: bool, is_halfway: bool
 ) -> None:
-    """Without a close frame of our own; half a message goes out as it is."""
+    """Without a close frame of our own; half a message does not pass."""
     async with world() as w, tunnelled(w) as (client, upstream):
         one, other = (upstream, client) if is_upstream else (client, upstream)
         half = frame(TEXT, b"x" * 90, key=b"" if is_upstream else KEY)[:50] if is_halfway else b""
         await one.send(half)
         await asyncio.sleep(HELD_S)
         ends(one)
-        await other.gets(half)
         assert await other.ended()
         other.leave()
         await over(w)
@@ -198,30 +287,109 @@ async def test_a_refused_upgrade_is_upstreams_refusal(
         assert (await line.ask(request("GET", "/v1/models"))).status == 200
 
 
-async def test_the_handshake_is_the_clients() -> None:
-    """Its key, version and subprotocols; but no extension where messages are read."""
-    protocols = "Sec-WebSocket-Protocol: realtime, openai-insecure-api-key.sk-a"
-    agreed = AGREED[:-2] + b"Sec-WebSocket-Protocol: realtime\r\n\r\n"
-    mine = [*UPGRADE, protocols, "OpenAI-Beta: responses_websockets=2026-02-06"]
-    data = request("GET", "/v1/responses", *mine, "x-reasoning-replay-conversation: c")
+@pytest.mark.parametrize("target", ["/v1/responses", "/v1/realtime"])
+async def test_the_handshake_is_the_clients(target: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its headers and subprotocols, in their order; but the key is the proxy's own."""
+    protocols = "realtime, openai-insecure-api-key.sk-secret"
+    mine = [*UPGRADE, f"Sec-WebSocket-Protocol: {protocols}", "OpenAI-Beta: responses=v1"]
+    more = ["x-reasoning-replay-conversation: c", "X-Twice: 1", "X-Twice: 2"]
+    theirs = ["Sec-WebSocket-Protocol: realtime", "Set-Cookie: a=1", "Set-Cookie: b=2", "Date: now"]
     async with world() as w:
-        for target in (b"/v1/responses", b"/v1/realtime"):
-            w.upstream.answers(agreed)
-            spelled = data.replace(b"/v1/responses", target, 1)
-            async with opened(w.app.url, spelled) as client:
-                await client.gets(agreed)
-        read, unread = w.upstream.received
-    assert read.headers[1:] == [
+        async with tunnelled(w, *mine, *more, target=target, agreed=theirs) as (client, _):
+            head = client.head.decode().split("\r\n")
+        (got,) = w.upstream.received
+    sent = {name for name, _ in got.headers if name.startswith("Sec-WebSocket-Key")}
+    assert got.target == target
+    assert sent == {"Sec-WebSocket-Key"}
+    assert got.values("sec-websocket-key") != ["dGhlIHNhbXBsZSBub25jZQ=="]
+    assert got.values("host") == [w.upstream.url.removeprefix("http://")]
+    passed = [field for field in got.headers if field[0].lower() not in ADDED]
+    assert passed == [
         ("Authorization", "Bearer sk-a"),
         ("Sec-WebSocket-Version", "13"),
-        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
-        ("Sec-WebSocket-Protocol", protocols.partition(": ")[2]),
-        ("OpenAI-Beta", "responses_websockets=2026-02-06"),
-        ("Connection", "Upgrade"),
-        ("Upgrade", "WebSocket"),
+        ("Sec-WebSocket-Protocol", protocols),
+        ("OpenAI-Beta", "responses=v1"),
+        ("X-Twice", "1"),
+        ("X-Twice", "2"),
     ]
-    assert read.values("host") == [w.upstream.url.removeprefix("http://")]
-    assert unread.values("sec-websocket-extensions") == [UPGRADE[-1].partition(": ")[2]]
+    for line in (*theirs, "x-request-id: req_1", f"Sec-WebSocket-Accept: {ACCEPT}"):
+        assert head.count(line) == 1
+    assert "sk-secret" not in "".join(capfd.readouterr())
+
+
+async def test_no_subprotocol_is_chosen_where_upstream_chooses_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And what was offered is in no log: it may be a key."""
+    mine = "Sec-WebSocket-Protocol: openai-insecure-api-key.sk-secret"
+    async with world() as w, tunnelled(w, *UPGRADE, mine) as (client, _):
+        assert b"protocol:" not in client.head.lower()
+    assert "sk-secret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param("Sec-WebSocket-Version: 99", id="version"),
+        pytest.param("Sec-WebSocket-Key: short", id="key"),
+        pytest.param("", id="no-key"),
+    ],
+)
+async def test_what_is_no_handshake_is_refused(header: str) -> None:
+    """Upstream is not asked: its agreement could not be passed on."""
+    name = header.partition(":")[0] or "Sec-WebSocket-Key"
+    lines = [line for line in UPGRADE if not line.startswith(name)]
+    async with world() as w, line_to(w.app.url) as line:
+        got = await line.ask(request("GET", "/v1/responses", *lines, *([header] if header else [])))
+        assert (got.status, got.mark) == (400, "error=bad_request")
+        assert w.upstream.connections == 0
+
+
+async def test_a_handshake_that_is_no_text_is_refused() -> None:
+    """As any other that is none."""
+    data = request("GET", "/v1/responses", *UPGRADE).replace(b"Key: dGhl", b"Key: \xff\xfe")
+    async with world() as w:
+        got = await w.ask(data)
+        assert (got.status, got.mark) == (400, "error=bad_request")
+
+
+async def test_a_redirect_is_a_refusal() -> None:
+    """It is for the client to follow."""
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.answers(whole(b"", "Location: /elsewhere", status="307 Temporary Redirect"))
+        got = await line.ask(request("GET", "/v1/responses", *UPGRADE))
+        assert (got.status, got.head.values("location")) == (307, ["/elsewhere"])
+        assert len(w.upstream.received) == 1
+
+
+async def test_a_refusal_that_breaks_off_is_cut_off() -> None:
+    """Its client must not take it for whole."""
+    begun = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 10\r\n\r\n{"
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.plays(Script([send(begun), hang_up()]))
+        await line.send(request("GET", "/v1/responses", *UPGRADE))
+        assert (await line.head()).status == 403
+        with pytest.raises(Broken):
+            await line.rest()
+        assert w.counted("exchanges_total", route="websocket", outcome="cut_off") == 1
+
+
+async def test_a_handshake_is_not_waited_for_for_ever() -> None:
+    """`first_byte_timeout_s` holds for it, too."""
+    async with world(first_byte_timeout_s=0.1) as w, line_to(w.app.url) as line:
+        w.upstream.plays(Script([wait()]))
+        got = await line.ask(request("GET", "/v1/responses", *UPGRADE))
+        assert (got.status, got.mark) == (504, "error=upstream_timeout")
+        assert "first_byte_timeout_s" in got.body.decode()
+
+
+async def test_a_handshake_is_sent_once() -> None:
+    """An upstream that closes without an answer is not asked again."""
+    async with world() as w, line_to(w.app.url) as line:
+        w.upstream.plays(Script([hang_up()]), Script([hang_up()]))
+        got = await line.ask(request("GET", "/v1/responses", *UPGRADE))
+        assert (got.status, got.mark) == (502, "error=upstream_failed")
+        assert len(w.upstream.received) == 1
 
 
 @pytest.mark.parametrize(
@@ -243,7 +411,14 @@ async def test_what_is_no_websocket_is_plain_http(headers: list[str]) -> None:
         assert w.upstream.received[0].values("upgrade") == []
 
 
-@pytest.mark.parametrize("head", ["Connection: upgrade\r\n", ""])
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Connection: upgrade\r\n",
+        "",
+        "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: wrong\r\n",
+    ],
+)
 @pytest.mark.parametrize("behind", [b"", said({"type": "x"})])
 async def test_a_switch_to_nothing_is_a_fault_of_upstreams(head: str, behind: bytes) -> None:
     """Its connection is not used again: it may take the next request for frames."""
@@ -256,7 +431,7 @@ async def test_a_switch_to_nothing_is_a_fault_of_upstreams(head: str, behind: by
         assert w.upstream.connections == 2
 
 
-@pytest.mark.parametrize("agreed", [AGREED, b"HTTP/1.1 101 Switching Protocols\r\n\r\n"])
+@pytest.mark.parametrize("agreed", [SWITCHED, b"HTTP/1.1 101 Switching Protocols\r\n\r\n"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_a_switch_that_nobody_asked_for_is_a_fault_of_upstreams(
     agreed: bytes, method: str
@@ -305,13 +480,14 @@ async def test_it_is_the_same_on_uvloop() -> None:
     up, down = frame(TEXT, b"x" * 900_000, key=KEY), frame(TEXT, b"y" * 900_000)
     async with world() as w, served(upstream_url=w.upstream.url + "/v1") as proxy:
         await proxy.started()
-        async with tunnelled(w, url=proxy.url, behind=up, agreed=AGREED + down) as (c, u):
+        async with tunnelled(w, url=proxy.url, behind=up, ahead=down) as (c, u):
             await asyncio.gather(c.gets(down), u.gets(up))
+            await u.send(down)
+            await c.gets(down)
             await c.send(up + close(1000, key=KEY))
             await u.gets(up, close(1000, key=KEY))
-            await u.send(down + close(1000))
-            u.leave()
-            await c.gets(down, close(1000))
+            await u.send(close(1000))
+            await c.gets(close(1000))
             assert await c.ended()
         for ends in (Peer.leave, Peer.reset):
             async with tunnelled(w, url=proxy.url) as (c, u):
@@ -325,7 +501,7 @@ async def test_it_is_the_same_on_uvloop() -> None:
 
 
 async def test_a_silent_tunnel_lives_on() -> None:
-    """`read_timeout_s` is how long an answer may be silent; between turns nothing is said."""
+    """`read_timeout_s` is how long a response may be silent; between turns nothing is sent."""
     async with world(read_timeout_s=0.1) as w, tunnelled(w) as (client, upstream):
         await upstream.send(frame(PING))
         await client.gets(frame(PING))
@@ -337,7 +513,7 @@ async def test_a_silent_tunnel_lives_on() -> None:
         await client.gets(frame(PING))
 
 
-async def test_a_bug_of_ours_ends_the_tunnel_and_nothing_else(
+async def test_a_bug_of_ours_ends_the_relay_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Both sides are closed, and it is said; never what was in it."""
@@ -345,9 +521,8 @@ async def test_a_bug_of_ours_ends_the_tunnel_and_nothing_else(
     async def fails(*_: object) -> None:
         raise ValueError("secret")
 
-    monkeypatch.setattr("reasoning_replay.web.websocket.tunnel.LINGER_S", 0.05)
     async with world() as w, tunnelled(w) as (client, upstream):
-        monkeypatch.setattr("reasoning_replay.web.websocket.tunnel._Tunnel._pass", fails)
+        monkeypatch.setattr("reasoning_replay.web.websocket.relay._Relay._read", fails)
         await client.send(frame(PING, key=KEY))
         assert await client.ended()
         assert await upstream.ended()

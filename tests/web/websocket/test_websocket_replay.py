@@ -40,7 +40,7 @@ WHOLE = [ASK, RS, CALL, RESULT]
 
 
 async def test_dropped_reasoning_goes_back_in() -> None:
-    """In one masked frame; every other byte of the message is the client's."""
+    """Every other byte of the message is the client's."""
     odd = b'{ "type":"response.create", "model":"gpt-5.4", "n":1.0e5, "input": [%s , %s,%s] }'
     mine = odd % (as_json(ASK), as_json(CALL), as_json(RESULT))
     want = odd % (as_json(ASK), as_json(RS) + b"," + as_json(CALL), as_json(RESULT))
@@ -57,8 +57,8 @@ async def test_dropped_reasoning_goes_back_in() -> None:
         assert w.counted("exchanges_total", route="create", outcome="ok") == 2
 
 
-async def test_a_message_in_fragments_is_replaced_as_a_whole() -> None:
-    """The control frames between its fragments go out ahead of it."""
+async def test_a_message_in_fragments_is_edited_as_a_whole() -> None:
+    """The control frames between its fragments are sent ahead of it."""
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         body = as_json({"type": "response.create", "model": MODEL, "input": LOST})
@@ -138,14 +138,14 @@ async def test_http_and_websocket_share_what_is_known() -> None:
         assert w.sent()["input"] == [*WHOLE, RS_2, MESSAGE, NEXT]
 
 
-async def test_two_lanes_are_told_apart() -> None:
-    """Their events interleave; each has its own request, and answers keep a lane's order."""
+async def test_two_streams_are_told_apart() -> None:
+    """Their events interleave; each has its own request, and responses keep a stream's order."""
     ask_b = {"role": "user", "content": "And in Bergen?"}
     call_b = CALL | {"id": "fc_b", "call_id": "call_0"}
     call_a = CALL | {"call_id": "call_0"}
     async with world() as w, tunnelled(w) as (client, upstream):
-        a = told(RS, call_a, lane="a", rid="resp_a")
-        b = told(RS_2, call_b, lane="b", rid="resp_b")
+        a = told(RS, call_a, stream="a", rid="resp_a")
+        b = told(RS_2, call_b, stream="b", rid="resp_b")
         await client.send(create(ASK, stream_id="a") + create(ask_b, stream_id="b"))
         assert [(await upstream.event())["stream_id"] for _ in "ab"] == ["a", "b"]
         mixed = [event for pair in zip(b, a, strict=True) for event in pair]
@@ -241,7 +241,7 @@ async def test_a_steered_answer_does_not_take_a_waiting_request() -> None:
 
 
 async def test_an_error_ends_the_request_that_waits() -> None:
-    """The next answer on the lane belongs to the next request."""
+    """The next answer on the stream belongs to the next request."""
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(NEXT), [failed("no", 500)])
         await turn(client, upstream, create(ASK), told(RS, CALL))
@@ -251,7 +251,7 @@ async def test_an_error_ends_the_request_that_waits() -> None:
         assert w.counted("captures_total", result="refused") == 1
 
 
-async def test_an_error_beside_a_running_answer_leaves_its_lane_unsure() -> None:
+async def test_an_error_beside_a_running_answer_leaves_its_stream_ambiguous() -> None:
     """It may have ended either: what comes then is known by ids, but by no history."""
     begin, *rest = told(RS, MESSAGE | {"id": "msg_1"})
     second = told(RS_2, CALL, rid="resp_2")
@@ -377,44 +377,33 @@ async def test_a_long_message_passes_unread_and_is_counted() -> None:
         assert (await upstream.event())["input"] == WHOLE  # by the ids of the call
 
 
-LONG = create(ASK | {"content": "x" * 90_000})
-FRAGMENTS = (
-    frame(TEXT, b"x" * 60_000, final=False, key=KEY),
-    frame(CONTINUED, b"x" * 30_000, key=KEY),
-)
+async def test_what_there_is_no_room_for_passes_unread_and_is_counted() -> None:
+    """All connections share the room; what has passed, or was left behind, gives it back."""
+    long = create(ASK | {"content": "x" * 90_000}, CALL, RESULT)
+    recalls = asyncio.Event()
 
+    async def before(operation: str) -> None:
+        if operation == "recall":
+            await recalls.wait()
 
-@pytest.mark.parametrize(
-    ("parts", "room"),
-    [
-        pytest.param((LONG[:60_000], LONG[60_000:]), 100_000, id="one-frame"),
-        pytest.param(FRAGMENTS, 200_000, id="fragments"),
-    ],
-)
-async def test_what_there_is_no_room_for_passes_unread_and_is_counted(
-    parts: tuple[bytes, bytes], room: int
-) -> None:
-    """All connections share it; what they have let pass, or left behind, gives it back."""
     async with (
-        world(inspect_total_max_bytes=room) as w,
+        world(inspect_total_max_bytes=100_000, store_timeout_ms=5000) as w,
         tunnelled(w) as (client, upstream),
         tunnelled(w) as (other, other_upstream),
     ):
-        await client.send(parts[0])
+        w.app.store.inner = Hooked(w.app.store.inner, before)
+        await client.send(long)
         assert await upstream.is_silent()
-        await other.send(parts[0])
-        await other_upstream.gets(parts[0])
-        assert w.counted("requests_total", result="busy") == 1
-        await other.send(parts[1])
-        await other_upstream.gets(parts[1])
+        for _ in range(2):
+            await other.send(long)
+            await other_upstream.gets(long)
+        assert w.counted("requests_total", result="busy") == 2
         client.writer.transport.abort()
-        upstream.leave()
+        recalls.set()
         await eventually(lambda: w.app.forward.under_way.count == 1)
-        await other.send(parts[0])
-        assert await other_upstream.is_silent()
-        await other.send(parts[1])
+        await other.send(long)
         await other_upstream.message()
-        assert w.counted("requests_total", result="busy") == 1
+        assert w.counted("requests_total", result="busy") == 2
 
 
 async def test_a_long_answer_passes_unread_and_is_counted() -> None:
@@ -428,7 +417,7 @@ async def test_a_long_answer_passes_unread_and_is_counted() -> None:
         assert (await upstream.event())["input"] == WHOLE
 
 
-@pytest.mark.parametrize("method", ["prepare", "hear"])
+@pytest.mark.parametrize("method", ["prepare", "capture"])
 async def test_a_bug_of_ours_lets_everything_pass(
     method: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -437,12 +426,36 @@ async def test_a_bug_of_ours_lets_everything_pass(
     async def fails(*_: object) -> bytes:
         raise ValueError("secret")
 
-    monkeypatch.setattr(f"reasoning_replay.web.websocket.session.Lanes.{method}", fails)
+    monkeypatch.setattr(f"reasoning_replay.web.websocket.session.ResponseStreams.{method}", fails)
     async with world() as w, tunnelled(w) as (client, upstream):
         for _ in range(2):
             await turn(client, upstream, create(ASK), told(RS, CALL))
     log = capsys.readouterr().out
     assert log.count("websocket_unread") == 1
+    assert "secret" not in log
+
+
+async def test_a_request_that_cannot_be_prepared_passes_as_it_came(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is counted, and the connection is read on."""
+
+    async def fails(*_: object) -> None:
+        raise ValueError("secret")
+
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), told(RS, CALL))
+        with monkeypatch.context() as broken:
+            broken.setattr(w.app.forward._replay, "prepare", fails)
+            await client.send(create(*LOST))
+            await upstream.gets(create(*LOST))
+            await upstream.send(b"".join(told(MESSAGE)))
+            await client.gets(*told(MESSAGE))
+        await client.send(create(*LOST))
+        assert (await upstream.event())["input"] == WHOLE
+        assert w.counted("requests_total", result="failed") == 1
+    log = capsys.readouterr().out
+    assert log.count("replay_failed") == 1
     assert "secret" not in log
 
 
@@ -460,11 +473,11 @@ async def test_a_store_that_fails_holds_nothing_up(operation: str) -> None:
             await turn(client, upstream, create(ASK, CALL, RESULT), told(RS, MESSAGE))
 
 
-async def test_more_lanes_than_the_api_has_are_not_followed() -> None:
+async def test_more_streams_than_the_api_has_are_not_followed() -> None:
     """Memory is bounded; the messages pass."""
     async with world() as w, tunnelled(w) as (client, upstream):
         for number in range(70):
-            message = create(ASK, stream_id=f"lane-{number}")
+            message = create(ASK, stream_id=f"stream-{number}")
             await client.send(message)
             await upstream.gets(message)
         assert w.counted("requests_total", result="too_large") == 6

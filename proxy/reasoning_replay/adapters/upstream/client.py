@@ -12,9 +12,18 @@ from reasoning_replay.adapters.upstream.response import (
     UpstreamError,
     UpstreamResponse,
 )
+from reasoning_replay.adapters.upstream.websocket import UpstreamSocket, UpstreamWebSocket
 from reasoning_replay.core.wire.headers import Headers
 
-__all__ = ["READ_BUFFER_BYTES", "Body", "UpstreamClient", "UpstreamError", "UpstreamResponse"]
+__all__ = [
+    "READ_BUFFER_BYTES",
+    "Body",
+    "UpstreamClient",
+    "UpstreamError",
+    "UpstreamResponse",
+    "UpstreamSocket",
+    "UpstreamWebSocket",
+]
 
 
 class UpstreamClient(Protocol):
@@ -36,7 +45,24 @@ class UpstreamClient(Protocol):
             body: Bytes go out with their length; an iterator in chunks, unless a length is given.
 
         Raises:
-            UpstreamError: There is no response, or one that switches protocols without being asked.
+            UpstreamError: There is no response, or one that switches protocols.
+        """
+        ...
+
+    async def upgrade(
+        self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
+    ) -> UpstreamSocket | UpstreamResponse:
+        """
+        Ask for a WebSocket; return the response if it is refused.
+
+        Args:
+            url: Sent as it is: nothing in it is normalised.
+            headers: End-to-end ones.
+            max_bytes: Of a message; a longer one ends the connection with code 1009.
+            is_compressed: Whether to offer permessage-deflate.
+
+        Raises:
+            UpstreamError: There is no answer, or it switches to something else.
         """
         ...
 

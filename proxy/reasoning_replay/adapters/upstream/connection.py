@@ -14,7 +14,6 @@ from reasoning_replay.adapters.runtime.tcp import WriteProgress, buffered_bytes,
 from reasoning_replay.adapters.upstream.dialer import DialledConnection
 from reasoning_replay.adapters.upstream.request_writer import Body, RequestWriter
 from reasoning_replay.adapters.upstream.response import (
-    READ_BUFFER_BYTES,
     UpstreamError,
     UpstreamResponse,
 )
@@ -107,11 +106,6 @@ class UpstreamConnection(asyncio.Protocol):
             return False
         return True
 
-    @property
-    def is_upgraded(self) -> bool:
-        """Whether the response has switched protocols, to one that was asked for."""
-        return self._parser.is_upgraded
-
     async def send(self, head: bytes, body: Body, *, has_no_body: bool) -> UpstreamResponse:
         """
         Send a request and wait for the head of its response.
@@ -176,20 +170,13 @@ class UpstreamConnection(asyncio.Protocol):
         if self._response is response:
             self.close()
 
-    def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:
-        """Return the transport, for another protocol, and what was read of that."""
-        self._timer.cancel()
-        self._response = None
-        self.resume_reading()
-        return (None if self._is_lost else self._transport), self._parser.behind
-
     # --- called by asyncio ---
 
     def data_received(self, data: bytes) -> None:
         """Parse input, and offer it to the reader of the response."""
         response = self._response
         if response is None or self._parser.is_done:
-            self._unexpected(data)
+            self._unexpected()
             return
         is_done = self._parser.feed(data)
         if response.status:
@@ -234,7 +221,7 @@ class UpstreamConnection(asyncio.Protocol):
     def _finish(self, response: UpstreamResponse) -> None:
         response.end()
         is_sent = not (self._writer.is_busy or buffered_bytes(self._transport))
-        if self._parser.is_upgraded or not is_sent:
+        if not is_sent:
             return  # the caller closes the response, and the connection with it
         self._response = None
         if not self._parser.may_stay or self._transport.is_closing():
@@ -262,19 +249,11 @@ class UpstreamConnection(asyncio.Protocol):
             self._response.end(UpstreamError(source, reason, setting, is_untouched=is_untouched))
         self.close()
 
-    def _unexpected(self, data: bytes) -> None:
-        """Take input that belongs to no response: after an upgrade, or unasked."""
-        parser = self._parser
-        if not parser.is_upgraded:
-            # It would be read as the response to the next request, of any client.
-            parser.may_stay = False
-            if self._response is None:
-                self.close()
-            return
-        parser.behind += data
-        if len(parser.behind) > READ_BUFFER_BYTES and not self._is_read_paused:
-            self._is_read_paused = True
-            self._transport.pause_reading()
+    def _unexpected(self) -> None:
+        """Use the connection no more: this would be read as the response to the next request."""
+        self._parser.may_stay = False
+        if self._response is None:
+            self.close()
 
     # --- timeouts ---
 

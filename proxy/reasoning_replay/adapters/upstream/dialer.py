@@ -21,7 +21,7 @@ from yarl import URL
 from reasoning_replay.adapters.upstream.egress import Egress
 from reasoning_replay.adapters.upstream.response import UpstreamError
 
-__all__ = ["Dialer", "DialledConnection"]
+__all__ = ["Dialer", "DialledConnection", "named_errors"]
 
 
 class DialledConnection:
@@ -77,7 +77,7 @@ class Dialer:
             proxy=URL(proxy_url) if proxy_url else None,
             proxy_headers=CIMultiDict(self.proxy_headers),
         )
-        with self._named_errors():
+        with named_errors(self._timeout_s):
             connection = await self._connector.connect(request, [], self._timeout)
             protocol, transport = connection.protocol, connection.transport
             if protocol is not None and protocol.is_connected() and protocol.should_close:
@@ -92,23 +92,28 @@ class Dialer:
         """Close every connection."""
         await self._connector.close()
 
-    @contextlib.contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except TimeoutError as error:
-            reason = f"no connection within {self._timeout_s:g} s"
-            raise UpstreamError("timeout", reason, "connect_timeout_s") from error
-        except aiohttp.ClientHttpProxyError as error:
-            raise UpstreamError("proxy", f"it answered CONNECT with {error.status}") from error
-        except aiohttp.ClientProxyConnectionError as error:
-            raise UpstreamError("proxy", f"it cannot be reached: {_reason(error)}") from error
-        except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
-            raise UpstreamError("connect", _reason(error)) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            is_closed = isinstance(error, ConnectionError)
-            reason = "it closed the connection" if is_closed else type(error).__name__
-            raise UpstreamError("read", reason) from error
+
+@contextlib.contextmanager
+def named_errors(connect_timeout_s: float) -> Iterator[None]:
+    """Raise what aiohttp raises on the way to an upstream as UpstreamError."""
+    try:
+        yield
+    except TimeoutError as error:
+        reason = f"no connection within {connect_timeout_s:g} s"
+        raise UpstreamError("timeout", reason, "connect_timeout_s") from error
+    except aiohttp.ClientHttpProxyError as error:
+        raise UpstreamError("proxy", f"it answered CONNECT with {error.status}") from error
+    except aiohttp.ClientProxyConnectionError as error:
+        raise UpstreamError("proxy", f"it cannot be reached: {_reason(error)}") from error
+    except (aiohttp.ClientConnectorError, ssl.SSLError) as error:
+        raise UpstreamError("connect", _reason(error)) from error
+    except aiohttp.WSServerHandshakeError as error:
+        reason = f"it switched protocols, but not to a WebSocket: {error.message}"
+        raise UpstreamError("read", reason) from error
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        is_closed = isinstance(error, (ConnectionError, aiohttp.ServerDisconnectedError))
+        reason = "it closed the connection" if is_closed else type(error).__name__
+        raise UpstreamError("read", reason) from error
 
 
 def _reason(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from reasoning_replay.adapters.upstream.dialer import Dialer
 from reasoning_replay.adapters.upstream.egress import Egress
 from reasoning_replay.adapters.upstream.request_writer import Body
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
-from reasoning_replay.adapters.upstream.response_parser import SWITCHED
+from reasoning_replay.adapters.upstream.websocket import UpstreamSocket, WebSocketConnector
 from reasoning_replay.core.wire.headers import Headers
 
 __all__ = ["UpstreamPool"]
@@ -21,7 +21,7 @@ _PARTS = re.compile(r"(https?)://([^/?#]*)(.*)", re.DOTALL)
 # Sent again if the connection that was kept for the request has closed without a byte.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-_LENGTH, _UPGRADE = b"content-length", b"upgrade"
+_LENGTH = b"content-length"
 
 
 class _Origin:
@@ -66,6 +66,7 @@ class UpstreamPool:
         self._dialer = Dialer(timeouts.connect_s, egress)
         self._origins: dict[tuple[str, str], _Origin] = {}
         self._connections: set[UpstreamConnection] = set()
+        self._websockets = WebSocketConnector(timeouts, egress)
 
     async def send(self, method: str, url: str, headers: Headers, body: Body) -> UpstreamResponse:
         """
@@ -78,7 +79,7 @@ class UpstreamPool:
             body: Bytes go out with their length; an iterator in chunks, unless a length is given.
 
         Raises:
-            UpstreamError: There is no response, or one that switches protocols without being asked.
+            UpstreamError: There is no response.
         """
         origin, target = self._place(url)
         head, body = _framed(method, origin, target, headers, body)
@@ -92,13 +93,13 @@ class UpstreamPool:
                 is_whole = body is None or isinstance(body, bytes)
                 if not (error.is_untouched and method in _IDEMPOTENT and is_whole):
                     raise
-        if response.status == SWITCHED and not (
-            connection.is_upgraded and any(name.lower() == _UPGRADE for name, _ in headers)
-        ):
-            response.close()
-            source = "read"
-            raise UpstreamError(source, "it switched protocols, but not to one that was asked for")
         return response
+
+    async def upgrade(
+        self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
+    ) -> UpstreamSocket | UpstreamResponse:
+        """Ask for a WebSocket; see `client.UpstreamClient`."""
+        return await self._websockets.connect(url, headers, max_bytes, is_compressed=is_compressed)
 
     async def reach(self, url: str) -> None:
         """
@@ -115,6 +116,7 @@ class UpstreamPool:
         for connection in list(self._connections):
             connection.close()
         await self._dialer.close()
+        await self._websockets.close()
 
     def _place(self, url: str) -> tuple[_Origin, str]:
         """Return the origin of a URL, and the target of its request line."""

@@ -23,12 +23,6 @@ class ResponseOwner(Protocol):
     def abandon(self, response: "UpstreamResponse") -> None:
         """Stop: no more of that response is wanted."""
 
-    def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:
-        """Return the transport, None when it is gone, and what was read after the head."""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Take note that the transport is lost."""
-
 
 class UpstreamError(Exception):
     """
@@ -79,9 +73,9 @@ class UpstreamResponse:
         "status",
     )
 
-    def __init__(self, owner: ResponseOwner, head: asyncio.Future[None]) -> None:
+    def __init__(self, owner: ResponseOwner | None, head: asyncio.Future[None]) -> None:
         """Begin before the head is there."""
-        self._owner: ResponseOwner | None = owner
+        self._owner = owner
         self.head = head
         self._pieces: list[bytes] = []  # an empty deque would hold 700 bytes
         self._size = 0
@@ -151,18 +145,6 @@ class UpstreamResponse:
         self._pieces.clear()
         if owner is not None:
             owner.abandon(self)
-
-    def taken_over(self) -> ResponseOwner:
-        """
-        Return its connection, for another protocol after status 101.
-
-        Raises:
-            ConnectionResetError: It is gone.
-        """
-        owner, self._owner = self._owner, None
-        if owner is None:
-            raise ConnectionResetError
-        return owner
 
     # --- called by its owner ---
 

@@ -6,7 +6,7 @@ import httptools
 
 from reasoning_replay.adapters.upstream.response import UpstreamResponse
 
-__all__ = ["SWITCHED", "ResponseParser"]
+__all__ = ["ResponseParser"]
 
 # Large enough for real responses; a larger head is an error of the upstream.
 HEAD_MAX_BYTES = 64 * 1024
@@ -15,11 +15,11 @@ HEAD_MAX_BYTES = 64 * 1024
 OVERHEAD_MAX_BYTES = 2 * HEAD_MAX_BYTES
 # What a header costs in addition to its bytes, as HTTP/2 counts (RFC 9113, 6.5.2).
 HEADER_BYTES = 32
-SWITCHED = HTTPStatus.SWITCHING_PROTOCOLS
+_SWITCHED = HTTPStatus.SWITCHING_PROTOCOLS
 _INTERIM = range(100, 200)
 _CHUNKED = "chunked"
 _CODINGS = frozenset({_CHUNKED, "identity"})
-_WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED, SWITCHED})
+_WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
 
 class ResponseParser:
@@ -30,8 +30,6 @@ class ResponseParser:
         is_done: Whether the response is complete.
         until_eof: Whether the end of the connection completes it.
         may_stay: Whether the connection may carry another exchange, by what was read.
-        is_upgraded: Whether it has switched protocols, to one that was asked for.
-        behind: What was read after that.
         overhead_bytes: Read since the response was due, or since the last piece of its body.
         error: What is wrong with the input; "" if nothing is.
     """
@@ -44,9 +42,8 @@ class ResponseParser:
         self._is_interim = False
         self._is_in_head = True
         self._head_bytes = 0
-        self.is_done = self.until_eof = self.is_upgraded = False
+        self.is_done = self.until_eof = False
         self.may_stay = True
-        self.behind = b""
         self.overhead_bytes = 0
         self.error = ""
 
@@ -69,12 +66,9 @@ class ResponseParser:
         self.overhead_bytes += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self.is_upgraded = True
-            self.behind = data[upgrade.args[0] :]
-        except httptools.HttpParserError:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self.may_stay = False
-            self.error = "what it sent is no HTTP, or its head is too long"
+            self.error = self.error or "what it sent is no HTTP, or its head is too long"
         if self.overhead_bytes > OVERHEAD_MAX_BYTES and not self.is_done:
             self.error = self.error or "its head does not end, or its trailers do not"
         return self.is_done
@@ -109,7 +103,10 @@ class ResponseParser:
         self._is_in_head = False
         if response is None or self.is_done:
             return
-        if status in _INTERIM and status != SWITCHED:
+        if status == _SWITCHED:
+            self.error = "it switched protocols, which nothing asked for"
+            raise ValueError
+        if status in _INTERIM:
             self._is_interim = True
             return
         if status < _INTERIM.start:

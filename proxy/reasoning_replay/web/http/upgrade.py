@@ -1,12 +1,37 @@
-"""The upgrade to a WebSocket: which it is, how it goes on, and how upstream's answer goes back."""
+"""WebSocket upgrade: which requests ask for one, its headers towards the upstream, and the 101."""
 
-from aiohttp import HttpVersion11, hdrs, web
+from http import HTTPStatus
 
-from reasoning_replay.adapters.upstream.response import UpstreamResponse
-from reasoning_replay.adapters.upstream.response_parser import SWITCHED
-from reasoning_replay.core.wire.headers import Headers
+from aiohttp import ClientError, HttpVersion11, hdrs, web
 
-__all__ = ["SWITCHED", "FinishedResponse", "for_handshake", "head_of", "is_websocket"]
+from reasoning_replay.core.wire.headers import Headers, for_downstream
+from reasoning_replay.web.errors import ErrorResponse, ProxyError
+
+__all__ = [
+    "accept_upgrade",
+    "for_handshake",
+    "is_websocket",
+    "offers_compression",
+    "require_handshake",
+]
+
+# aiohttp sends its own values of these on each side.
+_OF_ONE_SIDE = frozenset(
+    {b"sec-websocket-key", b"sec-websocket-accept", b"sec-websocket-extensions"}
+)
+_HANDSHAKE = (
+    hdrs.UPGRADE,
+    hdrs.CONNECTION,
+    hdrs.SEC_WEBSOCKET_VERSION,
+    hdrs.SEC_WEBSOCKET_KEY,
+    hdrs.SEC_WEBSOCKET_EXTENSIONS,
+)
+_BAD_HANDSHAKE = ErrorResponse(
+    HTTPStatus.BAD_REQUEST,
+    "bad_request",
+    "This is not a WebSocket handshake: it needs Sec-WebSocket-Version 13 and a "
+    "Sec-WebSocket-Key of 16 bytes in base64.",
+)
 
 
 def is_websocket(request: web.BaseRequest) -> bool:
@@ -22,40 +47,63 @@ def is_websocket(request: web.BaseRequest) -> bool:
     )
 
 
-def for_handshake(headers: Headers, upgrade: str, *, is_read: bool) -> Headers:
+def require_handshake(request: web.BaseRequest) -> None:
     """
-    Return the headers of an upgrade as they go on.
+    Check a handshake before it is sent to the upstream.
+
+    Raises:
+        ProxyError: The client could not be answered.
+    """
+    if not web.WebSocketResponse().can_prepare(_handshake_of(request)):
+        raise ProxyError(_BAD_HANDSHAKE)
+
+
+def offers_compression(request: web.BaseRequest) -> bool:
+    """Tell whether a client offers permessage-deflate."""
+    offers = request.headers.getall(hdrs.SEC_WEBSOCKET_EXTENSIONS, ())
+    return "permessage-deflate" in ",".join(offers).lower()
+
+
+def for_handshake(headers: Headers) -> Headers:
+    """Return the end-to-end headers of a handshake, less those of one side of the proxy."""
+    return [field for field in headers if field[0].lower() not in _OF_ONE_SIDE]
+
+
+async def accept_upgrade(
+    request: web.BaseRequest, headers: Headers, max_bytes: int, *, compresses: bool
+) -> web.WebSocketResponse[bool]:
+    """
+    Send a client the 101, and return its socket.
 
     Args:
-        headers: The end-to-end ones.
-        upgrade: The protocol, as the client spelled it.
-        is_read: Whether messages will be read. Then no extension is offered: the one in use
-            compresses them, and what is compressed over many messages cannot be edited in one.
+        request: The client's.
+        headers: Of the upstream's 101, the subprotocol among them.
+        max_bytes: Of a message; a longer one ends the connection with code 1009.
+        compresses: Whether to accept permessage-deflate.
+
+    Raises:
+        ConnectionResetError: The client has left.
     """
-    left_out = b"sec-websocket-extensions" if is_read else None
-    return [
-        *((name, value) for name, value in headers if name.lower() != left_out),
-        (b"Connection", b"Upgrade"),
-        (b"Upgrade", upgrade.encode("utf-8", "surrogateescape")),
-    ]
+    socket = web.WebSocketResponse(
+        autoclose=False,
+        autoping=False,
+        compress=compresses,
+        max_msg_size=max_bytes,
+        decode_text=False,
+    )
+    for name, value in for_handshake(for_downstream(headers)):
+        socket.headers.add(name.decode("latin-1"), value.decode("utf-8", "replace"))
+    try:
+        await socket.prepare(_handshake_of(request))
+    except ClientError as error:
+        raise ConnectionResetError from error
+    return socket
 
 
-def head_of(response: UpstreamResponse) -> bytes:
-    """Return the head with which upstream agreed, as it came."""
-    line = b"HTTP/1.1 %d %b" % (response.status, response.reason)
-    return b"\r\n".join([line, *(b"%b: %b" % field for field in response.headers), b"", b""])
-
-
-class FinishedResponse(web.StreamResponse):
-    """What a handler returns when all is written already, and the connection is over."""
-
-    def __init__(self) -> None:
-        """Take the connection away from aiohttp."""
-        super().__init__(status=SWITCHED)
-        self.force_close()
-
-    async def prepare(self, request: web.BaseRequest) -> None:
-        """Write no head."""
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Write no end."""
+def _handshake_of(request: web.BaseRequest) -> web.BaseRequest:
+    """Return a request less subprotocols: aiohttp would choose one, and log what they hold."""
+    present = (name for name in _HANDSHAKE if name in request.headers)
+    try:
+        return request.clone(headers={name: request.headers[name] for name in present})
+    except UnicodeEncodeError:
+        raise ProxyError(_BAD_HANDSHAKE) from None

@@ -3,7 +3,7 @@ The one handler: every exchange passes through its phases in the order they stan
 
     accept -> read -> prepare -> send (and heal, once) -> tee -> settle
 
-A WebSocket is tunnelled where others are teed, and settled when it ends.
+A WebSocket is relayed where others are teed, and settled when it ends.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from reasoning_replay.web.errors import (
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeRecorder, summary_header
 from reasoning_replay.web.http.client_connection import ClientConnection
-from reasoning_replay.web.http.upgrade import SWITCHED
+from reasoning_replay.web.http.upgrade import offers_compression, require_handshake
 from reasoning_replay.web.pipeline.admission import AdmissionControl
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee, capture_tee_for
 from reasoning_replay.web.pipeline.client_response import RawResponse, relay
@@ -166,6 +166,8 @@ class ProxyHandler:
     ) -> web.StreamResponse:
         if self._draining.is_set():
             raise ProxyError(DRAINING)
+        if exchange.route == Route.WEBSOCKET:
+            return await self._upgrade(exchange, request, path)
         incoming = self._intake.incoming(request)
         try:
             answer = await self._ask(exchange, request, path, incoming)
@@ -177,21 +179,6 @@ class ProxyHandler:
             incoming.on_fault = answer.response.close
             if incoming.fault is not None:
                 raise ProxyError(incoming.fault)
-            if exchange.route == Route.WEBSOCKET and answer.response.status == SWITCHED:
-                # Many serve no WebSocket at all.
-                from reasoning_replay.web.websocket.tunnel import tunnel  # noqa: PLC0415 (as above)
-
-                replay = self._replay if self._intake.reads(path) else None
-                return await tunnel(
-                    exchange,
-                    request,
-                    answer.response,
-                    replay,
-                    self._limits,
-                    self._intake.room,
-                    self._account,
-                    self._draining,
-                )
             return await self._tee(exchange, request, answer)
         finally:
             incoming.on_fault = None
@@ -216,6 +203,48 @@ class ProxyHandler:
         except BaseException:  # the client has left
             response.close()
             raise
+
+    async def _upgrade(
+        self, exchange: Exchange, request: web.BaseRequest, path: str
+    ) -> web.StreamResponse:
+        """Relay a WebSocket, or the upstream's refusal of it."""
+        # Many processes serve no WebSocket at all.
+        from reasoning_replay.web.websocket import relay  # noqa: PLC0415 (as said)
+
+        outgoing, _ = await self._intake.accept(
+            exchange, request, path, self._intake.incoming(request)
+        )
+        require_handshake(request)
+        self._account.begin(exchange)
+        sent = self._account.clock()
+        headers = self._tracer.attempt(outgoing.method, outgoing.headers)
+        try:
+            answer = await self._upstream.upgrade(
+                outgoing.url,
+                headers,
+                relay.message_max_bytes(self._limits),
+                is_compressed=offers_compression(request),
+            )
+        except UpstreamError as error:
+            self._tracer.failed(error.source)
+            fault = upstream_error(error, self._intake.origin, self._upstream.via)
+            raise ProxyError(fault) from error
+        exchange.first_byte_ms = (self._account.clock() - sent) * 1000
+        head = answer if isinstance(answer, UpstreamResponse) else answer.response
+        self._tracer.answered(head.status, head.content_type)
+        exchange.upstream_request_id = head.value(_REQUEST_ID)
+        if isinstance(answer, UpstreamResponse):
+            return await self._tee(exchange, request, Answer(answer))
+        return await relay.relay_websocket(
+            exchange,
+            request,
+            answer,
+            self._replay if self._intake.reads(path) else None,
+            self._limits,
+            self._intake.room,
+            self._account,
+            self._draining,
+        )
 
     # --- send ---
 

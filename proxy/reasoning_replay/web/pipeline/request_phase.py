@@ -156,8 +156,7 @@ class RequestPhase:
     def _headers(self, exchange: Exchange, request: web.BaseRequest, body: Body) -> Headers:
         headers = for_upstream(request.raw_headers)
         if exchange.route == Route.WEBSOCKET:
-            is_read = self.reads(request.raw_path.partition("?")[0])
-            headers = for_handshake(headers, request.headers[hdrs.UPGRADE], is_read=is_read)
+            headers = for_handshake(headers)
         if not isinstance(body, bytes) and hdrs.CONTENT_LENGTH in request.headers:
             headers.append((b"Content-Length", request.headers[hdrs.CONTENT_LENGTH].encode()))
         # Where nothing will be read of the answer it is not our business, and a trial run changes

@@ -1,17 +1,25 @@
-"""One `response.create` on a WebSocket: what is kept of it until upstream begins its answer."""
+"""WebSocket messages: the head of a message, and the requests and responses of one stream."""
 
 from collections import deque
 from dataclasses import dataclass, field
+from enum import Enum
 
 import msgspec
 from msgspec import Raw
 
 from reasoning_replay.core.dialects.base import Cure, Origin, Refusal, RefusedBodies
 from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.ws_frames import Piece
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["CREATE", "Create", "Lane", "Message", "is_worth_preparing", "read_message"]
+__all__ = [
+    "CREATE",
+    "Message",
+    "PendingResponse",
+    "Stream",
+    "StreamState",
+    "may_be_request",
+    "read_message",
+]
 
 CREATE = "response.create"
 STATUS_DIGITS = 3
@@ -24,11 +32,11 @@ class _Response(msgspec.Struct):
 
 class Message(msgspec.Struct):
     """
-    The head of a message, the client's or upstream's, as raw JSON.
+    The head of a message, the client's or the upstream's, as raw JSON.
 
     Attributes:
-        stream_id: The lane; absent on the default one.
-        response: In upstream's messages.
+        stream_id: Absent on the default stream.
+        response: In the upstream's messages.
         previous_response_id: In the client's.
     """
 
@@ -44,8 +52,8 @@ class Message(msgspec.Struct):
         return json_spans.text(self.type) or ""
 
     @property
-    def lane(self) -> str:
-        """Its lane; "" is the default one."""
+    def stream(self) -> str:
+        """The name of its stream; "" is the default one."""
         return json_spans.text(self.stream_id) or ""
 
     @property
@@ -56,98 +64,101 @@ class Message(msgspec.Struct):
 
     @property
     def previous(self) -> str:
-        """The response that this one continues; "" when upstream holds no history of it."""
-        answer = self._answer
-        given = self.previous_response_id if answer is None else answer.previous_response_id
+        """The id of the response that this one continues; "" when it names none."""
+        response = self._response
+        given = self.previous_response_id if response is None else response.previous_response_id
         return json_spans.text(given) or ""
 
     @property
     def response_id(self) -> str:
-        """Which response this is about; "" when it does not say."""
-        answer = self._answer
-        return "" if answer is None else json_spans.text(answer.id) or ""
+        """The id of the response that it is about; "" when it names none."""
+        response = self._response
+        return "" if response is None else json_spans.text(response.id) or ""
 
     @property
-    def _answer(self) -> _Response | None:
+    def _response(self) -> _Response | None:
         if bytes(self.response)[:1] != b"{":
             return None
         return msgspec.json.decode(self.response, type=_Response)
 
 
 @dataclass(slots=True)
-class Create:
+class PendingResponse:
     """
-    One request for a response, and its answer.
+    One request for a response, and the response while it runs.
 
     Attributes:
-        previous: The response that it continues, if upstream holds its history.
-        sent_s: When it was sent on.
-        mine: What came, while it may have to be sent once more; None when that cannot be.
-        bodies: What went out, as long.
-        refusal: Upstream's answer to it, held back while it is tried again, cured.
-        refused: What that was for.
-        has_failed: Whether an error came while it was answered, and nothing behind that as yet.
+        previous: The id of the response that it continues.
+        sent_s: When it was sent to the upstream; 0.0 when the upstream began it by itself.
+        bodies: What was sent, while it may have to be sent once more; else None.
+        refusal: The upstream's error, held back while the cured request is tried; else None.
+        refused: What the error was about; None like `refusal`.
+        cure: What was sent then; None like `refusal`.
     """
 
     exchange: Exchange
     previous: str = ""
     sent_s: float = 0.0
-    mine: Piece | None = None
     bodies: RefusedBodies | None = None
-    refusal: bytes = b""
+    refusal: bytes | None = None
     refused: Refusal | None = None
     cure: Cure | None = None
-    has_failed: bool = False
 
     def hold(self, refusal: bytes, refused: Refusal, cure: Cure) -> None:
-        """Keep the refusal back: the request went out once more, cured."""
+        """Hold the refusal back: the request is sent once more, cured."""
         self.refusal, self.refused, self.cure = refusal, refused, cure
 
-    def let_go(self) -> None:
-        """Keep no bytes of it any longer."""
-        self.mine = self.bodies = None
+
+class StreamState(Enum):
+    """What is known of the newest response on a stream."""
+
+    IDLE = "it has ended, or there was none"
+    CUT_SHORT = "it has ended incomplete, as a steered response does"
+    RUNNING = "it runs"
+    IN_DOUBT = "an error came while it ran, and nothing of it since: it may have ended"
 
 
 @dataclass(slots=True)
-class Lane:
+class Stream:
     """
-    What is under way on one lane; upstream answers its creates one by one, in their order.
+    The requests and responses with one `stream_id`; the upstream answers them in their order.
 
     Attributes:
-        waiting: Sent, and not begun.
-        last: The response that came last.
-        behind: What an answer that continues it comes behind.
-        is_cut_short: Whether it ended incomplete, as one does that is steered.
-        is_unsure: Whether an error came that may have ended one of several: from then on, no
-            answer is known for certain to belong to a request.
+        waiting: Sent; the upstream has not begun their responses.
+        running: The response that runs; set in the states RUNNING and IN_DOUBT only.
+        last_id: The id of the newest response.
+        successor: The origin of a response that continues the newest one.
+        is_ambiguous: Whether an error may have ended one of several requests. From then on it is
+            not certain which response belongs to which request.
     """
 
-    waiting: deque[Create] = field(default_factory=deque)
-    running: Create | None = None
-    last: str = ""
-    behind: Origin | None = None
-    is_cut_short: bool = False
-    is_unsure: bool = False
+    waiting: deque[PendingResponse] = field(default_factory=deque)
+    running: PendingResponse | None = None
+    state: StreamState = StreamState.IDLE
+    last_id: str = ""
+    successor: Origin | None = None
+    is_ambiguous: bool = False
 
     @property
-    def is_running(self) -> bool:
-        """Whether an answer is under way."""
-        return self.running is not None and not self.running.has_failed
+    def is_busy(self) -> bool:
+        """Whether a request waits or a response runs."""
+        return self.running is not None or bool(self.waiting)
 
-    def next(self, previous: str) -> Create | None:
-        """Return whose answer begins; None when upstream goes on by itself, after steering."""
+    def next_waiting(self, previous: str) -> PendingResponse | None:
+        """Take the request whose response begins; None: the upstream begins one by itself."""
         if self.waiting and (not previous or self.waiting[0].previous == previous):
             return self.waiting.popleft()
         return None
 
     def origin(self, previous: str) -> Origin | None:
-        """Return what an answer comes behind that was not asked for; None when that is unknown."""
-        continues = previous == self.last if previous else self.is_cut_short
-        return self.behind if continues else None
+        """Return the origin of a response that no request asked for; None when it is unknown."""
+        is_cut_short = self.state is StreamState.CUT_SHORT
+        continues = previous == self.last_id if previous else is_cut_short
+        return self.successor if continues else None
 
 
-def is_worth_preparing(text: bytes) -> bool:
-    """Tell whether a client's message may be a request, however its letters are spelled."""
+def may_be_request(text: bytes) -> bool:
+    """Tell, by a cheap search, whether a client's message may be a `response.create`."""
     return CREATE.encode() in text or b"\\u" in text
 
 

@@ -1,0 +1,336 @@
+"""
+WebSocket relay: passes messages both ways between a client and the upstream, until one side ends.
+
+The API's own messages are read on the way. Only a `response.create` may be edited, and a message
+that completes an item waits until that is saved. All other messages pass as they came, in order.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import aiohttp
+from aiohttp import WSMsgType, web
+
+from reasoning_replay.adapters.runtime.tcp import WriteProgress
+from reasoning_replay.adapters.upstream.client import UpstreamSocket, UpstreamWebSocket
+from reasoning_replay.core.dialects.responses.events import is_worth_reading
+from reasoning_replay.web.errors import BUG
+from reasoning_replay.web.exchange import Exchange, Limits
+from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.http.upgrade import accept_upgrade
+from reasoning_replay.web.memory_budget import MemoryBudget, MemoryLease
+from reasoning_replay.web.pipeline.replay import Replay
+from reasoning_replay.web.websocket.messages import may_be_request
+from reasoning_replay.web.websocket.session import ResponseStreams
+
+__all__ = ["message_max_bytes", "relay_websocket"]
+
+# Of a message, if no setting allows more: aiohttp holds each one whole. A longer one ends the
+# connection with code 1009.
+MESSAGE_MAX_BYTES = 64 << 20
+# How long the close of one side waits for the answer of its peer.
+CLOSE_S = 5.0
+# How long the relay may go on once the client has left, to pass on what was received from it.
+LINGER_S = 10.0
+# After so many messages in a row, other exchanges have their turn.
+TURN = 64
+# How often within its time a stalled peer is looked for.
+LOOKS = 4
+
+_NORMAL, _GOING_AWAY = 1000, 1001
+_GONE = (OSError, aiohttp.ClientError)  # what sending to a peer that has left raises
+_PASSED = frozenset({WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgType.PONG})
+
+
+def message_max_bytes(limits: Limits) -> int:
+    """Return how long a message may be, in either direction."""
+    return max(MESSAGE_MAX_BYTES, limits.inspect_max_bytes, limits.capture_max_bytes) + 1
+
+
+async def relay_websocket(  # noqa: PLR0913, PLR0917 (all that takes part in it)
+    exchange: Exchange,
+    request: web.BaseRequest,
+    upstream: UpstreamSocket,
+    replay: Replay | None,
+    limits: Limits,
+    room: MemoryBudget,
+    account: ExchangeRecorder,
+    draining: asyncio.Event,
+) -> web.StreamResponse:
+    """
+    Relay a WebSocket until it ends.
+
+    Args:
+        exchange: Its outcome is filled in.
+        request: The client's handshake.
+        upstream: Closed when the relay ends.
+        replay: None leaves all messages unread.
+        limits: On messages that are read, and on a client that takes nothing.
+        room: What is held of the client's messages is taken from it.
+        account: Records each `response.create`.
+        draining: Set when the process is about to stop.
+    """
+    exchange.status = upstream.response.status
+    transport = request.transport
+    try:
+        if transport is None:
+            raise ConnectionResetError
+        client = await accept_upgrade(
+            request,
+            upstream.response.headers,
+            message_max_bytes(limits),
+            compresses=bool(upstream.socket.compress),
+        )
+        peers = (
+            _Peer(client, transport, limits.client_timeout_s, "client_gone", "client_stalled"),
+            _Peer(upstream.socket, upstream.transport, upstream.stall_s, "cut_off", "cut_off"),
+        )
+        relay = _Relay(exchange, *peers, account, MemoryLease(room))
+        if replay is not None:
+            relay.read_with(replay, request.headers, limits)
+        # The server cancels this task as soon as the client leaves, which the relay sees itself.
+        running = asyncio.ensure_future(relay.run(draining))
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait({running}, timeout=LINGER_S)
+            raise
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    finally:
+        upstream.disconnect()
+    return client
+
+
+# Returns what to pass on for a text or binary message; None: nothing.
+_Read = Callable[[ResponseStreams, WSMsgType, bytes], Awaitable[bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Peer:
+    """
+    One end of the relay.
+
+    Attributes:
+        stall_s: How long it may take nothing of what waits for it.
+        gone: The outcome when it leaves without a close.
+        stalled: The outcome when it is cut off because it takes nothing.
+    """
+
+    socket: web.WebSocketResponse[bool] | UpstreamWebSocket
+    transport: asyncio.Transport
+    stall_s: float
+    gone: str
+    stalled: str
+
+    async def send(self, data: bytes, kind: WSMsgType = WSMsgType.TEXT) -> None:
+        """
+        Send a message, and wait while the peer is slower.
+
+        Raises:
+            OSError, aiohttp.ClientError: The peer has left.
+        """
+        await self.socket.send_frame(data, kind)
+
+    async def close(self, code: int, reason: bytes) -> None:
+        """Send a close frame, wait for the peer's, and close the connection."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self.socket.close(code=code, message=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """
+    How the relay ends.
+
+    Attributes:
+        outcome: Of the responses that still run.
+        code: Of the close frame for both sides; 0: the connections end without one.
+        is_whole: Whether it ended as the protocol has it.
+    """
+
+    outcome: str
+    code: int = 0
+    reason: bytes = b""
+    is_whole: bool = False
+
+
+class _Relay:
+    """Both directions of one WebSocket."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        client: _Peer,
+        upstream: _Peer,
+        account: ExchangeRecorder,
+        lease: MemoryLease,
+    ) -> None:
+        self._exchange = exchange
+        self._client = client
+        self._upstream = upstream
+        self._account = account
+        self._lease = lease
+        self._streams: ResponseStreams | None = None
+        self._inspect_max_bytes = self._capture_max_bytes = 0
+
+    def read_with(self, replay: Replay, headers: Mapping[str, str], limits: Limits) -> None:
+        """Read the messages; `headers` are those of the handshake."""
+        self._inspect_max_bytes = limits.inspect_max_bytes
+        self._capture_max_bytes = limits.capture_max_bytes
+        self._streams = ResponseStreams(
+            replay, self._account, headers, limits.inspect_max_bytes, self._resend
+        )
+
+    async def run(self, draining: asyncio.Event) -> None:
+        """Relay until one side ends, then end the other."""
+        up = asyncio.ensure_future(self._pump(self._client, self._upstream, self._read_request))
+        down = asyncio.ensure_future(self._pump(self._upstream, self._client, self._read_event))
+        others = (self._drain(draining), _stall(self._client), _stall(self._upstream))
+        tasks = (*map(asyncio.ensure_future, others), down, up)  # the likeliest cause first
+        end = _End(BUG.code)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            ends = (task.result() for task in tasks if task.done() and not task.exception())
+            end = max(ends, key=lambda one: one.is_whole, default=end)
+            await self._finish(end, up)
+        except asyncio.CancelledError:
+            end = _End(self._client.gone)
+            raise
+        finally:
+            for task in tasks:
+                task.cancel()
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(result, Exception):
+                    self._log_bug(result)
+            self._lease.resize(0)
+            if self._streams is not None:
+                self._streams.close(end.outcome)
+            self._exchange.outcome = "ok" if end.is_whole else end.outcome
+
+    async def _finish(self, end: _End, up: "asyncio.Future[_End]") -> None:
+        """End both sides; `up` passes the client's messages on."""
+        transport = self._client.transport
+        await self._stop_reading(end.outcome)
+        if end.code:
+            up.cancel()  # else aiohttp would close the connection before the client reads why
+            await asyncio.wait({up})
+            closes = (peer.close(end.code, end.reason) for peer in (self._client, self._upstream))
+            await asyncio.gather(*closes)
+        elif not up.done() and transport.can_write_eof() and not transport.is_closing():
+            # A client that still sends would be reset, and might not read the last messages.
+            transport.write_eof()
+            await asyncio.wait({up}, timeout=CLOSE_S)
+        transport.close()
+
+    async def _drain(self, draining: asyncio.Event) -> _End:
+        """Return once the process is about to stop and no response runs."""
+        await draining.wait()
+        if self._streams is not None:
+            await self._streams.idle.wait()
+        if self._streams is None:
+            await asyncio.Event().wait()  # unread: it may last for as long as the process does
+        return _End("ok", _GOING_AWAY, is_whole=True)
+
+    # --- messages ---
+
+    async def _pump(self, source: _Peer, sink: _Peer, read: _Read) -> _End:
+        """Pass messages on until their source ends."""
+        passed, has_sink = 0, True
+        while True:
+            message = await source.socket.receive()
+            if message.type not in _PASSED:
+                return _end_of(source, *message)
+            passed += 1
+            if not passed % TURN:
+                await asyncio.sleep(0)
+            if not has_sink:
+                continue  # the other direction is about to see how the sink ended
+            data = await self._read(read, message.type, message.data)
+            if data is not None:
+                try:
+                    await sink.send(data, message.type)
+                except _GONE:
+                    has_sink = False
+            if source is self._client:
+                self._exchange.received_bytes += len(message.data)
+                self._lease.resize(0)
+            elif data is not None:
+                self._exchange.sent_bytes += len(data)
+
+    async def _read(self, read: _Read, kind: WSMsgType, data: bytes) -> bytes | None:
+        """Return what to pass on for a message; None: nothing."""
+        if self._streams is None or kind is WSMsgType.PING or kind is WSMsgType.PONG:
+            return data
+        try:
+            return await read(self._streams, kind, data)
+        except Exception as error:  # noqa: BLE001 (fail open: the message passes as it came)
+            if self._streams is not None:
+                reason = type(error).__name__
+                self._account.log.warning(
+                    "websocket_unread", request_id=self._exchange.id, reason=reason
+                )
+            await self._stop_reading("ok")
+            return data
+
+    async def _read_request(
+        self, streams: ResponseStreams, kind: WSMsgType, data: bytes
+    ) -> bytes | None:
+        if kind is WSMsgType.BINARY:
+            streams.skip_request()
+        elif may_be_request(data):
+            if len(data) > self._inspect_max_bytes:
+                streams.skip_request("too_large")
+            elif not self._lease.reserve(len(data)):
+                streams.skip_request("busy")
+            else:
+                return await streams.prepare(data)
+        return data
+
+    async def _read_event(
+        self, streams: ResponseStreams, kind: WSMsgType, data: bytes
+    ) -> bytes | None:
+        if kind is WSMsgType.TEXT and is_worth_reading(data):
+            if len(data) <= self._capture_max_bytes:
+                return await streams.capture(data)
+            streams.skip_event()
+        return data
+
+    async def _stop_reading(self, outcome: str) -> None:
+        """Let all further messages pass unread; send the client the refusals held back."""
+        streams, self._streams = self._streams, None
+        if streams is not None:
+            with contextlib.suppress(*_GONE):
+                for refusal in streams.close(outcome):
+                    await self._client.send(refusal)
+
+    async def _resend(self, request: bytes) -> None:
+        with contextlib.suppress(*_GONE):
+            await self._upstream.send(request)
+
+    def _log_bug(self, error: Exception) -> None:
+        exchange, reason = self._exchange, type(error).__name__
+        self._account.log.error("bug", request_id=exchange.id, route=exchange.route, reason=reason)
+
+
+def _end_of(source: _Peer, kind: WSMsgType, data: object, reason: str | None) -> _End:
+    if kind is WSMsgType.CLOSE:
+        code = data if isinstance(data, int) and data else _NORMAL
+        return _End(source.gone, code, (reason or "").encode(), is_whole=True)
+    if isinstance(data, aiohttp.WebSocketError):
+        return _End(source.gone, data.code)
+    return _End(source.gone)
+
+
+async def _stall(peer: _Peer) -> _End:
+    """Cut a peer off once it has taken nothing of what waits for it for too long."""
+    loop = asyncio.get_running_loop()
+    progress = WriteProgress(peer.transport)
+    while progress.stalled_s(loop.time()) < peer.stall_s:  # noqa: ASYNC110 (buffers have no event)
+        await asyncio.sleep(peer.stall_s / LOOKS)
+    peer.transport.abort()
+    return _End(peer.stalled)

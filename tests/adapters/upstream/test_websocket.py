@@ -1,0 +1,127 @@
+"""The handshake with the upstream: what it sends, what it takes for an answer, what it leaves."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from reasoning_replay.adapters.upstream.connection import Timeouts
+from reasoning_replay.adapters.upstream.egress import egress
+from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
+from reasoning_replay.adapters.upstream.websocket import REFUSAL_MAX_BYTES, WebSocketConnector
+
+from tests.web.scripted import Script, Upstream, close, scripted, send, wait
+from tests.web.wire import chunk, head, whole
+
+MAX_BYTES = 1 << 20
+SOON_S = 3.0
+END = b"0\r\n\r\n"
+
+
+@contextlib.asynccontextmanager
+async def connecting(read_s: float = SOON_S) -> AsyncIterator[tuple[Upstream, WebSocketConnector]]:
+    """Give an upstream and what connects to it; then nothing is left open."""
+    async with scripted() as upstream:
+        connector = WebSocketConnector(Timeouts(SOON_S, SOON_S, read_s), egress(upstream.url))
+        try:
+            yield upstream, connector
+        finally:
+            await connector.close()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def refused(connector: WebSocketConnector, url: str, *fields: tuple[bytes, bytes]) -> Any:
+    """Ask for a WebSocket, and be refused."""
+    answer = await connector.connect(url, [*fields], MAX_BYTES, is_compressed=False)
+    assert isinstance(answer, UpstreamResponse)
+    return answer
+
+
+async def body_of(answer: UpstreamResponse) -> bytes:
+    """Read it to its end."""
+    read = b""
+    while piece := await answer.read():
+        read += piece
+    return read
+
+
+async def test_nothing_is_added_but_what_a_handshake_needs() -> None:
+    """No words of aiohttp's own, and no cookie of an earlier answer; the URL is sent as it is."""
+    async with connecting() as (upstream, connector):
+        upstream.answers(*[whole(b"", "Set-Cookie: a=1; Path=/", status="403 No")] * 2)
+        for _ in range(2):
+            await refused(connector, upstream.url + "/a/../%7e?x=%2f&y=a+b", (b"X-a", b"1"))
+        for got in upstream.received:
+            assert got.target == "/a/../%7e?x=%2f&y=a+b"
+            assert {name for name, _ in got.headers} == {
+                "Host",
+                "X-a",
+                "Upgrade",
+                "Connection",
+                "Sec-WebSocket-Version",
+                "Sec-WebSocket-Key",
+            }
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        whole(b"no", "X-B: 1", "x-b: 2", status="418 Odd Words"),
+        head("X-B: 1", "x-b: 2", "Transfer-Encoding: chunked", status="418 Odd Words")
+        + chunk(b"no")
+        + END,
+    ],
+)
+async def test_a_refusal_is_as_it_came(answer: bytes) -> None:
+    """Its reason and headers to the byte."""
+    async with connecting() as (upstream, connector):
+        upstream.answers(answer)
+        got = await refused(connector, upstream.url)
+        assert (got.status, got.reason) == (418, b"Odd Words")
+        assert [field for field in got.headers if field[0].lower() == b"x-b"] == [
+            (b"X-B", b"1"),
+            (b"x-b", b"2"),
+        ]
+        assert await body_of(got) == b"no"
+
+
+async def test_a_refusal_is_not_read_without_end() -> None:
+    """What is too long is broken off."""
+    async with connecting() as (upstream, connector):
+        upstream.answers(whole(b"x" * 2 * REFUSAL_MAX_BYTES, status="403 No"))
+        with pytest.raises(UpstreamError, match="too long"):
+            await body_of(await refused(connector, upstream.url))
+
+
+async def test_a_refusal_that_hangs_is_broken_off() -> None:
+    """After `read_timeout_s`."""
+    async with connecting(read_s=0.1) as (upstream, connector):
+        upstream.plays(Script([send(head("Content-Length: 5", status="403 No") + b"x"), wait()]))
+        with pytest.raises(UpstreamError, match="broke off"):
+            await body_of(await refused(connector, upstream.url))
+
+
+async def test_a_header_that_is_no_text_is_not_changed() -> None:
+    """Only UTF-8 can be sent, so the handshake is not sent at all."""
+    async with connecting() as (upstream, connector):
+        with pytest.raises(UpstreamError, match="UTF-8"):
+            await refused(connector, upstream.url, (b"X-a", b"\xff"))
+        assert upstream.received == []
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http:///x", "http://127.0.0.1:99999/"])
+async def test_what_is_no_url_is_an_error_of_its_own(url: str) -> None:
+    """And none of the proxy's."""
+    async with connecting() as (_, connector):
+        with pytest.raises(UpstreamError):
+            await refused(connector, url)
+
+
+async def test_a_connection_is_asked_once() -> None:
+    """Although a GET may be repeated."""
+    async with connecting() as (upstream, connector):
+        upstream.plays(Script([close()]), Script([close()]))
+        with pytest.raises(UpstreamError, match="closed the connection"):
+            await refused(connector, upstream.url)
+        assert len(upstream.received) == 1
