@@ -172,6 +172,7 @@ def capture_messages(data: bytes) -> None:
     capture = ResponsesCapture(ORIGIN, BOUND)
     for text in said:
         capture.hear(text)
+    capture.close()
     heard = capture.snapshot(1)
     judge_turn(heard.turn, said)
     lines = [text for text in said if text and not set(b"\r\n") & set(text)]
