@@ -296,12 +296,12 @@ class ConversationCache:
 
     def _lead(self, name: Name, entry: _Entry, keys: Iterable[bytes]) -> None:
         """Let keys lead to an entry, and make room for it."""
-        scope, conversation = name
-        for key in keys:
-            if self._max_bytes and key not in entry.keys:
+        scope, alone = name[0], (name[1],)
+        for key in keys if self._max_bytes else ():
+            if key not in entry.keys:
                 entry.keys[key] = None
-                at = scope + key
-                self._index[at] = (*self._index.get(at, ()), conversation)
+                others = self._index.get(scope + key)
+                self._index[scope + key] = alone if others is None else others + alone
         self.size_bytes -= entry.size_bytes
         entry.size_bytes = (
             ENTRY_BYTES

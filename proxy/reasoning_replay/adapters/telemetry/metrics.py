@@ -74,10 +74,11 @@ CAPTURED = (
     "failed",
     "refused",  # not a 2xx answer
 )
-# Why the local cache answered a recall.
+# How the conversations of a lookup were found.
 CACHE_RESULTS = (
-    "certain",  # the store would have given the same answer
-    "store_failed",
+    "valid",  # local copies, each of the version that the store has
+    "loaded",  # at least one came from the store
+    "stale",  # local copies, as the store failed
 )
 # When the proxy adds time: before a request is forwarded, during its answer, and after that.
 PHASES = ("before", "between", "after")
