@@ -117,11 +117,11 @@ def is_sound(request: Request) -> bool:
     left is what captured turns or earlier refusals say of an item.
     """
     places = request.places
-    if not places or has_an_id_twice(request):
-        return not places
-    if places[-1].item.is_reasoning:
+    if not places:
+        return True
+    if has_an_id_twice(request) or places[-1].item.is_reasoning:
         return False
-    return not any([place.item.is_id_alone for place in places])
+    return not any(place.item.is_id_alone for place in places)
 
 
 def has_an_id_twice(request: Request) -> bool:
