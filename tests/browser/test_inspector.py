@@ -190,7 +190,7 @@ async def test_it_says_when_the_proxy_is_gone_and_when_it_is_back(
     monkeypatch.setattr(events, "STATE_S", 0.05)
     async with stage() as on, looking(chromium, on.app.admin_url) as seen:
         await expect(seen.page.locator("#link")).to_have_text("live")
-        on.app.forward.leave()
+        on.app.handler.leave()
         await expect(seen.page.locator("#link")).to_have_text("live, draining")
         port = on.app.admin_url.rpartition(":")[2]
         await on.app.stop()

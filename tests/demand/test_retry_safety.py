@@ -36,7 +36,7 @@ every_fault = pytest.mark.parametrize("fault", curable())
 
 async def assert_no_more(w: World, tries: int) -> None:
     """Upstream has seen so many requests, nothing is under way, and nothing comes after."""
-    await eventually(lambda: w.app.forward.under_way.count == 0)
+    await eventually(lambda: w.app.handler.admission.count == 0)
     assert len(w.upstream.received) == tries
 
 

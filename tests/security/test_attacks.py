@@ -200,4 +200,4 @@ async def test_any_number_of_tenants_costs_no_more_than_is_allowed() -> None:
         assert kept[-1] == kept[-5] < TENANTS / 2
         assert BLOB in await sent_for(w, tenant, HISTORY)
         assert BLOB not in await sent_for(w, ["Authorization: Bearer sk-0"], HISTORY)
-        assert not w.app.forward.under_way._tenants
+        assert not w.app.handler.admission._tenants

@@ -76,7 +76,7 @@ class App:
             self.metrics, self.log, time.monotonic, self.recorder, self._tracer
         )
         self._upstream = upstream(settings)
-        self.forward = ProxyHandler(
+        self.handler = ProxyHandler(
             settings.upstream_url,
             self._upstream,
             None if settings.mode == "off" else replay(settings, self.store),
@@ -85,7 +85,7 @@ class App:
         )
         self._looking: asyncio.Task[None] | None = None
         bounds = connection_limits(settings, self.log)
-        self.server = Server(self.forward, self.forward.handle, bounds, self.log)
+        self.server = Server(self.handler, self.handler.handle, bounds, self.log)
         self._clients = Listener(web.ServerRunner(self.server, shutdown_timeout=CUT_OFF_S))
         self._operators: Listener | None = None
         self._has_started = False
@@ -120,7 +120,7 @@ class App:
         return self
 
     def _readiness(self) -> Readiness:
-        is_ready = not self.forward.is_leaving
+        is_ready = not self.handler.is_leaving
         return Readiness(is_ready, "ready" if is_ready else "draining")
 
     async def stop(self, drain_s: float = 0.0, grace_s: float = 0.0) -> None:
@@ -132,21 +132,21 @@ class App:
             grace_s: So much of it new requests are still taken, while others learn that we go.
         """
         ends_at = asyncio.get_running_loop().time() + drain_s
-        self.forward.leave()
-        in_flight = self.forward.under_way.count
+        self.handler.leave()
+        in_flight = self.handler.admission.count
         if drain_s:
             self.log.info("draining", in_flight=in_flight, drain_s=drain_s, grace_s=grace_s)
         await asyncio.sleep(min(grace_s, drain_s))
         self._clients.stop_listening()
-        self.forward.drain()
+        self.handler.drain()
         self.server.close_idle()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(ends_at):
-                await self.forward.under_way.idle.wait()
+                await self.handler.admission.idle.wait()
                 # An answer is over for us before a slow client has taken the end of it.
                 while self.server.unsent:  # noqa: ASYNC110 (a transport tells nobody)
                     await asyncio.sleep(LOOK_S)
-        cut_off = max(self.forward.under_way.count, self.server.unsent)
+        cut_off = max(self.handler.admission.count, self.server.unsent)
         await self._clients.close()
         await self._upstream.close()
         if self._looking is not None:

@@ -62,6 +62,11 @@ class ExchangeRecorder:
         except Exception as error:  # noqa: BLE001 (as above)
             self.warn("log_failed", exchange, error)
 
+    def failed(self, exchange: Exchange, error: Exception) -> None:
+        """Log a bug of the proxy that ended an exchange."""
+        reason = type(error).__name__
+        self.log.error("bug", request_id=exchange.id, route=exchange.route, reason=reason)
+
     def warn(self, event: str, exchange: Exchange, error: Exception) -> None:
         """Log a bug that the client did not see."""
         self.log.warning(event, request_id=exchange.id, reason=type(error).__name__)

@@ -20,7 +20,7 @@ async def test_livez_says_that_the_loop_turns() -> None:
 
     async with world() as w:
         w.app.store.inner = Hooked(w.app.store.inner, fails)
-        w.app.forward.drain()
+        w.app.handler.drain()
         assert (await w.ask_admin("/livez")).status == 200
 
 
@@ -65,7 +65,7 @@ async def test_a_store_that_hangs_does_not_hold_it_up() -> None:
 async def test_while_it_drains_it_takes_no_new_traffic() -> None:
     """503 as long as running exchanges finish; still alive, and still to be scraped."""
     async with world() as w:
-        w.app.forward.leave()
+        w.app.handler.leave()
         got = await w.ask_admin("/readyz")
         assert (got.status, json.loads(got.body)["status"]) == (503, "draining")
         assert (await w.ask_admin("/livez")).status == 200

@@ -194,7 +194,7 @@ async def test_a_body_that_breaks_when_its_exchange_has_begun_ends_it(
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(script := Script([wait()], reads_body=False))
         await line.send(request("POST", target, KEY, "Transfer-Encoding: chunked") + chunk(b"{}"))
-        await eventually(lambda: w.app.forward.under_way.count == 1)
+        await eventually(lambda: w.app.handler.admission.count == 1)
         if target == "/v1/files":
             await asyncio.wait_for(script.arrived.wait(), 5)
         for piece in pieces:
@@ -205,7 +205,7 @@ async def test_a_body_that_breaks_when_its_exchange_has_begun_ends_it(
         code = "bad_request" if status == 400 else "head_too_large"
         assert_ours(got, status, code)
         assert got.head.values("connection") == ["close"]
-        await eventually(lambda: w.app.forward.under_way.count == 0)
+        await eventually(lambda: w.app.handler.admission.count == 0)
         if target == "/v1/files":
             await asyncio.wait_for(script.left.wait(), 5)
         route = "responses" if target == "/v1/responses" else "other"

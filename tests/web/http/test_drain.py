@@ -143,7 +143,7 @@ async def test_in_the_grace_all_are_served_and_told_to_leave() -> None:
 async def test_errors_of_ours_say_so_too() -> None:
     """Also a connection on which nothing works is not kept."""
     async with world() as w, line_to(w.app.url) as line:
-        w.app.forward.leave()
+        w.app.handler.leave()
         w.upstream.plays(Script([cut()]), Script([cut()]))
         got = await line.ask(GET)
         assert (got.status, got.head.values("connection")) == (502, ["close"])
@@ -198,20 +198,20 @@ async def test_the_grace_is_part_of_the_drain() -> None:
 async def test_websockets_stay_through_the_grace() -> None:
     """Whoever is told to leave comes back at once, and should find another replica by then."""
     async with world() as w, tunnelled(w) as (client, upstream):
-        w.app.forward.leave()
+        w.app.handler.leave()
         assert await client.is_silent()
-        w.app.forward.drain()
+        w.app.handler.drain()
         assert await client.message() == (CLOSE, b"\x03\xe9")
         await client.send(close(1001, key=KEY))
         client.leave()
         upstream.leave()
-        await asyncio.wait_for(w.app.forward.under_way.idle.wait(), 5)
+        await asyncio.wait_for(w.app.handler.admission.idle.wait(), 5)
 
 
 async def test_a_websocket_that_comes_too_late_is_refused() -> None:
     """As any other request; upstream is not troubled."""
     async with world() as w, line_to(w.app.url) as line:
-        w.app.forward.drain()
+        w.app.handler.drain()
         handshake = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
         got = await line.ask(request("GET", "/v1/responses", *handshake))
         assert (got.status, got.mark) == (503, "error=draining")

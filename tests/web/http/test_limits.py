@@ -142,7 +142,7 @@ async def test_one_exchange_too_many_is_answered_503(ends: str, target: str) -> 
         else:
             script.go()
             await gets(line)
-        await eventually(lambda: w.app.forward.under_way.count == 0)
+        await eventually(lambda: w.app.handler.admission.count == 0)
         assert (await other.ask(GET)).status == 200
         assert (w.counted("in_flight"), w.counted("max_exchanges")) == (0, 1)
 
@@ -159,7 +159,7 @@ async def test_a_websocket_is_one_exchange() -> None:
     async with world(max_exchanges=1, tenant_max_exchanges=1) as w:
         async with tunnelled(w):
             assert_ours(await w.ask(GET), 503, "too_many_exchanges")
-        await eventually(lambda: w.app.forward.under_way.count == 0)
+        await eventually(lambda: w.app.handler.admission.count == 0)
         w.upstream.answers(OK)
         assert (await w.ask(GET)).status == 200
 
@@ -182,9 +182,9 @@ async def test_one_exchange_of_a_tenant_too_many_is_answered_429(mode: str) -> N
 
         script.go()
         await gets(line)
-        await eventually(lambda: w.app.forward.under_way.count == 0)
+        await eventually(lambda: w.app.handler.admission.count == 0)
         assert (await w.ask(GET)).status == 200
-        assert w.app.forward.under_way._tenants == {}
+        assert w.app.handler.admission._tenants == {}
 
 
 async def test_who_has_no_name_shares_no_limit() -> None:
@@ -419,7 +419,7 @@ async def test_room_is_taken_by_what_has_come_and_not_by_what_is_announced() -> 
     ):
         w.upstream.otherwise = OK
         await idle.send(request("POST", "/v1/responses", KEY, "Content-Length: 1400") + b"{")
-        await eventually(lambda: w.app.forward.under_way.count == 1)
+        await eventually(lambda: w.app.handler.admission.count == 1)
         for _ in range(3):
             assert (await w.ask(post(QUESTION))).mark == "injected=0"
 

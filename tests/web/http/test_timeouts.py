@@ -137,7 +137,7 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_cut_off(ends: bool) 
         await line.send(GET)
         await eventually(lambda: counted(w, "client_stalled") == 1)
         await asyncio.wait_for(script.left.wait(), 5)
-        assert w.app.forward.under_way.count == 0
+        assert w.app.handler.admission.count == 0
         reads_again(line)
         with contextlib.suppress(Broken, ConnectionError):
             await line.head()
@@ -160,7 +160,7 @@ async def test_a_slow_client_is_never_cut_off() -> None:
                 assert await loop.sock_recv(client, 32 * 1024)
                 await asyncio.sleep(0.1)
             assert counted(w, "client_stalled") == 0
-            assert w.app.forward.under_way.count == 1
+            assert w.app.handler.admission.count == 1
 
 
 async def test_what_is_left_of_an_answer_does_not_keep_a_connection_for_ever() -> None:
@@ -303,7 +303,7 @@ async def test_an_exchange_that_takes_too_long_before_its_answer_is_a_504(steps:
         w.upstream.plays(script)
         names(await w.ask(GET), "total_timeout_s")
         await asyncio.wait_for(script.left.wait(), 5)
-        assert w.app.forward.under_way.count == 0
+        assert w.app.handler.admission.count == 0
 
 
 async def test_an_exchange_that_takes_too_long_amid_its_answer_is_cut_off() -> None:

@@ -17,10 +17,10 @@ REQUEST = post({"model": MODEL, "input": [ASK, CALL]})
 
 async def assert_over(w: World, route: str) -> None:
     """Check that nothing is left of the exchange, and that the client is named as the reason."""
-    await eventually(lambda: w.app.forward.under_way.count == 0, PROMPTLY_S)
+    await eventually(lambda: w.app.handler.admission.count == 0, PROMPTLY_S)
     assert w.counted("in_flight") == 0
     assert w.counted("exchanges_total", route=route, outcome="client_gone") == 1
-    assert w.app.forward.under_way.idle.is_set()
+    assert w.app.handler.admission.idle.is_set()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ async def test_in_the_middle_of_the_request(target: str, route: str) -> None:
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
         await line.send(request("POST", target, KEY, "Content-Length: 100") + b"half")
-        await eventually(lambda: w.app.forward.under_way.count == 1)
+        await eventually(lambda: w.app.handler.admission.count == 1)
 
         await line.leave()
         await assert_over(w, route)

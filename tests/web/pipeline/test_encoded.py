@@ -7,7 +7,7 @@ from collections.abc import Callable
 import brotli
 import pytest
 import zstandard
-from reasoning_replay.web.pipeline import request_phase
+from reasoning_replay.web.pipeline import body_decoder
 
 from tests.web.line import request
 from tests.web.scripted import Received
@@ -217,7 +217,7 @@ async def test_a_request_without_a_credential_is_not_decoded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nobody would read it."""
-    monkeypatch.delattr(request_phase, "decode")
+    monkeypatch.delattr(body_decoder, "decode")
     async with world() as w:
         w.upstream.otherwise = OK
         got = await w.post(GZIPPED, "Content-Encoding: gzip")
@@ -230,7 +230,7 @@ async def test_a_bug_in_decoding_is_not_noticed(monkeypatch: pytest.MonkeyPatch)
     def fails(*_: object) -> bytes:
         raise RuntimeError
 
-    monkeypatch.setattr(request_phase, "decode", fails)
+    monkeypatch.setattr(body_decoder, "decode", fails)
     for body in (GZIPPED, gzip.compress(NOISE.encode())):
         async with world() as w:
             w.upstream.otherwise = OK

@@ -10,7 +10,7 @@ from reasoning_replay.core.dialects.responses import decision, dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.web import exchange_log
 from reasoning_replay.web.exchange import RequestReport
-from reasoning_replay.web.pipeline import capture_tee, handler, healing_retry, replay
+from reasoning_replay.web.pipeline import answer_phase, capture_tee, healing_retry, replay
 
 from tests.redis_server import RedisServer
 from tests.web.line import Answer, request
@@ -153,7 +153,7 @@ async def test_a_bug_in_the_capture_is_not_noticed(
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(replay, "keys_of_turn"), (capture_tee, "decoder_for"), (handler, "capture_tee_for")],
+    [(replay, "keys_of_turn"), (capture_tee, "decoder_for"), (answer_phase, "capture_tee_for")],
 )
 async def test_a_bug_beside_the_answer_is_not_noticed(
     module: object, name: str, monkeypatch: pytest.MonkeyPatch

@@ -175,7 +175,7 @@ async def test_a_store_that_hangs_holds_a_chunk_for_the_budget_alone() -> None:
         script.go()
         assert await line.rest() == CALL_DONE
         assert 0.06 < time.monotonic() - started < 10
-        await eventually(lambda: w.app.forward.under_way.count == 0)
+        await eventually(lambda: w.app.handler.admission.count == 0)
         assert w.counted("captures_total", result="late") == 1
         gate.opens()
         await eventually(

@@ -60,7 +60,7 @@ async def rest_of(peer: Peer) -> int:
 
 async def over(w: World) -> None:
     """The relay has ended."""
-    await eventually(lambda: w.app.forward.under_way.count == 0)
+    await eventually(lambda: w.app.handler.admission.count == 0)
 
 
 async def test_a_client_that_goes_ends_an_upstream_that_does_not_read() -> None:

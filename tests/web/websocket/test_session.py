@@ -62,7 +62,7 @@ async def gets_reasoning(client: Peer, upstream: Peer, *history: Item) -> bool:
 
 async def goes_away(w: World, client: Peer) -> None:
     """Nothing is under way any more, so a process that stops waits for nothing."""
-    w.app.forward.drain()
+    w.app.handler.drain()
     assert await client.message() == (CLOSE, b"\x03\xe9")
 
 
@@ -151,7 +151,7 @@ async def test_an_error_may_end_the_answer_that_runs() -> None:
         await goes_away(w, client)
         client.leave()
         upstream.leave()
-        await eventually(lambda: w.app.forward.under_way.count == 0)
+        await eventually(lambda: w.app.handler.admission.count == 0)
         assert w.counted("exchanges_total", route="create", outcome="upstream_error") == 1
 
 
@@ -160,7 +160,7 @@ async def test_an_error_may_be_about_something_else() -> None:
     begin, *more, end = told(RS, CALL)
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), [begin, failed("no such thing to steer"), *more])
-        w.app.forward.drain()
+        w.app.handler.drain()
         assert await client.is_silent()
         await upstream.send(end)
         await client.gets(end)

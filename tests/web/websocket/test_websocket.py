@@ -89,7 +89,7 @@ async def text_of(peer: Peer) -> tuple[bool, bytes]:
 
 async def over(w: World) -> None:
     """The relay leaves nothing behind."""
-    await eventually(lambda: w.app.forward.under_way.count == 0)
+    await eventually(lambda: w.app.handler.admission.count == 0)
 
 
 @pytest.mark.parametrize("spelled", FRAMES)

@@ -400,7 +400,7 @@ async def test_what_there_is_no_room_for_passes_unread_and_is_counted() -> None:
         assert w.counted("requests_total", result="busy") == 2
         client.writer.transport.abort()
         recalls.set()
-        await eventually(lambda: w.app.forward.under_way.count == 1)
+        await eventually(lambda: w.app.handler.admission.count == 1)
         await other.send(long)
         await other_upstream.message()
         assert w.counted("requests_total", result="busy") == 2
@@ -446,7 +446,7 @@ async def test_a_request_that_cannot_be_prepared_passes_as_it_came(
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         with monkeypatch.context() as broken:
-            broken.setattr(w.app.forward._replay, "prepare", fails)
+            broken.setattr(w.app.handler._replay, "prepare", fails)
             await client.send(create(*LOST))
             await upstream.gets(create(*LOST))
             await upstream.send(b"".join(told(MESSAGE)))
@@ -490,7 +490,7 @@ async def test_an_idle_tunnel_is_closed_when_the_process_drains() -> None:
     """Both sides are told that it goes away, and the process need not wait."""
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
-        w.app.forward.drain()
+        w.app.handler.drain()
         assert await client.message() == (CLOSE, b"\x03\xe9")
         assert await upstream.message() == (CLOSE, b"\x03\xe9")
         await client.send(close(1001, key=KEY))
@@ -498,7 +498,7 @@ async def test_an_idle_tunnel_is_closed_when_the_process_drains() -> None:
         client.leave()
         await upstream.send(close(1001))
         upstream.leave()
-        await asyncio.wait_for(w.app.forward.under_way.idle.wait(), 2)
+        await asyncio.wait_for(w.app.handler.admission.idle.wait(), 2)
         assert w.counted("exchanges_total", route="websocket", outcome="ok") == 1
 
 
@@ -510,14 +510,14 @@ async def test_a_running_answer_may_finish_first() -> None:
         await upstream.event()
         await upstream.send(begin)
         await client.gets(begin)
-        w.app.forward.drain()
+        w.app.handler.drain()
         assert await client.is_silent()
         await upstream.send(b"".join(rest))
         await client.gets(*rest)
         assert await client.message() == (CLOSE, b"\x03\xe9")
         client.leave()
         upstream.leave()
-        await asyncio.wait_for(w.app.forward.under_way.idle.wait(), 2)
+        await asyncio.wait_for(w.app.handler.admission.idle.wait(), 2)
         assert w.counted("exchanges_total", route="create", outcome="ok") == 1
 
 
@@ -533,7 +533,7 @@ async def test_what_outlasts_the_drain_is_cut_off(target: str) -> None:
             await client.gets(told(RS)[0])
             await asyncio.wait_for(stopping.aclose(), 3)
             assert await client.ended()
-            assert w.app.forward.under_way.count == 0
+            assert w.app.handler.admission.count == 0
 
 
 async def test_a_request_whose_answer_never_came_is_written_down() -> None:
@@ -546,5 +546,5 @@ async def test_a_request_whose_answer_never_came_is_written_down() -> None:
         upstream.leave()
         assert await client.ended()
         client.leave()
-        await eventually(lambda: w.app.forward.under_way.count == 0)
+        await eventually(lambda: w.app.handler.admission.count == 0)
         assert w.counted("exchanges_total", route="create", outcome="cut_off") == 2

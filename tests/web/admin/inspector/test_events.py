@@ -51,7 +51,7 @@ async def test_the_state_comes_again_and_again(monkeypatch: pytest.MonkeyPatch) 
     async with world() as w, watching(w.app.admin_url) as watcher:
         w.upstream.answers(whole(b"{}"))
         await w.turn(ASK)
-        w.app.forward.leave()
+        w.app.handler.leave()
         while (state := (await watcher.until("state"))[-1])["status"] != "draining":
             watcher.lines.clear()
         assert state["totals"]["requests_total"] == {"planned": 1}

@@ -1,0 +1,117 @@
+"""Answer phase: relays the upstream's answer to the client, and captures it on the way."""
+
+from http import HTTPStatus
+
+from aiohttp import web
+
+from reasoning_replay.adapters.upstream.client import UpstreamResponse
+from reasoning_replay.core.dialects.states import (
+    REPLAYED_ROUTES,
+    CaptureState,
+    ExchangeOutcome,
+    Route,
+)
+from reasoning_replay.core.wire.headers import Headers, for_downstream, without
+from reasoning_replay.web.errors import MARK
+from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange_log import ExchangeRecorder, summary_header
+from reasoning_replay.web.pipeline.capture_tee import CaptureTee, capture_tee_for
+from reasoning_replay.web.pipeline.client_request import ClientRequest
+from reasoning_replay.web.pipeline.client_response import RawResponse, relay
+from reasoning_replay.web.pipeline.healing_retry import Answer, Healer
+from reasoning_replay.web.pipeline.replay import Replay
+
+__all__ = ["AnswerPhase"]
+
+_MARK = MARK.encode()
+
+
+class AnswerPhase:
+    """Relays answers of one upstream."""
+
+    def __init__(
+        self,
+        replay: Replay | None,
+        healer: Healer | None,
+        capture_max_bytes: int,
+        recorder: ExchangeRecorder,
+    ) -> None:
+        """
+        Keep what all exchanges share.
+
+        Args:
+            replay: None when the mode is off.
+            healer: Learns from cures that were accepted; None where nothing is healed.
+            capture_max_bytes: Of an answer; a larger one is not captured.
+            recorder: Gives the clock and the log.
+        """
+        self._replay = replay
+        self._healer = healer
+        self._capture_max_bytes = capture_max_bytes
+        self._recorder = recorder
+
+    async def relay(
+        self, exchange: Exchange, client: ClientRequest, answer: Answer, *, is_last: bool
+    ) -> web.StreamResponse:
+        """
+        Write every chunk as it comes; one that completes an item, once the item has been saved.
+
+        Args:
+            exchange: Its status and outcome are filled in.
+            client: Gets the answer.
+            answer: Closed at the end.
+            is_last: Whether the connection is closed behind it: this process is about to stop.
+        """
+        response = answer.response
+        try:
+            tee = self._tee(exchange, response)
+            headers = self._headers(exchange, response)
+            downstream = RawResponse(client.http, response, headers, is_last=is_last)
+            exchange.status = response.status
+            clock = self._recorder.clock
+            if await relay(exchange, response, downstream, tee, answer.taken(), clock):
+                if self._healer is not None:
+                    await self._healer.learn(exchange, answer)
+                downstream.write_end()
+                exchange.times.after_ms = (clock() - exchange.times.answered_s) * 1000
+                await downstream.drain()
+                exchange.outcome = _outcome(response.status)
+            elif client.cut_off():
+                exchange.outcome = ExchangeOutcome.CUT_OFF
+            return downstream
+        finally:
+            response.close()  # one that was read to its end is back in the pool already
+
+    def _headers(self, exchange: Exchange, response: UpstreamResponse) -> Headers:
+        headers = for_downstream(response.headers)
+        replay = self._replay
+        if replay is None or exchange.route not in REPLAYED_ROUTES:
+            return headers
+        if not replay.may_tell(response.status):
+            return headers
+        if response.value(_MARK):
+            headers = without(headers, _MARK)
+        said = summary_header(exchange, is_shadow=replay.is_shadow)
+        return [*headers, (_MARK, said.encode())]
+
+    def _tee(self, exchange: Exchange, response: UpstreamResponse) -> CaptureTee | None:
+        replay, recorder = self._replay, self._recorder
+        if replay is None or exchange.route is Route.OTHER:
+            return None
+        try:
+            return capture_tee_for(
+                response, replay, exchange, self._capture_max_bytes, recorder.log
+            )
+        except Exception as error:  # noqa: BLE001 (fail open: the answer goes to the client)
+            recorder.warn("capture_failed", exchange, error)
+            exchange.answer.state = CaptureState.FAILED
+            return None
+
+
+def _outcome(status: int) -> ExchangeOutcome:
+    """Map the status of a complete answer; unknown classes count as `upstream_error`."""
+    if status < HTTPStatus.BAD_REQUEST:
+        return ExchangeOutcome.OK
+    if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ExchangeOutcome.REFUSED
+    return ExchangeOutcome.UPSTREAM_ERROR

@@ -1,0 +1,84 @@
+"""Upstream phase: sends a request, and once more if its refusal can be cured."""
+
+from reasoning_replay.adapters.upstream.client import (
+    UpstreamClient,
+    UpstreamError,
+    UpstreamResponse,
+)
+from reasoning_replay.web.errors import ProxyError, upstream_error
+from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.pipeline.client_request import ClientRequest
+from reasoning_replay.web.pipeline.healing_retry import Answer, Healer
+from reasoning_replay.web.pipeline.upstream_request import UpstreamRequest
+
+__all__ = ["UpstreamPhase"]
+
+_REQUEST_ID = b"x-request-id"
+
+
+class UpstreamPhase:
+    """Sends requests to one upstream."""
+
+    def __init__(
+        self,
+        upstream: UpstreamClient,
+        origin: str,
+        healer: Healer | None,
+        recorder: ExchangeRecorder,
+    ) -> None:
+        """
+        Keep what all exchanges share.
+
+        Args:
+            upstream: Connections.
+            origin: Named in errors.
+            healer: None where refused requests are not healed.
+            recorder: Gives the clock and the tracer.
+        """
+        self._upstream = upstream
+        self._origin = origin
+        self._healer = healer
+        self._clock = recorder.clock
+        self._tracer = recorder.tracer
+
+    async def send(
+        self, exchange: Exchange, client: ClientRequest, request: UpstreamRequest
+    ) -> Answer:
+        """
+        Return the upstream's answer, of which only the head was read, or what healing needed.
+
+        Raises:
+            ProxyError: There is no answer.
+        """
+        sent_s = self._clock()
+        response = await self._send(client, request)
+        exchange.times.first_byte_ms = (self._clock() - sent_s) * 1000
+        if self._healer is None or request.bodies is None:
+            answer = Answer(response)
+        else:
+            try:
+                answer = await self._healer.heal(
+                    exchange,
+                    response,
+                    request.bodies,
+                    lambda body: self._send(client, request.with_body(body)),
+                )
+            except BaseException:  # the client has left
+                response.close()
+                raise
+        exchange.upstream_request_id = answer.response.value(_REQUEST_ID)
+        return answer
+
+    async def _send(self, client: ClientRequest, request: UpstreamRequest) -> UpstreamResponse:
+        headers = self._tracer.attempt(request.method, request.headers)
+        try:
+            response = await self._upstream.send(request.method, request.url, headers, request.body)
+        except UpstreamError as error:
+            self._tracer.failed(error.source)
+            fault = client.body.fault  # a bad body is why the upstream gave no answer
+            if fault is None:
+                fault = upstream_error(error, self._origin, self._upstream.via)
+            raise ProxyError(fault) from error
+        self._tracer.answered(response.status, response.content_type)
+        return response

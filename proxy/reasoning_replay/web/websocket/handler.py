@@ -1,0 +1,105 @@
+"""WebSocket handler: carries one WebSocket, from the handshake to its end."""
+
+import asyncio
+
+from aiohttp import web
+
+from reasoning_replay.adapters.upstream.client import (
+    UpstreamClient,
+    UpstreamError,
+    UpstreamResponse,
+)
+from reasoning_replay.web.errors import ProxyError, upstream_error
+from reasoning_replay.web.exchange import Exchange, Limits
+from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.http.upgrade import offers_compression, require_handshake
+from reasoning_replay.web.memory_budget import MemoryBudget
+from reasoning_replay.web.pipeline.answer_phase import AnswerPhase
+from reasoning_replay.web.pipeline.client_request import ClientRequest
+from reasoning_replay.web.pipeline.healing_retry import Answer
+from reasoning_replay.web.pipeline.replay import Replay
+from reasoning_replay.web.pipeline.upstream_request import UpstreamRequest
+from reasoning_replay.web.websocket.relay import message_max_bytes, relay_websocket
+
+__all__ = ["WebSocketHandler"]
+
+_REQUEST_ID = b"x-request-id"
+
+
+class WebSocketHandler:
+    """Carries WebSockets to one upstream."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 (all that takes part in it)
+        self,
+        upstream: UpstreamClient,
+        origin: str,
+        replay: Replay | None,
+        limits: Limits,
+        budget: MemoryBudget,
+        recorder: ExchangeRecorder,
+        refusals: AnswerPhase,
+    ) -> None:
+        """
+        Keep what all WebSockets share.
+
+        Args:
+            upstream: Connections.
+            origin: Named in errors.
+            replay: None when the mode is off.
+            limits: On messages, and on a client that takes nothing.
+            budget: The client's messages are held within it.
+            recorder: Records the WebSocket, and each `response.create`.
+            refusals: Relays an upstream's refusal of the handshake.
+        """
+        self._upstream = upstream
+        self._origin = origin
+        self._replay = replay
+        self._limits = limits
+        self._budget = budget
+        self._recorder = recorder
+        self._refusals = refusals
+
+    async def carry(
+        self,
+        exchange: Exchange,
+        client: ClientRequest,
+        request: UpstreamRequest,
+        draining: asyncio.Event,
+    ) -> web.StreamResponse:
+        """
+        Relay a WebSocket until it ends, or the upstream's refusal of it.
+
+        Raises:
+            ProxyError: The upstream gave no answer, or the handshake is malformed.
+        """
+        require_handshake(client.http)
+        clock, tracer = self._recorder.clock, self._recorder.tracer
+        sent_s = clock()
+        headers = tracer.attempt(request.method, request.headers)
+        try:
+            answer = await self._upstream.upgrade(
+                request.url,
+                headers,
+                message_max_bytes(self._limits),
+                is_compressed=offers_compression(client.http),
+            )
+        except UpstreamError as error:
+            tracer.failed(error.source)
+            fault = upstream_error(error, self._origin, self._upstream.via)
+            raise ProxyError(fault) from error
+        exchange.times.first_byte_ms = (clock() - sent_s) * 1000
+        head = answer if isinstance(answer, UpstreamResponse) else answer.response
+        tracer.answered(head.status, head.content_type)
+        exchange.upstream_request_id = head.value(_REQUEST_ID)
+        if isinstance(answer, UpstreamResponse):
+            return await self._refusals.relay(exchange, client, Answer(answer), is_last=False)
+        return await relay_websocket(
+            exchange,
+            client.http,
+            answer,
+            self._replay if client.path.endswith("/responses") else None,
+            self._limits,
+            self._budget,
+            self._recorder,
+            draining,
+        )
