@@ -16,7 +16,7 @@ from typing import Final
 
 from aiohttp import web
 
-from reasoning_replay.web.admin.inspector.recorder import Source
+from reasoning_replay.web.admin.inspector.recorder import ExchangeFeed
 from reasoning_replay.web.admin.inspector.totals import read_totals
 from reasoning_replay.web.errors import ErrorResponse, ProxyError
 
@@ -43,7 +43,7 @@ class Watchers:
 
     def __init__(
         self,
-        source: Source,
+        source: ExchangeFeed,
         facts: Callable[[], Mapping[str, object]],
         fares: Callable[[], Mapping[str, object]],
         exposition: Callable[[], bytes],

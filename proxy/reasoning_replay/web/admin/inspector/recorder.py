@@ -17,7 +17,7 @@ from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["Heard", "Recorder", "Source"]
+__all__ = ["ExchangeFeed", "Heard", "Recorder"]
 
 # Exchanges that are over, and what their strips may take up together.
 KEPT: Final = 100
@@ -39,7 +39,7 @@ _NO_STRIP = ItemSummary(0, b"").counted()
 _ENCODE = msgspec.json.Encoder().encode
 
 
-class Source(Protocol):
+class ExchangeFeed(Protocol):
     """Where an inspector has exchanges from."""
 
     def recent(self) -> list[bytes]:
