@@ -1,4 +1,4 @@
-"""The operators' port: am I alive, may I get traffic, what happens, and what is kept."""
+"""Admin port: liveness, readiness, metrics, the inspector, and the stored conversations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,10 +1,10 @@
 """
-What passes, told to those who watch: a stream of lines of JSON, as long as they stay.
+Event stream of the inspector: lines of JSON for each watcher, until it leaves.
 
-    {"hello": …}       first: what this proxy is
-    {"exchange": …}    what is kept, then each one when it is decided, and again when it is over
-    {"state": …}       each second: how it fares, in numbers
-    {"lost": n}        so many lines were too much for this reader
+    {"hello": …}       first: version and settings of this process
+    {"exchange": …}    the recorded ones, then each one when it is decided, and again at its end
+    {"state": …}       each second: totals, the store, whether the process drains
+    {"lost": n}        n lines were dropped because this watcher reads too slowly
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """
-The newest exchanges, as an inspector shows them: types, ids, sizes, counts and times, no content.
+Recorder: the newest exchanges for the inspector, by types, ids, sizes, counts and times alone.
 
-Every exchange comes by here, watched or not, so what is done to it is a copy of a few fields.
-JSON is made of them when somebody watches.
+Every exchange is recorded, watched or not, so recording copies a few fields only. They become
+JSON when the inspector is watched.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 class ExchangeFeed(Protocol):
-    """Where an inspector has exchanges from."""
+    """What the inspector reads exchanges from."""
 
     def recent(self) -> list[bytes]:
         """Return the JSON of what is kept, oldest first."""
