@@ -109,7 +109,7 @@ def buggy() -> Iterator[None]:
         raise ZeroDivisionError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AdmissionControl, "enter", fail)
+        patch.setattr(AdmissionControl, "acquire", fail)
         yield
 
 
