@@ -51,12 +51,10 @@ class Listener:
             OSError: The port cannot be opened, or not be shared; the text names which.
         """
         if reuse_port and not hasattr(socket, "SO_REUSEPORT"):
-            raise OSError("reuse_port: this system cannot share a port among processes")
+            raise OSError("this system cannot share a port among processes; leave reuse_port off")
         await self._runner.setup()
         host, port = host_and_port(address)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        if reuse_port and not hasattr(socket, "SO_REUSEPORT"):
-            raise OSError("this system cannot share a port among processes; leave reuse_port off")
         listening = socket.create_server(
             (host, port), family=family, backlog=BACKLOG, reuse_port=reuse_port
         )
