@@ -15,12 +15,15 @@ from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import PROFILES, Profile
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.turns import Context
 from reasoning_replay.settings.loader import default_of, env_of
 from reasoning_replay.settings.model import Settings
-from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_log import ExchangeRecorder
+
+from tests.web.reports import describe
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -75,17 +78,19 @@ def test_every_metric_is_in_the_table() -> None:
 def test_every_field_of_an_exchange_is_in_the_table() -> None:
     """Each that can be there, and no other."""
     stream = io.StringIO()
-    exchange = Exchange("responses", 0.0, scope=b"s" * 16, conversation=b"c" * 16, method="POST")
-    exchange.capture = ResponsesCapture(Origin(Context(), "gpt-5.4"), 1 << 20)
-    exchange.capture.usage = Usage(1, 1, 1, 1)
-    exchange.outcomes = dict.fromkeys(Outcome, 1)
-    exchange.repairs = dict.fromkeys(Repair, 1)
+    exchange = Exchange(
+        Route.RESPONSES, Times(0.0), scope=b"s" * 16, conversation=b"c" * 16, method="POST"
+    )
+    exchange.answer.capture = ResponsesCapture(Origin(Context(), "gpt-5.4"), 1 << 20)
+    exchange.answer.capture.usage = Usage(1, 1, 1, 1)
+    exchange.request.outcomes = dict.fromkeys(Outcome, 1)
+    exchange.request.repairs = dict.fromkeys(Repair, 1)
     for name in ("asked", "captured", "healed", "model", "upstream_request_id", "trace_id"):
-        setattr(exchange, name, "x")
+        describe(exchange, **{name: "x"})
     for name in ("status", "injected_bytes", "captured_bytes"):
-        setattr(exchange, name, 1)
+        describe(exchange, **{name: 1})
     account = ExchangeRecorder(Metrics(), Log("info", "json", stream), lambda: 1.0)
-    for route in ("responses", "other"):
+    for route in (Route.RESPONSES, Route.OTHER):
         exchange.route = route
         account.settle(exchange)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]

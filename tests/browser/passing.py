@@ -8,9 +8,10 @@ from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.plan import PlanNote
-from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange import Exchange, Times
 
 from tests.browser.stage import Stage
+from tests.web.reports import describe
 
 __all__ = ["LOST_CALL", "record", "rows", "strip"]
 
@@ -36,11 +37,10 @@ def strip(items: list[dict[str, Any]], *notes: PlanNote) -> ItemSummary:
 
 def record(on: Stage, items: list[dict[str, Any]], *notes: PlanNote, **fields: Any) -> None:
     """Let an exchange pass that nobody had to send."""
-    exchange = Exchange(Route.RESPONSES, on.app.recorder._clock())
-    exchange.status, exchange.outcome, exchange.asked = 200, "ok", "planned"
-    exchange.strip = strip(items, *notes)
+    exchange = Exchange(Route.RESPONSES, Times(on.app.recorder._clock()))
+    exchange.status, exchange.outcome, exchange.request.state = 200, "ok", "planned"
+    exchange.request.summary = strip(items, *notes)
     for _, what, count, *_ in notes:
-        exchange.outcomes[what] = exchange.outcomes.get(what, 0) + count
-    for name, value in fields.items():
-        setattr(exchange, name, value)
+        exchange.request.outcomes[what] = exchange.request.outcomes.get(what, 0) + count
+    describe(exchange, **fields)
     on.app.recorder.end(exchange, 0.1)

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import expect
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.plan import Outcome, PlanNote
-from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange import Exchange, Times
 
 from tests.browser.passing import LOST_CALL, record, rows, strip
 from tests.browser.stage import Seen, Stage
@@ -85,9 +85,9 @@ async def test_what_is_looked_at_stays_so(cleared: tuple[Stage, Seen]) -> None:
     """The focus stays where it is when its exchange is over, and what is told covers no words."""
     on, seen = cleared
     page, recorder = seen.page, on.app.recorder
-    exchange = Exchange(Route.RESPONSES, recorder._clock())
-    exchange.strip = strip([LOST_CALL] * 3, PlanNote(1, Outcome.INJECTED, 1, 99, "rs_1"))
-    exchange.outcomes = {Outcome.INJECTED: 1}
+    exchange = Exchange(Route.RESPONSES, Times(recorder._clock()))
+    exchange.request.summary = strip([LOST_CALL] * 3, PlanNote(1, Outcome.INJECTED, 1, 99, "rs_1"))
+    exchange.request.outcomes = {Outcome.INJECTED: 1}
     recorder.begin(exchange)
     await page.locator(".open .plus").focus()
     exchange.status, exchange.outcome = 200, "ok"
@@ -152,7 +152,7 @@ async def test_a_history_of_thousands_folds(cleared: tuple[Stage, Seen]) -> None
     on, seen = cleared
     page = seen.page
     for _ in range(49):
-        record(on, [], strip=long, outcomes={Outcome.INJECTED: 50, Outcome.MISSED: 1})
+        record(on, [], summary=long, outcomes={Outcome.INJECTED: 50, Outcome.MISSED: 1})
     await asyncio.sleep(0.002)  # rows go by the millisecond
     record(on, [{"role": "user", "content": "x"}] * 200)
     await expect(rows(page)).to_have_count(50)

@@ -7,7 +7,7 @@ from playwright.async_api import Browser, expect
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.admin.inspector import events
-from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange import Exchange, Times
 
 from tests.browser.passing import LOST_CALL, record, rows
 from tests.browser.stage import ASK, Seen, Stage, looking, stage
@@ -61,8 +61,8 @@ async def test_one_under_way_is_shown_and_then_what_became_of_it(
     """In the same row."""
     on, seen = cleared
     await expect(seen.page.locator("#link")).to_have_text("live")
-    exchange = Exchange(Route.RESPONSES, on.app.recorder._clock())
-    exchange.asked = "planned"
+    exchange = Exchange(Route.RESPONSES, Times(on.app.recorder._clock()))
+    exchange.request.state = "planned"
     on.app.recorder.begin(exchange)
     await expect(rows(seen.page)).to_have_text(re.compile("under way"))
     exchange.status, exchange.outcome = 502, "upstream_failed"
@@ -90,7 +90,7 @@ async def test_what_is_lost_leaves_nothing_under_way(cleared: tuple[Stage, Seen]
     """Its end may be among it. What ends later is shown all the same."""
     on, seen = cleared
     recorder = on.app.recorder
-    exchange = Exchange(Route.RESPONSES, recorder._clock())
+    exchange = Exchange(Route.RESPONSES, Times(recorder._clock()))
     recorder.begin(exchange)
     await expect(rows(seen.page)).to_have_count(1)
     assert recorder._heard is not None

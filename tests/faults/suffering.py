@@ -232,7 +232,7 @@ async def suffering(store_url: str, **settings: Any) -> AsyncIterator[Suffering]
         Agent(f"{app.url}/v1", "async-stream", "no-ids") as streaming,
     ):
         one = Suffering(app, standin, old, (plain, streaming))
-        app.log._handler = Log("info", "json", one.journal)._handler  # type: ignore[arg-type] # it only writes
+        app.log._writer = Log("info", "json", one.journal)._writer  # type: ignore[arg-type] # it only writes
         await one.resumes()  # its first connections are made
         await old.converse([question()])
         yield one

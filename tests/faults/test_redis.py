@@ -92,6 +92,7 @@ async def test_a_fault_is_not_noticed_and_passes(kind: str, name: str) -> None:
         await one.resumes()
         await one.recovers()
         one.assert_told(has_failed=True)
+        assert [is_closed(one, name) for name in ("recall", "save")] == [True, True]
         if fault.keeps:
             await one.remembers()
 
@@ -100,8 +101,14 @@ def assert_left_alone(one: Suffering, before: dict[str, Counter[str]]) -> None:
     """What fails does not work for anybody, and for most that wait it is not even tried."""
     did = {name: one.operations(name) - then for name, then in before.items()}
     assert [name for name in did if did[name]["ok"]] == []
-    first = next(iter(did.values()))
+    name, first = next(iter(did.items()))
     assert first["skipped"] >= first.total() / 2
+    assert not is_closed(one, name)
+
+
+def is_closed(one: Suffering, operation: str) -> bool:
+    """Tell whether the breaker of an operation lets every call pass."""
+    return one.counted("store_breakers", operation=operation, state="closed") == 1
 
 
 PASSING = {

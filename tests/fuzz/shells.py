@@ -23,7 +23,7 @@ from reasoning_replay.core.history.plan import Anchors, Outcome
 from reasoning_replay.core.tenancy.scope import Scoping
 from reasoning_replay.core.wire.content_coding import decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
-from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee
 from reasoning_replay.web.pipeline.replay import Replay, ReplaySettings
@@ -69,17 +69,17 @@ class _Web:
         self.replay = Replay(settings, dialect, safe, lambda: int(self.now))
 
     def exchange(self, key: str) -> Exchange:
-        exchange = Exchange(Route.RESPONSES, self.now)
+        exchange = Exchange(Route.RESPONSES, Times(self.now))
         self.replay.identify(exchange, {"authorization": f"Bearer {key}"})
         return exchange
 
     def reader(self, exchange: Exchange, coding: str, *, is_stream: bool) -> CaptureTee | None:
-        if exchange.capture is None:
+        if exchange.answer.capture is None:
             return None
         return CaptureTee(
             replay=self.replay,
             exchange=exchange,
-            capture=exchange.capture,
+            capture=exchange.answer.capture,
             decoder=decoder_for(coding, MAX_BYTES),
             max_bytes=MAX_BYTES,
             left=None,
@@ -109,7 +109,7 @@ async def _replay(data: bytes) -> None:
         assert not (web.replay.is_shadow and sent is not said)
         stranger = web.exchange("theirs")
         theirs = await web.replay.prepare(stranger, said, {})
-        assert not stranger.outcomes.get(Outcome.INJECTED)
+        assert not stranger.request.outcomes.get(Outcome.INJECTED)
         assert b"gAAAA" in said or b"gAAAA" not in theirs
         reader = web.reader(exchange, coding, is_stream=b"data:" in said)
         bodies = RefusedBodies(given=said, sent=sent)

@@ -1,21 +1,22 @@
 """Exchange: one request and its response, with all per-request state."""
 
-import os
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
 from reasoning_replay.core.dialects.base import Capture, Cure, Decision
+from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState, Route
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.tenancy.scope import Account
 
-__all__ = ["Exchange", "Limits", "TenantOf"]
+__all__ = ["AnswerReport", "Exchange", "Limits", "RequestReport", "TenantOf", "Times"]
 
 # Tells whose a request is by its headers; None when they do not say.
 TenantOf = Callable[[Mapping[str, str]], bytes | None]
 
-_ID_BYTES = 8
+_ID_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Limits:
         body_max_bytes: Of any request's body; a larger one is refused. 0: no limit.
         max_exchanges: At once.
         tenant_max_exchanges: At once, of one tenant. 0: no limit.
-        tenant_of: Tells whose a request is; asked only where tenants have a limit.
+        tenant_of: Tells whose a request is; called only where tenants have a limit.
         client_timeout_s: How long a client may be silent amid a body; its connection looks to it.
         total_timeout_s: For an exchange, but not for a WebSocket. 0: no limit.
     """
@@ -49,104 +50,77 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Exchange:
+class Times:
     """
-    State of one exchange; filled in phase by phase.
+    When things happened, by the clock of the process, and how long the proxy took.
 
     Attributes:
-        scope: Whose; None when nothing may be kept or injected.
-        conversation: Which, as far as it is known: the request's, then its answer's; b"" if not.
-        asked: One of `metrics.ASKED`, or "" on other routes.
-        store_budget: How long it may still wait for the store; none until it is known whose it is.
-        account: Whom blobs are issued to, as far as the request says.
-        outcomes: What became of the reasoning of the request.
-        repairs: How many of its items were mended before it was sent.
-        edited: Whether the request goes out otherwise than it came.
-        strip: What is shown of the request's items; None where they were not read.
-        capture: Follows the answer; None when it is not captured.
-        saved_names: Names of records and keys of the turn that were given to the store already. It
-            sees to those of a save that is late and then fails.
-        model: As the client asked for it; "" if that is unknown.
-        injected_bytes: Of the reasoning items that were put into the request that was taken.
-        captured_items, captured_bytes: Of the reasoning that the store has of the answer.
-        before_ms: From the last byte of the request, as far as it is read, to sending it on.
-        between_ms: While pieces of the answer were held, two at the same time counted once.
-        answered_s: When upstream's last byte had been read; 0.0: it has not.
-        after_ms: From then until the client had been given the end of it.
-        received_bytes, sent_bytes: Of bodies, from the client and to it.
-        upstream_request_id: What upstream calls it, in its own words; "" if it does not.
-        trace_id: Of the trace that it is part of; "" if nobody traces.
+        started_s: When the head of the request had been read.
+        before_ms: From the last byte of the request, as far as it is read, to sending it.
+        first_byte_ms: From then until the upstream's head.
+        between_ms: While pieces of the answer were held; two at the same time count once.
+        answered_s: When the upstream's last byte had been read; 0.0: not yet.
+        after_ms: From then until the end of the answer was given to the client's connection.
     """
 
-    route: str
     started_s: float
-    scope: bytes | None = None
-    conversation: bytes = b""
-    store_budget: Budget = NO_TIME
-    account: Account = ()
-    asked: str = ""
-    captured: str = ""
-    outcomes: dict[Outcome, int] = field(default_factory=dict)
-    repairs: dict[str, int] = field(default_factory=dict)
-    edited: bool = False
-    strip: ItemSummary | None = None
-    healed: str = ""
-    capture: Capture | None = None
-    saved_names: frozenset[bytes] = frozenset()
-    captured_items: int = 0
-    captured_bytes: int = 0
-    status: int = 0
-    outcome: str = "client_gone"
-    method: str = ""
-    model: str = ""
-    injected_bytes: int = 0
     before_ms: float = 0.0
+    first_byte_ms: float = 0.0
     between_ms: float = 0.0
     answered_s: float = 0.0
     after_ms: float = 0.0
-    first_byte_ms: float = 0.0
-    received_bytes: int = 0
-    sent_bytes: int = 0
-    upstream_request_id: str = ""
-    trace_id: str = ""
-    _id: str = ""
 
-    @property
-    def id(self) -> str:
-        """Names it in every line of the log about it: random, 16 hexadecimal digits."""
-        if not self._id:
-            self._id = os.urandom(_ID_BYTES).hex()
-        return self._id
+
+@dataclass(slots=True)
+class RequestReport:
+    """
+    What became of the request.
+
+    Attributes:
+        state: A RequestState; "" on routes that are not replayed.
+        model: As the client asked for it; "" if unknown.
+        outcomes: What became of its reasoning, counted.
+        repairs: How many items each repair touched before the first attempt.
+        injected_bytes: Of the reasoning injected into the request that was accepted.
+        summary: What people may see of its items; None where they were not read.
+        healed: The kind of refusal that was cured; "" for none.
+    """
+
+    state: str = ""
+    model: str = ""
+    outcomes: dict[Outcome, int] = field(default_factory=dict)
+    repairs: dict[str, int] = field(default_factory=dict)
+    injected_bytes: int = 0
+    summary: ItemSummary | None = None
+    healed: str = ""
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many reasoning items came to what, in words; what none came to is left out."""
+        """Each outcome that occurred, by its word."""
         return {outcome.value: count for outcome, count in self.outcomes.items() if count}
 
     @property
     def repaired(self) -> int:
-        """How many items were mended before the request was sent."""
+        """How many items were repaired before the first attempt."""
         return sum(self.repairs.values())
 
-    def take(self, decision: Decision) -> None:
-        """Note what was decided about the request."""
-        self.asked = decision.state
+    def note_decision(self, decision: Decision) -> None:
+        """Take what was decided."""
+        self.state = decision.state
         self.repairs.update(decision.repairs)
         self.outcomes.update(decision.outcomes)
         self.injected_bytes = decision.injected_bytes
-        self.strip = decision.summary
+        self.summary = decision.summary
         if decision.origin is not None:
-            self.conversation = decision.origin.conversation
             self.model = decision.origin.model
 
-    def forget(self) -> None:
-        """Note that preparing the request failed: it goes out as it came."""
-        self.asked, self.capture, self.edited, self.strip = "failed", None, False, None
-        self.injected_bytes = 0
+    def note_failure(self) -> None:
+        """Note that preparing the request failed: it is sent as it came."""
+        self.state, self.summary, self.injected_bytes = RequestState.FAILED, None, 0
         self.outcomes.clear()
         self.repairs.clear()
 
-    def heal(self, kind: str, cure: Cure) -> None:
+    def note_cure(self, kind: str, cure: Cure) -> None:
         """Note that a cured request was accepted in place of the first; `kind` is the refusal's."""
         self.healed = kind
         self.injected_bytes = cure.injected_bytes
@@ -159,3 +133,79 @@ class Exchange:
         if cure.is_clients_own:
             outcomes.pop(Outcome.DEGRADED, None)
             self.repairs.clear()
+
+
+@dataclass(slots=True)
+class AnswerReport:
+    """
+    What became of the answer.
+
+    Attributes:
+        state: A CaptureState; "" while nothing was captured.
+        capture: Follows the answer; None when it is not captured.
+        saved_names: Names of records and keys of the turn that were given to the store already.
+        reasoning_items, reasoning_bytes: Of the reasoning that the store has of the answer.
+    """
+
+    state: str = ""
+    capture: Capture | None = None
+    saved_names: frozenset[bytes] = frozenset()
+    reasoning_items: int = 0
+    reasoning_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Exchange:
+    """
+    One request and its response. Each phase fills in its part.
+
+    Attributes:
+        route: See Route.
+        times: See Times.
+        method: Of the request; "" where there was none.
+        scope: Whose; None when nothing may be kept or injected.
+        account: Whom reasoning is issued to, as far as the request says.
+        conversation: The one it continues, then the one its answer belongs to; b"" if unknown.
+        store_budget: How long it may still wait for the store; none until its scope is known.
+        request, answer: What became of both.
+        status: Of the response to the client; 0: no head was sent.
+        outcome: An ExchangeOutcome, or the code of an error of the proxy.
+        received_bytes, sent_bytes: Of bodies, from the client and to it.
+        upstream_request_id: In the upstream's words; "" if it gave none.
+        trace_id: Of the trace that it is part of; "" without tracing.
+    """
+
+    route: Route
+    times: Times
+    method: str = ""
+    scope: bytes | None = None
+    account: Account = ()
+    conversation: bytes = b""
+    store_budget: Budget = NO_TIME
+    request: RequestReport = field(default_factory=RequestReport)
+    answer: AnswerReport = field(default_factory=AnswerReport)
+    status: int = 0
+    outcome: str = ExchangeOutcome.CLIENT_GONE
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    upstream_request_id: str = ""
+    trace_id: str = ""
+    _id: str = ""
+
+    @property
+    def id(self) -> str:
+        """Its name in the log: 16 random hexadecimal digits."""
+        if not self._id:
+            self._id = f"{random.getrandbits(_ID_BITS):016x}"
+        return self._id
+
+    def note_decision(self, decision: Decision) -> None:
+        """Take what was decided about the request."""
+        self.request.note_decision(decision)
+        if decision.origin is not None:
+            self.conversation = decision.origin.conversation
+
+    def note_failure(self) -> None:
+        """Note that preparing the request failed: it is sent as it came, and not captured."""
+        self.request.note_failure()
+        self.answer.capture = None

@@ -48,7 +48,7 @@ class ExchangeRecorder:
 
     def settle(self, exchange: Exchange) -> None:
         """Trace, count and log an exchange that is over. Never raises."""
-        took_s = self.clock() - exchange.started_s
+        took_s = self.clock() - exchange.times.started_s
         self.tracer.end(exchange, took_s)
         try:
             self.count(exchange, took_s)
@@ -79,39 +79,39 @@ class ExchangeRecorder:
         status = status_label(exchange.status)
         metrics.inc(metrics.exchanges, exchange.route, status, exchange.outcome)
         metrics.observe(metrics.exchange_seconds, took_s, exchange.route)
-        if exchange.first_byte_ms:
-            metrics.observe(metrics.first_byte_seconds, exchange.first_byte_ms / 1000)
+        if exchange.times.first_byte_ms:
+            metrics.observe(metrics.first_byte_seconds, exchange.times.first_byte_ms / 1000)
         if exchange.route in REPLAYED_ROUTES:
             self._count_request(exchange)
             self._time_overhead(exchange)
-        if exchange.captured:
-            metrics.inc(metrics.captures, exchange.captured)
-            if exchange.captured_items:
-                metrics.inc(metrics.captured_items, by=exchange.captured_items)
-                metrics.inc(metrics.captured_bytes, by=exchange.captured_bytes)
-        if exchange.capture is not None:
-            self._count_answer(exchange.route, exchange.capture)
+        if exchange.answer.state:
+            metrics.inc(metrics.captures, exchange.answer.state)
+            if exchange.answer.reasoning_items:
+                metrics.inc(metrics.captured_items, by=exchange.answer.reasoning_items)
+                metrics.inc(metrics.captured_bytes, by=exchange.answer.reasoning_bytes)
+        if exchange.answer.capture is not None:
+            self._count_answer(exchange.route, exchange.answer.capture)
 
     def _count_request(self, exchange: Exchange) -> None:
         metrics = self.metrics
-        if exchange.asked:
-            metrics.inc(metrics.requests, exchange.asked)
-        for outcome, count in exchange.outcomes.items():
+        if exchange.request.state:
+            metrics.inc(metrics.requests, exchange.request.state)
+        for outcome, count in exchange.request.outcomes.items():
             metrics.inc(metrics.items, outcome.value, by=count)
-        for repair, count in exchange.repairs.items():
+        for repair, count in exchange.request.repairs.items():
             metrics.inc(metrics.repairs, repair, by=count)
-        if exchange.injected_bytes:
-            metrics.inc(metrics.injected_bytes, by=exchange.injected_bytes)
+        if exchange.request.injected_bytes:
+            metrics.inc(metrics.injected_bytes, by=exchange.request.injected_bytes)
 
     def _time_overhead(self, exchange: Exchange) -> None:
         """Observe each phase that the exchange has reached."""
         metrics, overhead = self.metrics, self.metrics.overhead_seconds
-        if exchange.before_ms:
-            metrics.observe(overhead, exchange.before_ms / 1000, "before")
-        if exchange.between_ms:
-            metrics.observe(overhead, exchange.between_ms / 1000, "between")
-        if exchange.after_ms:
-            metrics.observe(overhead, exchange.after_ms / 1000, "after")
+        if exchange.times.before_ms:
+            metrics.observe(overhead, exchange.times.before_ms / 1000, "before")
+        if exchange.times.between_ms:
+            metrics.observe(overhead, exchange.times.between_ms / 1000, "between")
+        if exchange.times.after_ms:
+            metrics.observe(overhead, exchange.times.after_ms / 1000, "after")
 
     def _count_answer(self, route: str, capture: Capture) -> None:
         """Count what the upstream reports."""
@@ -129,15 +129,17 @@ class ExchangeRecorder:
 
 def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:
     """Return the value of `x-reasoning-replay`: a dictionary of counts (RFC 9651)."""
-    members = [f"{name}={count}" for name, count in {"injected": 0, **exchange.counts}.items()]
+    members = [
+        f"{name}={count}" for name, count in {"injected": 0, **exchange.request.counts}.items()
+    ]
     if is_shadow:
         members.append("shadow")
-    if exchange.repairs:
-        members.append(f"repaired={exchange.repaired}")
-    if exchange.healed:
-        members.append(f"healed={exchange.healed}")
-    if exchange.asked not in ("", "planned"):
-        members.append(f"asked={exchange.asked}")
+    if exchange.request.repairs:
+        members.append(f"repaired={exchange.request.repaired}")
+    if exchange.request.healed:
+        members.append(f"healed={exchange.request.healed}")
+    if exchange.request.state not in ("", "planned"):
+        members.append(f"asked={exchange.request.state}")
     return ", ".join(members)
 
 
@@ -150,33 +152,33 @@ def _level(exchange: Exchange) -> str:
     """
     if exchange.status >= HTTPStatus.INTERNAL_SERVER_ERROR or exchange.outcome in _ERRORS:
         return "error"
-    has_failed = exchange.asked in _FAILURES or exchange.captured in _FAILURES
-    return "warning" if has_failed or exchange.healed else "info"
+    has_failed = exchange.request.state in _FAILURES or exchange.answer.state in _FAILURES
+    return "warning" if has_failed or exchange.request.healed else "info"
 
 
 def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
     """Return the fields of the log line; a test compares them with the table in the README."""
-    usage = exchange.capture.usage if exchange.capture is not None else None
+    usage = exchange.answer.capture.usage if exchange.answer.capture is not None else None
     is_create = exchange.route == Route.CREATE  # its bytes are not counted
     return {
         "route": exchange.route,
         "status": exchange.status or None,
         "outcome": exchange.outcome,
         "method": called(exchange.method) if exchange.route == Route.OTHER else None,
-        "model": called(exchange.model),
-        "asked": exchange.asked or None,
-        "captured": exchange.captured or None,
-        "healed": exchange.healed or None,
-        "repaired": exchange.repaired or None,
-        **exchange.counts,
-        "injected_bytes": exchange.injected_bytes or None,
-        "captured_items": exchange.captured_items,
-        "captured_bytes": exchange.captured_bytes or None,
+        "model": called(exchange.request.model),
+        "asked": exchange.request.state or None,
+        "captured": exchange.answer.state or None,
+        "healed": exchange.request.healed or None,
+        "repaired": exchange.request.repaired or None,
+        **exchange.request.counts,
+        "injected_bytes": exchange.request.injected_bytes or None,
+        "captured_items": exchange.answer.reasoning_items,
+        "captured_bytes": exchange.answer.reasoning_bytes or None,
         **(asdict(usage) if usage is not None else {}),
-        "before_ms": round(exchange.before_ms, 2),
-        "between_ms": round(exchange.between_ms, 2),
-        "after_ms": round(exchange.after_ms, 2),
-        "first_byte_ms": round(exchange.first_byte_ms, 1),
+        "before_ms": round(exchange.times.before_ms, 2),
+        "between_ms": round(exchange.times.between_ms, 2),
+        "after_ms": round(exchange.times.after_ms, 2),
+        "first_byte_ms": round(exchange.times.first_byte_ms, 1),
         "total_ms": round(took_s * 1000, 1),
         "received_bytes": exchange.received_bytes,
         "sent_bytes": None if is_create else exchange.sent_bytes,

@@ -9,7 +9,7 @@ from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.dialects.responses import decision, dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.web import exchange_log
-from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange import RequestReport
 from reasoning_replay.web.pipeline import capture_tee, handler, healing_retry, replay
 
 from tests.redis_server import RedisServer
@@ -195,7 +195,7 @@ async def test_a_log_that_cannot_be_written_is_not_noticed(
     def fails(*_: object, **__: object) -> None:
         raise Bug
 
-    monkeypatch.setattr(Exchange, "counts", property(fails))
+    monkeypatch.setattr(RequestReport, "counts", property(fails))
     async with world() as w:
         w.upstream.answers(whole(PLAIN))
         got = await w.get("/v1/models")

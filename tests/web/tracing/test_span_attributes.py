@@ -9,7 +9,7 @@ from reasoning_replay.core.dialects.base import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.turns import Context
-from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.tracing.span_attributes import attributes_of, error_of, known_method
 
 
@@ -33,7 +33,7 @@ def test_a_failure_is_ours_or_upstreams(
     status: int, outcome: str, as_server: str, as_client: str
 ) -> None:
     """A client that leaves, or asks for what cannot be had, is no failure of the server's."""
-    exchange = Exchange(Route.RESPONSES, 0.0)
+    exchange = Exchange(Route.RESPONSES, Times(0.0))
     exchange.status, exchange.outcome = status, outcome
     assert error_of(exchange, is_client=False) == as_server
     assert error_of(exchange, is_client=True) == as_client
@@ -41,8 +41,9 @@ def test_a_failure_is_ours_or_upstreams(
 
 def named(model: str, response_id: str) -> tuple[object, object, object]:
     """Return how a span names the requested model, the model that answered, and the response."""
-    exchange = Exchange(Route.RESPONSES, 0.0, model=model)
-    exchange.capture = ResponsesCapture(Origin(Context(), model), 1 << 20)
+    exchange = Exchange(Route.RESPONSES, Times(0.0))
+    exchange.request.model = model
+    exchange.answer.capture = ResponsesCapture(Origin(Context(), model), 1 << 20)
     with mock.patch.multiple(ResponsesCapture, model=model, response_id=response_id):
         found = attributes_of(exchange)
     names = ("gen_ai.request.model", "gen_ai.response.model", "gen_ai.response.id")

@@ -162,6 +162,8 @@ class ConversationCache:
 
     def view(self, scope: bytes, lookups: Sequence[Lookup]) -> View:
         """Return what is held for a lookup."""
+        if not self._entries:
+            return View(scope, lookups, {}, {}, {}, set(), self._discards)
         certain = [Lookup(item.place, item.certain) for item in lookups if item.certain]
         chosen, crowded = choose(certain, lambda key: self._index.get(scope + key, ()))
         entries = {one: self._entries[scope, one] for one in chosen}
@@ -225,6 +227,16 @@ class ConversationCache:
         self._lead(name, entry, keys)
         return batch
 
+    def note_saved(self, name: Name, records: Mapping[bytes, bytes], version: int) -> None:
+        """Keep a copy current with records that the store has taken already."""
+        entry = self._entries.get(name)
+        if entry is None or entry.version is None or version != entry.version + 1:
+            return
+        entry.version = version
+        entry.changed.update(map(turn_of_record, records.keys() - entry.records.keys()))
+        entry.records |= records
+        self._lead(name, entry, ())
+
     def saving(self, name: Name) -> Batch | None:
         """Return the batch of a conversation that is under way."""
         entry = self._entries.get(name)
@@ -284,12 +296,12 @@ class ConversationCache:
 
     def _lead(self, name: Name, entry: _Entry, keys: Iterable[bytes]) -> None:
         """Let keys lead to an entry, and make room for it."""
-        scope, conversation = name
-        for key in keys:
-            if self._max_bytes and key not in entry.keys:
+        scope, alone = name[0], (name[1],)
+        for key in keys if self._max_bytes else ():
+            if key not in entry.keys:
                 entry.keys[key] = None
-                at = scope + key
-                self._index[at] = (*self._index.get(at, ()), conversation)
+                others = self._index.get(scope + key)
+                self._index[scope + key] = alone if others is None else others + alone
         self.size_bytes -= entry.size_bytes
         entry.size_bytes = (
             ENTRY_BYTES

@@ -148,9 +148,9 @@ class SafeStore:
             budget: Reduced by the time this takes.
         """
         name = (scope, conversation)
-        batch = self._cache.add(name, records, keys)
         if self.inner.is_embedded:
-            return Saved.DONE if await self._save(name, batch, Call("save")) else Saved.FAILED
+            return await self._save_embedded(name, records, keys)
+        batch = self._cache.add(name, records, keys)
         breaker = self._guard.breakers["save"]
         is_probe = not breaker.is_closed
         size = sum(map(len, records.values()))
@@ -273,6 +273,17 @@ class SafeStore:
 
     # Saving...
 
+    async def _save_embedded(
+        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+    ) -> Saved:
+        """Save at once; what such a store does not take is not held back for it."""
+        act = partial(self.inner.save, *name, records, keys)
+        version = await self._guard.run(Call("save"), act, waits=False)
+        if version is None:
+            return Saved.FAILED
+        self._cache.note_saved(name, records, version)
+        return Saved.DONE
+
     async def _save_behind(self, name: Name, batch: Batch) -> bool:
         """Save a batch once the save before it has ended: one at a time for each conversation."""
         try:
@@ -299,7 +310,7 @@ class SafeStore:
         version: int | None = None
         self._cache.begin_save(name, batch)
         try:
-            version = await self._guard.run(call, act, waits=not self.inner.is_embedded)
+            version = await self._guard.run(call, act)
         finally:
             self._cache.end_save(name, batch, version)
         return version is not None

@@ -81,7 +81,10 @@ class StoreGuard:
         """Run one operation, which may wait or not; None when it fails or takes too long."""
         began_s = self.clock()
         try:
-            async with asyncio.timeout(self.timeout_s if waits else None):
+            if waits:
+                async with asyncio.timeout(self.timeout_s):
+                    got = await act()
+            else:
                 got = await act()
         except Exception as error:  # noqa: BLE001 (fail open: a bug in a store is a failure, too)
             self._failed(call, began_s, error)
@@ -107,7 +110,7 @@ class StoreGuard:
 
     def count(self, operation: str, outcome: str) -> None:
         """Count one operation that ended, or was skipped."""
-        self._metrics.store_operations.labels(operation, outcome).inc()
+        self._metrics.inc(self._metrics.store_operations, operation, outcome)
 
     def _worked(self, call: Call, began_s: float) -> None:
         took_s = self._observe(call, began_s)
@@ -168,5 +171,5 @@ class StoreGuard:
 
     def _observe(self, call: Call, began_s: float) -> float:
         took_s = self.clock() - began_s
-        self._metrics.store_seconds.labels(call.operation).observe(took_s)
+        self._metrics.observe(self._metrics.store_seconds, took_s, call.operation)
         return took_s

@@ -1,16 +1,15 @@
 """Memory store: the embedded store, bounded in bytes, gone with its process."""
 
 import heapq
-import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from types import MappingProxyType
 
 import msgspec
 
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
-    VERSION_BITS,
     Bounds,
     ConversationInfo,
     Page,
@@ -31,6 +30,9 @@ CONVERSATION_OVERHEAD_BYTES = 600
 TURN_OVERHEAD_BYTES = 150
 RECORD_OVERHEAD_BYTES = 250
 KEY_OVERHEAD_BYTES = 200
+
+# No conversation is saved this often in one process.
+VERSIONS_EACH = 1 << 32
 
 _Name = tuple[bytes, bytes]  # (scope, conversation)
 _NOWHERE: Mapping[bytes, tuple[bytes, ...]] = MappingProxyType({})
@@ -90,6 +92,8 @@ class MemoryStore:
         self._conversations: OrderedDict[_Name, _Conversation] = OrderedDict()  # by last use
         # By scope, then by key: what is made of bytes alone costs the garbage collector nothing.
         self._index: dict[bytes, dict[bytes, tuple[bytes, ...]]] = {}
+        # A conversation that is deleted and begun anew must not have an old version again.
+        self._first_versions = count(step=VERSIONS_EACH)
         self.size_bytes = 0
 
     async def look_up(
@@ -123,7 +127,7 @@ class MemoryStore:
         kept = self._use(name, now)
         before = kept.size_bytes if kept is not None else 0
         if kept is None:
-            version = secrets.randbits(VERSION_BITS)
+            version = next(self._first_versions)
             kept = self._conversations[name] = _Conversation(now + self._bounds.ttl_s, version)
         kept.version += 1
         for field, plain in records.items():

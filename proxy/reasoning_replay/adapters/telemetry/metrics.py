@@ -40,9 +40,12 @@ __all__ = [
     "usual_status",
 ]
 
-# Where a lookup found conversations: in local copies of the versions that the store has, in the
-# store, or in local copies because the store failed.
-CACHE_RESULTS = ("valid", "loaded", "stale")
+# How the conversations of a lookup were found.
+CACHE_RESULTS = (
+    "valid",  # local copies, each of the version that the store has
+    "loaded",  # at least one came from the store
+    "stale",  # local copies, as the store failed
+)
 # When the proxy adds time: before a request is forwarded, during its answer, and after that.
 PHASES = ("before", "between", "after")
 # As the upstream reports them: cached is part of input, reasoning is part of output.

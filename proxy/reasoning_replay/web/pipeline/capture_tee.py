@@ -123,7 +123,7 @@ class CaptureTee:
             self._kept.clear()
             await self.replay.read(self.exchange, answer)
         await self.replay.save(self.exchange)
-        self.exchange.captured = self.exchange.captured or CaptureState.NOTHING
+        self.exchange.answer.state = self.exchange.answer.state or CaptureState.NOTHING
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, TooLarge):
@@ -137,7 +137,7 @@ class CaptureTee:
         self._give_up(CaptureState.FAILED)
 
     def _give_up(self, why: str) -> None:
-        self.exchange.captured = why
+        self.exchange.answer.state = why
         self._is_done = True
         self._kept.clear()
 
@@ -146,22 +146,22 @@ def capture_tee_for(
     response: UpstreamResponse, replay: Replay, exchange: Exchange, max_bytes: int, log: Log
 ) -> CaptureTee | None:
     """Return what follows an answer; None when there is nothing to learn from it."""
-    if exchange.capture is None:
+    if exchange.answer.capture is None:
         return None
     if response.status not in _SUCCESS:
-        exchange.captured = CaptureState.REFUSED
+        exchange.answer.state = CaptureState.REFUSED
         return None
     try:
         coding = response.value(b"content-encoding")
         decoder = decoder_for(coding, max_bytes)
     except Undecodable:
-        exchange.captured = CaptureState.UNREADABLE
+        exchange.answer.state = CaptureState.UNREADABLE
         return None
     is_stream = response.content_type == "text/event-stream"
     return CaptureTee(
         replay=replay,
         exchange=exchange,
-        capture=exchange.capture,
+        capture=exchange.answer.capture,
         decoder=decoder,
         max_bytes=max_bytes,
         left=response.length,

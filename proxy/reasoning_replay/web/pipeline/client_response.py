@@ -181,7 +181,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all that takes part in it)
             return False
         downstream.write_chunk(chunk)
         exchange.sent_bytes += len(chunk)
-        exchange.between_ms += (clock() - arrived_s) * 1000
+        exchange.times.between_ms += (clock() - arrived_s) * 1000
         return True
 
     async def write_later(chunk: bytes) -> None:
@@ -190,7 +190,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all that takes part in it)
             await _settle(tee, downstream)
             downstream.write_chunk(chunk)
         finally:  # also where the client has left meanwhile
-            exchange.between_ms += (clock() - arrived_s) * 1000
+            exchange.times.between_ms += (clock() - arrived_s) * 1000
         exchange.sent_bytes += len(chunk)
         await downstream.drain()
 
@@ -208,7 +208,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all that takes part in it)
     except UpstreamError:
         downstream.write_head()
         return False
-    exchange.answered_s = clock()
+    exchange.times.answered_s = clock()
     if tee is not None:
         await tee.close()
     return True

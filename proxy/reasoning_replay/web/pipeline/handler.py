@@ -27,7 +27,7 @@ from reasoning_replay.web.errors import (
     too_long,
     upstream_error,
 )
-from reasoning_replay.web.exchange import Exchange, Limits
+from reasoning_replay.web.exchange import Exchange, Limits, Times
 from reasoning_replay.web.exchange_log import ExchangeRecorder, summary_header
 from reasoning_replay.web.http.client_connection import ClientConnection
 from reasoning_replay.web.http.upgrade import offers_compression, require_handshake
@@ -98,7 +98,9 @@ class ProxyHandler:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Carry one exchange through all its phases."""
         path = request.raw_path.partition("?")[0]
-        exchange = Exchange(route_of_request(request), self._account.clock(), method=request.method)
+        exchange = Exchange(
+            route_of_request(request), Times(self._account.clock()), method=request.method
+        )
         self._tracer.begin(request, exchange.route)
         try:
             tenant = self.under_way.acquire(request)
@@ -136,7 +138,7 @@ class ProxyHandler:
         self._account.count(self._refused(fault))
 
     def _refused(self, fault: ErrorResponse) -> Exchange:
-        exchange = Exchange(Route.OTHER, self._account.clock())
+        exchange = Exchange(Route.OTHER, Times(self._account.clock()))
         exchange.status, exchange.outcome = fault.status, fault.code
         return exchange
 
@@ -193,7 +195,7 @@ class ProxyHandler:
         self._account.begin(exchange)
         sent = self._account.clock()
         response = await self._send(outgoing)
-        exchange.first_byte_ms = (self._account.clock() - sent) * 1000
+        exchange.times.first_byte_ms = (self._account.clock() - sent) * 1000
         if self._healer is None or bodies is None:
             return Answer(response)
         try:
@@ -229,7 +231,7 @@ class ProxyHandler:
             self._tracer.failed(error.source)
             fault = upstream_error(error, self._intake.origin, self._upstream.via)
             raise ProxyError(fault) from error
-        exchange.first_byte_ms = (self._account.clock() - sent) * 1000
+        exchange.times.first_byte_ms = (self._account.clock() - sent) * 1000
         head = answer if isinstance(answer, UpstreamResponse) else answer.response
         self._tracer.answered(head.status, head.content_type)
         exchange.upstream_request_id = head.value(_REQUEST_ID)
@@ -291,7 +293,7 @@ class ProxyHandler:
             if self._healer is not None:
                 await self._healer.learn(exchange, answer)
             downstream.write_end()
-            exchange.after_ms = (clock() - exchange.answered_s) * 1000
+            exchange.times.after_ms = (clock() - exchange.times.answered_s) * 1000
             await downstream.drain()
             exchange.outcome = _outcome(response.status)
         else:
@@ -317,7 +319,7 @@ class ProxyHandler:
             return capture_tee_for(response, replay, exchange, self._limits.capture_max_bytes, log)
         except Exception as error:  # noqa: BLE001 (fail open: the answer goes to the client)
             self._account.warn("capture_failed", exchange, error)
-            exchange.captured = CaptureState.FAILED
+            exchange.answer.state = CaptureState.FAILED
             return None
 
 

@@ -88,7 +88,7 @@ class Healer:
             return first
         # A repair before the first attempt was the proxy's own judgement: whatever the refusal is
         # about, the repair may be its cause.
-        if not (refusal.is_understood or exchange.repairs):
+        if not (refusal.is_understood or exchange.request.repairs):
             return first
         cure = await self.cure(exchange, bodies, refusal)
         if cure is None:
@@ -104,7 +104,7 @@ class Healer:
 
     async def learn(self, exchange: Exchange, answer: Answer) -> None:
         """Learn from a cure, once its answer is there whole and is none of a failure."""
-        capture = exchange.capture
+        capture = exchange.answer.capture
         if answer.cured is not None and not (capture is not None and capture.has_failed):
             await self.learn_from(exchange, *answer.cured)
 
@@ -128,12 +128,12 @@ class Healer:
             self._account.warn("heal_failed", exchange, error)
             return None
         finally:
-            exchange.before_ms += (self._account.clock() - began_s) * 1000
+            exchange.times.before_ms += (self._account.clock() - began_s) * 1000
 
     def note_cured(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Count a cure that was taken."""
         self._count(refusal, "cured")
-        exchange.heal(refusal.kind.value, cure)
+        exchange.request.note_cure(refusal.kind.value, cure)
 
     def note_refused(self, refusal: Refusal) -> None:
         """Count a cure that was not."""

@@ -116,7 +116,7 @@ class Replay:
         """
         scope = exchange.scope
         if scope is None:
-            exchange.asked = RequestState.NO_SCOPE
+            exchange.request.state = RequestState.NO_SCOPE
             return body
         dialect, is_slow = self.dialect, is_long(body)
         try:
@@ -124,10 +124,10 @@ class Replay:
                 partial(dialect.ask, body, headers, scope), is_long=is_slow
             )
         except TooMany:
-            exchange.asked = RequestState.TOO_LARGE
+            exchange.request.state = RequestState.TOO_LARGE
             return body
         except Unspliceable:
-            exchange.asked = RequestState.UNREADABLE
+            exchange.request.state = RequestState.UNREADABLE
             return body
         found: LookupResult | None = _NOTHING_FOUND
         if question.lookups:
@@ -138,11 +138,11 @@ class Replay:
             partial(dialect.decide, caller, body, question, found, is_created=is_created),
             is_long=is_slow,
         )
-        exchange.take(decision)
-        if exchange.asked == RequestState.STORE_FAILED and exchange.store_budget.is_used_up:
-            exchange.asked = RequestState.BUDGET_EXCEEDED
+        exchange.note_decision(decision)
+        if exchange.request.state == RequestState.STORE_FAILED and exchange.store_budget.is_used_up:
+            exchange.request.state = RequestState.BUDGET_EXCEEDED
         if is_created:
-            exchange.capture = dialect.capture(decision.origin)
+            exchange.answer.capture = dialect.capture(decision.origin)
         return decision.body
 
     async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:
@@ -154,11 +154,11 @@ class Replay:
         found = await self._store.look_up(exchange.scope, lookups, exchange.store_budget)
         origin = self.dialect.origin_of(response_id, found or _NOTHING_FOUND)
         if origin is not None:
-            exchange.capture = self.dialect.capture(origin)
+            exchange.answer.capture = self.dialect.capture(origin)
 
     def follow(self, exchange: Exchange, origin: Origin | None) -> None:
         """Capture an answer whose request is unknown; `origin` is what it continues."""
-        exchange.capture = self.dialect.capture(origin)
+        exchange.answer.capture = self.dialect.capture(origin)
 
     # A refusal...
 
@@ -205,22 +205,22 @@ class Replay:
 
     async def read(self, exchange: Exchange, answer: bytes) -> None:
         """Capture a whole JSON answer."""
-        if exchange.capture is not None:
+        if exchange.answer.capture is not None:
             await self._offloader.run(
-                partial(exchange.capture.read, answer), is_long=is_long(answer)
+                partial(exchange.answer.capture.read, answer), is_long=is_long(answer)
             )
 
     async def save(self, exchange: Exchange) -> None:
         """Save what the answer has brought so far, if there is anything new."""
-        capture = exchange.capture
+        capture = exchange.answer.capture
         if capture is None or exchange.scope is None or not capture.dirty:
             return
         turn = capture.snapshot(self._epoch_ms()).turn
         if turn is None:
-            exchange.captured = exchange.captured or CaptureState.NOTHING
+            exchange.answer.state = exchange.answer.state or CaptureState.NOTHING
             return
         exchange.conversation = turn.conversation
-        before = exchange.saved_names
+        before = exchange.answer.saved_names
         keys = [key for key in keys_of_turn(turn) if key not in before]
         records = records_of(turn, before)
         if not records and not keys:
@@ -229,12 +229,12 @@ class Replay:
             exchange.scope, turn.conversation, records, keys, exchange.store_budget
         )
         if saved is Saved.FAILED:
-            exchange.captured = CaptureState.STORE_FAILED
+            exchange.answer.state = CaptureState.STORE_FAILED
             return
         self.dialect.note_issued(exchange.account, turn)
-        exchange.saved_names = before.union(records, keys)
-        exchange.captured = CaptureState.LATE
+        exchange.answer.saved_names = before.union(records, keys)
+        exchange.answer.state = CaptureState.LATE
         if saved is Saved.DONE:
-            exchange.captured = CaptureState.SAVED
-            exchange.captured_items = capture.reasoning_items
-            exchange.captured_bytes = capture.reasoning_bytes
+            exchange.answer.state = CaptureState.SAVED
+            exchange.answer.reasoning_items = capture.reasoning_items
+            exchange.answer.reasoning_bytes = capture.reasoning_bytes

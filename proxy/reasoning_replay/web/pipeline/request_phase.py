@@ -117,26 +117,26 @@ class RequestPhase:
         bodies: RefusedBodies | None = None
         body: Body = incoming.rest() if request.body_exists else None
         if self._replay is None:
-            exchange.asked = RequestState.OFF
+            exchange.request.state = RequestState.OFF
         elif exchange.route == Route.RETRIEVE:
             await self._prepare_retrieval(self._replay, exchange, path, request)
         elif exchange.route in REPLAYED_ROUTES:
             whole = await incoming.whole(self._limits.inspect_max_bytes)
             began = self._clock()  # the time before is the client's
             if whole is None:
-                exchange.asked, body = incoming.why, incoming.rest()
+                exchange.request.state, body = incoming.why, incoming.rest()
             else:
                 body = whole
                 try:
                     bodies = await self._prepare(self._replay, exchange, whole, request, incoming)
                 except BaseException:  # the client did not wait for that
-                    exchange.before_ms = (self._clock() - began) * 1000
+                    exchange.times.before_ms = (self._clock() - began) * 1000
                     raise
         headers = self._headers(exchange, request, body)
         outgoing = UpstreamRequest(request.method, url, headers, body, incoming)
         if bodies is not None and bodies.sent is not bodies.given:
             outgoing = outgoing.with_body(bodies.sent)
-        exchange.before_ms = (self._clock() - began) * 1000
+        exchange.times.before_ms = (self._clock() - began) * 1000
         return outgoing, bodies
 
     def reads(self, path: str) -> bool:
@@ -161,7 +161,7 @@ class RequestPhase:
             headers.append((b"Content-Length", request.headers[hdrs.CONTENT_LENGTH].encode()))
         # Where nothing will be read of the answer it is not our business, and a trial run changes
         # no request: should its answers come encoded, the copy is decoded.
-        if exchange.capture is not None and self._replay and not self._replay.is_shadow:
+        if exchange.answer.capture is not None and self._replay and not self._replay.is_shadow:
             return asking_for_identity(headers)
         return headers
 
@@ -201,14 +201,14 @@ class RequestPhase:
                     plain = decode(body, coding, min(limit, ON_LOOP_DECODED_BYTES))
                     if incoming.lease.reserve(len(plain)):
                         return plain
-                    exchange.asked = RequestState.BUSY
+                    exchange.request.state = RequestState.BUSY
                     return None
             async with self._decoding:
                 return await self._decode_in_thread(exchange, body, coding, limit, incoming)
         except TooLarge:
-            exchange.asked = RequestState.TOO_LARGE
+            exchange.request.state = RequestState.TOO_LARGE
         except Undecodable:
-            exchange.asked = RequestState.ENCODED
+            exchange.request.state = RequestState.ENCODED
         return None
 
     @staticmethod
@@ -223,7 +223,7 @@ class RequestPhase:
         except TooLarge:
             if allowed == limit:
                 raise
-            exchange.asked = RequestState.BUSY
+            exchange.request.state = RequestState.BUSY
             return None
         else:
             size = len(plain)
@@ -243,4 +243,4 @@ class RequestPhase:
     def _failed(self, exchange: Exchange, error: Exception) -> None:
         reason = type(error).__name__
         self._log.warning("replay_failed", request_id=exchange.id, reason=reason)
-        exchange.forget()
+        exchange.note_failure()

@@ -57,7 +57,7 @@ def error_of(exchange: Exchange, *, is_client: bool) -> str:
         is_error = is_client or status >= HTTPStatus.INTERNAL_SERVER_ERROR
         return str(status or outcome) if is_error else ""
     if outcome in {"ok", "client_gone", "client_stalled"}:
-        has_failed = exchange.capture is not None and exchange.capture.has_failed
+        has_failed = exchange.answer.capture is not None and exchange.answer.capture.has_failed
         return "response_failed" if has_failed and exchange.route in CAPTURED_ROUTES else ""
     is_clients_fault = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
     return "" if is_clients_fault else outcome
@@ -68,23 +68,23 @@ def attributes_of(exchange: Exchange) -> Attributes:
     has_counts = exchange.route in REPLAYED_ROUTES
     known: dict[str, str | int | float | None] = {
         "outcome": exchange.outcome,
-        "asked": exchange.asked,
-        "captured": exchange.captured,
-        "healed": exchange.healed,
-        "repaired": exchange.repaired if has_counts else None,
-        "injected_bytes": exchange.injected_bytes if has_counts else None,
-        "captured_items": exchange.captured_items if has_counts else None,
-        "captured_bytes": exchange.captured_bytes if has_counts else None,
+        "asked": exchange.request.state,
+        "captured": exchange.answer.state,
+        "healed": exchange.request.healed,
+        "repaired": exchange.request.repaired if has_counts else None,
+        "injected_bytes": exchange.request.injected_bytes if has_counts else None,
+        "captured_items": exchange.answer.reasoning_items if has_counts else None,
+        "captured_bytes": exchange.answer.reasoning_bytes if has_counts else None,
         "scope": exchange.scope.hex() if exchange.scope else None,
         "conversation": exchange.conversation.hex(),
         "request_id": exchange.id,
-        "before_ms": round(exchange.before_ms, 3),
-        "between_ms": round(exchange.between_ms, 3),
-        "after_ms": round(exchange.after_ms, 3),
-        "first_byte_ms": round(exchange.first_byte_ms, 3) or None,
+        "before_ms": round(exchange.times.before_ms, 3),
+        "between_ms": round(exchange.times.between_ms, 3),
+        "after_ms": round(exchange.times.after_ms, 3),
+        "first_byte_ms": round(exchange.times.first_byte_ms, 3) or None,
         "received_bytes": exchange.received_bytes,
         "sent_bytes": exchange.sent_bytes,
-        **exchange.counts,
+        **exchange.request.counts,
     }
     attributes: Attributes = {
         OURS + k: value for k, value in known.items() if value not in {None, ""}
@@ -99,9 +99,9 @@ def attributes_of(exchange: Exchange) -> Attributes:
 def _of_model(exchange: Exchange) -> Attributes:
     """Return the attributes of the conventions on generative AI."""
     attributes: Attributes = {}
-    if _MODEL.fullmatch(exchange.model):
-        attributes["gen_ai.request.model"] = exchange.model
-    capture = exchange.capture
+    if _MODEL.fullmatch(exchange.request.model):
+        attributes["gen_ai.request.model"] = exchange.request.model
+    capture = exchange.answer.capture
     if capture is None:
         return attributes
     if _ID.fullmatch(capture.response_id):
@@ -122,11 +122,11 @@ def events_of(exchange: Exchange, sent_ns: int) -> Iterator[tuple[str, Attribute
         exchange: It is over.
         sent_ns: When its last attempt was sent, in nanoseconds since the epoch.
     """
-    if exchange.healed:
-        yield OURS + "heal", {OURS + "diagnosis": exchange.healed}, sent_ns
+    if exchange.request.healed:
+        yield OURS + "heal", {OURS + "diagnosis": exchange.request.healed}, sent_ns
     for state, operation, at_ns in (
-        (exchange.asked, "recall", sent_ns),
-        (exchange.captured, "save", time.time_ns()),
+        (exchange.request.state, "recall", sent_ns),
+        (exchange.answer.state, "save", time.time_ns()),
     ):
         if state == "store_failed":
             yield OURS + "store_failure", {OURS + "operation": operation}, at_ns

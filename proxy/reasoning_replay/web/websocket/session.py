@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
 from reasoning_replay.core.dialects.states import Route
-from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.pipeline.healing_retry import Healer
 from reasoning_replay.web.pipeline.replay import Replay
@@ -110,7 +110,7 @@ class ResponseStreams:
         if not asked:
             return
         exchange = self._exchange()
-        exchange.asked = asked
+        exchange.request.state = asked
         exchange.outcome = "ok"
         # There may be thousands of them, so only the first is logged.
         (self._account.count if self._has_logged_unread else self._account.settle)(exchange)
@@ -122,10 +122,10 @@ class ResponseStreams:
             return RefusedBodies(text, await self._replay.prepare(exchange, text, self._headers))
         except Exception as error:  # noqa: BLE001 (fail open: the message passes as it came)
             self._account.warn("replay_failed", exchange, error)
-            exchange.forget()
+            exchange.note_failure()
             return RefusedBodies(text, text)
         finally:
-            exchange.before_ms = (self._account.clock() - started) * 1000
+            exchange.times.before_ms = (self._account.clock() - started) * 1000
 
     # --- from the upstream ---
 
@@ -153,11 +153,11 @@ class ResponseStreams:
             stream.state = StreamState.RUNNING  # the error was about another request
             self.idle.clear()
         exchange = stream.running.exchange
-        if exchange.capture is not None:
+        if exchange.answer.capture is not None:
             came_s = self._account.clock()
-            exchange.capture.hear(text)
+            exchange.answer.capture.hear(text)
             await self._replay.save(exchange)
-            exchange.between_ms += (self._account.clock() - came_s) * 1000
+            exchange.times.between_ms += (self._account.clock() - came_s) * 1000
         if message.kind in _ENDS:
             self._end(stream, "ok")
             if message.kind == _INCOMPLETE:
@@ -168,7 +168,7 @@ class ResponseStreams:
         """Note that an upstream's message passes unread that may end a response."""
         running = [stream for stream in self._streams.values() if stream.running]
         if len(running) == 1 and running[0].running is not None:
-            running[0].running.exchange.captured = "too_large"
+            running[0].running.exchange.answer.state = "too_large"
             self._end(running[0], "ok")
 
     def close(self, outcome: str) -> list[bytes]:
@@ -193,12 +193,12 @@ class ResponseStreams:
             pending = PendingResponse(self._exchange())
             origin = None if is_ambiguous else stream.origin(message.previous)
             self._replay.follow(pending.exchange, origin)
-        elif is_ambiguous and pending.exchange.capture is not None:
+        elif is_ambiguous and pending.exchange.answer.capture is not None:
             self._replay.follow(pending.exchange, None)  # it may answer another request
         exchange = pending.exchange
         exchange.status = 200
         if pending.sent_s:
-            exchange.first_byte_ms = (self._account.clock() - pending.sent_s) * 1000
+            exchange.times.first_byte_ms = (self._account.clock() - pending.sent_s) * 1000
         if pending.cure is not None and pending.refused is not None:
             self._healer.note_cured(exchange, pending.refused, pending.cure)
             await self._healer.learn_from(exchange, pending.refused, pending.cure)
@@ -250,8 +250,8 @@ class ResponseStreams:
         stream.waiting.popleft()
         exchange = pending.exchange
         exchange.status = message.http_status
-        if exchange.capture is not None:
-            exchange.captured = "refused"
+        if exchange.answer.capture is not None:
+            exchange.answer.state = "refused"
         is_refusal = exchange.status in _CLIENT_ERRORS
         self._settle(pending, "refused" if is_refusal else "upstream_error")
         self._set_idle()
@@ -272,9 +272,9 @@ class ResponseStreams:
             return
         exchange = stream.running.exchange
         stream.successor = None
-        if exchange.capture is not None:
-            stream.successor = exchange.capture.successor()
-            exchange.captured = exchange.captured or "nothing"
+        if exchange.answer.capture is not None:
+            stream.successor = exchange.answer.capture.successor()
+            exchange.answer.state = exchange.answer.state or "nothing"
         if stream.state is StreamState.IN_DOUBT:
             outcome = "upstream_error"
         self._settle(stream.running, outcome)
@@ -284,7 +284,7 @@ class ResponseStreams:
     # --- both ---
 
     def _exchange(self, size: int = 0) -> Exchange:
-        exchange = Exchange(Route.CREATE, self._account.clock(), received_bytes=size)
+        exchange = Exchange(Route.CREATE, Times(self._account.clock()), received_bytes=size)
         self._replay.identify(exchange, self._headers)
         return exchange
 

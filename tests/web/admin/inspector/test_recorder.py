@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.admin.inspector import recorder as module
 from reasoning_replay.web.admin.inspector.recorder import KEPT, Recorder
-from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange import Exchange, Times
 
+from tests.web.reports import describe
 from tests.web.sockets import tunnelled
 from tests.web.websocket.creates import create, turn
 from tests.web.websocket.creates import told as told_by
@@ -40,10 +42,9 @@ class Told:
 
 def exchange(shown: ItemSummary | None = None, **fields: Any) -> Exchange:
     """Return one that began two seconds ago."""
-    made = Exchange("responses", 98.0)
-    made.strip = shown
-    for name, value in fields.items():
-        setattr(made, name, value)
+    made = Exchange(Route.RESPONSES, Times(98.0))
+    made.request.summary = shown
+    describe(made, **fields)
     return made
 
 
@@ -145,7 +146,13 @@ def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     under_way = [exchange(strip(300)) for _ in range(60)]
     for one in under_way:
         told.recorder.begin(one)
-    assert [len(one.strip.shown) for one in under_way if one.strip][:5] == [302, 302, 302, 24, 24]
+    assert [len(summary.shown) for one in under_way if (summary := one.request.summary)][:5] == [
+        302,
+        302,
+        302,
+        24,
+        24,
+    ]
     assert len(told.recorder._open) == 50
     for one in under_way:
         told.recorder.end(one, 1.0)

@@ -10,7 +10,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import (
     Repair,
     Repairs,
-    has_an_id_twice,
+    is_sound,
     repair,
 )
 from reasoning_replay.core.dialects.responses.include import include_edit
@@ -114,7 +114,8 @@ class RequestPlanner:
         scope, refusals = caller.scope, self._refusals
         if request.is_stateful:
             return request, _NO_REPAIRS
-        if not (request.has_reasoning or has_an_id_twice(request)):
+        is_unknown = not (held.turns or refusals.knows(caller))
+        if is_unknown and is_sound(request):
             return request, _NO_REPAIRS  # as most are
         repairs = Repairs(
             allowed=self._settings.repairs,

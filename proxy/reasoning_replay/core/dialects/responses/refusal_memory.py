@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable
 from operator import is_ as is_same
 from typing import Generic, TypeVar
 
+from reasoning_replay.core.dialects.base import Caller
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Turn
@@ -46,6 +47,10 @@ class RefusalMemory:
         """Tell whether that was within the last hour."""
         until = self._until.get(scope, (kind, what))
         return until is not None and until > self._clock()
+
+    def knows(self, caller: Caller) -> bool:
+        """Tell whether anything is known that may concern this caller's requests."""
+        return caller.scope in self._until or (any(caller.account) and bool(self._issued_for))
 
     def without_refused(self, scope: bytes, recalled: LookupResult) -> LookupResult:
         """Withhold what upstream has refused within the last hour."""

@@ -79,25 +79,25 @@ class _Seen(msgspec.Struct, gc=False):
 def _seen(number: int, exchange: Exchange, took_s: float | None) -> _Seen:
     return _Seen(
         number,
-        exchange.started_s,
+        exchange.times.started_s,
         took_s,
         exchange.route,
         exchange.status,
         exchange.outcome,
-        exchange.asked,
-        exchange.outcomes,
-        exchange.repairs,
-        exchange.healed,
-        exchange.captured,
-        exchange.captured_items,
-        exchange.before_ms + exchange.between_ms + exchange.after_ms,
-        exchange.first_byte_ms,
+        exchange.request.state,
+        exchange.request.outcomes,
+        exchange.request.repairs,
+        exchange.request.healed,
+        exchange.answer.state,
+        exchange.answer.reasoning_items,
+        exchange.times.before_ms + exchange.times.between_ms + exchange.times.after_ms,
+        exchange.times.first_byte_ms,
         exchange.sent_bytes,
         exchange.scope,
         exchange.conversation,
-        exchange.strip or _NO_STRIP,
-        exchange.model[:NAME_CHARS],
-        exchange.injected_bytes,
+        exchange.request.summary or _NO_STRIP,
+        exchange.request.model[:NAME_CHARS],
+        exchange.request.injected_bytes,
     )
 
 
@@ -128,10 +128,10 @@ class Recorder:
     def begin(self, exchange: Exchange) -> None:
         """Note that it is known what becomes of a request, which is now sent on."""
         self._last += 1
-        strip, size = exchange.strip, 0
+        strip, size = exchange.request.summary, 0
         if strip is not None:
             if self._open_bytes + len(strip.shown) > OPEN_BYTES:
-                exchange.strip = strip = strip.counted()
+                exchange.request.summary = strip = strip.counted()
             size = len(strip.shown)
             self._open_bytes += size
         self._open[id(exchange)] = self._last, exchange, size

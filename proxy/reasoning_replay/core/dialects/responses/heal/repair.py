@@ -29,7 +29,7 @@ from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import are_known_to_differ, family
 from reasoning_replay.core.history.turns import Turn
 
-__all__ = ["Repair", "Repaired", "Repairs", "has_an_id_twice", "repair"]
+__all__ = ["Repair", "Repaired", "Repairs", "is_sound", "repair"]
 
 
 class Repair(StrEnum):
@@ -107,6 +107,21 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     if body is request.body:
         return Repaired(body)  # also where what has a key twice could not be cut
     return Repaired(body, {kind: count for kind, count in counts.items() if count})
+
+
+def is_sound(request: Request) -> bool:
+    """
+    Tell whether no item can need a repair by what the request alone says.
+
+    No id occurs twice, no item stands for a stored one, and no reasoning is at the end. What is
+    left is what captured turns or earlier refusals say of an item.
+    """
+    places = request.places
+    if not places:
+        return True
+    if has_an_id_twice(request) or places[-1].item.is_reasoning:
+        return False
+    return not any(place.item.is_id_alone for place in places)
 
 
 def has_an_id_twice(request: Request) -> bool:

@@ -1,0 +1,96 @@
+"""
+Log output: a thread that writes lines to a file descriptor, so that no request ever waits.
+
+A reader of the log may stall: a paused collector, a full pipe. Lines wait in a bounded queue, and
+the thread writes all that wait in one call. Waking it for each line would cost an exchange more
+than everything else that is logged: it wakes at most every WAIT_S.
+"""
+
+import atexit
+import contextlib
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+__all__ = ["LineWriter"]
+
+QUEUED_LINES = 1000
+WAIT_S = 0.02
+# How long `close` waits for a reader that stalls.
+CLOSES_S = 1.0
+POLL_S = 0.005
+
+
+class LineWriter:
+    """Writes lines in the background. Overflow is dropped and reported."""
+
+    def __init__(self, fd: int, lost: Callable[[int], str]) -> None:
+        """
+        Write nothing yet; the thread starts with the first line.
+
+        Args:
+            fd: An open file, pipe or terminal.
+            lost: Makes the line that says how many lines were dropped.
+        """
+        self._fd = fd
+        self._lost = lost
+        self._lines: deque[str] = deque()
+        self._lost_lines = 0
+        self._has_lines = threading.Event()
+        self._is_writing = False
+        self._thread: threading.Thread | None = None
+
+    def write(self, line: str) -> None:
+        """Queue one line, without its end. Never blocks, never raises."""
+        if len(self._lines) >= QUEUED_LINES or not self._is_started():
+            self._lost_lines += 1
+            return
+        if self._lost_lines:
+            self._lines.append(self._lost(self._lost_lines))
+            self._lost_lines = 0
+        self._lines.append(line)
+        if not self._has_lines.is_set():  # as setting it takes a lock
+            self._has_lines.set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every line was written."""
+        return not (self._lines or self._is_writing)
+
+    def close(self) -> None:
+        """Wait until all lines are written, CLOSES_S at most; later lines may follow."""
+        deadline = time.monotonic() + CLOSES_S
+        while not self.is_empty and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+
+    def _is_started(self) -> bool:
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="log", daemon=True)
+            with contextlib.suppress(RuntimeError):  # no thread can be started
+                thread.start()
+                self._thread = thread
+                atexit.register(self.close)
+        return self._thread is not None
+
+    def _run(self) -> None:
+        while True:
+            self._has_lines.wait()
+            time.sleep(WAIT_S)
+            self._has_lines.clear()
+            self._is_writing = True
+            lines = [self._lines.popleft() for _ in range(len(self._lines))]
+            data = "".join([f"{line}\n" for line in lines])
+            with contextlib.suppress(OSError):  # a full disk or a closed pipe
+                _write_all(self._fd, data.encode("utf-8", "backslashreplace"))
+            self._is_writing = False
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        try:
+            data = data[os.write(fd, data) :]
+        except BlockingIOError:  # another process has set O_NONBLOCK
+            select.select([], [fd], [])

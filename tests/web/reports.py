@@ -1,0 +1,30 @@
+"""An exchange as tests describe it: fields by the names that the log has for them."""
+
+from typing import Any
+
+from reasoning_replay.web.exchange import Exchange
+
+_PLACES = {
+    "asked": "request.state",
+    "model": "request.model",
+    "outcomes": "request.outcomes",
+    "repairs": "request.repairs",
+    "injected_bytes": "request.injected_bytes",
+    "summary": "request.summary",
+    "healed": "request.healed",
+    "capture": "answer.capture",
+    "captured": "answer.state",
+    "captured_items": "answer.reasoning_items",
+    "captured_bytes": "answer.reasoning_bytes",
+    "before_ms": "times.before_ms",
+    "first_byte_ms": "times.first_byte_ms",
+}
+
+
+def describe(exchange: Exchange, **fields: Any) -> None:
+    """Set fields of an exchange and of its parts."""
+    for name, value in fields.items():
+        part, _, attribute = _PLACES.get(name, name).rpartition(".")
+        owner = getattr(exchange, part) if part else exchange
+        assert hasattr(owner, attribute), name
+        setattr(owner, attribute, value)
