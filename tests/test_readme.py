@@ -122,3 +122,20 @@ def test_every_profile_is_in_the_table(profile: Profile) -> None:
 def test_every_cure_and_repair_is_named(word: Repair | RefusalKind) -> None:
     """What the header says is explained."""
     assert f"`{word.value}`" in README or f"`healed={word.value}`" in README
+
+
+def test_every_package_is_in_the_tree() -> None:
+    """And the tree has no folder of the package that is not there."""
+    tree = README.split("\nproxy/reasoning_replay/\n")[1].split("\nconfig/")[0]
+    shown: list[tuple[int, str]] = []
+    paths: set[str] = set()
+    for line in tree.splitlines():
+        if folder := re.match(r"( +)(\w+)/", line):
+            depth = len(folder[1])
+            shown = [*(one for one in shown if one[0] < depth), (depth, folder[2])]
+            paths.add("/".join(name for _, name in shown))
+    package = ROOT / "proxy/reasoning_replay"
+    there = {str(file.parent.relative_to(package)) for file in package.rglob("*.py")}
+
+    inner = {"core/dialects/responses/heal", "adapters/stores/redis", "web/admin/inspector"}
+    assert paths == there - inner - {"."}

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from reasoning_replay.check import check, live_test
 from reasoning_replay.check.live_test import of_proof
-from reasoning_replay.check.upstream import NO_KEY, Key
+from reasoning_replay.check.upstream import NO_KEY, ApiKey
 from reasoning_replay.settings.model import Settings
 
 from tests.check.reports import KEY, found, report
 from tests.standin import Quirks, Refusal, StandIn
 
-MINE = Key("OPENAI_API_KEY", ("Authorization", f"Bearer {KEY}"))
+MINE = ApiKey("OPENAI_API_KEY", ("Authorization", f"Bearer {KEY}"))
 MODEL = "gpt-5.4"
 
 

@@ -13,7 +13,7 @@ from reasoning_replay.core.tenancy.jwt_claims import claims_of
 from reasoning_replay.core.tenancy.scope import Scoping, account_of, hint_of, read_parts
 from reasoning_replay.core.wire.headers import asking_for_identity, for_downstream, for_upstream
 from reasoning_replay.core.wire.json_spans import Unspliceable
-from reasoning_replay.settings.encryption_keys import Key
+from reasoning_replay.settings.encryption_keys import EncryptionKey
 
 from tests.fuzz.inputs import read, read_records
 from tests.fuzz.naive import spliced
@@ -22,7 +22,7 @@ from tests.fuzz.requests import drawn, plain_read
 __all__ = ["rows", "scope"]
 
 _REPAIRS = Repairs(frozenset(Repair), lambda _: False)
-_SEALED = EncryptedCodec([Key("a", bytes(32)), Key("b", bytes(range(32)))])
+_SEALED = EncryptedCodec([EncryptionKey("a", bytes(32)), EncryptionKey("b", bytes(range(32)))])
 _SCOPE = bytes(16)
 
 

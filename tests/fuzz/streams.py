@@ -7,7 +7,7 @@ import zlib
 import brotli
 import pytest
 import zstandard
-from reasoning_replay.core.dialects.base import Origin, Snapshot
+from reasoning_replay.core.dialects.base import CaptureSnapshot, Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (
@@ -72,7 +72,7 @@ def sse(data: bytes) -> None:
     assert is_overrun or short == whole
 
 
-def _captured(chunks: list[bytes], bound: int = BOUND) -> tuple[Snapshot, ResponsesCapture]:
+def _captured(chunks: list[bytes], bound: int = BOUND) -> tuple[CaptureSnapshot, ResponsesCapture]:
     capture = ResponsesCapture(ORIGIN, bound)
     for chunk in chunks:
         capture.feed(chunk)

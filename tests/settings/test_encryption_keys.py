@@ -4,7 +4,7 @@ import base64
 import re
 
 import pytest
-from reasoning_replay.settings.encryption_keys import Key, parse_keys
+from reasoning_replay.settings.encryption_keys import EncryptionKey, parse_keys
 
 ONE, OTHER = b"\xff" * 32, bytes(range(32))
 
@@ -59,4 +59,4 @@ def test_refuses_what_is_no_key(text: str, reason: str) -> None:
 
 def test_a_key_is_not_shown() -> None:
     """Not in a traceback, either."""
-    assert repr(Key("a", ONE)) == "Key('a')"
+    assert repr(EncryptionKey("a", ONE)) == "EncryptionKey('a')"

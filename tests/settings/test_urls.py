@@ -95,7 +95,7 @@ def test_refuses_what_is_no_base_url(url: str, reason: str) -> None:
     ],
 )
 def test_accepts_a_store(url: str) -> None:
-    """As it is; what it says is told in `test_store_urls`."""
+    """As it is; what it says is told in `test_store_url`."""
     assert urls.store_url(url) == url
 
 

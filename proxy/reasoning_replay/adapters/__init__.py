@@ -1,1 +1,1 @@
-"""Floor 1: one outside thing each. Stores, the upstream's connections, metrics, logs."""
+"""Adapters: one package for each outside thing: stores, the upstream, telemetry, the runtime."""

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 
 from reasoning_replay.check.report import Finding
-from reasoning_replay.check.upstream import Key
+from reasoning_replay.check.upstream import ApiKey
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 from reasoning_replay.web.errors import MARK
@@ -42,7 +42,7 @@ TOOL: Final[Item] = {
 THANKS: Final[Item] = {"role": "user", "content": "Thank you. Which box was that again?"}
 
 
-class Answer(NamedTuple):
+class TurnResult(NamedTuple):
     """What came of one turn."""
 
     status: int
@@ -51,7 +51,7 @@ class Answer(NamedTuple):
     code: str
 
 
-async def of_proof(settings: Settings, key: Key, model: str) -> AsyncIterator[Finding]:
+async def of_proof(settings: Settings, key: ApiKey, model: str) -> AsyncIterator[Finding]:
     """
     Ask, drop the reasoning, go on, and tell whether the upstream took what was put back.
 
@@ -91,7 +91,9 @@ async def of_proof(settings: Settings, key: Key, model: str) -> AsyncIterator[Fi
         yield Finding("problem", "proof", words)
 
 
-async def _turn(session: aiohttp.ClientSession, url: str, model: str, items: list[Item]) -> Answer:
+async def _turn(
+    session: aiohttp.ClientSession, url: str, model: str, items: list[Item]
+) -> TurnResult:
     body: Item = {"model": model, "input": items, "tools": [TOOL], "store": False}
     async with session.post(url, json=body, allow_redirects=False) as response:
         mark = response.headers.get(MARK, "")
@@ -104,7 +106,7 @@ async def _turn(session: aiohttp.ClientSession, url: str, model: str, items: lis
     error = read.get("error")
     code = error.get("code") or error.get("type") if isinstance(error, dict) else ""
     output = read.get("output")
-    return Answer(
+    return TurnResult(
         response.status, output if isinstance(output, list) else [], mark, str(code or "")
     )
 
@@ -124,12 +126,12 @@ def _reasoning(output: list[Item]) -> list[Item]:
     return [item for item in output if item.get("type") == "reasoning"]
 
 
-def _refused(answer: Answer) -> str:
+def _refused(answer: TurnResult) -> str:
     code = f", {answer.code}" if answer.code.isprintable() and len(answer.code) < 80 else ""  # noqa: PLR2004 (a word)
     return f"was refused with {answer.status}{code}"
 
 
-def _of_first(answer: Answer, model: str) -> Finding:
+def _of_first(answer: TurnResult, model: str) -> Finding:
     if answer.status != HTTPStatus.OK:
         words = f"the first turn {_refused(answer)}: is {model} a model that this key may use?"
         return Finding("problem", "proof", words)
@@ -142,7 +144,7 @@ def _of_first(answer: Answer, model: str) -> Finding:
     return Finding("ok", "proof", words)
 
 
-def _of_second(answer: Answer, before: list[Item]) -> Finding:
+def _of_second(answer: TurnResult, before: list[Item]) -> Finding:
     if answer.status != HTTPStatus.OK:
         return Finding("problem", "proof", f"the second turn {_refused(answer)}")
     told = dict(part.strip().partition("=")[::2] for part in answer.mark.split(","))

@@ -21,7 +21,7 @@ from reasoning_replay.settings.urls import port_of
 from reasoning_replay.web.admin.conversations import is_loopback
 from reasoning_replay.web.wiring import profile, upstream
 
-__all__ = ["Key", "key_of", "of_upstream"]
+__all__ = ["ApiKey", "key_of", "of_upstream"]
 
 ANSWER_TIMEOUT_S: Final = 10.0
 ISSUER_TIMEOUT_S: Final = 3.0
@@ -31,7 +31,7 @@ OUT_OF_TIME: Final = frozenset({9, 10})
 ANOTHERS: Final = frozenset({62, 64})
 
 
-class Key(NamedTuple):
+class ApiKey(NamedTuple):
     """
     A key for the upstream.
 
@@ -44,18 +44,18 @@ class Key(NamedTuple):
     header: tuple[str, str]
 
 
-NO_KEY: Final = Key("", ("", ""))
+NO_KEY: Final = ApiKey("", ("", ""))
 
 
-def key_of(settings: Settings, environ: Mapping[str, str]) -> Key:
+def key_of(settings: Settings, environ: Mapping[str, str]) -> ApiKey:
     """Find the caller's key for this upstream; none that belongs to another vendor."""
     chosen = profile(settings)
     for name in chosen.key_names:
         if value := environ.get(name):
             is_token = value.count(".") == 2 and value.startswith("eyJ")  # noqa: PLR2004 (a JWT)
             if chosen.key_header == "authorization" or is_token:
-                return Key(name, ("Authorization", f"Bearer {value}"))
-            return Key(name, (chosen.key_header, value))
+                return ApiKey(name, ("Authorization", f"Bearer {value}"))
+            return ApiKey(name, (chosen.key_header, value))
     return NO_KEY
 
 
@@ -186,7 +186,7 @@ async def _asked(
     yield Finding("ok", "upstream", words)
 
 
-async def _models(way: UpstreamPool, upstream_url: str, chosen: Profile, key: Key) -> Finding:
+async def _models(way: UpstreamPool, upstream_url: str, chosen: Profile, key: ApiKey) -> Finding:
     url = f"{upstream_url}/models"
     name, value = key.header
     if not value.isprintable() or not value.isascii():
@@ -207,7 +207,7 @@ async def _models(way: UpstreamPool, upstream_url: str, chosen: Profile, key: Ke
     return _judged(status, f"GET {url} with {key.name or 'no key'} answered {status}", chosen, key)
 
 
-def _judged(status: int, said: str, chosen: Profile, key: Key) -> Finding:
+def _judged(status: int, said: str, chosen: Profile, key: ApiKey) -> Finding:
     match status:
         case HTTPStatus.OK:
             return Finding("ok", "upstream", said)

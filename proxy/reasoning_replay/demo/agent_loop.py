@@ -14,7 +14,7 @@ import aiohttp
 from reasoning_replay.demo.upstream import Item, ScriptedUpstream
 from reasoning_replay.web.errors import MARK
 
-__all__ = ["Loop", "Turn", "run_loop"]
+__all__ = ["Loop", "LoopTurn", "run_loop"]
 
 TURNS_MAX: Final = 8
 ASK: Final[Item] = {"role": "user", "content": "Which of my trips will be rainy?"}
@@ -29,7 +29,7 @@ TOOLS: Final[list[Item]] = [
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class LoopTurn:
     """
     One request of a loop.
 
@@ -65,7 +65,7 @@ class Loop:
         finished: Whether the last answer called no tool.
     """
 
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[LoopTurn] = field(default_factory=list)
     error: str = ""
     dropped: list[str] = field(default_factory=list)
     finished: bool = False
@@ -91,7 +91,7 @@ async def run_loop(base_url: str, upstream: ScriptedUpstream) -> Loop:
             arrived = upstream.received[before:][-1:]  # none, if the request never got there
             received = arrived[0] if arrived else []
             mark = response.headers.get(MARK, "")
-            loop.turns.append(Turn(list(history), received, response.status, mark))
+            loop.turns.append(LoopTurn(list(history), received, response.status, mark))
             if response.status != HTTPStatus.OK:
                 loop.error = answer["error"]["message"]
                 break

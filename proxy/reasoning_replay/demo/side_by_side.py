@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from reasoning_replay.demo.agent_loop import Loop, Turn
+from reasoning_replay.demo.agent_loop import Loop, LoopTurn
 from reasoning_replay.demo.upstream import Item
 from reasoning_replay.web.errors import MARK
 
@@ -55,7 +55,7 @@ def side_by_side(straight: Loop, proxied: Loop, ink: Ink) -> Iterator[str]:
     yield ""
 
 
-def _block(number: int, turn: Turn | None, ink: Ink) -> Iterator[str]:
+def _block(number: int, turn: LoopTurn | None, ink: Ink) -> Iterator[str]:
     """Yield one turn; every line is as wide as a column."""
     if turn is None:
         yield f"turn {number} was never reached".ljust(COLUMN)

@@ -39,7 +39,7 @@ INCLUDE: Final = "reasoning.encrypted_content"
 HOST: Final = "127.0.0.1"
 
 
-class Refusal(NamedTuple):
+class ErrorAnswer(NamedTuple):
     """An error answer."""
 
     status: int
@@ -113,7 +113,7 @@ class ScriptedUpstream:
 
     # What it refuses...
 
-    def _maybe_refusal(self, items: list[Item]) -> Refusal | None:
+    def _maybe_refusal(self, items: list[Item]) -> ErrorAnswer | None:
         before: set[str] = set()
         for item, following in zip(items, [*items[1:], {}], strict=True):
             item_id = item.get("id", "")
@@ -160,30 +160,30 @@ def _is_same(item: Item, emitted: Item) -> bool:
     return kind == emitted["type"] and item.get("call_id") == emitted.get("call_id")
 
 
-def _not_found(item_id: str) -> Refusal:
+def _not_found(item_id: str) -> ErrorAnswer:
     words = f"Item with id '{item_id}' not found. Remove this item from your input and try again."
-    return Refusal(HTTPStatus.NOT_FOUND, words)
+    return ErrorAnswer(HTTPStatus.NOT_FOUND, words)
 
 
-def _not_verified(item_id: str, blob: str) -> Refusal:
+def _not_verified(item_id: str, blob: str) -> ErrorAnswer:
     shown = item_id or f"{blob[:4]}...{blob[-4:]}"
     words = f"The encrypted content for item {shown} could not be verified."
-    return Refusal(HTTPStatus.BAD_REQUEST, words, "invalid_encrypted_content")
+    return ErrorAnswer(HTTPStatus.BAD_REQUEST, words, "invalid_encrypted_content")
 
 
-def _no_follower(item_id: str) -> Refusal:
+def _no_follower(item_id: str) -> ErrorAnswer:
     words = (
         f"Item '{item_id}' of type 'reasoning' was provided without its required following item."
     )
-    return Refusal(HTTPStatus.BAD_REQUEST, words)
+    return ErrorAnswer(HTTPStatus.BAD_REQUEST, words)
 
 
-def _no_reasoning(item_id: str, kind: str, reasoning_id: str) -> Refusal:
+def _no_reasoning(item_id: str, kind: str, reasoning_id: str) -> ErrorAnswer:
     words = (
         f"Item '{item_id}' of type '{kind}' was provided without its required 'reasoning' item: "
         f"'{reasoning_id}'."
     )
-    return Refusal(HTTPStatus.BAD_REQUEST, words)
+    return ErrorAnswer(HTTPStatus.BAD_REQUEST, words)
 
 
 def _item(kind: str, body: Item, answered: int) -> Item:

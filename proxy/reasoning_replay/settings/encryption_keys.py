@@ -9,12 +9,12 @@ import binascii
 import re
 from typing import Final, NamedTuple
 
-__all__ = ["Key", "parse_keys"]
+__all__ = ["EncryptionKey", "parse_keys"]
 
 KEY_BYTES: Final = 32
 
 
-class Key(NamedTuple):
+class EncryptionKey(NamedTuple):
     """One key with its short name, which is stored with each value that it encrypts."""
 
     id: str
@@ -22,10 +22,10 @@ class Key(NamedTuple):
 
     def __repr__(self) -> str:
         """Show the name only: keys get into tracebacks."""
-        return f"Key({self.id!r})"
+        return f"EncryptionKey({self.id!r})"
 
 
-def parse_keys(written: str) -> tuple[Key, ...]:
+def parse_keys(written: str) -> tuple[EncryptionKey, ...]:
     """
     Return the keys, the one that encrypts first; () for an empty text.
 
@@ -40,7 +40,7 @@ def parse_keys(written: str) -> tuple[Key, ...]:
     return keys
 
 
-def _key(number: int, written: str) -> Key:
+def _key(number: int, written: str) -> EncryptionKey:
     way_out = "use id:key, the key from `openssl rand -base64 32`"
     name, colon, encoded = written.partition(":")
     # Without the colon it may all be the key: nothing of it is shown.
@@ -53,4 +53,4 @@ def _key(number: int, written: str) -> Key:
         raise ValueError(f"key {number} is not base64; {way_out}") from None
     if len(secret) != KEY_BYTES:
         raise ValueError(f"key {number} has {len(secret)} bytes, not {KEY_BYTES}; {way_out}")
-    return Key(name, secret)
+    return EncryptionKey(name, secret)

@@ -42,7 +42,7 @@ class SettingsError(Exception):
         self.faults = faults
 
 
-class Written(NamedTuple):
+class SettingEntry(NamedTuple):
     """One setting as it was written, and where."""
 
     name: str  # as in Settings, if it is one of its fields
@@ -85,7 +85,7 @@ def load(
     Raises:
         SettingsError: With all faults, so that one start shows every one of them.
     """
-    written: dict[str, Written] = {}
+    written: dict[str, SettingEntry] = {}
     faults: list[str] = []
     try:
         if config_path is not None:
@@ -93,7 +93,9 @@ def load(
     except SettingsError as error:
         faults += error.faults
     _take(_from_environ(environ, faults), written, faults)
-    flags = (Written(name, text, flag_of(name), flag_of) for name, text in argv_overrides.items())
+    flags = (
+        SettingEntry(name, text, flag_of(name), flag_of) for name, text in argv_overrides.items()
+    )
     _take(flags, written, faults)
     try:
         settings = Settings.model_validate({name: entry.value for name, entry in written.items()})
@@ -104,7 +106,7 @@ def load(
     return settings
 
 
-def _from_environ(environ: Mapping[str, str], faults: list[str]) -> Iterator[Written]:
+def _from_environ(environ: Mapping[str, str], faults: list[str]) -> Iterator[SettingEntry]:
     for key, value in sorted(environ.items()):
         ours = key.startswith(ENV_PREFIX) and not key.startswith("REPLAY_TEST_")
         if not ours or SERVICE_LINK.fullmatch(f"{key}={value}"):
@@ -112,11 +114,11 @@ def _from_environ(environ: Mapping[str, str], faults: list[str]) -> Iterator[Wri
         name = key.removeprefix(ENV_PREFIX).lower()
         of = name.removesuffix(FILE_SUFFIX)
         if name in Settings.model_fields or of == name or of not in SECRET_NAMES:
-            yield Written(name, value, key, env_of)
+            yield SettingEntry(name, value, key, env_of)
         elif env_of(of) in environ:
             faults.append(f"{env_of(of)}, {key}: both are set; keep one")
         elif (secret := _from_secret_file(key, value, faults)) is not None:
-            yield Written(of, secret, key, env_of, is_hidden=True)
+            yield SettingEntry(of, secret, key, env_of, is_hidden=True)
 
 
 def _from_secret_file(key: str, path: str, faults: list[str]) -> str | None:
@@ -143,7 +145,7 @@ def _from_secret_file(key: str, path: str, faults: list[str]) -> str | None:
     return secret
 
 
-def _from_file(path: Path) -> Iterator[Written]:
+def _from_file(path: Path) -> Iterator[SettingEntry]:
     """
     Yield `name: value` lines as text: YAML's own types would make `on` and `off` booleans.
 
@@ -172,10 +174,12 @@ def _from_file(path: Path) -> Iterator[Written]:
             raise SettingsError([f"{where}: {key.value}: set twice; keep one"])
         seen.add(key.value)
         if value.tag != "tag:yaml.org,2002:null":  # `name:` with nothing after it sets nothing
-            yield Written(key.value, value.value, f"{where}: {key.value}", str)
+            yield SettingEntry(key.value, value.value, f"{where}: {key.value}", str)
 
 
-def _take(entries: Iterator[Written], written: dict[str, Written], faults: list[str]) -> None:
+def _take(
+    entries: Iterator[SettingEntry], written: dict[str, SettingEntry], faults: list[str]
+) -> None:
     """Let these entries win over those from places of lower rank; an unknown name is a fault."""
     for entry in entries:
         if entry.name in Settings.model_fields:
@@ -188,7 +192,7 @@ def _take(entries: Iterator[Written], written: dict[str, Written], faults: list[
         faults.append(f"{entry.place}: unknown setting; {way_out}")
 
 
-def _fault(detail: ErrorDetails, written: Mapping[str, Written]) -> str:
+def _fault(detail: ErrorDetails, written: Mapping[str, SettingEntry]) -> str:
     """Return one line: where a value was written, the value, and what would be accepted."""
     if not detail["loc"]:
         return str(detail["ctx"]["error"])
@@ -200,7 +204,7 @@ def _fault(detail: ErrorDetails, written: Mapping[str, Written]) -> str:
     return f'{entry.place}: "{_shown(entry)}": {reason}'
 
 
-def _shown(entry: Written) -> str:
+def _shown(entry: SettingEntry) -> str:
     """Return a refused value on one line, shortened and without its secrets."""
     field = Settings.model_fields[entry.name]
     of = Settings.model_fields.get(entry.name.removesuffix(FILE_SUFFIX), field)

@@ -1,1 +1,1 @@
-"""Floor 2, the shell: sockets, exchanges, and the one place where everything is put together."""
+"""Web: the shell around the core: sockets, exchanges, and the composition root (`wiring`)."""

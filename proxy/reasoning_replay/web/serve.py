@@ -1,4 +1,4 @@
-"""The process of `serve`: its event loop, its signals, and its exit code."""
+"""Serving process: its event loop, its signals, and its exit code."""
 
 import asyncio
 import os

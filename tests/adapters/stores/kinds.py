@@ -16,7 +16,7 @@ from reasoning_replay.adapters.stores.redis.connect import Credentials, connect
 from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.adapters.stores.sqlite import SqliteStore
-from reasoning_replay.settings.encryption_keys import Key
+from reasoning_replay.settings.encryption_keys import EncryptionKey
 from reasoning_replay.settings.store_url import read_store_url
 
 from tests.adapters.stores.turns import SCOPE, bytes_of
@@ -26,7 +26,7 @@ __all__ = ["ALLOWED", "KINDS", "Kept", "link_to", "on_kind"]
 
 MIB = 1 << 20
 TIMEOUT_S = 20.0  # a busy machine is no fault of a store's
-SEALED = EncryptedCodec([Key("new", b"n" * 32), Key("old", b"o" * 32)])
+SEALED = EncryptedCodec([EncryptionKey("new", b"n" * 32), EncryptionKey("old", b"o" * 32)])
 
 # What the README tells to allow a user of a Redis.
 ALLOWED = (

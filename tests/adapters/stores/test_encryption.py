@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from reasoning_replay.adapters.stores.codec import PlainCodec
 from reasoning_replay.adapters.stores.encryption import NONCE_BYTES, SEALED, EncryptedCodec
 from reasoning_replay.core.history.turns import FORMAT
-from reasoning_replay.settings.encryption_keys import Key
+from reasoning_replay.settings.encryption_keys import EncryptionKey
 
 from tests.adapters.stores.turns import SCOPE, bytes_of
 
-OLD, NEW = Key("old", b"o" * 32), Key("new", b"n" * 32)
+OLD, NEW = EncryptionKey("old", b"o" * 32), EncryptionKey("new", b"n" * 32)
 VALUE = b"\x03" + b"reasoning" * 30
 PLACE = (SCOPE, bytes_of("conversation"), b"a record's name")
 KEPT = EncryptedCodec([OLD]).encode(*PLACE, VALUE)
@@ -48,7 +48,7 @@ def test_keys_rotate() -> None:
     assert EncryptedCodec([NEW]).decode(*PLACE, renewed) == VALUE
     assert EncryptedCodec([OLD]).decode(*PLACE, renewed) is None
     assert EncryptedCodec([NEW]).decode(*PLACE, KEPT) is None
-    assert EncryptedCodec([Key("old", b"?" * 32)]).decode(*PLACE, KEPT) is None
+    assert EncryptedCodec([EncryptionKey("old", b"?" * 32)]).decode(*PLACE, KEPT) is None
 
 
 @pytest.mark.parametrize("moved", range(3), ids=["scope", "conversation", "field"])

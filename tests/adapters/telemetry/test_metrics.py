@@ -7,12 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from reasoning_replay.adapters.telemetry.metrics import (
-    ASKED,
     CACHE_RESULTS,
-    CAPTURED,
-    ENDED,
     PHASES,
-    ROUTES,
     TOKENS,
     Metrics,
     status_label,
@@ -21,6 +17,7 @@ from reasoning_replay.adapters.telemetry.metrics import (
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.states import CaptureState, ExchangeOutcome, RequestState, Route
 from reasoning_replay.core.history.plan import Outcome
 
 Labels = frozenset[tuple[str, str]]
@@ -40,8 +37,8 @@ def samples(metrics: Metrics) -> dict[str, dict[Labels, float]]:
     ("name", "label", "values"),
     [
         ("items", "outcome", [outcome.value for outcome in Outcome]),
-        ("requests", "result", ASKED),
-        ("captures", "result", CAPTURED),
+        ("requests", "result", list(RequestState)),
+        ("captures", "result", list(CaptureState)),
         ("repairs", "repair", [repair.value for repair in Repair]),
         ("removed_items", "reason", REMOVALS),
         ("reasoning_contexts", "context", CONTEXTS),
@@ -158,7 +155,7 @@ def test_there_are_a_few_dozen_labels(status: int) -> None:
 def test_what_is_usual_is_one_of_them() -> None:
     """So that a series that exists from the start is one that goes on."""
     known = {status_label(number) for number in range(1000)}
-    assert {usual_status(route, outcome) for route in ROUTES for outcome in ENDED} <= known
+    assert {usual_status(route, outcome) for route in Route for outcome in ExchangeOutcome} <= known
 
 
 names = st.sampled_from(["a", "b"])

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from reasoning_replay.adapters.telemetry.metrics import ASKED, CAPTURED
+from reasoning_replay.core.dialects.states import CaptureState, RequestState
 from reasoning_replay.core.history.plan import Outcome
 
 from tests.redis_server import RedisServer
@@ -77,10 +77,10 @@ async def test_metrics_have_every_outcome_from_the_start() -> None:
     async with world() as w:
         got = await w.ask_admin("/metrics")
         lines = got.body.decode().splitlines()
-        for result in ASKED:
+        for result in RequestState:
             assert f'reasoning_replay_requests_total{{result="{result}"}} 0.0' in lines
-        for result in CAPTURED:
-            assert f'reasoning_replay_captures_total{{result="{result}"}} 0.0' in lines
+        for state in CaptureState:
+            assert f'reasoning_replay_captures_total{{result="{state}"}} 0.0' in lines
         for outcome in Outcome:
             assert f'reasoning_replay_items_total{{outcome="{outcome.value}"}} 0.0' in lines
         assert got.head.values("content-type")[0].startswith("text/plain; version=")

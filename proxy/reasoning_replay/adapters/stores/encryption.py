@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from reasoning_replay.settings.encryption_keys import Key
+from reasoning_replay.settings.encryption_keys import EncryptionKey
 
 __all__ = ["NONCE_BYTES", "SEALED", "EncryptedCodec"]
 
@@ -24,7 +24,7 @@ NONCE_BYTES = 12
 class EncryptedCodec:
     """Encrypts with the first key, decrypts with any."""
 
-    def __init__(self, keys: Sequence[Key]) -> None:
+    def __init__(self, keys: Sequence[EncryptionKey]) -> None:
         """Take one key or more, the newest first."""
         self._header = _header(keys[0])
         self._first = AESGCM(keys[0].secret)
@@ -52,7 +52,7 @@ class EncryptedCodec:
             return None
 
 
-def _header(key: Key) -> bytes:
+def _header(key: EncryptionKey) -> bytes:
     name = key.id.encode("ascii")
     return SEALED + bytes([len(name)]) + name
 

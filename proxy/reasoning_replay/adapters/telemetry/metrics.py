@@ -22,58 +22,24 @@ from reasoning_replay.adapters.resilience.circuit_breaker import State
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.states import (
+    CaptureState,
+    ExchangeOutcome,
+    RequestState,
+    Route,
+)
 from reasoning_replay.core.history.plan import Outcome
 
 __all__ = [
-    "ASKED",
     "BREAKERS",
     "CACHE_RESULTS",
-    "CAPTURED",
-    "ENDED",
     "PHASES",
-    "ROUTES",
     "TOKENS",
     "Metrics",
     "status_label",
     "usual_status",
 ]
 
-ROUTES = (
-    "responses",  # POST …/responses
-    "compact",  # POST …/responses/compact
-    "input_tokens",  # POST …/responses/input_tokens
-    "retrieve",  # GET …/responses/{id}
-    "websocket",  # a whole WebSocket, from its handshake to its end
-    "create",  # one response.create on a WebSocket, and its answer
-    "other",
-)
-# How an exchange ended; errors of the proxy itself have their own code instead.
-ENDED = ("ok", "refused", "upstream_error", "cut_off", "client_gone", "client_stalled")
-# The result of the request phase, on a replayed route.
-ASKED = (
-    "planned",  # read, looked up and decided; items_total has the results
-    "stateful",  # the upstream holds the history itself
-    "no_scope",  # no credential, so nothing is looked up
-    "unreadable",  # not JSON, or JSON that readers could disagree on
-    "encoded",  # a Content-Encoding that cannot be decoded: unknown, or damaged
-    "too_large",  # over inspect_max_bytes, decoded_max_bytes, or the bound of a WebSocket message
-    "busy",  # inspect_total_max_bytes was used up: forwarded unread
-    "store_failed",  # the store failed, or its breaker is open: forwarded unchanged
-    "budget_exceeded",  # the store took longer than store_budget_ms: forwarded unchanged
-    "failed",  # a bug of the proxy: forwarded unchanged
-    "off",
-)
-# The result of the capture, on a captured route.
-CAPTURED = (
-    "saved",
-    "late",  # the answer went on before the store confirmed the save
-    "nothing",  # no item by which the turn could be found again
-    "store_failed",
-    "too_large",
-    "unreadable",
-    "failed",
-    "refused",  # not a 2xx answer
-)
 # How the conversations of a lookup were found.
 CACHE_RESULTS = (
     "valid",  # local copies, each of the version that the store has
@@ -221,12 +187,12 @@ class Metrics:
 
     def _begin_at_zero(self) -> None:
         """Create every series: the rate of one that appears with its first event misses it."""
-        for route, outcome in product(ROUTES, ENDED):
+        for route, outcome in product(Route, ExchangeOutcome):
             self.exchanges.labels(route, usual_status(route, outcome), outcome)
         series: tuple[tuple[Counter | Gauge | Histogram, tuple[Iterable[str], ...]], ...] = (
-            (self.requests, (ASKED,)),
+            (self.requests, (RequestState,)),
             (self.items, (Outcome,)),
-            (self.captures, (CAPTURED,)),
+            (self.captures, (CaptureState,)),
             (self.tokens, (TOKENS,)),
             (self.heals, (set(RefusalKind) - {RefusalKind.OTHER}, ("cured", "refused"))),
             (self.repairs, (Repair,)),

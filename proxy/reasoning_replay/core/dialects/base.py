@@ -26,6 +26,7 @@ __all__ = [
     "AnyDialect",
     "Caller",
     "Capture",
+    "CaptureSnapshot",
     "Cure",
     "Decision",
     "Dialect",
@@ -33,7 +34,6 @@ __all__ = [
     "Question",
     "Refusal",
     "RefusedBodies",
-    "Snapshot",
     "Usage",
 ]
 
@@ -71,7 +71,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     created_ms: int = 0
 
 
-class Snapshot(msgspec.Struct, frozen=True, gc=False):
+class CaptureSnapshot(msgspec.Struct, frozen=True, gc=False):
     """
     The answer as far as it is known.
 
@@ -139,7 +139,7 @@ class Capture(Protocol):
         """Take the end of the stream."""
         ...
 
-    def snapshot(self, created_ms: int) -> Snapshot:
+    def snapshot(self, created_ms: int) -> CaptureSnapshot:
         """Return what is known so far, and count it as saved."""
         ...
 

@@ -39,7 +39,7 @@ class Candidates:
         self.types: AbstractSet[str] = names.types
         self._used: set[tuple[bytes, int]] = set()
         self._by_id, self._by_call = names.by_id, names.by_call
-        self._sayings: _Sayings | None = None
+        self._content_index: _ContentIndex | None = None
         self._sole = names.sole
 
     def settle(self, places: Sequence[Place[HistoryItem]]) -> tuple[dict[int, Match], bool]:
@@ -146,9 +146,9 @@ class Candidates:
             # Of calls under names of their own, only namesakes can be the same.
             own = _own_name(item)
             names = ("", own) if own else (None,)
-            if self._sayings is None:
-                self._sayings = _Sayings(self.turns.values())
-            by_place, by_content = self._sayings.by_place, self._sayings.by_content
+            if self._content_index is None:
+                self._content_index = _ContentIndex(self.turns.values())
+            by_place, by_content = self._content_index.by_place, self._content_index.by_content
             at_place = [by_place.get((chain, item.content, name), ()) for name in names]
             anywhere = [by_content.get((item.content, name), ()) for name in names]
             sources.append(itertools.chain(*at_place))
@@ -189,7 +189,7 @@ class Candidates:
         return [Match(turn, k) for k, e in items if turn is not None and e.call_id == call_id]
 
 
-class _Sayings:
+class _ContentIndex:
     """
     Where what is said was said, for those few requests that are looked up by it.
 

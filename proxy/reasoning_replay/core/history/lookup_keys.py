@@ -167,10 +167,10 @@ def _asked(request: RequestHistory[HistoryItem], n: int) -> Lookup:
     certain = _certain(item.id, item.call_id, item.name)
     if response_id := response_named_by(item):
         certain.append(key_of_response(response_id))
-    return Lookup(n, certain, _Sayings(request, place))
+    return Lookup(n, certain, _ContentKeys(request, place))
 
 
-class _Sayings(Sequence[Key]):
+class _ContentKeys(Sequence[Key]):
     """The doubtful keys of an item, made when they are looked at: where names lead, nobody does."""
 
     def __init__(self, request: RequestHistory[HistoryItem], place: Place[HistoryItem]) -> None:

@@ -26,7 +26,7 @@ PREFIXES_PER_HEAD = 256
 TAIL_BYTES = 64
 
 _Parsed = TypeVar("_Parsed")
-_Head = tuple[bytes, bytes]  # tenant, first bytes of the input
+_GroupKey = tuple[bytes, bytes]  # tenant, first bytes of the input
 _NO_LOCK = nullcontext()
 
 
@@ -69,8 +69,8 @@ class PrefixCache(Generic[_Parsed]):
         """Start empty; with a lock, it may be used from several threads."""
         self.size_bytes = 0
         self._max_bytes = max_bytes
-        self._groups: dict[_Head, dict[bytes, ParsedPrefix[_Parsed]]] = {}
-        self._recent: OrderedDict[tuple[_Head, bytes], None] = OrderedDict()
+        self._groups: dict[_GroupKey, dict[bytes, ParsedPrefix[_Parsed]]] = {}
+        self._recent: OrderedDict[tuple[_GroupKey, bytes], None] = OrderedDict()
         self._lock = lock
 
     def find(self, tenant: bytes, body: bytes, start: int) -> ParsedPrefix[_Parsed] | None:
@@ -129,7 +129,7 @@ class PrefixCache(Generic[_Parsed]):
             while self.size_bytes > self._max_bytes:
                 self._drop(*next(iter(self._recent)))
 
-    def _drop(self, head: _Head, prefix: bytes) -> None:
+    def _drop(self, head: _GroupKey, prefix: bytes) -> None:
         group = self._groups.get(head, {})
         dropped = group.pop(prefix, None)
         if dropped is None:

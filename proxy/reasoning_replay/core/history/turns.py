@@ -158,7 +158,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self if items == self.items else structs.replace(self, items=items)
 
 
-class _Head(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class _HeadRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     parent: bytes
     models: tuple[str, ...]
     is_stored: bool
@@ -166,7 +166,7 @@ class _Head(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_HEAD_DECODER = msgspec.msgpack.Decoder(_Head)
+_HEAD_DECODER = msgspec.msgpack.Decoder(_HeadRecord)
 _ITEM_DECODER = msgspec.msgpack.Decoder(Emitted)
 _BLOBS_DECODER = msgspec.msgpack.Decoder(tuple[tuple[bytes, ...], ...])
 _HEAD, _ITEM, _BLOBS, _WITHHELD = b"h", b"i", b"b", b"w"
@@ -198,7 +198,7 @@ def records_of(turn: Turn, known: Container[bytes] = frozenset()) -> dict[bytes,
         if name not in known:
             records[name] = value
 
-    add(_HEAD, _Head(turn.parent, turn.models, turn.is_stored, turn.context), versioned=True)
+    add(_HEAD, _HeadRecord(turn.parent, turn.models, turn.is_stored, turn.context), versioned=True)
     for n, item in enumerate(turn.items):
         position = n.to_bytes(POSITION_BYTES)
         # Blobs become known bit by bit, also after the item was written.
@@ -267,7 +267,7 @@ class _TurnRecords:
     def __init__(self, name: bytes) -> None:
         self._created_ms = int.from_bytes(name[:TIME_BYTES])
         self._id = name[TIME_BYTES : TIME_BYTES + ID_BYTES]
-        self._heads: list[_Head] = []
+        self._heads: list[_HeadRecord] = []
         self._items: dict[bytes, Emitted] = {}
         self._blobs: dict[bytes, list[Sequence[Sequence[bytes]]]] = {}
         self._withheld: set[bytes] = set()

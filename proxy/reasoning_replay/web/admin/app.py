@@ -1,4 +1,4 @@
-"""The operators' port: am I alive, may I get traffic, what happens, and what is kept."""
+"""Admin port: liveness, readiness, metrics, the inspector, and the stored conversations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from reasoning_replay.web.admin.conversations import Access, Conversations, refused
-from reasoning_replay.web.admin.inspector.recorder import Source
+from reasoning_replay.web.admin.inspector.recorder import ExchangeFeed
 from reasoning_replay.web.errors import ErrorResponse, ProxyError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Shown(NamedTuple):
         facts: What a proxy is, as long as it runs.
     """
 
-    source: Source
+    source: ExchangeFeed
     access: Access
     facts: Callable[[], Mapping[str, object]]
 

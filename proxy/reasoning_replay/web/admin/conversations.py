@@ -1,10 +1,10 @@
 """
-What is kept, for operators: counted, listed by its ids and numbers, and deleted. Never read.
+Stored conversations, for operators: counted, listed by ids and numbers, and deleted. Never read.
 
-    GET    /conversations?scope=&cursor=&limit=    some of them, and where the next ones begin
-    GET    /conversations/count?scope=             how many there are
-    DELETE /conversations/{scope:conversation}     forget one
-    DELETE /scopes/{scope}                         forget all of a tenant's
+    GET    /conversations?scope=&cursor=&limit=    one page, and the cursor of the next
+    GET    /conversations/count?scope=             their number
+    DELETE /conversations/{scope:conversation}     delete one
+    DELETE /scopes/{scope}                         delete all of one scope
 """
 
 import asyncio

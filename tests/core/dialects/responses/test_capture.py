@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.base import Origin, Snapshot
+from reasoning_replay.core.dialects.base import CaptureSnapshot, Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.turns import Context, Turn, turn_id
@@ -41,14 +41,14 @@ def read(body: bytes) -> ResponsesCapture:
     return capture
 
 
-def kept(capture: ResponsesCapture | Snapshot) -> Turn:
+def kept(capture: ResponsesCapture | CaptureSnapshot) -> Turn:
     """Return what is kept of an answer."""
     snapshot = capture.snapshot(5) if isinstance(capture, ResponsesCapture) else capture
     assert snapshot.turn is not None
     return snapshot.turn
 
 
-def runs(capture: ResponsesCapture | Snapshot) -> dict[str, list[str]]:
+def runs(capture: ResponsesCapture | CaptureSnapshot) -> dict[str, list[str]]:
     """Return the id of each emitted item -> the ids of the reasoning that led to it."""
     return {item.id: [part.id for part in item.run] for item in kept(capture).items}
 
@@ -138,7 +138,7 @@ def test_nothing_is_kept_where_nothing_could_be_recognised(output: list[Item]) -
     snapshot = after([stream_of(output)]).snapshot(5)
 
     assert snapshot == read(answer(output, "resp_1")).snapshot(5)
-    assert snapshot == Snapshot("completed", None)
+    assert snapshot == CaptureSnapshot("completed", None)
 
 
 ODD = (
@@ -340,7 +340,7 @@ def test_an_event_too_long_to_follow_is_given_up() -> None:
 
 def test_a_response_without_an_id_is_not_kept() -> None:
     """It could be given no name."""
-    assert after([done(0, R1), done(1, C1)]).snapshot(5) == Snapshot("", None)
+    assert after([done(0, R1), done(1, C1)]).snapshot(5) == CaptureSnapshot("", None)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,12 @@ import re
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.responses.items import ResponsesItem, _Head, _loosely, read_item
+from reasoning_replay.core.dialects.responses.items import (
+    ResponsesItem,
+    _ItemFields,
+    _loosely,
+    read_item,
+)
 from reasoning_replay.core.history.fingerprints import ID_CHARS, is_distinctive
 from reasoning_replay.core.history.items import Role
 
@@ -153,7 +158,7 @@ contents = st.lists(parts, max_size=3).map(lambda given: b"[" + b",".join(given)
 @given(
     st.sampled_from(["message", "function_call", "function_call_output", "reasoning", "x"]),
     st.dictionaries(
-        st.sampled_from(_Head.__struct_fields__),
+        st.sampled_from(_ItemFields.__struct_fields__),
         values.map(lambda written: written.text) | contents,
         max_size=5,
     ),
@@ -297,7 +302,7 @@ def test_an_id_alone_is_hollow(fields: dict[str, object], want: bool) -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(_Head.__struct_fields__),
+        st.sampled_from(_ItemFields.__struct_fields__),
         values.map(lambda written: written.text) | st.sampled_from([b"null", b'"x"', b'"\xff"']),
         max_size=6,
     )
@@ -307,7 +312,7 @@ def test_a_head_is_the_same_read_in_one_go_and_field_by_field(fields: dict[str, 
     """Where every field is of its type, both ways lead to it."""
     raw = b"{" + b",".join(b'"%b":%b' % (key.encode(), fields[key]) for key in fields) + b"}"
     one, other = read_item(raw)._head, _loosely(raw)
-    for name in _Head.__struct_fields__:
+    for name in _ItemFields.__struct_fields__:
         ours, theirs = getattr(one, name), getattr(other, name)
         assert (
             (ours or None) == (theirs or None) if name in _NAMES else bytes(ours) == bytes(theirs)

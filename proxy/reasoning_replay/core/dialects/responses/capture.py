@@ -11,7 +11,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import UNSET, Raw
 
-from reasoning_replay.core.dialects.base import Origin, Snapshot, Usage
+from reasoning_replay.core.dialects.base import CaptureSnapshot, Origin, Usage
 from reasoning_replay.core.dialects.responses.emitted import blob_digest, emitted_of, reasoning_of
 from reasoning_replay.core.dialects.responses.events import (
     ResponseFields,
@@ -40,7 +40,7 @@ _PENDING = frozenset({"queued", "in_progress"})
 _STARTS = frozenset({"response.created", "response.queued", "response.in_progress"})
 
 
-class _Part(msgspec.Struct, frozen=True, gc=False):
+class _CapturedItem(msgspec.Struct, frozen=True, gc=False):
     """
     What is kept of one output item; its bytes are let go at once, as they may be an image's.
 
@@ -95,7 +95,7 @@ class ResponsesCapture:
         self._max_bytes = max_bytes
         self._kept_bytes = 0  # of the raw bytes of all parts
         self._events: Events | None = None  # of a stream
-        self._parts: dict[int, _Part] = {}
+        self._parts: dict[int, _CapturedItem] = {}
         self._blobs: dict[int, set[bytes]] = {}
         self._response_id = ""
         self._model = ""
@@ -154,7 +154,7 @@ class ResponsesCapture:
             stores=origin.stores,
         )
 
-    def snapshot(self, created_ms: int) -> Snapshot:
+    def snapshot(self, created_ms: int) -> CaptureSnapshot:
         """
         Return what is known so far, and count it as saved.
 
@@ -168,7 +168,7 @@ class ResponsesCapture:
         items = self._emitted()
         # Without items a turn is only worth its context, which a later GET of it will need.
         if not self._response_id or not (items or self._status in _PENDING):
-            return Snapshot(self._status, None)
+            return CaptureSnapshot(self._status, None)
         origin = self._origin
         this = turn_id(self._response_id)
         stored = origin.stores if self._is_stored is None else self._is_stored
@@ -182,7 +182,7 @@ class ResponsesCapture:
             context=origin.context,
             items=tuple(items),
         )
-        return Snapshot(self._status, turn)
+        return CaptureSnapshot(self._status, turn)
 
     def hear(self, data: bytes) -> None:
         """Take the JSON of one event; never raises."""
@@ -282,10 +282,10 @@ class ResponsesCapture:
         return emitted
 
 
-def _part(item: ResponsesItem) -> _Part:
+def _part(item: ResponsesItem) -> _CapturedItem:
     if item.role is Role.REASONING:
-        return _Part(item.id, reasoning=reasoning_of(item))
-    return _Part(item.id, emitted=emitted_of(item), is_finished=item.is_finished)
+        return _CapturedItem(item.id, reasoning=reasoning_of(item))
+    return _CapturedItem(item.id, emitted=emitted_of(item), is_finished=item.is_finished)
 
 
 def _families(asked: str, answered: str) -> tuple[str, ...]:

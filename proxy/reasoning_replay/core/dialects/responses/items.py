@@ -21,7 +21,7 @@ from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
 __all__ = ["ResponsesItem", "read_item"]
 
 
-class _Head(msgspec.Struct, gc=False):
+class _ItemFields(msgspec.Struct, gc=False):
     """The fields that tell an item from another; what only some items have stays raw."""
 
     type: str | None = None
@@ -48,18 +48,18 @@ class _Words(msgspec.Struct, gc=False):
     text: str
 
 
-class _Part(msgspec.Struct, gc=False):
+class _ContentPart(msgspec.Struct, gc=False):
     type: Raw = NONE
     text: Raw = NONE
     refusal: Raw = NONE
 
 
-_HEAD = msgspec.json.Decoder(_Head)
-_LOOSE_HEAD = LenientDecoder(_Head)
+_HEAD = msgspec.json.Decoder(_ItemFields)
+_LOOSE_HEAD = LenientDecoder(_ItemFields)
 _TEXTS = ("type", "id", "call_id", "role", "name", "status")
 _WORDS = msgspec.json.Decoder(list[_Words])
 _PARTS = msgspec.json.Decoder(list[Raw])
-_PART = msgspec.json.Decoder(_Part)
+_PART = msgspec.json.Decoder(_ContentPart)
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
@@ -102,7 +102,7 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
     id: str
     call_id: str
     name: str
-    _head: _Head
+    _head: _ItemFields
     # What is made when it is asked for...
     _blob: str | None = None
     _text: str | None = None
@@ -253,14 +253,14 @@ def read_item(raw: bytes, start: int = 0, end: int = 0) -> ResponsesItem:
     return ResponsesItem(raw, start, end, kind, role, item_id, call_id, name, head)
 
 
-def _loosely(raw: bytes) -> _Head:
+def _loosely(raw: bytes) -> _ItemFields:
     """Read a head of which some field is not of the type that it should be, or nothing at all."""
     try:
         members = _LOOSE_HEAD.decode(raw)
     except _ERRORS:
-        return _Head()
+        return _ItemFields()
     texts: dict[str, Any] = {name: json_spans.text(members.pop(name)) for name in _TEXTS}
-    return _Head(**texts | members)
+    return _ItemFields(**texts | members)
 
 
 def _role(kind: str, said_by: str) -> Role:

@@ -7,7 +7,7 @@ The rules it follows are the API's (pairing by id both ways, order, no reasoning
 
 - a run of reasoning goes directly before the first item of its group that the client still sends,
   where a group is the item the run led to and those behind it up to the next run;
-- it goes in a form that the upstream takes, with ids or without (`forms`);
+- it goes in a form that the upstream takes, with ids or without (`id_policy`);
 - where reasoning exists but may not go back, the ids that would demand it are left out instead
   (*degrade*), if the upstream takes the items without;
 - what the client replays itself, by id or by any blob of it, is left alone.

@@ -1,1 +1,1 @@
-"""What passes, for people who look at the operators' port: recorded, told, and shown on a page."""
+"""Inspector: a page on the admin port that shows exchanges as they pass."""

@@ -1,10 +1,10 @@
 """
-What passes, told to those who watch: a stream of lines of JSON, as long as they stay.
+Event stream of the inspector: lines of JSON for each watcher, until it leaves.
 
-    {"hello": …}       first: what this proxy is
-    {"exchange": …}    what is kept, then each one when it is decided, and again when it is over
-    {"state": …}       each second: how it fares, in numbers
-    {"lost": n}        so many lines were too much for this reader
+    {"hello": …}       first: version and settings of this process
+    {"exchange": …}    the recorded ones, then each one when it is decided, and again at its end
+    {"state": …}       each second: totals, the store, whether the process drains
+    {"lost": n}        n lines were dropped because this watcher reads too slowly
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Final
 
 from aiohttp import web
 
-from reasoning_replay.web.admin.inspector.recorder import Source
+from reasoning_replay.web.admin.inspector.recorder import ExchangeFeed
 from reasoning_replay.web.admin.inspector.totals import read_totals
 from reasoning_replay.web.errors import ErrorResponse, ProxyError
 
@@ -43,7 +43,7 @@ class Watchers:
 
     def __init__(
         self,
-        source: Source,
+        source: ExchangeFeed,
         facts: Callable[[], Mapping[str, object]],
         fares: Callable[[], Mapping[str, object]],
         exposition: Callable[[], bytes],

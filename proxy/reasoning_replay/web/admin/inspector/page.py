@@ -1,4 +1,4 @@
-"""The page itself: one file, which asks nobody but the port that it came from."""
+"""Inspector page: one HTML file, which sends requests to its own origin only."""
 
 import base64
 import hashlib

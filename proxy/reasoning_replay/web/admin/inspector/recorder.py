@@ -1,8 +1,8 @@
 """
-The newest exchanges, as an inspector shows them: types, ids, sizes, counts and times, no content.
+Recorder: the newest exchanges for the inspector, by types, ids, sizes, counts and times alone.
 
-Every exchange comes by here, watched or not, so what is done to it is a copy of a few fields.
-JSON is made of them when somebody watches.
+Every exchange is recorded, watched or not, so recording copies a few fields only. They become
+JSON when the inspector is watched.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["Heard", "Recorder", "Source"]
+__all__ = ["ExchangeFeed", "Heard", "Recorder"]
 
 # Exchanges that are over, and what their strips may take up together.
 KEPT: Final = 100
@@ -39,8 +39,8 @@ _NO_STRIP = ItemSummary(0, b"").counted()
 _ENCODE = msgspec.json.Encoder().encode
 
 
-class Source(Protocol):
-    """Where an inspector has exchanges from."""
+class ExchangeFeed(Protocol):
+    """What the inspector reads exchanges from."""
 
     def recent(self) -> list[bytes]:
         """Return the JSON of what is kept, oldest first."""

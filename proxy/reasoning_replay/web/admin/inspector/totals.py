@@ -1,4 +1,4 @@
-"""What an inspector shows in numbers, read from what Prometheus would scrape."""
+"""Totals of the inspector, read from the metrics as Prometheus would scrape them."""
 
 import re
 from collections import defaultdict

@@ -1,5 +1,5 @@
 """
-Reorder: a history brought back into the order in which it happened.
+Reordering: a history brought back into the order in which it happened.
 
 A unit is what one response emitted (reasoning directly ahead of what it led to) with the outputs
 of its calls behind it. Units stand where the first of their items stands; what users say between
