@@ -18,6 +18,7 @@ from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.diagnosis import diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import PROFILES
+from reasoning_replay.core.dialects.responses.socket_messages import may_be_request, read_message
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.plan import Anchors, Outcome
 from reasoning_replay.core.tenancy.scope import Scoping
@@ -27,7 +28,6 @@ from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee
 from reasoning_replay.web.pipeline.replay import Replay, ReplaySettings
-from reasoning_replay.web.websocket.messages import may_be_request, read_message
 from reasoning_replay.web.websocket.session import ResponseStreams
 
 from tests.fuzz.inputs import cut, read

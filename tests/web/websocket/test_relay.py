@@ -10,7 +10,7 @@ import pytest
 from aiohttp import ClientWebSocketResponse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reasoning_replay.web.websocket.messages import CREATE
+from reasoning_replay.core.dialects.responses.socket_messages import CREATE
 from reasoning_replay.web.websocket.relay import TURN
 
 from tests.web.sockets import (

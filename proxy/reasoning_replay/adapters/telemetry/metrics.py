@@ -19,9 +19,7 @@ from prometheus_client import (
 
 from reasoning_replay import __version__
 from reasoning_replay.adapters.resilience.circuit_breaker import State
-from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
-from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
-from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.registry import CONTEXTS, REFUSALS, REMOVALS, REPAIRS
 from reasoning_replay.core.dialects.states import (
     CaptureState,
     ExchangeOutcome,
@@ -194,8 +192,8 @@ class Metrics:
             (self.items, (Outcome,)),
             (self.captures, (CaptureState,)),
             (self.tokens, (TOKENS,)),
-            (self.heals, (set(RefusalKind) - {RefusalKind.OTHER}, ("cured", "refused"))),
-            (self.repairs, (Repair,)),
+            (self.heals, (REFUSALS, ("cured", "refused"))),
+            (self.repairs, (REPAIRS,)),
             (self.removed_items, (REMOVALS,)),
             (self.reasoning_contexts, (CONTEXTS,)),
             (self.overhead_seconds, (PHASES,)),

@@ -1,9 +1,16 @@
-"""Registry: every dialect's routes. A further dialect adds one line here."""
+"""Registry: what all dialects together know. A further dialect adds to each list here."""
 
 from reasoning_replay.core.dialects.responses import routes as responses
+from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
+from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
+from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import Route
 
-__all__ = ["route_of"]
+__all__ = ["CONTEXTS", "REFUSALS", "REMOVALS", "REPAIRS", "route_of"]
+
+# The words that label what dialects count.
+REFUSALS = tuple(kind for kind in RefusalKind if kind is not RefusalKind.OTHER)
+REPAIRS = tuple(Repair)
 
 _ROUTERS = (responses.route_of,)
 

@@ -16,13 +16,13 @@ from aiohttp import WSMsgType, web
 from reasoning_replay.adapters.runtime.tcp import WriteProgress
 from reasoning_replay.adapters.upstream.client import UpstreamSocket, UpstreamWebSocket
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
+from reasoning_replay.core.dialects.responses.socket_messages import may_be_request
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.http.upgrade import accept_upgrade
 from reasoning_replay.web.memory_budget import MemoryBudget, MemoryLease
 from reasoning_replay.web.pipeline.replay import Replay
-from reasoning_replay.web.websocket.messages import may_be_request
 from reasoning_replay.web.websocket.session import ResponseStreams
 
 __all__ = ["message_max_bytes", "relay_websocket"]

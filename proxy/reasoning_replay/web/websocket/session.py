@@ -10,19 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.responses.socket_messages import CREATE, Message, read_message
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.pipeline.healing_retry import Healer
 from reasoning_replay.web.pipeline.replay import Replay
-from reasoning_replay.web.websocket.messages import (
-    CREATE,
-    Message,
-    PendingResponse,
-    Stream,
-    StreamState,
-    read_message,
-)
+from reasoning_replay.web.websocket.streams import PendingResponse, Stream, StreamState
 
 __all__ = ["ResponseStreams"]
 

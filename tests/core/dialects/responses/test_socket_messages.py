@@ -1,7 +1,7 @@
 """The head of a message on a WebSocket is read whatever stands in it; what is odd is not there."""
 
 import pytest
-from reasoning_replay.web.websocket.messages import read_message
+from reasoning_replay.core.dialects.responses.socket_messages import read_message
 
 # (what a message says, the stream, the response it is about, the one before it, the status)
 READ = [

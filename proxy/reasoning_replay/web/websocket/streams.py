@@ -1,85 +1,13 @@
-"""WebSocket messages: the head of a message, and the requests and responses of one stream."""
+"""Streams: the requests and responses with one `stream_id` on a WebSocket, in their order."""
 
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
-import msgspec
-from msgspec import Raw
-
 from reasoning_replay.core.dialects.base import Cure, Origin, Refusal, RefusedBodies
-from reasoning_replay.core.wire import json_spans
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = [
-    "CREATE",
-    "Message",
-    "PendingResponse",
-    "Stream",
-    "StreamState",
-    "may_be_request",
-    "read_message",
-]
-
-CREATE = "response.create"
-STATUS_DIGITS = 3
-
-
-class _Response(msgspec.Struct):
-    id: Raw = Raw(b"")
-    previous_response_id: Raw = Raw(b"")
-
-
-class Message(msgspec.Struct):
-    """
-    The head of a message, the client's or the upstream's, as raw JSON.
-
-    Attributes:
-        stream_id: Absent on the default stream.
-        response: In the upstream's messages.
-        previous_response_id: In the client's.
-    """
-
-    type: Raw = Raw(b"")
-    stream_id: Raw = Raw(b"")
-    status: Raw = Raw(b"")
-    response: Raw = Raw(b"")
-    previous_response_id: Raw = Raw(b"")
-
-    @property
-    def kind(self) -> str:
-        """Its type; "" when it has none."""
-        return json_spans.text(self.type) or ""
-
-    @property
-    def stream(self) -> str:
-        """The name of its stream; "" is the default one."""
-        return json_spans.text(self.stream_id) or ""
-
-    @property
-    def http_status(self) -> int:
-        """The status that an error has over HTTP; 0 when it has none."""
-        status = bytes(self.status)
-        return int(status) if len(status) == STATUS_DIGITS and status.isdigit() else 0
-
-    @property
-    def previous(self) -> str:
-        """The id of the response that this one continues; "" when it names none."""
-        response = self._response
-        given = self.previous_response_id if response is None else response.previous_response_id
-        return json_spans.text(given) or ""
-
-    @property
-    def response_id(self) -> str:
-        """The id of the response that it is about; "" when it names none."""
-        response = self._response
-        return "" if response is None else json_spans.text(response.id) or ""
-
-    @property
-    def _response(self) -> _Response | None:
-        if bytes(self.response)[:1] != b"{":
-            return None
-        return msgspec.json.decode(self.response, type=_Response)
+__all__ = ["PendingResponse", "Stream", "StreamState"]
 
 
 @dataclass(slots=True)
@@ -155,16 +83,3 @@ class Stream:
         is_cut_short = self.state is StreamState.CUT_SHORT
         continues = previous == self.last_id if previous else is_cut_short
         return self.successor if continues else None
-
-
-def may_be_request(text: bytes) -> bool:
-    """Tell, by a cheap search, whether a client's message may be a `response.create`."""
-    return CREATE.encode() in text or b"\\u" in text
-
-
-def read_message(text: bytes) -> Message | None:
-    """Read the head of a message; None when it is no JSON object."""
-    try:
-        return msgspec.json.decode(text, type=Message)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return None
