@@ -30,7 +30,7 @@ async def test_what_is_put_back_is_taken(settings: Settings, variant: Any) -> No
         first, second = await proven(settings, standin)
 
     assert first == f"ok: {MODEL} emitted 1 reasoning item(s), 1 of them encrypted"
-    assert second == "ok: sent without reasoning, 1 item(s) were put back, and were taken"
+    assert second == "ok: sent without reasoning, 1 item(s) were injected, and accepted"
 
 
 async def test_settings_that_would_be_in_the_way_are_not(settings: Settings) -> None:
@@ -81,7 +81,7 @@ async def test_a_second_turn_that_is_refused_is_a_problem(
         assert line.startswith("problem: the second turn was refused with 40")
         standin.behaviour.quirks = Quirks()
         _, line = await proven(settings, standin)
-    assert line.startswith("warning: the second turn was taken only once it had been mended (")
+    assert line.startswith("warning: the second turn was accepted only once it had been healed (")
 
 
 async def test_without_a_key_nothing_is_proven(settings: Settings) -> None:
@@ -99,7 +99,7 @@ async def test_a_server_that_asks_for_no_key_is_proven_without(settings: Setting
         lines = await found(of_proof(settings.model_copy(update=update), NO_KEY, MODEL))
     assert lines == [
         f"ok: {MODEL} emitted 1 reasoning item(s), 0 of them encrypted",
-        "ok: sent without reasoning, 1 item(s) were put back, and were taken",
+        "ok: sent without reasoning, 1 item(s) were injected, and accepted",
     ]
 
 

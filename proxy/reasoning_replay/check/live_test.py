@@ -53,7 +53,7 @@ class TurnResult(NamedTuple):
 
 async def of_proof(settings: Settings, key: ApiKey, model: str) -> AsyncIterator[Finding]:
     """
-    Ask, drop the reasoning, go on, and tell whether the upstream took what was put back.
+    Ask, drop the reasoning, go on, and tell whether the upstream accepted what was injected.
 
     Cost: two requests upstream, a few hundred tokens. What is kept is kept in this process.
     """
@@ -138,7 +138,7 @@ def _of_first(answer: TurnResult, model: str) -> Finding:
     reasoning = _reasoning(answer.output)
     sealed = sum(bool(item.get("encrypted_content")) for item in reasoning)
     if not reasoning:
-        words = f"{model} emitted no reasoning, so there is nothing to give back; try another model"
+        words = f"{model} emitted no reasoning, so there is nothing to inject; try another model"
         return Finding("warning", "proof", words)
     words = f"{model} emitted {len(reasoning)} reasoning item(s), {sealed} of them encrypted"
     return Finding("ok", "proof", words)
@@ -149,12 +149,14 @@ def _of_second(answer: TurnResult, before: list[Item]) -> Finding:
         return Finding("problem", "proof", f"the second turn {_refused(answer)}")
     told = dict(part.strip().partition("=")[::2] for part in answer.mark.split(","))
     if "healed" in told:
-        words = f"the second turn was taken only once it had been mended ({answer.mark})"
+        words = f"the second turn was accepted only once it had been healed ({answer.mark})"
         return Finding("warning", "proof", f"{words}: is upstream_profile right?")
     if not _reasoning(before):
         return Finding("ok", "proof", "the second turn was taken, too")
     if not told.get("injected"):
-        words = f"the second turn was taken, but nothing was put back ({answer.mark or 'no mark'})"
+        words = (
+            f"the second turn was accepted, but nothing was injected ({answer.mark or 'no mark'})"
+        )
         return Finding("problem", "proof", words)
-    words = f"sent without reasoning, {told['injected']} item(s) were put back, and were taken"
+    words = f"sent without reasoning, {told['injected']} item(s) were injected, and accepted"
     return Finding("ok", "proof", words)

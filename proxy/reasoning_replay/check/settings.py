@@ -42,7 +42,7 @@ async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
 
 def _doing(settings: Settings) -> Iterator[str]:
     if settings.mode == "off":
-        yield "mode is off: nothing is captured or given back"
+        yield "mode is off: nothing is captured or injected"
     if settings.mode == "shadow":
         yield "mode is shadow: no request is changed, only counted"
 

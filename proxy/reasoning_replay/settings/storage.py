@@ -49,7 +49,7 @@ class StorageSettings(BaseModel, defer_build=True):
         default=50,
         description="Milliseconds that one exchange waits for the store, all in all. A save that "
         "takes longer goes on by itself; a request is sent on without replay. Too short for a "
-        "distant Redis means that nothing is given back.",
+        "distant Redis means that nothing is injected.",
     )
     store_timeout_ms: Count = Field(
         default=1000,

@@ -89,7 +89,7 @@ class ItemIndex:
 
 class IndexedTurns(list[Turn]):
     """
-    Turns that are recalled again and again, each once; they are not changed any more.
+    Turns that are looked_up again and again, each once; they are not changed any more.
 
     Attributes:
         names: Of their items.

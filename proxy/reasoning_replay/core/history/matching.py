@@ -62,32 +62,32 @@ class Matches:
         return self.matches[max(self.matches)].turn if self.matches else None
 
 
-def match_items(request: RequestHistory[HistoryItem], recalled: LookupResult) -> Matches:
+def match_items(request: RequestHistory[HistoryItem], looked_up: LookupResult) -> Matches:
     """
     Tell which captured turn each item of a request came from.
 
     Args:
         request: As read.
-        recalled: What a store holds for it; turns in any order.
+        looked_up: What a store holds for it; turns in any order.
 
     Returns:
         Each captured item at most once, and nothing where evidence contradicts itself.
     """
-    if not recalled.turns:
-        crowded = recalled.crowded
+    if not looked_up.turns:
+        crowded = looked_up.crowded
         return Matches(ambiguous=set(crowded - {RESPONSE})) if crowded else Matches()
-    matched = _Recognition(request, Candidates(recalled.turns), recalled.crowded).run()
-    matched.ambiguous |= recalled.crowded - matched.matches.keys() - {RESPONSE}
+    matched = _Recognition(request, Candidates(looked_up.turns), looked_up.crowded).run()
+    matched.ambiguous |= looked_up.crowded - matched.matches.keys() - {RESPONSE}
     return matched
 
 
 def parent_of(
-    request: RequestHistory[HistoryItem], matched: Matches, recalled: LookupResult
+    request: RequestHistory[HistoryItem], matched: Matches, looked_up: LookupResult
 ) -> Turn | None:
     """Return the turn that a request goes on from: the one that it names, or its newest."""
     if previous := request.continues:
         this = turn_id(previous)
-        return next((turn for turn in recalled.turns if turn.id == this), None)
+        return next((turn for turn in looked_up.turns if turn.id == this), None)
     return matched.newest()
 
 

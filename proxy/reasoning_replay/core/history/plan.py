@@ -12,7 +12,7 @@ __all__ = ["Anchors", "Outcome", "Plan", "PlanNote"]
 
 
 class Anchors(StrEnum):
-    """Which items reasoning is restored ahead of."""
+    """Which items reasoning is injected ahead of."""
 
     ALL = "all"
     TOOL_CALLS = "tool_calls"

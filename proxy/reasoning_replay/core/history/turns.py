@@ -51,7 +51,7 @@ TAIL_LINKS = 8
 
 class Reasoning(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
-    One reasoning item as it may go back.
+    One reasoning item as it may be injected.
 
     Attributes:
         id: Its `rs_…`; "" where the upstream gives none.
@@ -79,7 +79,7 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     Attributes:
         content: As `Item.content`.
         run: The reasoning ahead of it; () when there was none, or when `withheld`.
-        withheld: There was reasoning, but it may not go back: the item never finished, or
+        withheld: There was reasoning, but it may not be injected: the item never finished, or
             upstream has refused the reasoning since.
         raw: Its JSON as upstream wrote it, less what input refuses; b"" when over RAW_MAX_BYTES.
     """

@@ -2,7 +2,7 @@
 Client connection: aiohttp's protocol for one client, with bounds and JSON errors.
 
 aiohttp bounds each line of a head, but not all of them together, and it lets an exchange wait for
-the rest of a body that turned out malformed. Both are mended here. This is the only module that
+the rest of a body that turned out malformed. Both are fixed here. This is the only module that
 uses what aiohttp's server keeps private: `_messages`, `_upgraded` and `_buffer_paused` of its
 protocol, and `status` and `exc` of the errors in `_messages`. A test names each of them.
 """

@@ -1,4 +1,4 @@
-"""The side of the tee that learns from an answer while it passes by."""
+"""Capture tee: follows an answer while it is relayed, and saves what it completes."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -55,16 +55,16 @@ class Answer:
 class Healer:
     """Looks into refusals, and has what can be cured sent once more: once, if at all."""
 
-    def __init__(self, replay: Replay, account: ExchangeRecorder) -> None:
+    def __init__(self, replay: Replay, recorder: ExchangeRecorder) -> None:
         """
         Keep what is shared by all exchanges.
 
         Args:
             replay: Decides on the cure, and learns from it.
-            account: Counts.
+            recorder: Counts.
         """
         self._replay = replay
-        self._account = account
+        self._recorder = recorder
 
     async def heal(
         self,
@@ -113,22 +113,22 @@ class Healer:
         try:
             await self._replay.learn(exchange, refusal, cure)
         except Exception as error:  # noqa: BLE001 (as below)
-            self._account.warn("heal_failed", exchange, error)
+            self._recorder.warn("heal_failed", exchange, error)
 
     async def cure(
         self, exchange: Exchange, bodies: RefusedBodies, refusal: Refusal
     ) -> Cure | None:
         """Return what to send instead; None when there is no cure. Never raises."""
-        began_s = self._account.clock()
+        began_s = self._recorder.clock()
         try:
             return await self._replay.cure(exchange, bodies, refusal)
         except Unspliceable:
             return None  # it went out unread, and stays so
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
-            self._account.warn("heal_failed", exchange, error)
+            self._recorder.warn("heal_failed", exchange, error)
             return None
         finally:
-            exchange.times.before_ms += (self._account.clock() - began_s) * 1000
+            exchange.times.before_ms += (self._recorder.clock() - began_s) * 1000
 
     def note_cured(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Count a cure that was taken."""
@@ -140,7 +140,7 @@ class Healer:
         self._count(refusal, "refused")
 
     def _count(self, refusal: Refusal, result: str) -> None:
-        metrics = self._account.metrics
+        metrics = self._recorder.metrics
         metrics.inc(metrics.heals, refusal.kind.value, result)
 
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> Answer | None:
@@ -191,7 +191,7 @@ class Healer:
                 return self._understood(status, plain)
             return self._understood(status, b"")
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
-            self._account.warn("heal_failed", exchange, error)
+            self._recorder.warn("heal_failed", exchange, error)
             return None
 
     def _understood(self, status: int, plain: bytes) -> Refusal:

@@ -26,7 +26,7 @@ class RequestBody:
         on_fault: Called then: a streamed body is read by another task than the one that answers.
         lease: The memory that it holds; the caller releases it.
         size: Bytes read of it so far.
-        why: Why it is not held whole, one of `labels.ASKED`; "" if it may be.
+        why: Why it is not held whole, a RequestState; "" if it may be.
     """
 
     def __init__(

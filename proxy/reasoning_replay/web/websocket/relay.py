@@ -56,7 +56,7 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all that takes part in it)
     replay: Replay | None,
     limits: Limits,
     room: MemoryBudget,
-    account: ExchangeRecorder,
+    recorder: ExchangeRecorder,
     draining: asyncio.Event,
 ) -> web.StreamResponse:
     """
@@ -69,7 +69,7 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all that takes part in it)
         replay: None leaves all messages unread.
         limits: On messages that are read, and on a client that takes nothing.
         room: What is held of the client's messages is taken from it.
-        account: Records each `response.create`.
+        recorder: Records each `response.create`.
         draining: Set when the process is about to stop.
     """
     exchange.status = upstream.response.status
@@ -87,7 +87,7 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all that takes part in it)
             _Peer(client, transport, limits.client_timeout_s, "client_gone", "client_stalled"),
             _Peer(upstream.socket, upstream.transport, upstream.stall_s, "cut_off", "cut_off"),
         )
-        relay = _Relay(exchange, *peers, account, MemoryLease(room))
+        relay = _Relay(exchange, *peers, recorder, MemoryLease(room))
         if replay is not None:
             relay.read_with(replay, request.headers, limits)
         # The server cancels this task as soon as the client leaves, which the relay sees itself.
@@ -167,13 +167,13 @@ class _Relay:
         exchange: Exchange,
         client: _Peer,
         upstream: _Peer,
-        account: ExchangeRecorder,
+        recorder: ExchangeRecorder,
         lease: MemoryLease,
     ) -> None:
         self._exchange = exchange
         self._client = client
         self._upstream = upstream
-        self._account = account
+        self._recorder = recorder
         self._lease = lease
         self._streams: ResponseStreams | None = None
         self._inspect_max_bytes = self._capture_max_bytes = 0
@@ -183,7 +183,7 @@ class _Relay:
         self._inspect_max_bytes = limits.inspect_max_bytes
         self._capture_max_bytes = limits.capture_max_bytes
         self._streams = ResponseStreams(
-            replay, self._account, headers, limits.inspect_max_bytes, self._resend
+            replay, self._recorder, headers, limits.inspect_max_bytes, self._resend
         )
 
     async def run(self, draining: asyncio.Event) -> None:
@@ -271,7 +271,7 @@ class _Relay:
         except Exception as error:  # noqa: BLE001 (fail open: the message passes as it came)
             if self._streams is not None:
                 reason = type(error).__name__
-                self._account.log.warning(
+                self._recorder.log.warning(
                     "websocket_unread", request_id=self._exchange.id, reason=reason
                 )
             await self._stop_reading("ok")
@@ -314,7 +314,7 @@ class _Relay:
 
     def _log_bug(self, error: Exception) -> None:
         exchange, reason = self._exchange, type(error).__name__
-        self._account.log.error("bug", request_id=exchange.id, route=exchange.route, reason=reason)
+        self._recorder.log.error("bug", request_id=exchange.id, route=exchange.route, reason=reason)
 
 
 def _end_of(source: _Peer, kind: WSMsgType, data: object, reason: str | None) -> _End:

@@ -41,7 +41,7 @@ class ResponseStreams:
     def __init__(
         self,
         replay: Replay,
-        account: ExchangeRecorder,
+        recorder: ExchangeRecorder,
         headers: Mapping[str, str],
         keep_max_bytes: int,
         resend: Callable[[bytes], Awaitable[None]],
@@ -51,7 +51,7 @@ class ResponseStreams:
 
         Args:
             replay: Prepares requests and saves turns.
-            account: Records each request with its response.
+            recorder: Records each request with its response.
             headers: Of the handshake; they carry the credentials.
             keep_max_bytes: Of requests kept for a healing retry, all of them together.
             resend: Sends a request to the upstream once more.
@@ -59,8 +59,8 @@ class ResponseStreams:
         self.idle = asyncio.Event()
         self.idle.set()
         self._replay = replay
-        self._healer = Healer(replay, account)
-        self._account = account
+        self._healer = Healer(replay, recorder)
+        self._recorder = recorder
         self._headers = headers
         self._keep_max_bytes = keep_max_bytes
         self._resend = resend
@@ -91,8 +91,8 @@ class ResponseStreams:
             self._preparing -= 1
         if self._is_closed:
             return text
-        self._account.begin(pending.exchange)
-        pending.sent_s = self._account.clock()
+        self._recorder.begin(pending.exchange)
+        pending.sent_s = self._recorder.clock()
         if self._replay.heals and self._kept() + len(text) <= self._keep_max_bytes:
             pending.bodies = bodies
         stream.waiting.append(pending)
@@ -107,19 +107,19 @@ class ResponseStreams:
         exchange.request.state = asked
         exchange.outcome = "ok"
         # There may be thousands of them, so only the first is logged.
-        (self._account.count if self._has_logged_unread else self._account.settle)(exchange)
+        (self._recorder.count if self._has_logged_unread else self._recorder.settle)(exchange)
         self._has_logged_unread = True
 
     async def _prepare(self, exchange: Exchange, text: bytes) -> RefusedBodies:
-        started = self._account.clock()
+        started = self._recorder.clock()
         try:
             return RefusedBodies(text, await self._replay.prepare(exchange, text, self._headers))
         except Exception as error:  # noqa: BLE001 (fail open: the message passes as it came)
-            self._account.warn("replay_failed", exchange, error)
+            self._recorder.warn("replay_failed", exchange, error)
             exchange.note_failure()
             return RefusedBodies(text, text)
         finally:
-            exchange.times.before_ms = (self._account.clock() - started) * 1000
+            exchange.times.before_ms = (self._recorder.clock() - started) * 1000
 
     # --- from the upstream ---
 
@@ -148,10 +148,10 @@ class ResponseStreams:
             self.idle.clear()
         exchange = stream.running.exchange
         if exchange.answer.capture is not None:
-            came_s = self._account.clock()
+            came_s = self._recorder.clock()
             exchange.answer.capture.hear(text)
             await self._replay.save(exchange)
-            exchange.times.between_ms += (self._account.clock() - came_s) * 1000
+            exchange.times.between_ms += (self._recorder.clock() - came_s) * 1000
         if message.kind in _ENDS:
             self._end(stream, "ok")
             if message.kind == _INCOMPLETE:
@@ -192,7 +192,7 @@ class ResponseStreams:
         exchange = pending.exchange
         exchange.status = 200
         if pending.sent_s:
-            exchange.times.first_byte_ms = (self._account.clock() - pending.sent_s) * 1000
+            exchange.times.first_byte_ms = (self._recorder.clock() - pending.sent_s) * 1000
         if pending.cure is not None and pending.refused is not None:
             self._healer.note_cured(exchange, pending.refused, pending.cure)
             await self._healer.learn_from(exchange, pending.refused, pending.cure)
@@ -278,7 +278,7 @@ class ResponseStreams:
     # --- both ---
 
     def _exchange(self, size: int = 0) -> Exchange:
-        exchange = Exchange(Route.CREATE, Times(self._account.clock()), received_bytes=size)
+        exchange = Exchange(Route.CREATE, Times(self._recorder.clock()), received_bytes=size)
         self._replay.identify(exchange, self._headers)
         return exchange
 
@@ -306,4 +306,4 @@ class ResponseStreams:
     def _settle(self, pending: PendingResponse, outcome: str) -> None:
         pending.bodies = None
         pending.exchange.outcome = outcome
-        self._account.settle(pending.exchange)
+        self._recorder.settle(pending.exchange)

@@ -45,7 +45,7 @@ class _CapturedItem(msgspec.Struct, frozen=True, gc=False):
     What is kept of one output item; its bytes are let go at once, as they may be an image's.
 
     Attributes:
-        reasoning: None when it is of another kind, or cannot go back.
+        reasoning: None when it is of another kind, or cannot be injected.
         emitted: None when it is reasoning.
     """
 
@@ -197,7 +197,7 @@ class ResponsesCapture:
                 return
             item = read_item(bytes(event.item))
             if kind == _ADDED:
-                # Its blob is unfit to go back, but some clients replay it: it names the item.
+                # Its blob is unfit to inject, but some clients replay it: it names the item.
                 self._note_blob(index, item)
                 return
             before = self._parts.get(index)

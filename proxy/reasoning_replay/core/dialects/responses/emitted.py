@@ -18,7 +18,7 @@ _OUTPUT_ONLY = ("status", "created_by")
 
 
 def reasoning_of(item: ResponsesItem) -> Reasoning | None:
-    """Return a reasoning item in the form that may go back; None when its bytes cannot."""
+    """Return a reasoning item in the form that may be injected; None when its bytes cannot."""
     try:
         raw = _cut(item.raw, _OUTPUT_ONLY)
     except Unspliceable:

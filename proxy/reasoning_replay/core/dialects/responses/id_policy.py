@@ -30,7 +30,7 @@ _NOTHING = b'[]" \t\r\n'  # what is left of a value that holds nothing, less `nu
 
 
 class InjectionForm(msgspec.Struct, frozen=True, gc=False):
-    """What goes back: reasoning items as they are sent, and edits of the items behind them."""
+    """What is injected: reasoning items as they are sent, and edits of the items behind them."""
 
     parts: tuple[bytes, ...]
     edits: tuple[Edit, ...] = ()
@@ -57,7 +57,7 @@ def choose_form(
     request: Request, profile: Profile, led: FollowingItems, missing: Sequence[Reasoning]
 ) -> InjectionForm | None:
     """
-    Choose the form of what is missing of a run; None when no form of it may go back.
+    Choose the form of what is missing of a run; None when no form of it may be injected.
 
     Args:
         request: Where it goes.
@@ -69,7 +69,7 @@ def choose_form(
     if profile.needs and not all(_holds(part, profile.needs) for part in run):
         return None
     if False not in [b'"reasoning_text"' in part.raw for part in run]:
-        # Its text is in the open and bound to nothing: it goes back just as it came.
+        # Its text is in the open and bound to nothing: it is injected just as it came.
         return InjectionForm(tuple([part.raw for part in run]))
     is_stored = request.stores and led.is_stored and profile.keeps_items
     return _FORMS[profile.ids](_Case(request.body, led, run, is_stored))

@@ -8,7 +8,7 @@ The rules it follows are the API's (pairing by id both ways, order, no reasoning
 - a run of reasoning goes directly before the first item of its group that the client still sends,
   where a group is the item the run led to and those behind it up to the next run;
 - it goes in a form that the upstream takes, with ids or without (`id_policy`);
-- where reasoning exists but may not go back, the ids that would demand it are left out instead
+- where reasoning exists but may not be injected, the ids that would demand it are left out instead
   (*degrade*), if the upstream takes the items without;
 - what the client replays itself, by id or by any blob of it, is left alone.
 """
@@ -72,20 +72,20 @@ class _Planner:
     def run(self) -> Plan:
         groups = groups_of(self._recognised.matches)
         theirs = replayed(self._request, groups)
-        # Most runs go back as they came, ahead of the very item that they led to.
+        # Most runs are injected as they came, ahead of the very item that they led to.
         may_be_plain = (
             not theirs
             and self._policy.anchors is Anchors.ALL
             and takes_plainly(self._policy.profile)
         )
         for group in groups:
-            if not (may_be_plain and self._restore_plainly(group)):
-                self._restore(group, theirs)
+            if not (may_be_plain and self._inject_plainly(group)):
+                self._inject(group, theirs)
         self._note_unknown()
         return Plan(tuple(self._edits), _summed(self._notes), tuple(self._notes))
 
-    def _restore_plainly(self, group: ReasoningRun) -> bool:
-        """Do what `_restore` does where there is nothing to weigh; False where there is."""
+    def _inject_plainly(self, group: ReasoningRun) -> bool:
+        """Do what `_inject` does where there is nothing to weigh; False where there is."""
         turn, index = group.turn, group.places[0]
         own, item = turn.items[group.head], self._request.places[index].item
         if not own.id or item.id != own.id or self._recognised.matches[index].k != group.head:
@@ -101,7 +101,7 @@ class _Planner:
             self._notes.append(PlanNote(index, _INJECTED, 1, len(part.raw), part.id))
         return True
 
-    def _restore(self, group: ReasoningRun, theirs: Mapping[RunPosition, int]) -> None:
+    def _inject(self, group: ReasoningRun, theirs: Mapping[RunPosition, int]) -> None:
         turn = group.turn
         if turn.items[group.head].withheld:
             ahead = self._request.places[max(0, group.places[0] - 1)].item.role

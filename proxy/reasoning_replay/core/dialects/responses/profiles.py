@@ -33,7 +33,7 @@ _PLAIN = re.compile(r"(?!gAAAA|rsn_).+", re.DOTALL)
 class Ids(StrEnum):
     """How the ids of reasoning and of what it led to travel."""
 
-    TOGETHER = "together"  # pairs are checked by id: both or neither; a lost pair is restored
+    TOGETHER = "together"  # pairs are checked by id: both or neither; a lost pair is injected
     KEPT = "kept"  # reasoning goes with its id, and what it led to is left as it is
     DROPPED = "dropped"  # neither, wherever the API takes the items without
     REQUIRED = "required"  # reasoning without its id is refused, and stored pairs are checked

@@ -68,7 +68,7 @@ def head_of_group(match: Match) -> int | None:
     """
     Return where in its turn the run stands that an item's group begins with; None without.
 
-    What stood ahead of a compaction is in it, and never goes back.
+    What stood ahead of a compaction is in it, and is never injected.
     """
     items, k = match.turn.items, match.k
     while k >= 0:

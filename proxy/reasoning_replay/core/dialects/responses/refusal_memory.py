@@ -52,18 +52,18 @@ class RefusalMemory:
         """Tell whether anything is known that may concern this caller's requests."""
         return caller.scope in self._until or (any(caller.account) and bool(self._issued_for))
 
-    def without_refused(self, scope: bytes, recalled: LookupResult) -> LookupResult:
+    def without_refused(self, scope: bytes, looked_up: LookupResult) -> LookupResult:
         """Withhold what upstream has refused within the last hour."""
         if scope not in self._until:
-            return recalled
+            return looked_up
 
         def is_refused(blob: bytes) -> bool:
             return self.is_refused(scope, RefusalKind.BLOB, blob)
 
-        turns = [turn.without_reasoning(is_refused) for turn in recalled.turns]
-        if all(map(is_same, turns, recalled.turns)):
-            return recalled  # whose names may be looked through already
-        return LookupResult(turns, recalled.crowded)
+        turns = [turn.without_reasoning(is_refused) for turn in looked_up.turns]
+        if all(map(is_same, turns, looked_up.turns)):
+            return looked_up  # whose names may be looked through already
+        return LookupResult(turns, looked_up.crowded)
 
     def issue(self, account: Account, turn: Turn) -> None:
         """Remember for which account upstream issued the blobs of a turn."""

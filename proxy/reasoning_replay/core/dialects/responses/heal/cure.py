@@ -74,7 +74,7 @@ def lookups_for(sent: Request, diagnosis: Diagnosis) -> list[Lookup]:
 
 
 def cure(
-    sent: Request, given: Request, diagnosis: Diagnosis, recalled: LookupResult, policy: Policy
+    sent: Request, given: Request, diagnosis: Diagnosis, looked_up: LookupResult, policy: Policy
 ) -> Cure | None:
     """
     Decide what to send instead of a request that was refused.
@@ -83,13 +83,13 @@ def cure(
         sent: As it went out.
         given: As the client sent it.
         diagnosis: Of the refusal.
-        recalled: What the store holds for `lookups_for`.
+        looked_up: What the store holds for `lookups_for`.
         policy: As for `plan`.
 
     Returns:
         None where nothing can be done: the refusal is the client's.
     """
-    case = RefusedRequest(sent, given, diagnosis, recalled, policy)
+    case = RefusedRequest(sent, given, diagnosis, looked_up, policy)
     act = _CURES.get(diagnosis.kind)
     try:
         body = act(case) if act is not None else None
@@ -104,7 +104,7 @@ def cure(
         return None
     is_about_blobs = diagnosis.kind is RefusalKind.BLOB
     named = named_blobs(case) if is_about_blobs else set()
-    left = ((turn, turn.without_reasoning(named.__contains__)) for turn in recalled.turns)
+    left = ((turn, turn.without_reasoning(named.__contains__)) for turn in looked_up.turns)
     ours = _added(read_request(body, {}), given)
     return Cure(
         body,

@@ -152,7 +152,7 @@ def with_good_ids(case: RefusedRequest) -> bytes | None:
     """
     Give bad ids back as upstream emitted them where they are demanded; leave the others out.
 
-    Ids go together: where one of a group cannot be given back, the others go with it.
+    Ids go together: where one of a group cannot be added, the others go with it.
     """
     run_of = {p: run for run in runs_of(case.pieces) for p in (*run.reasoning, *run.group)}
     subject = next((p for p in case.pieces if p.index == case.diagnosis.index), None)
@@ -228,7 +228,7 @@ def _best_first(pieces: list[InputPiece]) -> list[InputPiece]:
 def _less_than_upstream_holds(case: RefusedRequest) -> bytes | None:
     """Leave out what the history that upstream holds has already."""
     known = {case.diagnosis.subject}
-    for turn in case.recalled.turns:
+    for turn in case.looked_up.turns:
         ids = {item.id for item in turn.items} | {part.id for i in turn.items for part in i.run}
         if case.diagnosis.subject in ids:
             known |= ids - {""}

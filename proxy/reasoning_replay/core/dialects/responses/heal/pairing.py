@@ -119,7 +119,7 @@ def _injected(case: RefusedRequest, request: Request) -> bytes:
     """Inject once more, now that upstream has named what to look for."""
     if request.is_stateful:
         return request.body
-    matched = match_items(request, case.recalled)
+    matched = match_items(request, case.looked_up)
     return plan_injection(request, matched, case.policy).apply(request.body)
 
 
@@ -245,7 +245,7 @@ def _answering(case: RefusedRequest, pieces: list[InputPiece]) -> list[InputPiec
 
 
 def _unit(case: RefusedRequest, call: Match, present: Collection[str]) -> list[InputPiece]:
-    """Return a captured call behind its reasoning; by value where that cannot go back."""
+    """Return a captured call behind its reasoning; by value where that cannot be injected."""
     run = call.emitted.run
     piece = put_in(call.emitted.raw, (call.turn.id, (call.k, 0)))
     if call.emitted.withheld or not all(case.can_go(call.turn, part) for part in run):
@@ -263,7 +263,7 @@ def _unit(case: RefusedRequest, call: Match, present: Collection[str]) -> list[I
 def _captured_calls(case: RefusedRequest) -> dict[str, Match]:
     """Return the captured calls whose name no other has, and none could have by chance."""
     found: dict[str, list[Match]] = defaultdict(list)
-    for turn in case.recalled.turns:
+    for turn in case.looked_up.turns:
         for k, item in enumerate(turn.items):
             if item.raw and item.type != "message" and is_distinctive(item.call_id, item.name):
                 found[item.call_id].append(Match(turn, k))

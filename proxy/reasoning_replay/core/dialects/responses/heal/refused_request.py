@@ -44,7 +44,7 @@ class RefusedRequest:
     sent: Request
     given: Request
     diagnosis: Diagnosis
-    recalled: LookupResult
+    looked_up: LookupResult
     policy: Policy
     pieces: list[InputPiece] = field(init=False)
     matched: Matches = field(init=False)
@@ -55,15 +55,15 @@ class RefusedRequest:
     def __post_init__(self) -> None:
         """Recognise the items."""
         self.pieces = pieces_of(self.sent)
-        self.matched = match_items(self.sent, self.recalled)
+        self.matched = match_items(self.sent, self.looked_up)
         self.names = {piece.item.id for piece in self.pieces}
         self.answered = {piece.item.call_id for piece in self.pieces if piece.is_output}
-        self._thoughts = ReasoningIndex(self.recalled.turns)
+        self._thoughts = ReasoningIndex(self.looked_up.turns)
 
     def of(self, body: bytes) -> "RefusedRequest":
         """Return the case of the same refusal as if this had been sent."""
         sent = read_request(body, {})
-        return RefusedRequest(sent, self.given, self.diagnosis, self.recalled, self.policy)
+        return RefusedRequest(sent, self.given, self.diagnosis, self.looked_up, self.policy)
 
     def body(self, pieces: list[InputPiece]) -> bytes:
         """Return the request with these pieces."""

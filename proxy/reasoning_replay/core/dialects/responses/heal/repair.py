@@ -33,7 +33,7 @@ __all__ = ["Repair", "Repaired", "Repairs", "is_sound", "repair"]
 
 
 class Repair(StrEnum):
-    """What is mended without being asked; each may be switched off."""
+    """What is repaired without a refusal; each may be switched off."""
 
     DUPLICATES = "duplicates"  # an item with an id that stood before, to the letter
     HOLLOW = "hollow"  # an id alone, to an upstream that keeps nothing
@@ -44,13 +44,13 @@ class Repair(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Repairs:
     """
-    What may be mended, and what is known besides the recalled turns.
+    What may be repaired, and what is known apart from the captured turns.
 
     Attributes:
         allowed: By the operator.
         is_refused: Tells of a blob's digest whether upstream will not have it.
         takes_reasoning: False when the model has refused reasoning altogether.
-        profile: Of the upstream: what it does not check is not mended.
+        profile: Of the upstream: what it does not check is not repaired.
     """
 
     allowed: Collection[Repair]
@@ -61,7 +61,7 @@ class Repairs:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """A mended body (the same object if nothing was), and how many items each repair touched."""
+    """A repaired body (the same object if nothing was), and how many items each repair touched."""
 
     body: bytes
     counts: Mapping[Repair, int] = field(default_factory=dict)
@@ -69,14 +69,14 @@ class Repaired:
 
 def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaired:
     """
-    Mend what is certain.
+    Repair what is certain.
 
     Args:
         request: As it came, not stateful.
-        turns: Those that were recalled for it.
+        turns: Those that were looked_up for it.
         repairs: See Repairs.
 
-    Cost: one look at each item where there is nothing to mend.
+    Cost: one look at each item where there is nothing to repair.
     """
     allowed, profile = repairs.allowed, repairs.profile
     # Where nobody checks ids, they may be anything, and say nothing of what is a copy.
