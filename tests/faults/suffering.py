@@ -13,7 +13,6 @@ from typing import Any
 from unittest import mock
 
 from reasoning_replay.adapters.resilience import circuit_breaker, store_guard
-from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
 
@@ -232,7 +231,7 @@ async def suffering(store_url: str, **settings: Any) -> AsyncIterator[Suffering]
         Agent(f"{app.url}/v1", "async-stream", "no-ids") as streaming,
     ):
         one = Suffering(app, standin, old, (plain, streaming))
-        app.log._writer = Log("info", "json", one.journal)._writer  # type: ignore[arg-type] # it only writes
+        app.log._writer, app.log._stream = None, one.journal  # type: ignore[assignment] # it only writes
         await one.resumes()  # its first connections are made
         await old.converse([question()])
         yield one

@@ -40,7 +40,7 @@ class Offloader:
         """Begin with no thread in use."""
         self._turns = asyncio.Semaphore(AT_ONCE)
 
-    async def run(self, work: Callable[[], _Result], *, is_long: bool) -> _Result:
+    async def run(self, work: Callable[[], _Result], *, is_long: bool = True) -> _Result:
         """
         Return the result of a function, or raise its error.
 

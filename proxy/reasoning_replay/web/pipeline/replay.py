@@ -120,9 +120,10 @@ class Replay:
             return body
         dialect, is_slow = self.dialect, is_long(body)
         try:
-            question = await self._offloader.run(
-                partial(dialect.ask, body, headers, scope), is_long=is_slow
-            )
+            if is_slow:
+                question = await self._offloader.run(partial(dialect.ask, body, headers, scope))
+            else:
+                question = dialect.ask(body, headers, scope)
         except TooMany:
             exchange.request.state = RequestState.TOO_LARGE
             return body
@@ -134,10 +135,8 @@ class Replay:
             found = await self._store.look_up(scope, question.lookups, exchange.store_budget)
         is_created = exchange.route in CAPTURED_ROUTES
         caller = Caller(scope, exchange.account)
-        decision: Decision = await self._offloader.run(
-            partial(dialect.decide, caller, body, question, found, is_created=is_created),
-            is_long=is_slow,
-        )
+        decide = partial(dialect.decide, caller, body, question, found, is_created=is_created)
+        decision: Decision = await self._offloader.run(decide) if is_slow else decide()
         exchange.note_decision(decision)
         if exchange.request.state == RequestState.STORE_FAILED and exchange.store_budget.is_used_up:
             exchange.request.state = RequestState.BUDGET_EXCEEDED
@@ -205,10 +204,13 @@ class Replay:
 
     async def read(self, exchange: Exchange, answer: bytes) -> None:
         """Capture a whole JSON answer."""
-        if exchange.answer.capture is not None:
-            await self._offloader.run(
-                partial(exchange.answer.capture.read, answer), is_long=is_long(answer)
-            )
+        capture = exchange.answer.capture
+        if capture is None:
+            return
+        if is_long(answer):
+            await self._offloader.run(partial(capture.read, answer))
+        else:
+            capture.read(answer)
 
     async def save(self, exchange: Exchange) -> None:
         """Save what the answer has brought so far, if there is anything new."""
