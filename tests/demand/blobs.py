@@ -25,11 +25,6 @@ COMPACTED: Mapping[str, Item] = {
 }
 
 
-def _uncached(scenario: Scenario) -> Scenario:
-    """The same where the proxy knows nothing of the history."""
-    return replace(scenario, title=f"{scenario.title} (not captured)", made="straight")
-
-
 POOLED = Scenario(
     row=29,
     title="Pydantic AI behind a gateway that changes organisations",
@@ -99,7 +94,7 @@ SCENARIOS: Sequence[Scenario] = (
         last={"model": "acme-plain"},
     ),
     POOLED,
-    _uncached(POOLED),
+    POOLED.uncaptured(),
     Scenario(
         row=29,
         title="what was compacted is never touched",
@@ -113,7 +108,7 @@ SCENARIOS: Sequence[Scenario] = (
         more=COMPACTED,
     ),
     CALLERS,
-    _uncached(CALLERS),
+    CALLERS.uncaptured(),
     Scenario(
         row=35,
         title="OpenCode meets another region",
@@ -150,7 +145,7 @@ SCENARIOS: Sequence[Scenario] = (
         streams=(True,),
     ),
     SWITCHED,
-    replace(_uncached(SWITCHED), healed="blob", repaired=False),
+    SWITCHED.uncaptured(healed="blob", repaired=False),
     Scenario(
         row=42,
         title="one blob of two is damaged, a good one of both is kept",
@@ -206,7 +201,7 @@ SCENARIOS: Sequence[Scenario] = (
         then=Quirks(account="b", foreign="item"),
     ),
     IN_STREAM,
-    _uncached(IN_STREAM),
+    IN_STREAM.uncaptured(),
     replace(
         IN_STREAM,
         title="VS Code extension, a flat `error` opens the stream",

@@ -13,6 +13,16 @@ SEARCHED: Mapping[str, Item] = {
 IN_CONVERSATION = {"conversation": "conv_1"}
 AFTER_PREVIOUS = {"previous_response_id": "previous"}
 
+CONTINUED = Scenario(
+    row=26,
+    title="AI SDK sends reasoning that the previous response holds",
+    sent="r1 o1",
+    refused=Refused(DUPLICATE, "r1"),
+    want="o1",
+    healed="duplicate",
+    last=AFTER_PREVIOUS,
+)
+
 SCENARIOS: Sequence[Scenario] = (
     Scenario(
         row=10,
@@ -52,25 +62,8 @@ SCENARIOS: Sequence[Scenario] = (
         want="u1 r1 c1 o1",
         repaired=True,
     ),
-    Scenario(
-        row=26,
-        title="AI SDK sends reasoning that the previous response holds",
-        sent="r1 o1",
-        refused=Refused(DUPLICATE, "r1"),
-        want="o1",
-        healed="duplicate",
-        last=AFTER_PREVIOUS,
-    ),
-    Scenario(
-        row=26,
-        title="AI SDK sends reasoning that the previous response holds (not captured)",
-        made="straight",
-        sent="r1 o1",
-        refused=Refused(DUPLICATE, "r1"),
-        want="o1",
-        healed="duplicate",
-        last=AFTER_PREVIOUS,
-    ),
+    CONTINUED,
+    CONTINUED.uncaptured(),
     Scenario(
         row=31,
         title="OpenRouter's provider sends reasoning in two of its forms",

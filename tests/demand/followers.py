@@ -1,7 +1,6 @@
 """Reasoning whose follower the client dropped, moved away or sent without its id."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tests.demand.scenario import LACKS_FOLLOWER, LACKS_REASONING, Refused, Scenario
 from tests.standin import Behaviour
@@ -10,11 +9,6 @@ __all__ = ["SCENARIOS"]
 
 NO_BLOBS = Behaviour()
 """Ids alone: upstream keeps the items, and nobody asks for blobs."""
-
-
-def _uncached(scenario: Scenario, want: str) -> Scenario:
-    """The same where the proxy knows nothing of the history."""
-    return replace(scenario, title=f"{scenario.title} (not captured)", made="straight", want=want)
 
 
 CALL_WITHOUT_ID = Scenario(
@@ -65,11 +59,22 @@ ORPHAN = Scenario(
     healed="lacks_follower",
 )
 
+ID_STRIPPED = Scenario(
+    row=39,
+    title="Hermes strips the reasoning's id alone",
+    loop="message",
+    asks="Sure?",
+    sent="u1 r1:noid m1 u2",
+    refused=Refused(LACKS_REASONING, "m1 r1"),
+    want="u1 r1 m1 u2",
+    healed="lacks_reasoning",
+)
+
 SCENARIOS: Sequence[Scenario] = (
     CALL_WITHOUT_ID,
-    _uncached(CALL_WITHOUT_ID, "u1 r1:noid c1:noid o1"),
+    CALL_WITHOUT_ID.uncaptured(want="u1 r1:noid c1:noid o1"),
     FOLLOWER_GONE,
-    _uncached(FOLLOWER_GONE, "u1 u2"),
+    FOLLOWER_GONE.uncaptured(want="u1 u2"),
     Scenario(
         row=4,
         title="Continue ends on what a broken stream left",
@@ -81,12 +86,9 @@ SCENARIOS: Sequence[Scenario] = (
         repaired=True,
     ),
     MESSAGE_WITHOUT_ID,
-    _uncached(MESSAGE_WITHOUT_ID, "u1 r1:noid m1:noid u2"),
+    MESSAGE_WITHOUT_ID.uncaptured(want="u1 r1:noid m1:noid u2"),
     SEARCH_GONE,
-    replace(
-        _uncached(SEARCH_GONE, "u1 r2 c1 o1"),
-        behaviour=NO_BLOBS,
-    ),
+    SEARCH_GONE.uncaptured(want="u1 r2 c1 o1", behaviour=NO_BLOBS),
     Scenario(
         row=18,
         title="Agents SDK nests a handoff's history, reasoning alone is left",
@@ -109,7 +111,7 @@ SCENARIOS: Sequence[Scenario] = (
         behaviour=NO_BLOBS,
     ),
     ORPHAN,
-    _uncached(ORPHAN, "u1 r1 c1 o1 u2"),
+    ORPHAN.uncaptured(want="u1 r1 c1 o1 u2"),
     Scenario(
         row=28,
         title="Pydantic AI does not replay hosted searches",
@@ -120,27 +122,8 @@ SCENARIOS: Sequence[Scenario] = (
         want="u1 r1 w1 r2 w2 r3 m1 u2",
         healed="lacks_follower",
     ),
-    Scenario(
-        row=39,
-        title="Hermes strips the reasoning's id alone",
-        loop="message",
-        asks="Sure?",
-        sent="u1 r1:noid m1 u2",
-        refused=Refused(LACKS_REASONING, "m1 r1"),
-        want="u1 r1 m1 u2",
-        healed="lacks_reasoning",
-    ),
-    Scenario(
-        row=39,
-        title="Hermes strips the reasoning's id alone (not captured)",
-        loop="message",
-        asks="Sure?",
-        made="straight",
-        sent="u1 r1:noid m1 u2",
-        refused=Refused(LACKS_REASONING, "m1 r1"),
-        want="u1 r1:noid m1:noid u2",
-        healed="lacks_reasoning",
-    ),
+    ID_STRIPPED,
+    ID_STRIPPED.uncaptured(want="u1 r1:noid m1:noid u2"),
     Scenario(
         row=46,
         title="Qwen Code removes all calls of a group",

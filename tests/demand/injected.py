@@ -6,7 +6,6 @@ cured by leaving out the ids that demand it, which the API takes.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tests.demand.scenario import LACKS_REASONING, Refused, Scenario
 from tests.standin import Behaviour
@@ -15,17 +14,6 @@ __all__ = ["SCENARIOS"]
 
 UNSTORED = {"store": False}
 TO_BILLING = {"instructions": "You are the billing agent. Take over."}
-
-
-def _uncached(scenario: Scenario, want: str) -> Scenario:
-    """The same where the proxy knows nothing of the history."""
-    return replace(
-        scenario,
-        title=f"{scenario.title} (not captured)",
-        made="straight",
-        want=want,
-        healed="lacks_reasoning",
-    )
 
 
 CLINE = Scenario(
@@ -95,13 +83,13 @@ QWEN = Scenario(
 
 SCENARIOS: Sequence[Scenario] = (
     CLINE,
-    _uncached(CLINE, "u1 c1:noid o1"),
+    CLINE.uncaptured(want="u1 c1:noid o1", healed="lacks_reasoning"),
     CONTINUE,
-    _uncached(CONTINUE, "u1 c1:noid o1 c2:noid o2 c3:noid o3"),
+    CONTINUE.uncaptured(want="u1 c1:noid o1 c2:noid o2 c3:noid o3", healed="lacks_reasoning"),
     CONTINUE_MESSAGE,
-    _uncached(CONTINUE_MESSAGE, "u1 m1:noid u2"),
+    CONTINUE_MESSAGE.uncaptured(want="u1 m1:noid u2", healed="lacks_reasoning"),
     MASTRA,
-    _uncached(MASTRA, "u1 c1:noid o1 m1:noid u2"),
+    MASTRA.uncaptured(want="u1 c1:noid o1 m1:noid u2", healed="lacks_reasoning"),
     Scenario(
         row=6,
         title="Mastra Memory keeps a hosted search, which has to have its id (not captured)",
@@ -193,11 +181,11 @@ SCENARIOS: Sequence[Scenario] = (
         body=UNSTORED,
     ),
     HERMES,
-    _uncached(HERMES, "u1 m1:noid u2"),
+    HERMES.uncaptured(want="u1 m1:noid u2", healed="lacks_reasoning"),
     QWEN,
-    _uncached(QWEN, "u1 c1:noid o1 c2:noid o2 c3:noid o3"),
+    QWEN.uncaptured(want="u1 c1:noid o1 c2:noid o2 c3:noid o3", healed="lacks_reasoning"),
     OPEN_SWE,
-    _uncached(OPEN_SWE, "u1 c1:noid o1 c2:noid o2 r2 c3 o3"),
+    OPEN_SWE.uncaptured(want="u1 c1:noid o1 c2:noid o2 r2 c3 o3", healed="lacks_reasoning"),
     Scenario(
         row=48,
         title="LangChain loses ids and reasoning",

@@ -18,11 +18,6 @@ __all__ = ["SCENARIOS"]
 BLAMES_FOLLOWER = Quirks(blames_follower=True)
 
 
-def _uncached(scenario: Scenario) -> Scenario:
-    """The same where the proxy knows nothing: the refusal names all that is needed."""
-    return replace(scenario, title=f"{scenario.title} (not captured)", made="straight")
-
-
 CALL_FIRST = Scenario(
     row=5,
     title="Continue emits the call before the message",
@@ -73,7 +68,7 @@ EARLY_OUTPUT = Scenario(
 
 SCENARIOS: Sequence[Scenario] = (
     CALL_FIRST,
-    _uncached(CALL_FIRST),
+    CALL_FIRST.uncaptured(),
     replace(
         CALL_FIRST,
         title="Continue emits the call before the message, reasoning is blamed",
@@ -91,7 +86,7 @@ SCENARIOS: Sequence[Scenario] = (
         quirks=Quirks(),
     ),
     GROUPED,
-    _uncached(GROUPED),
+    GROUPED.uncaptured(),
     replace(
         GROUPED,
         title="TanStack AI puts all reasoning first, reasoning is blamed",
@@ -100,9 +95,9 @@ SCENARIOS: Sequence[Scenario] = (
         quirks=Quirks(),
     ),
     BEHIND_ITS_CALL,
-    _uncached(BEHIND_ITS_CALL),
+    BEHIND_ITS_CALL.uncaptured(),
     LATE_OUTPUT,
-    _uncached(LATE_OUTPUT),
+    LATE_OUTPUT.uncaptured(),
     replace(
         LATE_OUTPUT,
         row=38,
@@ -110,7 +105,7 @@ SCENARIOS: Sequence[Scenario] = (
         sent="u1 r1 c1 u2 o1",
     ),
     EARLY_OUTPUT,
-    _uncached(EARLY_OUTPUT),
+    EARLY_OUTPUT.uncaptured(),
     Scenario(
         row=38,
         title="oh-my-pi drops the first call of a group",

@@ -14,18 +14,6 @@ ZDR_WORDS = r"Item with id '{0}' not found\. Items are not persisted for Zero Da
 AZURE = Quirks(not_found="azure")
 
 
-def _uncached(scenario: Scenario, want: str) -> Scenario:
-    """The same where the proxy knows nothing of the history."""
-    return replace(
-        scenario,
-        title=f"{scenario.title} (not captured)",
-        made="straight",
-        want=want,
-        healed="not_found",
-        repaired=False,
-    )
-
-
 HOLLOW = Scenario(
     row=16,
     title="Semantic Kernel keeps the id and no blob",
@@ -107,7 +95,7 @@ WITH_BLOB = Scenario(
 
 SCENARIOS: Sequence[Scenario] = (
     HOLLOW,
-    _uncached(HOLLOW, "u1 c1:noid o1"),
+    HOLLOW.uncaptured(want="u1 c1:noid o1", healed="not_found", repaired=False),
     Scenario(
         row=19,
         title="Agents SDK saves ids in an organisation that keeps nothing",
@@ -118,9 +106,9 @@ SCENARIOS: Sequence[Scenario] = (
         quirks=ZDR,
     ),
     WITH_BLOB,
-    _uncached(WITH_BLOB, "u1 r1:noid c1:noid o1"),
+    WITH_BLOB.uncaptured(want="u1 r1:noid c1:noid o1", healed="not_found", repaired=False),
     REFERENCE,
-    _uncached(REFERENCE, "u1 c1:noid o1"),
+    REFERENCE.uncaptured(want="u1 c1:noid o1", healed="not_found", repaired=False),
     replace(
         REFERENCE,
         title="AI SDK sends an id and nothing else",
@@ -138,7 +126,7 @@ SCENARIOS: Sequence[Scenario] = (
         body=UNSTORED,
     ),
     NULL_BLOB,
-    _uncached(NULL_BLOB, "u1 c1:noid o1"),
+    NULL_BLOB.uncaptured(want="u1 c1:noid o1", healed="not_found", repaired=False),
     Scenario(
         row=48,
         title="LangChain loses the blob and the call's id",
@@ -149,16 +137,16 @@ SCENARIOS: Sequence[Scenario] = (
         body=UNSTORED,
     ),
     AGED,
-    _uncached(AGED, "u1 c1:noid o1"),
+    AGED.uncaptured(want="u1 c1:noid o1", healed="not_found", repaired=False),
     replace(
         AGED,
         title="AutoGPT comes back after the items have gone, and is told in plain text",
         quirks=Quirks(not_found="text"),
     ),
     NEON,
-    _uncached(NEON, "u1 c1:noid o1"),
+    NEON.uncaptured(want="u1 c1:noid o1", healed="not_found", repaired=False),
     TWENTY,
-    _uncached(TWENTY, "u1 u2"),
+    TWENTY.uncaptured(want="u1 u2", healed="not_found", repaired=False),
     Scenario(
         row=52,
         title="AutoGPT comes back after many turns",
@@ -183,5 +171,5 @@ SCENARIOS: Sequence[Scenario] = (
         expires=True,
     ),
     LANGFUSE,
-    _uncached(LANGFUSE, "u1 c1:noid o1"),
+    LANGFUSE.uncaptured(want="u1 c1:noid o1", healed="not_found", repaired=False),
 )

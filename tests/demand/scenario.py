@@ -6,7 +6,7 @@ client's shape; test_demand.py plays each of them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tests.demand.notation import Item
@@ -123,3 +123,8 @@ class Scenario:
     def tries(self) -> int:
         """How many requests upstream shall see for the last one of the client's."""
         return 2 if self.healed else 1
+
+    def uncaptured(self, **changes: Any) -> "Scenario":
+        """The same where the proxy knows nothing of the history, and what differs then."""
+        title = f"{self.title} (not captured)"
+        return replace(self, title=title, made="straight", **changes)
