@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tests.demand.notation import Item
-from tests.demand.scenario import Scenario
+from tests.demand.scenario import Refused, Scenario
 from tests.standin import Behaviour, Quirks
 
 __all__ = ["SCENARIOS"]
@@ -25,17 +25,11 @@ COMPACTED: Mapping[str, Item] = {
 }
 
 
-def _uncached(scenario: Scenario) -> Scenario:
-    """The same where the proxy knows nothing of the history."""
-    return replace(scenario, title=f"{scenario.title} (not captured)", made="straight")
-
-
 POOLED = Scenario(
     row=29,
     title="Pydantic AI behind a gateway that changes organisations",
     sent="u1 r1 c1 o1",
-    error=ORGANIZATION,
-    blamed="r1",
+    refused=Refused(ORGANIZATION, "r1"),
     want="u1 c1:noid o1",
     healed="blob",
     body=UNSTORED,
@@ -45,14 +39,14 @@ CALLERS = replace(
     POOLED,
     row=35,
     title="OpenCode via a pooled gateway, another caller",
-    error=CALLER,
+    refused=Refused(CALLER),
     then=Quirks(account="b", foreign="caller"),
 )
 IN_STREAM = replace(
     POOLED,
     row=45,
     title="VS Code extension, `error` opens the stream",
-    error=MASKED,
+    refused=Refused(MASKED),
     then=Quirks(account="b", foreign="masked", refuses_by="error"),
     streams=(True,),
 )
@@ -60,7 +54,7 @@ SWITCHED = Scenario(
     row=41,
     title="Codex switches the model",
     sent="u1 r1 c1 o1",
-    error=MASKED,
+    refused=Refused(MASKED),
     want="u1 c1:noid o1",
     repaired=True,
     body=UNSTORED,
@@ -73,7 +67,7 @@ TWO_TURNS = Scenario(
     turns=2,
     asks="Go on.",
     sent="u1 r1 c1 o1 r2 m1 u2",
-    error=DAMAGED,
+    refused=Refused(DAMAGED),
     want="u1 c1:noid o1 m1:noid u2",
     healed="blob",
     body=UNSTORED,
@@ -84,7 +78,7 @@ SCENARIOS: Sequence[Scenario] = (
         row=20,
         title="Agents SDK goes on with a model known not to reason",
         sent="u1 r1 c1 o1",
-        error=NO_REASONING,
+        refused=Refused(NO_REASONING),
         want="u1 c1:noid o1",
         repaired=True,
         last={"model": "gpt-4o"},
@@ -94,20 +88,19 @@ SCENARIOS: Sequence[Scenario] = (
         title="Agents SDK goes on with a model that nobody knows (not captured)",
         made="straight",
         sent="u1 r1 c1 o1",
-        error=NO_REASONING,
+        refused=Refused(NO_REASONING),
         want="u1 c1:noid o1",
         healed="no_reasoning_model",
         last={"model": "acme-plain"},
     ),
     POOLED,
-    _uncached(POOLED),
+    POOLED.uncaptured(),
     Scenario(
         row=29,
         title="what was compacted is never touched",
         made="straight",
         sent="k1 u1 r1 c1 o1",
-        error=ORGANIZATION,
-        blamed="r1",
+        refused=Refused(ORGANIZATION, "r1"),
         want="k1 u1 c1:noid o1",
         healed="blob",
         body=UNSTORED,
@@ -115,13 +108,13 @@ SCENARIOS: Sequence[Scenario] = (
         more=COMPACTED,
     ),
     CALLERS,
-    _uncached(CALLERS),
+    CALLERS.uncaptured(),
     Scenario(
         row=35,
         title="OpenCode meets another region",
         made="elsewhere",
         sent="u1 r1 c1 o1",
-        error=DAMAGED,
+        refused=Refused(DAMAGED),
         want="u1 c1:noid o1",
         healed="blob",
         body=UNSTORED,
@@ -130,8 +123,7 @@ SCENARIOS: Sequence[Scenario] = (
         row=36,
         title="Copilot's ids are not those its blobs are bound to",
         sent="u1 r1:addedid c1:addedid o1",
-        error=MOVED,
-        blamed="r1:addedid",
+        refused=Refused(MOVED, "r1:addedid"),
         want="u1 r1:noid c1:noid o1",
         healed="blob",
         body=UNSTORED,
@@ -145,8 +137,7 @@ SCENARIOS: Sequence[Scenario] = (
         turns=2,
         asks="Sure?",
         sent="u1 r1:addedid c1:addedid o1 r2:addedid m1:addedid u2",
-        error=MOVED,
-        blamed="r1:addedid",
+        refused=Refused(MOVED, "r1:addedid"),
         want="u1 r1:noid c1:noid o1 r2:noid m1:noid u2",
         healed="blob",
         body=UNSTORED,
@@ -154,14 +145,14 @@ SCENARIOS: Sequence[Scenario] = (
         streams=(True,),
     ),
     SWITCHED,
-    replace(_uncached(SWITCHED), healed="blob", repaired=False),
+    SWITCHED.uncaptured(healed="blob", repaired=False),
     Scenario(
         row=42,
         title="one blob of two is damaged, a good one of both is kept",
         turns=2,
         asks="Go on.",
         sent="u1 r1:damaged c1 o1 r2 m1 u2",
-        error=r"The encrypted content \S+\.\.\.\S+ could not be verified\. Reason: ",
+        refused=Refused(r"The encrypted content \S+\.\.\.\S+ could not be verified\. Reason: "),
         want="u1 r1 c1 o1 r2 m1 u2",
         healed="blob",
         body=UNSTORED,
@@ -170,7 +161,7 @@ SCENARIOS: Sequence[Scenario] = (
         row=42,
         title="Codex finds its own blob refused",
         sent="u1 r1 c1 o1",
-        error=MASKED,
+        refused=Refused(MASKED),
         want="u1 c1:noid o1",
         healed="blob",
         body=UNSTORED,
@@ -181,7 +172,6 @@ SCENARIOS: Sequence[Scenario] = (
         row=44,
         title="a gateway changes accounts under a client that drops reasoning",
         sent="u1 c1:noid o1",
-        error="",
         want="u1 c1:noid o1",
         healed="blob",
         body=UNSTORED,
@@ -194,7 +184,7 @@ SCENARIOS: Sequence[Scenario] = (
         asks="Go on.",
         made="straight",
         sent="u1 r1 c1 o1 r2 m1 u2",
-        error=RESOURCE,
+        refused=Refused(RESOURCE),
         want="u1 c1:noid o1 m1:noid u2",
         healed="blob",
         body=UNSTORED,
@@ -204,15 +194,14 @@ SCENARIOS: Sequence[Scenario] = (
         row=44,
         title="a gateway over several accounts names the item",
         sent="u1 r1 c1 o1",
-        error=UNREADABLE,
-        blamed="r1",
+        refused=Refused(UNREADABLE, "r1"),
         want="u1 c1:noid o1",
         healed="blob",
         body=UNSTORED,
         then=Quirks(account="b", foreign="item"),
     ),
     IN_STREAM,
-    _uncached(IN_STREAM),
+    IN_STREAM.uncaptured(),
     replace(
         IN_STREAM,
         title="VS Code extension, a flat `error` opens the stream",
@@ -228,8 +217,7 @@ SCENARIOS: Sequence[Scenario] = (
         title="pi carries another account's reasoning along",
         made="straight",
         sent="u1 r1 c1 o1",
-        error=ORGANIZATION,
-        blamed="r1",
+        refused=Refused(ORGANIZATION, "r1"),
         want="u1 c1:noid o1",
         healed="blob",
         then=ELSEWHERE,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from tests.demand.notation import Item
-from tests.demand.scenario import DUPLICATE, Scenario
+from tests.demand.scenario import DUPLICATE, Refused, Scenario
 
 __all__ = ["SCENARIOS"]
 
@@ -13,13 +13,22 @@ SEARCHED: Mapping[str, Item] = {
 IN_CONVERSATION = {"conversation": "conv_1"}
 AFTER_PREVIOUS = {"previous_response_id": "previous"}
 
+CONTINUED = Scenario(
+    row=26,
+    title="AI SDK sends reasoning that the previous response holds",
+    sent="r1 o1",
+    refused=Refused(DUPLICATE, "r1"),
+    want="o1",
+    healed="duplicate",
+    last=AFTER_PREVIOUS,
+)
+
 SCENARIOS: Sequence[Scenario] = (
     Scenario(
         row=10,
         title="Mastra repeats a tool search's output",
         sent="u1 r1 c1 o1 t1 t1",
-        error=DUPLICATE,
-        blamed="t1",
+        refused=Refused(DUPLICATE, "t1"),
         want="u1 r1 c1 o1 t1",
         repaired=True,
         more=SEARCHED,
@@ -28,8 +37,7 @@ SCENARIOS: Sequence[Scenario] = (
         row=22,
         title="Agents JS sends what the conversation holds",
         sent="r1 c1 o1",
-        error=DUPLICATE,
-        blamed="r1",
+        refused=Refused(DUPLICATE, "r1"),
         want="o1",
         healed="duplicate",
         body=IN_CONVERSATION,
@@ -41,8 +49,7 @@ SCENARIOS: Sequence[Scenario] = (
         asks="Sure?",
         made="straight",
         sent="m1 u2",
-        error=DUPLICATE,
-        blamed="m1",
+        refused=Refused(DUPLICATE, "m1"),
         want="u2",
         healed="duplicate",
         body=IN_CONVERSATION,
@@ -51,38 +58,17 @@ SCENARIOS: Sequence[Scenario] = (
         row=26,
         title="AI SDK sends reasoning twice",
         sent="u1 r1 r1 c1 o1",
-        error=DUPLICATE,
-        blamed="r1",
+        refused=Refused(DUPLICATE, "r1"),
         want="u1 r1 c1 o1",
         repaired=True,
     ),
-    Scenario(
-        row=26,
-        title="AI SDK sends reasoning that the previous response holds",
-        sent="r1 o1",
-        error=DUPLICATE,
-        blamed="r1",
-        want="o1",
-        healed="duplicate",
-        last=AFTER_PREVIOUS,
-    ),
-    Scenario(
-        row=26,
-        title="AI SDK sends reasoning that the previous response holds (not captured)",
-        made="straight",
-        sent="r1 o1",
-        error=DUPLICATE,
-        blamed="r1",
-        want="o1",
-        healed="duplicate",
-        last=AFTER_PREVIOUS,
-    ),
+    CONTINUED,
+    CONTINUED.uncaptured(),
     Scenario(
         row=31,
         title="OpenRouter's provider sends reasoning in two of its forms",
         sent="u1 r1 r1:final c1 o1",
-        error=DUPLICATE,
-        blamed="r1",
+        refused=Refused(DUPLICATE, "r1"),
         want="u1 r1 c1 o1",
         healed="duplicate",
         model="gpt-5-codex",
@@ -94,8 +80,7 @@ SCENARIOS: Sequence[Scenario] = (
         loop="message",
         asks="Sure?",
         sent="u1 r1 m1 r1 m1 u2",
-        error=DUPLICATE,
-        blamed="r1",
+        refused=Refused(DUPLICATE, "r1"),
         want="u1 r1 m1 u2",
         repaired=True,
     ),
@@ -103,8 +88,7 @@ SCENARIOS: Sequence[Scenario] = (
         row=32,
         title="Zed repeats a call with its output",
         sent="u1 r1 c1 o1 c1 o1",
-        error=DUPLICATE,
-        blamed="c1",
+        refused=Refused(DUPLICATE, "c1"),
         want="u1 r1 c1 o1",
         repaired=True,
     ),
@@ -115,8 +99,7 @@ SCENARIOS: Sequence[Scenario] = (
         asks="Sure?",
         made="straight",
         sent="u1 r1 m1 u2 m1:reworded u2",
-        error=DUPLICATE,
-        blamed="m1",
+        refused=Refused(DUPLICATE, "m1"),
         want="u1 r1 m1 u2 m1:reworded+noid u2",
         healed="duplicate",
     ),
@@ -127,8 +110,7 @@ SCENARIOS: Sequence[Scenario] = (
         asks="Sure?",
         made="straight",
         sent="u1 r1 c1 o1 r2 m1 u2 m1:reworded u2 c1:reasked o1:again u2",
-        error=DUPLICATE,
-        blamed="m1",
+        refused=Refused(DUPLICATE, "m1"),
         want="u1 r1 c1 o1 r2 m1 u2 m1:reworded+noid u2 c1:reasked+noid o1:again u2",
         healed="duplicate",
     ),
@@ -138,8 +120,7 @@ SCENARIOS: Sequence[Scenario] = (
         turns=2,
         asks="Sure?",
         sent="u1 r1 c1 o1 r1 r2 m1 u2",
-        error=DUPLICATE,
-        blamed="r1",
+        refused=Refused(DUPLICATE, "r1"),
         want="u1 r1 c1 o1 r2 m1 u2",
         repaired=True,
         body={"store": False},

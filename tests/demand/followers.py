@@ -1,9 +1,8 @@
 """Reasoning whose follower the client dropped, moved away or sent without its id."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from tests.demand.scenario import LACKS_FOLLOWER, LACKS_REASONING, Scenario
+from tests.demand.scenario import LACKS_FOLLOWER, LACKS_REASONING, Refused, Scenario
 from tests.standin import Behaviour
 
 __all__ = ["SCENARIOS"]
@@ -12,17 +11,11 @@ NO_BLOBS = Behaviour()
 """Ids alone: upstream keeps the items, and nobody asks for blobs."""
 
 
-def _uncached(scenario: Scenario, want: str) -> Scenario:
-    """The same where the proxy knows nothing of the history."""
-    return replace(scenario, title=f"{scenario.title} (not captured)", made="straight", want=want)
-
-
 CALL_WITHOUT_ID = Scenario(
     row=4,
     title="Continue sends reasoning by id, and the call without",
     sent="u1 r1 c1:noid o1",
-    error=LACKS_FOLLOWER,
-    blamed="r1",
+    refused=Refused(LACKS_FOLLOWER, "r1"),
     want="u1 r1 c1 o1",
     healed="lacks_follower",
 )
@@ -32,8 +25,7 @@ FOLLOWER_GONE = Scenario(
     loop="message",
     asks="Sure?",
     sent="u1 r1 u2",
-    error=LACKS_FOLLOWER,
-    blamed="r1",
+    refused=Refused(LACKS_FOLLOWER, "r1"),
     want="u1 u2",
     healed="lacks_follower",
 )
@@ -43,8 +35,7 @@ MESSAGE_WITHOUT_ID = Scenario(
     loop="message",
     asks="Sure?",
     sent="u1 r1 m1:noid u2",
-    error=LACKS_FOLLOWER,
-    blamed="r1",
+    refused=Refused(LACKS_FOLLOWER, "r1"),
     want="u1 r1 m1 u2",
     healed="lacks_follower",
 )
@@ -53,8 +44,7 @@ SEARCH_GONE = Scenario(
     title="Agents SDK has lost a hosted call beside its own",
     loop="hosted",
     sent="u1 r1 r2 c1 o1",
-    error=LACKS_FOLLOWER,
-    blamed="r1",
+    refused=Refused(LACKS_FOLLOWER, "r1"),
     want="u1 r1 w1 r2 c1 o1",
     healed="lacks_follower",
 )
@@ -64,42 +54,47 @@ ORPHAN = Scenario(
     turns=2,
     asks="Sure?",
     sent="u1 r1 c1 o1 r2 u2",
-    error=LACKS_FOLLOWER,
-    blamed="r2",
+    refused=Refused(LACKS_FOLLOWER, "r2"),
     want="u1 r1 c1 o1 u2",
     healed="lacks_follower",
 )
 
+ID_STRIPPED = Scenario(
+    row=39,
+    title="Hermes strips the reasoning's id alone",
+    loop="message",
+    asks="Sure?",
+    sent="u1 r1:noid m1 u2",
+    refused=Refused(LACKS_REASONING, "m1 r1"),
+    want="u1 r1 m1 u2",
+    healed="lacks_reasoning",
+)
+
 SCENARIOS: Sequence[Scenario] = (
     CALL_WITHOUT_ID,
-    _uncached(CALL_WITHOUT_ID, "u1 r1:noid c1:noid o1"),
+    CALL_WITHOUT_ID.uncaptured(want="u1 r1:noid c1:noid o1"),
     FOLLOWER_GONE,
-    _uncached(FOLLOWER_GONE, "u1 u2"),
+    FOLLOWER_GONE.uncaptured(want="u1 u2"),
     Scenario(
         row=4,
         title="Continue ends on what a broken stream left",
         loop="message",
         made="straight",
         sent="u1 r1",
-        error=LACKS_FOLLOWER,
-        blamed="r1",
+        refused=Refused(LACKS_FOLLOWER, "r1"),
         want="u1",
         repaired=True,
     ),
     MESSAGE_WITHOUT_ID,
-    _uncached(MESSAGE_WITHOUT_ID, "u1 r1:noid m1:noid u2"),
+    MESSAGE_WITHOUT_ID.uncaptured(want="u1 r1:noid m1:noid u2"),
     SEARCH_GONE,
-    replace(
-        _uncached(SEARCH_GONE, "u1 r2 c1 o1"),
-        behaviour=NO_BLOBS,
-    ),
+    SEARCH_GONE.uncaptured(want="u1 r2 c1 o1", behaviour=NO_BLOBS),
     Scenario(
         row=18,
         title="Agents SDK nests a handoff's history, reasoning alone is left",
         asks="Go on, billing agent.",
         sent="u1 r1 u2",
-        error=LACKS_FOLLOWER,
-        blamed="r1",
+        refused=Refused(LACKS_FOLLOWER, "r1"),
         want="u1 u2",
         healed="lacks_follower",
     ),
@@ -110,48 +105,25 @@ SCENARIOS: Sequence[Scenario] = (
         asks="Sure?",
         made="straight",
         sent="u1 r1 m1:noid u2",
-        error=LACKS_FOLLOWER,
-        blamed="r1",
+        refused=Refused(LACKS_FOLLOWER, "r1"),
         want="u1 m1:noid u2",
         healed="lacks_follower",
         behaviour=NO_BLOBS,
     ),
     ORPHAN,
-    _uncached(ORPHAN, "u1 r1 c1 o1 u2"),
+    ORPHAN.uncaptured(want="u1 r1 c1 o1 u2"),
     Scenario(
         row=28,
         title="Pydantic AI does not replay hosted searches",
         loop="interleaved",
         asks="Sure?",
         sent="u1 r1 r2 r3 m1 u2",
-        error=LACKS_FOLLOWER,
-        blamed="r1",
+        refused=Refused(LACKS_FOLLOWER, "r1"),
         want="u1 r1 w1 r2 w2 r3 m1 u2",
         healed="lacks_follower",
     ),
-    Scenario(
-        row=39,
-        title="Hermes strips the reasoning's id alone",
-        loop="message",
-        asks="Sure?",
-        sent="u1 r1:noid m1 u2",
-        error=LACKS_REASONING,
-        blamed="m1 r1",
-        want="u1 r1 m1 u2",
-        healed="lacks_reasoning",
-    ),
-    Scenario(
-        row=39,
-        title="Hermes strips the reasoning's id alone (not captured)",
-        loop="message",
-        asks="Sure?",
-        made="straight",
-        sent="u1 r1:noid m1 u2",
-        error=LACKS_REASONING,
-        blamed="m1 r1",
-        want="u1 r1:noid m1:noid u2",
-        healed="lacks_reasoning",
-    ),
+    ID_STRIPPED,
+    ID_STRIPPED.uncaptured(want="u1 r1:noid m1:noid u2"),
     Scenario(
         row=46,
         title="Qwen Code removes all calls of a group",
@@ -159,8 +131,7 @@ SCENARIOS: Sequence[Scenario] = (
         made="straight",
         asks="Never mind.",
         sent="u1 r1 u2",
-        error=LACKS_FOLLOWER,
-        blamed="r1",
+        refused=Refused(LACKS_FOLLOWER, "r1"),
         want="u1 u2",
         healed="lacks_follower",
     ),
@@ -168,8 +139,7 @@ SCENARIOS: Sequence[Scenario] = (
         row=48,
         title="LangChain merges items and loses the call's id",
         sent="u1 r1 c1:noid o1",
-        error=LACKS_FOLLOWER,
-        blamed="r1",
+        refused=Refused(LACKS_FOLLOWER, "r1"),
         want="u1 r1 c1 o1",
         healed="lacks_follower",
         behaviour=NO_BLOBS,
@@ -181,8 +151,7 @@ SCENARIOS: Sequence[Scenario] = (
         asks="Sure?",
         made="straight",
         sent="u1 r1 c1 o1 r2 u2",
-        error=LACKS_FOLLOWER,
-        blamed="r2",
+        refused=Refused(LACKS_FOLLOWER, "r2"),
         want="u1 r1 c1 o1 u2",
         healed="lacks_follower",
         body={"store": False},
@@ -195,8 +164,7 @@ SCENARIOS: Sequence[Scenario] = (
         made="straight",
         asks="Sure?",
         sent="u1 r1 u2 r2 m2 u3",
-        error=LACKS_FOLLOWER,
-        blamed="r1",
+        refused=Refused(LACKS_FOLLOWER, "r1"),
         want="u1 u2 r2 m2 u3",
         healed="lacks_follower",
         behaviour=NO_BLOBS,

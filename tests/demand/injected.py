@@ -6,36 +6,21 @@ cured by leaving out the ids that demand it, which the API takes.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from tests.demand.scenario import LACKS_REASONING, Scenario
+from tests.demand.scenario import LACKS_REASONING, Refused, Scenario
 from tests.standin import Behaviour
 
 __all__ = ["SCENARIOS"]
 
-LOST = ""
-"""Upstream says nothing: it answers, and worse."""
 UNSTORED = {"store": False}
 TO_BILLING = {"instructions": "You are the billing agent. Take over."}
-
-
-def _uncached(scenario: Scenario, want: str) -> Scenario:
-    """The same where the proxy knows nothing of the history."""
-    return replace(
-        scenario,
-        title=f"{scenario.title} (not captured)",
-        made="straight",
-        want=want,
-        healed="lacks_reasoning",
-    )
 
 
 CLINE = Scenario(
     row=1,
     title="Cline keeps the call's id",
     sent="u1 c1 o1",
-    error=LACKS_REASONING,
-    blamed="c1 r1",
+    refused=Refused(LACKS_REASONING, "c1 r1"),
     want="u1 r1 c1 o1",
     model="gpt-5.5",
 )
@@ -45,8 +30,7 @@ CONTINUE = Scenario(
     loop="chain",
     turns=3,
     sent="u1 c1 o1 c2 o2 c3 o3",
-    error=LACKS_REASONING,
-    blamed="c1 r1",
+    refused=Refused(LACKS_REASONING, "c1 r1"),
     want="u1 r1 c1 o1 c2 o2 r2 c3 o3",
     model="gpt-5",
 )
@@ -56,8 +40,7 @@ CONTINUE_MESSAGE = Scenario(
     loop="message",
     asks="Sure?",
     sent="u1 m1 u2",
-    error=LACKS_REASONING,
-    blamed="m1 r1",
+    refused=Refused(LACKS_REASONING, "m1 r1"),
     want="u1 r1 m1 u2",
 )
 MASTRA = Scenario(
@@ -66,8 +49,7 @@ MASTRA = Scenario(
     turns=2,
     asks="Sure?",
     sent="u1 c1 o1 m1 u2",
-    error=LACKS_REASONING,
-    blamed="c1 r1",
+    refused=Refused(LACKS_REASONING, "c1 r1"),
     want="u1 r1 c1 o1 r2 m1 u2",
     model="gpt-5-mini",
 )
@@ -77,8 +59,7 @@ HERMES = Scenario(
     loop="message",
     asks="Sure?",
     sent="u1 m1 u2",
-    error=LACKS_REASONING,
-    blamed="m1 r1",
+    refused=Refused(LACKS_REASONING, "m1 r1"),
     want="u1 r1 m1 u2",
     model="gpt-5.6",
 )
@@ -88,8 +69,7 @@ OPEN_SWE = Scenario(
     loop="chain",
     turns=3,
     sent="u1 c1 o1 c2 o2 r2 c3 o3",
-    error=LACKS_REASONING,
-    blamed="c1 r1",
+    refused=Refused(LACKS_REASONING, "c1 r1"),
     want="u1 r1 c1 o1 c2 o2 r2 c3 o3",
 )
 QWEN = Scenario(
@@ -97,28 +77,26 @@ QWEN = Scenario(
     title="Qwen Code pairs every call with its output",
     loop="parallel",
     sent="u1 c1 o1 c2 o2 c3 o3",
-    error=LACKS_REASONING,
-    blamed="c1 r1",
+    refused=Refused(LACKS_REASONING, "c1 r1"),
     want="u1 r1 c1 o1 c2 o2 c3 o3",
 )
 
 SCENARIOS: Sequence[Scenario] = (
     CLINE,
-    _uncached(CLINE, "u1 c1:noid o1"),
+    CLINE.uncaptured(want="u1 c1:noid o1", healed="lacks_reasoning"),
     CONTINUE,
-    _uncached(CONTINUE, "u1 c1:noid o1 c2:noid o2 c3:noid o3"),
+    CONTINUE.uncaptured(want="u1 c1:noid o1 c2:noid o2 c3:noid o3", healed="lacks_reasoning"),
     CONTINUE_MESSAGE,
-    _uncached(CONTINUE_MESSAGE, "u1 m1:noid u2"),
+    CONTINUE_MESSAGE.uncaptured(want="u1 m1:noid u2", healed="lacks_reasoning"),
     MASTRA,
-    _uncached(MASTRA, "u1 c1:noid o1 m1:noid u2"),
+    MASTRA.uncaptured(want="u1 c1:noid o1 m1:noid u2", healed="lacks_reasoning"),
     Scenario(
         row=6,
         title="Mastra Memory keeps a hosted search, which has to have its id (not captured)",
         loop="hosted",
         made="straight",
         sent="u1 w1 c1 o1",
-        error=LACKS_REASONING,
-        blamed="w1 r1",
+        refused=Refused(LACKS_REASONING, "w1 r1"),
         want="u1 c1:noid o1",
         healed="lacks_reasoning",
     ),
@@ -127,8 +105,7 @@ SCENARIOS: Sequence[Scenario] = (
         title="Mastra DurableAgent with parallel calls",
         loop="parallel",
         sent="u1 c1 c2 c3 o1 o2 o3",
-        error=LACKS_REASONING,
-        blamed="c1 r1",
+        refused=Refused(LACKS_REASONING, "c1 r1"),
         want="u1 r1 c1 c2 c3 o1 o2 o3",
     ),
     Scenario(
@@ -137,8 +114,7 @@ SCENARIOS: Sequence[Scenario] = (
         loop="message",
         asks="Sure?",
         sent="u1 m1:ref u2",
-        error=LACKS_REASONING,
-        blamed="m1 r1",
+        refused=Refused(LACKS_REASONING, "m1 r1"),
         want="u1 r1 m1:ref u2",
         model="gpt-5.6",
     ),
@@ -146,8 +122,7 @@ SCENARIOS: Sequence[Scenario] = (
         row=10,
         title="Mastra drops reasoning",
         sent="u1 c1 o1",
-        error=LACKS_REASONING,
-        blamed="c1 r1",
+        refused=Refused(LACKS_REASONING, "c1 r1"),
         want="u1 r1 c1 o1",
         body=UNSTORED,
     ),
@@ -157,16 +132,14 @@ SCENARIOS: Sequence[Scenario] = (
         loop="two_reasoning",
         turns=2,
         sent="u1 c1 o1 c2 c3 o2 o3",
-        error=LACKS_REASONING,
-        blamed="c1 r1",
+        refused=Refused(LACKS_REASONING, "c1 r1"),
         want="u1 r1 r2 c1 o1 r3 c2 r4 c3 o2 o3",
     ),
     Scenario(
         row=13,
         title="Agency Swarm hands over to another agent",
         sent="u1 c1 o1",
-        error=LACKS_REASONING,
-        blamed="c1 r1",
+        refused=Refused(LACKS_REASONING, "c1 r1"),
         want="u1 r1 c1 o1",
         last=TO_BILLING,
     ),
@@ -174,8 +147,7 @@ SCENARIOS: Sequence[Scenario] = (
         row=14,
         title="Agent Framework on Azure, with an api-key",
         sent="u1 c1 o1",
-        error=LACKS_REASONING,
-        blamed="c1 r1",
+        refused=Refused(LACKS_REASONING, "c1 r1"),
         want="u1 r1 c1 o1",
         key="api-key",
     ),
@@ -183,8 +155,7 @@ SCENARIOS: Sequence[Scenario] = (
         row=27,
         title="AI SDK's open-responses provider drops all but the call_id",
         sent="u1 c1:noid o1",
-        error=LACKS_REASONING,
-        blamed="c1 r1",
+        refused=Refused(LACKS_REASONING, "c1 r1"),
         continuity="strict",
         want="u1 r1:noid c1:noid o1",
         body=UNSTORED,
@@ -193,8 +164,7 @@ SCENARIOS: Sequence[Scenario] = (
         row=27,
         title="ids rotate, so that only the call_id is the call's",
         sent="u1 c1:addedid o1",
-        error=LACKS_REASONING,
-        blamed="c1 r1",
+        refused=Refused(LACKS_REASONING, "c1 r1"),
         continuity="strict",
         want="u1 r1:noid c1:addedid o1",
         body=UNSTORED,
@@ -206,24 +176,22 @@ SCENARIOS: Sequence[Scenario] = (
         title="Rig sends the call alone",
         loop="custom",
         sent="u1 c1 o1",
-        error=LACKS_REASONING,
-        blamed="c1 r1",
+        refused=Refused(LACKS_REASONING, "c1 r1"),
         want="u1 r1 c1 o1",
         body=UNSTORED,
     ),
     HERMES,
-    _uncached(HERMES, "u1 m1:noid u2"),
+    HERMES.uncaptured(want="u1 m1:noid u2", healed="lacks_reasoning"),
     QWEN,
-    _uncached(QWEN, "u1 c1:noid o1 c2:noid o2 c3:noid o3"),
+    QWEN.uncaptured(want="u1 c1:noid o1 c2:noid o2 c3:noid o3", healed="lacks_reasoning"),
     OPEN_SWE,
-    _uncached(OPEN_SWE, "u1 c1:noid o1 c2:noid o2 r2 c3 o3"),
+    OPEN_SWE.uncaptured(want="u1 c1:noid o1 c2:noid o2 r2 c3 o3", healed="lacks_reasoning"),
     Scenario(
         row=48,
         title="LangChain loses ids and reasoning",
         turns=2,
         asks="Sure?",
         sent="u1 c1:noid o1 m1:easy u2",
-        error=LOST,
         want="u1 r1 c1 o1 r2:noid m1:easy u2",
     ),
     Scenario(
@@ -231,7 +199,6 @@ SCENARIOS: Sequence[Scenario] = (
         title="LangChain Elixir sends no ids",
         loop="parallel",
         sent="u1 c1:noid c2:noid c3:noid o1 o2 o3",
-        error=LOST,
         want="u1 r1:noid c1:noid c2:noid c3:noid o1 o2 o3",
         body=UNSTORED,
     ),
@@ -241,8 +208,7 @@ SCENARIOS: Sequence[Scenario] = (
         loop="chain",
         turns=3,
         sent="u1 c1:noid o1 c2:noid o2 c3:noid o3",
-        error=LACKS_REASONING,
-        blamed="c1 r1",
+        refused=Refused(LACKS_REASONING, "c1 r1"),
         continuity="strict",
         want="u1 r1:noid c1:noid o1 c2:noid o2 r2:noid c3:noid o3",
         body=UNSTORED,
@@ -253,15 +219,13 @@ SCENARIOS: Sequence[Scenario] = (
         loop="message",
         asks="Sure?",
         sent="u1 m1:easy u2",
-        error=LOST,
         want="u1 r1:noid m1:easy u2",
     ),
     Scenario(
         row=55,
         title="Kilo Code drops it ahead of a call",
         sent="u1 c1 o1",
-        error=LACKS_REASONING,
-        blamed="c1 r1",
+        refused=Refused(LACKS_REASONING, "c1 r1"),
         want="u1 r1 c1 o1",
         body={"store": False, "include": ["reasoning.encrypted_content"]},
     ),
@@ -270,8 +234,7 @@ SCENARIOS: Sequence[Scenario] = (
         title="LibreChat asks for all_turns and replays none",
         turns=3,
         sent="u1 c1:noid o1 m1:easy u2 c2:noid o2",
-        error=LACKS_REASONING,
-        blamed="c1 r1",
+        refused=Refused(LACKS_REASONING, "c1 r1"),
         continuity="strict",
         want="u1 r1:noid c1:noid o1 r2:noid m1:easy u2 r3:noid c2:noid o2",
         body={"store": False, "reasoning": {"effort": "high", "context": "all_turns"}},

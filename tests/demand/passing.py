@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tests.demand.blobs import MASKED
-from tests.demand.scenario import LACKS_CALL, LACKS_OUTPUT, NOT_FOUND, Scenario
+from tests.demand.scenario import LACKS_CALL, LACKS_OUTPUT, NOT_FOUND, Refused, Scenario
 from tests.standin import Quirks
 
 __all__ = ["SCENARIOS"]
@@ -16,8 +16,7 @@ SCENARIOS: Sequence[Scenario] = (
         title="Agent Framework has lost an output",
         asks="Still there?",
         sent="u1 r1 c1 u2",
-        error=LACKS_OUTPUT,
-        blamed="c1",
+        refused=Refused(LACKS_OUTPUT, "c1"),
         want=None,
     ),
     Scenario(
@@ -25,8 +24,7 @@ SCENARIOS: Sequence[Scenario] = (
         title="Agent Framework has lost one output of three",
         loop="parallel",
         sent="u1 r1 c1 c2 c3 o1 o3",
-        error=LACKS_OUTPUT,
-        blamed="c2",
+        refused=Refused(LACKS_OUTPUT, "c2"),
         want=None,
     ),
     Scenario(
@@ -34,7 +32,7 @@ SCENARIOS: Sequence[Scenario] = (
         title="Agent Framework goes on from a response that is gone",
         asks="Still there?",
         sent="u2",
-        error=r"Previous response with id 'resp_gone' not found\.",
+        refused=Refused(r"Previous response with id 'resp_gone' not found\."),
         want=None,
         last={"previous_response_id": "resp_gone"},
     ),
@@ -43,8 +41,7 @@ SCENARIOS: Sequence[Scenario] = (
         title="Agents SDK does not post the output to the previous response",
         asks="Still there?",
         sent="u2",
-        error=LACKS_OUTPUT,
-        blamed="c1",
+        refused=Refused(LACKS_OUTPUT, "c1"),
         want=None,
         last=AFTER_PREVIOUS,
     ),
@@ -53,8 +50,7 @@ SCENARIOS: Sequence[Scenario] = (
         title="oh-my-pi drops a call that nobody knows (not captured)",
         made="straight",
         sent="u1 o1",
-        error=LACKS_CALL,
-        blamed="o1",
+        refused=Refused(LACKS_CALL, "o1"),
         want=None,
     ),
     Scenario(
@@ -62,7 +58,7 @@ SCENARIOS: Sequence[Scenario] = (
         title="VS Code extension, the error comes after `response.created`",
         made="straight",
         sent="u1 r1 c1 o1",
-        error=MASKED,
+        refused=Refused(MASKED),
         want=None,
         then=Quirks(account="b", foreign="masked", refuses_by="late"),
         streams=(True,),
@@ -72,10 +68,8 @@ SCENARIOS: Sequence[Scenario] = (
         title="a reference to a call whose output is there (not captured)",
         made="straight",
         sent="u1 c1:ref o1",
-        error=NOT_FOUND,
-        blamed="c1",
+        refused=Refused(NOT_FOUND, "c1", status=404),
         want=None,
-        status=404,
         expires=True,
     ),
     Scenario(
@@ -85,8 +79,7 @@ SCENARIOS: Sequence[Scenario] = (
         turns=2,
         loop="chain",
         sent="u1 r1 c1 o1 o2",
-        error=LACKS_CALL,
-        blamed="o2",
+        refused=Refused(LACKS_CALL, "o2"),
         want=None,
     ),
     Scenario(
@@ -94,7 +87,9 @@ SCENARIOS: Sequence[Scenario] = (
         title="DeepSeek's text is not known (not captured)",
         made="straight",
         sent="u1 r1:notext c1 o1",
-        error=r"The `reasoning_text` in the thinking mode must be passed back to the API\.",
+        refused=Refused(
+            r"The `reasoning_text` in the thinking mode must be passed back to the API\."
+        ),
         want=None,
         quirks=Quirks(thinks_aloud=True),
     ),

@@ -6,7 +6,7 @@ client's shape; test_demand.py plays each of them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tests.demand.notation import Item
@@ -23,6 +23,7 @@ __all__ = [
     "LACKS_REASONING",
     "NOT_FOUND",
     "Made",
+    "Refused",
     "Scenario",
 ]
 
@@ -47,6 +48,23 @@ LACKS_OUTPUT = r"No tool output found for function call {0}\."
 LACKS_CALL = r"No tool call found for function call output with call_id {0}\."
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """
+    A refusal, as upstream gives it without the proxy.
+
+    Attributes:
+        words: Pattern of what it says; `{0}` is the id, or the call id, of the item named first in
+            `blamed`, and so on.
+        blamed: Names of the items that it names.
+        status: Of the answer.
+    """
+
+    words: str
+    blamed: str = ""
+    status: int = 400
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """
@@ -56,14 +74,11 @@ class Scenario:
         row: Its number; 0 where the survey has none.
         title: Who does this, and what.
         sent: What the client sends, in the notation.
-        error: Pattern of the refusal without the proxy; `{0}` is the id, or the call id, of the
-            item named first in `blamed`, and so on. "" where it is served all the same, which is
-            the silent loss of reasoning.
-        blamed: Names of the items that the refusal names.
+        refused: The refusal without the proxy; None where it is served all the same, which is the
+            silent loss of reasoning.
         want: What upstream shall receive in the end; None where the refusal shall pass.
         healed: The diagnosis, when a second try was needed; "" when not.
         repaired: Whether something was repaired before the first try.
-        status: Of the refusal.
         made: See Made.
         loop: What the model does.
         turns: How many answers the honest history holds.
@@ -84,12 +99,10 @@ class Scenario:
     row: int
     title: str
     sent: str
-    error: str
     want: str | None
-    blamed: str = ""
+    refused: Refused | None = None
     healed: str = ""
     repaired: bool = False
-    status: int = 400
     made: Made = "proxied"
     loop: Variant = "one_call"
     turns: int = 1
@@ -110,3 +123,8 @@ class Scenario:
     def tries(self) -> int:
         """How many requests upstream shall see for the last one of the client's."""
         return 2 if self.healed else 1
+
+    def uncaptured(self, **changes: Any) -> "Scenario":
+        """The same where the proxy knows nothing of the history, and what differs then."""
+        title = f"{self.title} (not captured)"
+        return replace(self, title=title, made="straight", **changes)

@@ -1,25 +1,26 @@
 """Every row of the demand survey: refused without the proxy, served with it, or left alone."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.demand.notation import Past, written
-from tests.demand.scenario import Scenario
+from tests.demand.notation import Item, Past, written
+from tests.demand.scenario import Refused, Scenario
 from tests.demand.table import TABLE, cases, client_of, history, one_of_each, set_up, turn
 
 ROWS = set(range(1, 59))
 
 
-def expected(scenario: Scenario, past: Past) -> str:
-    """The refusal that is expected, with the ids of the items that it names."""
-    items = written(scenario.blamed, past, scenario.more)
+def expected(refused: Refused, past: Past, more: Mapping[str, Item]) -> str:
+    """The words that are expected, with the ids of the items that they name."""
+    items = written(refused.blamed, past, more)
     names = [item.get("id", "") for item in items]
-    if scenario.error.startswith("No tool"):
+    if refused.words.startswith("No tool"):
         names = [item["call_id"] for item in items]
-    return scenario.error.format(*map(re.escape, names))
+    return refused.words.format(*map(re.escape, names))
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(TABLE))
@@ -31,13 +32,14 @@ async def test_without_the_proxy_it_is_refused(scenario: Scenario, *, stream: bo
         sent = written(scenario.sent, past, scenario.more)
         answer = await client.send(standin.base_url, client.last(sent, past))
 
-    if not scenario.error:
+    if scenario.refused is None:
         assert (answer.status, answer.said) == (200, "")
         assert not any(item.get("type") == "reasoning" for item in sent)
         return
     in_stream = stream and standin.behaviour.quirks.refuses_by != "status"
-    assert answer.status == (200 if in_stream else scenario.status)
-    assert re.match(expected(scenario, past), answer.said), answer.said
+    assert answer.status == (200 if in_stream else scenario.refused.status)
+    words = expected(scenario.refused, past, scenario.more)
+    assert re.match(words, answer.said), answer.said
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(s for s in TABLE if s.want is not None))

@@ -41,7 +41,6 @@ def honest(loop: Variant, turns: int, asks: str, made: Made, *, store: bool) -> 
         row=0,
         title="distorted",
         sent="",
-        error="",
         want=None,
         loop=loop,
         turns=turns,

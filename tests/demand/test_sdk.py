@@ -44,7 +44,7 @@ async def test_the_sdk_gets_an_answer_through_the_proxy(
 ) -> None:
     """One that upstream wrote down; straight it raises what users report."""
     async with set_up(scenario, stream=stream) as stage:
-        if scenario.error:
+        if scenario.refused is not None:
             with pytest.raises(openai.APIStatusError):
                 await ask(sdk, stage.standin.base_url, stage.body)
         found = await ask(sdk, stage.proxy, stage.body)

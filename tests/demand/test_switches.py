@@ -42,4 +42,5 @@ async def test_without_both_the_refusal_is_the_clients(scenario: Scenario, *, st
         straight = await stage.send_straight()
 
     assert (answer.status, answer.raw) == (straight.status, straight.raw)
-    assert straight.status == scenario.status
+    assert scenario.refused is not None
+    assert straight.status == scenario.refused.status

@@ -4,18 +4,17 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import aiohttp
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
-from tests.standin import StandIn
-
-__all__ = ["ProxyProcess", "proxied"]
+__all__ = ["Above", "ProxyProcess", "proxied"]
 
 ROOT = Path(__file__).parents[2]
 ANY_PORT = "127.0.0.1:0"
@@ -23,13 +22,19 @@ STARTS_S = 20.0
 STORE_TIMEOUT_MS = 5_000  # a busy machine is no fault of the proxy's
 
 
+class Above(Protocol):
+    """An upstream that listens."""
+
+    @property
+    def base_url(self) -> str:
+        """What a client takes as its base URL."""
+
+
 @contextlib.asynccontextmanager
-async def proxied(
-    standin: StandIn, store_url: str = "memory://", **more: Any
-) -> AsyncIterator[str]:
+async def proxied(above: Above, store_url: str = "memory://", **more: Any) -> AsyncIterator[str]:
     """Run a proxy in this process, of any settings; gives what a client takes as its base URL."""
     given: dict[str, Any] = {
-        "upstream_url": standin.base_url,
+        "upstream_url": above.base_url,
         "listen": ANY_PORT,
         "admin_listen": ANY_PORT,
         "store_url": store_url,
@@ -48,12 +53,13 @@ class ProxyProcess:
     Attributes:
         base_url: What a client takes as its base URL; another one after each start.
         admin_url: Where operators look; likewise.
-        complaints: Names of what it logged above info, besides exchanges, over all its starts.
+        warned: What it logged above info, over all its starts; what was no line of log, such as
+            a traceback, as an event of that name.
     """
 
     def __init__(self, upstream_url: str, store_url: str, **more: str) -> None:
         self.base_url = self.admin_url = ""
-        self.complaints: list[str] = []
+        self.warned: list[dict[str, Any]] = []
         self._environ = {
             **{name: value for name, value in os.environ.items() if name[:7] != "REPLAY_"},
             "REPLAY_UPSTREAM_URL": upstream_url,
@@ -78,6 +84,11 @@ class ProxyProcess:
         await self.kill()
 
     @property
+    def complaints(self) -> list[str]:
+        """Names of what it logged above info, besides exchanges."""
+        return [entry["event"] for entry in self.warned if entry["event"] != "exchange"]
+
+    @property
     def pid(self) -> int:
         """Its process id; it runs."""
         assert self._process is not None
@@ -90,6 +101,7 @@ class ProxyProcess:
             cwd=ROOT,
             env=self._environ,
             stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
         )
         stdout = self._process.stdout
         assert stdout is not None
@@ -101,12 +113,23 @@ class ProxyProcess:
 
     async def kill(self) -> None:
         """End it with SIGKILL, as a machine does that goes down; nothing when it does not run."""
+        await self._end(signal.SIGKILL)
+
+    async def restart(self) -> None:
+        """End it as an orchestrator does, and start it with nothing but what the store has."""
+        assert await self._end(signal.SIGTERM) == 0
+        await self.start()
+
+    async def _end(self, number: int) -> int | None:
+        """Send it a signal, and wait for it; return its exit code, None if it does not run."""
         if self._process is None or self._reading is None:
-            return
-        self._process.kill()
-        await self._process.wait()
+            return None
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+        code = await self._process.wait()
         await self._reading
         self._process = self._reading = None
+        return code
 
     async def readiness(self) -> dict[str, str]:
         """Give what `/readyz` says; it must answer 200."""
@@ -120,7 +143,11 @@ class ProxyProcess:
     async def _read(self, stdout: asyncio.StreamReader) -> None:
         """Read the log as it is written, so that the pipe never fills up."""
         async for line in stdout:
-            with contextlib.suppress(ValueError):  # a last line that the kill cut off
+            try:
                 entry = json.loads(line)
-                if entry["level"] != "info" and entry["event"] != "exchange":
-                    self.complaints.append(entry["event"])
+            except ValueError:
+                entry = {"level": "error", "event": line.decode(errors="replace")}
+                if not line.endswith(b"\n"):
+                    continue  # the kill cut it off
+            if entry["level"] != "info":
+                self.warned.append(entry)

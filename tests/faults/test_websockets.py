@@ -33,9 +33,10 @@ def resets(peer: Peer) -> None:
 @pytest.mark.parametrize("is_upstream", [False, True])
 @pytest.mark.parametrize("breaks", [closes, resets])
 async def test_a_side_that_breaks_off(breaks: Callable[[Peer], None], *, is_upstream: bool) -> None:
-    """The other side's connection ends, and nothing is left of the two."""
+    """The other side's connection ends without a word of ours, and nothing is left of the two."""
+    outcome = "cut_off" if is_upstream else "client_gone"
     async with staged() as stage:
-        for spell in POINTS.values():
+        for number, spell in enumerate(POINTS.values(), 1):
             async with tunnelled(stage.w) as sides:
                 one, other = reversed(sides) if is_upstream else sides
                 key = b"" if is_upstream else KEY
@@ -44,3 +45,5 @@ async def test_a_side_that_breaks_off(breaks: Callable[[Peer], None], *, is_upst
                 breaks(one)
                 assert await other.ended()
             await stage.is_as_before()
+            ended = stage.w.counted("exchanges_total", route="websocket", outcome=outcome)
+            assert ended == number

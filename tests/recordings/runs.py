@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import aiohttp
 
+from tests.e2e.proxies import ProxyProcess, proxied
 from tests.recordings.client import Take, Thought, Variant, take
 from tests.recordings.judge import RULES, TOGETHER, Result, Rule, Verdict, judge
-from tests.recordings.proxies import Served, inside
 from tests.recordings.tape import Exchange, Recording, load
 from tests.recordings.upstream import TAPE, Answer, Upstream, upstream
 
@@ -98,7 +98,9 @@ async def play(
         "authorization": f"Bearer {key}",
         TAPE: exchange.name,
     }
-    async with session.post(url + exchange.path, data=this.body, headers=headers) as response:
+    async with session.post(
+        url + exchange.path.removeprefix("/v1"), data=this.body, headers=headers
+    ) as response:
         answer = Answer(
             response.status,
             response.headers.get("content-type", ""),
@@ -121,7 +123,7 @@ async def alone(
     rule = RULES.get(profile, TOGETHER)
     async with (
         upstream() as fake,
-        inside(fake.url, upstream_profile=profile) as url,
+        proxied(fake, upstream_profile=profile) as url,
         client() as session,
     ):
         fake.knows(recordings)
@@ -163,8 +165,8 @@ async def one_tenant(
     order = list(_mingled(recordings))
     async with (
         upstream() as fake,
-        Served(fake.url, store_url) as one,
-        Served(fake.url, store_url) as other,
+        ProxyProcess(fake.base_url, store_url) as one,
+        ProxyProcess(fake.base_url, store_url) as other,
         client() as session,
     ):
         fake.knows(recordings)
@@ -175,8 +177,8 @@ async def one_tenant(
             proxy = (one, other)[exchange.n % 2]
             given = _variant(recording, variant)
             what = take(recording, exchange, given), given
-            played.append(await play(session, fake, proxy.url, "sk-one-tenant", what))
-    return played, one.complaints + other.complaints
+            played.append(await play(session, fake, proxy.base_url, "sk-one-tenant", what))
+    return played, [str(entry) for entry in one.warned + other.warned]
 
 
 def mix() -> list[Recording]:

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.e2e.proxies import proxied
 from tests.recordings import tape
 from tests.recordings.client import Variant, is_stateful, take
 from tests.recordings.judge import Result
-from tests.recordings.proxies import inside
 from tests.recordings.runs import alone, client, play
 from tests.recordings.tape import load
 from tests.recordings.upstream import Answer, upstream
@@ -96,7 +96,7 @@ async def test_quoted_errors_pass_byte_for_byte() -> None:
         body = error.get("body") or {"error": {"message": error["message"], "code": None}}
         answer = Answer(error["status"], "application/json", "", json.dumps(body).encode())
         refused = replace(second, status=answer.status, encoding="", answer=answer.body)
-        async with upstream() as fake, inside(fake.url) as url, client() as session:
+        async with upstream() as fake, proxied(fake) as url, client() as session:
             fake.knows([recording])
             fake.answers[second.name] = answer
             for exchange in (first, refused):

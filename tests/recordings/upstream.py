@@ -37,7 +37,7 @@ class Upstream:
     Answers by name.
 
     Attributes:
-        url: Its origin, without `/v1`.
+        base_url: What a client takes as its base URL.
         answers: Name of an exchange -> what is answered to it.
         received: Name of an exchange -> every body that came for it, in order.
         seed: None answers in one piece; any number cuts answers up, each time the same way.
@@ -45,7 +45,7 @@ class Upstream:
 
     def __init__(self) -> None:
         """Know no answers yet."""
-        self.url = ""
+        self.base_url = ""
         self.answers: dict[str, Answer] = {}
         self.received: dict[str, list[bytes]] = {}
         self.seed: int | None = None
@@ -96,7 +96,7 @@ async def upstream() -> AsyncIterator[Upstream]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host, port = runner.addresses[0][:2]
-    fake.url = f"http://{host}:{port}"
+    fake.base_url = f"http://{host}:{port}/v1"
     try:
         yield fake
     finally:

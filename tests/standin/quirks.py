@@ -12,7 +12,7 @@ from msgspec import Struct
 __all__ = ["PLAIN", "Foreign", "NotFound", "Quirks", "RefusesBy"]
 
 NotFound = Literal["api", "text", "azure"]
-Foreign = Literal["organization", "item", "masked", "damaged", "caller", "resource"]
+Foreign = Literal["organization", "item", "masked", "caller", "resource"]
 RefusesBy = Literal["status", "error", "flat_error", "failed", "late"]
 
 
@@ -24,8 +24,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
         account: Which of its accounts a pooled gateway answers as. Items and blobs of one mean
             nothing to another.
         foreign: How a blob of another account is refused: by its item, with a reason that is the
-            organization or that it cannot be read; masked, with that reason ("damaged") or
-            without; as a gateway's, or as another Azure resource's.
+            organization or that it cannot be read; masked, without a reason; as a gateway's, or as
+            another Azure resource's.
         keeps_nothing: Nothing is stored whatever `store` says (zero data retention).
         looks_up_all: The id of reasoning is looked up also where its blob is there (Azure).
         not_found: An id that leads nowhere is a 404, plain text (ChatGPT), or a 400 (Azure).

@@ -118,8 +118,8 @@ def foreign_ciphertext(item_id: str, blob: str, form: Foreign = "organization") 
             )
         case "item":
             return _of_item(item_id, "Encrypted content could not be decrypted or parsed.")
-        case "masked" | "damaged":
-            return bad_ciphertext(blob, readable=form == "masked")
+        case "masked":
+            return bad_ciphertext(blob, readable=True)
         case "caller":
             return Refusal(400, "reasoning `encrypted_content` was not issued to this caller")
         case "resource":

@@ -70,6 +70,9 @@ class Sealer:
             sealed = base64.b64decode(blob.encode(), altchars=b"-_", validate=True)
         except (binascii.Error, UnicodeEncodeError):
             return None
+        # Decoders take "+" for "-", "/" for "_" and any padding bits: only what is issued opens.
+        if base64.urlsafe_b64encode(sealed).decode() != blob:
+            return None
         body, tag = sealed[:-_TAG_BYTES], sealed[-_TAG_BYTES:]
         if not hmac.compare_digest(tag, self._tag(body)):
             return None

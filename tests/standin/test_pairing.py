@@ -103,16 +103,6 @@ def test_reasoning_without_id_wants_some_follower(tail: list[Item]) -> None:
     assert world.message([ASK, without(thought, "id"), *tail]) == alone({"id": ""})
 
 
-def test_neither_id_is_a_safe_form() -> None:
-    """Reasoning without id and the call without id are accepted, whatever `store` says."""
-    world = World()
-    _, (thought, call) = world.emit()
-    bare = [ASK, without(thought, "id"), without(call, "id"), *answers([call])]
-
-    assert world.message(bare) == ""
-    assert world.message(bare, store=False) == ""
-
-
 def test_reasoning_without_id_does_not_satisfy_an_id() -> None:
     """Ids stay together: the call's id asks for the reasoning's id."""
     world = World()
@@ -192,31 +182,6 @@ def test_the_snapshot_of_an_added_item_is_not_accepted() -> None:
 
     assert len(snapshot) < len(thought["encrypted_content"])
     assert "could not be decrypted" in world.message([ASK, sent, call, *answers([call])])
-
-
-def test_blobs_of_another_organization_are_refused() -> None:
-    """A blob is bound to the credential that it was issued to."""
-    world = World()
-    _, (thought, call) = world.emit()
-
-    assert world.message([ASK, thought, call, *answers([call])], "b") == (
-        f"The encrypted content for item {thought['id']} could not be verified. Reason: Encrypted"
-        " content organization_id did not match the target organization."
-    )
-
-
-def test_blobs_of_another_item_are_refused() -> None:
-    """A blob is bound to its item id, when an id is sent at all."""
-    world = World()
-    _, (thought, call) = world.emit()
-    sent = thought | {"id": "rs_other"}
-    rest = [without(call, "id"), *answers([call])]
-
-    assert world.message([ASK, sent, *rest]) == (
-        "The encrypted content for item rs_other could not be verified. Reason: Encrypted content"
-        " item_id did not match the target item id."
-    )
-    assert world.message([ASK, without(sent, "id"), *rest]) == ""
 
 
 def test_blobs_of_another_model_are_refused() -> None:

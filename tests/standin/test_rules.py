@@ -12,43 +12,6 @@ from tests.standin.world import ASK, Item, World, answers, as_input, without
 FC = "fc_0123456789abcdef"
 
 
-def test_full_replay_is_accepted() -> None:
-    """What was emitted, replayed as it was emitted, is never refused."""
-    world = World()
-    _, output = world.emit()
-
-    assert world.message([ASK, *as_input(output)]) == ""
-
-
-@pytest.mark.parametrize("store", [True, False])
-def test_a_call_without_its_reasoning_is_refused_by_its_id(store: bool) -> None:
-    """The id of a call demands the reasoning that led to it, stored or not."""
-    world = World()
-    _, (thought, call) = world.emit(store=store)
-
-    refusal = world.refusal([ASK, call, *answers([call])], store=store)
-
-    assert refusal is not None
-    assert refusal.message == (
-        f"Item '{call['id']}' of type 'function_call' was provided without its required"
-        f" 'reasoning' item: '{thought['id']}'."
-    )
-    assert (refusal.status, refusal.type, refusal.param, refusal.code) == (
-        400,
-        "invalid_request_error",
-        "input",
-        None,
-    )
-
-
-def test_a_call_without_id_and_reasoning_is_accepted() -> None:
-    """Without its id nothing demands the reasoning: the loss goes unnoticed."""
-    world = World()
-    _, (_, call) = world.emit()
-
-    assert world.message([ASK, without(call, "id"), *answers([call])]) == ""
-
-
 # (one item of the input, what is said about it)
 SHAPES = [
     pytest.param(
@@ -254,17 +217,6 @@ def test_an_id_alone_is_looked_up(
             " set to false. Try again with `store` set to true, or remove this item from your"
             " input."
         )
-
-
-def test_a_reference_to_a_call_does_not_stand_in_for_it() -> None:
-    """An output wants the call itself in the input, or a response being continued."""
-    world = World()
-    _, (thought, call) = world.emit()
-    reference = {"type": "item_reference", "id": call["id"]}
-
-    assert world.message([ASK, thought, reference, *answers([call])]) == (
-        f"No tool call found for function call output with call_id {call['call_id']}."
-    )
 
 
 def test_one_output_without_call_id_answers_by_name() -> None:

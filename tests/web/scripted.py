@@ -195,6 +195,7 @@ class Upstream:
             task = asyncio.ensure_future(self._serve(protocol, reader, writer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(lambda _: writer.close())  # also where it never began
 
         protocol = _Protocol(reader, connected)
         return protocol
@@ -224,8 +225,6 @@ class Upstream:
                 protocol.script = None
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the other side has left, which `left` tells
-        finally:
-            writer.close()
 
     async def close(self) -> None:
         """End what still plays."""

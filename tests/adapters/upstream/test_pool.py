@@ -206,3 +206,17 @@ async def test_silence_between_two_reads_is_bounded_and_the_whole_is_not(
             read += await answer.read()
         assert read == b"x" * 6
         answer.close()
+
+
+async def test_an_answer_that_waits_for_us_is_not_silent() -> None:
+    """Its beginning came with the head, and was more than is read ahead."""
+    size, short_s = 16 << 20, 0.2
+    connections = UpstreamPool(Timeouts(5.0, 60.0, short_s), egress("http://127.0.0.1"))
+    async with scripted() as far:
+        far.otherwise = head(f"Content-Length: {size}") + bytes(size)
+        for late_s in (0.0, 3 * short_s):  # a connection takes much at once when it has run once
+            answer = await connections.send("GET", far.url + "/", [], None)
+            await asyncio.sleep(late_s)
+            assert len(await whole_of(answer)) == size
+        assert far.connections == 1
+        await connections.close()

@@ -220,14 +220,16 @@ async def test_the_time_to_the_first_byte_begins_when_the_request_ends() -> None
 
 @pytest.mark.parametrize("start", [b"", chunk(b"data: 1\n\n")])
 async def test_silence_amid_an_answer_cuts_it_off(start: bytes) -> None:
-    """After read_timeout_s, counted from the head if nothing came behind it."""
-    script = Script([send(stream_head() + start), wait()])
+    """After read_timeout_s, counted from the head, which has a longer time of its own."""
+    script = Script([wait(), send(stream_head() + start), wait()])
     async with (
         world(first_byte_timeout_s=LONG_S, read_timeout_s=SHORT_S) as w,
         line_to(w.app.url) as line,
     ):
         w.upstream.plays(script)
         await line.send(GET)
+        await asyncio.sleep(2 * SHORT_S)
+        script.go()
         assert (await line.head()).status == 200
         assert (await line.until_it_ends())[1] is False
         await asyncio.wait_for(script.left.wait(), 5)

@@ -70,8 +70,21 @@ def cure_of(
     **more: Any,
 ) -> Cure | None:
     """Return the cure of a request of these items; `given` is what the client sent of them."""
-    sent = read_request(body(items, **more), {})
-    came = sent if given is None else read_request(body(given, **more), {})
+    came = None if given is None else body(given, **more)
+    return cure_of_body(world, body(items, **more), diagnosis, given=came, policy=policy)
+
+
+def cure_of_body(
+    world: World,
+    refused: bytes,
+    diagnosis: Diagnosis,
+    *,
+    given: bytes | None = None,
+    policy: Policy = DEFAULT,
+) -> Cure | None:
+    """Return the cure of a request in these bytes; `given` is what the client sent."""
+    sent = read_request(refused, {})
+    came = sent if given is None else read_request(given, {})
     return cure(sent, came, diagnosis, recalled_for(world, sent, diagnosis), policy)
 
 

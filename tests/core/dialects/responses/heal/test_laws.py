@@ -1,16 +1,30 @@
 """What healing never does, whatever the history, the client and the refusal."""
 
 import json
+import re
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.reorder import in_order
 from reasoning_replay.core.wire import json_spans
 
-from tests.core.dialects.responses.heal.histories import History, histories, refusals, requests
-from tests.core.dialects.responses.heal.played import case_of, cure_of, repaired, repaired_body
+from tests.core.dialects.responses.heal.histories import (
+    History,
+    changed,
+    histories,
+    history_of,
+    refusals,
+    requests,
+)
+from tests.core.dialects.responses.heal.played import (
+    case_of,
+    cure_of,
+    cure_of_body,
+    repaired,
+    repaired_body,
+)
 from tests.core.world import Item, body, input_of
 
 Refused = tuple[History, list[Item], dict[str, Any], Diagnosis]
@@ -20,10 +34,20 @@ Requested = tuple[History, list[Item], dict[str, Any]]
 LEFT_OUT = ("id", "encrypted_content", "content", "status")
 
 
+# A client's copy of reasoning, ahead of what it led to, has its id; the other has a bad one.
+TWICE = history_of([("R C", True)])
+THOUGHT_TWICE = TWICE, changed(TWICE.items, [("copy", 1, 3), ("change", 1, 2)])
+
+
 def raws(request: bytes) -> list[bytes]:
     """Return the bytes of each item of a request."""
     member = json_spans.members(request)["input"]
     return [request[at:end] for at, end in json_spans.elements(request, member.start, member.end)]
+
+
+def meaning(raw: bytes) -> str:
+    """Return what an item says, whatever its white space."""
+    return json.dumps(json.loads(raw))
 
 
 def said(items: list[Item]) -> list[Item]:
@@ -78,25 +102,45 @@ def test_a_cure_keeps_what_happened_and_invents_nothing(refused: Refused) -> Non
         assert calls(sent) & set(outputs(got)) <= calls(got)
 
 
+def marked(request: bytes) -> bytes:
+    """Spell each item with white space of its own: an edit keeps it, so its source is known."""
+    items = [
+        json.dumps(json.loads(raw), separators=(" , ", " " * (n + 2) + ": ")).encode()
+        for n, raw in enumerate(raws(request))
+    ]
+    head, tail = request.partition(b"[")[0], request.rpartition(b"]")[2]
+    return head + b"[" + b" , ".join(items) + b"]" + tail
+
+
+def source_of(raw: bytes) -> int | None:
+    """Return the number of the item that another was made of; None where it was captured."""
+    mark = re.search(rb'"( {2,}): ', raw)
+    return len(mark[1]) - 2 if mark is not None else None
+
+
 @settings(max_examples=200, deadline=None)
 @given(refusals())
+@example((*THOUGHT_TWICE, {}, Diagnosis(RefusalKind.BAD_ID, index=3)))
 def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
     """Items that mean the same are the same bytes, and so is everything around them."""
     history, sent, more, diagnosis = refused
-    found = cure_of(history.world, sent, diagnosis, **more)
+    before = marked(body(sent, **more))
+    found = cure_of_body(history.world, before, diagnosis)
     if found is None:
         return
-    before = body(sent, **more)
-    came = raws(before)
-    meant = Counter(json.dumps(json.loads(raw)) for raw in came)
+    came, got = raws(before), raws(found.body)
     around = (before.partition(b"[")[0], before.rpartition(b"]")[2])
 
     assert (found.body.partition(b"[")[0], found.body.rpartition(b"]")[2]) == around
-    got = raws(found.body)
-    same = Counter(json.dumps(json.loads(raw)) for raw in got if raw in came)
-    # An item that was mended may come to mean what another means, which stays as it is.
-    for meaning, count in Counter(json.dumps(json.loads(raw)) for raw in got).items():
-        assert same[meaning] >= min(count, meant[meaning])
+    meant = Counter(map(meaning, came))
+    means = Counter(map(meaning, got))
+    same = Counter(meaning(raw) for raw in got if raw in came)
+    for raw in got:
+        source = source_of(raw)
+        if source is not None:
+            assert raw == came[source] or meaning(raw) != meaning(came[source])
+        else:  # what was put in may come to mean what another means, which stays as it is
+            assert same[meaning(raw)] >= min(means[meaning(raw)], meant[meaning(raw)])
 
 
 @settings(max_examples=200, deadline=None)
