@@ -231,7 +231,7 @@ async def suffering(store_url: str, **settings: Any) -> AsyncIterator[Suffering]
         Agent(f"{app.url}/v1", "async-stream", "no-ids") as streaming,
     ):
         one = Suffering(app, standin, old, (plain, streaming))
-        app.log._writer, app.log._stream = None, one.journal  # type: ignore[assignment] # it only writes
+        app.log._writer, app.log._stream = None, one.journal
         await one.resumes()  # its first connections are made
         await old.converse([question()])
         yield one

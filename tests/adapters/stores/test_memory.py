@@ -40,7 +40,7 @@ def assert_exact(store: MemoryStore, max_bytes: int = MAX_BYTES) -> None:
     assert 0 <= store.size_bytes <= max_bytes
     for kept in conversations.values():
         assert kept.record_bytes == sum(map(len, kept.records.values()))
-        assert kept.turns == set(map(turn_of_record, kept.records))
+        assert set(kept.turns) == set(map(turn_of_record, kept.records))
         assert len(kept.turns) <= BOUNDS.max_turns
         assert kept.record_bytes <= BOUNDS.max_bytes or len(kept.turns) == 1
     index = store._index

@@ -44,7 +44,8 @@ class _Conversation(msgspec.Struct, gc=False):
     expires_at: float
     version: int
     records: dict[bytes, bytes] = msgspec.field(default_factory=dict)
-    turns: set[bytes] = msgspec.field(default_factory=set)  # as `turn_of_record`
+    # As `turn_of_record`. The garbage collector looks at every set, but at no such dictionary.
+    turns: dict[bytes, None] = msgspec.field(default_factory=dict)
     keys: dict[bytes, None] = msgspec.field(default_factory=dict)
     record_bytes: int = 0
 
@@ -134,7 +135,7 @@ class MemoryStore:
             value = self._codec.encode(scope, conversation, field, plain)
             kept.record_bytes += len(value) - len(kept.records.get(field, b""))
             kept.records[field] = value
-            kept.turns.add(turn_of_record(field))
+            kept.turns[turn_of_record(field)] = None
         self._lead(scope, conversation, kept, keys)
         self._trim(kept)
         self.size_bytes += kept.size_bytes - before
@@ -215,7 +216,7 @@ class MemoryStore:
         if drop := what_to_drop(sizes, bounds):
             for name in drop:
                 kept.record_bytes -= len(kept.records.pop(name))
-            kept.turns = {turn_of_record(name) for name in kept.records}
+            kept.turns = dict.fromkeys(map(turn_of_record, kept.records))
             kept.version += 1
 
     def _expire(self) -> float:
