@@ -1,15 +1,15 @@
-"""A line to a server on which a test decides how long bytes take, and whether they come at all."""
+"""A line to a server: a test decides how long bytes take, if they come at all, and counts trips."""
 
 import asyncio
 import contextlib
 import socket
 import struct
 from collections.abc import AsyncIterator
+from typing import cast
 
-__all__ = ["SlowLine", "slow_line"]
+__all__ = ["SlowLine", "reset_now", "slow_line"]
 
 CHUNK_BYTES = 1 << 16
-RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 
 
 class SlowLine:
@@ -21,15 +21,18 @@ class SlowLine:
         delay_s: How long each piece of an answer takes, besides.
         is_broken: Whether connections are reset as soon as the client has said something.
         connections: How many there were.
+        trips: How often a client has said something, first of all or after an answer.
     """
 
     def __init__(self, to_port: int) -> None:
         self._to_port = to_port
         self._open: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self.port = 0
         self.delay_s = 0.0
         self.is_broken = False
         self.connections = 0
+        self.trips = 0
 
     @property
     def url(self) -> str:
@@ -39,21 +42,48 @@ class SlowLine:
     def cut(self) -> None:
         """Reset every connection that is open now."""
         for writer in self._open:
-            _reset(writer)
+            reset_now(writer.transport)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one client until either side has left."""
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def end(self) -> None:
+        """Reset every connection, and wait until nothing is left of them."""
+        await asyncio.sleep(0)  # those that are new have begun then
+        self.cut()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self._open.add(writer)
         try:
             there_reader, there = await asyncio.open_connection("127.0.0.1", self._to_port)
         except OSError:
-            _reset(writer)
+            reset_now(writer.transport)
             return
+        is_asking = False
+
+        async def pass_on(to: asyncio.StreamWriter, *, is_answer: bool) -> None:
+            nonlocal is_asking
+            while data := await (there_reader if is_answer else reader).read(CHUNK_BYTES):
+                if self.is_broken:
+                    self.cut()
+                    raise ConnectionResetError
+                self.trips += not (is_answer or is_asking)
+                is_asking = not is_answer
+                if is_answer and self.delay_s:
+                    await asyncio.sleep(self.delay_s)
+                to.write(data)
+                await to.drain()
+            raise ConnectionResetError  # so that the other way ends too
+
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._pass_on(reader, there, is_answer=False))
-                group.create_task(self._pass_on(there_reader, writer, is_answer=True))
+                group.create_task(pass_on(there, is_answer=False))
+                group.create_task(pass_on(writer, is_answer=True))
         except* OSError:
             pass  # reset by either side
         finally:
@@ -61,25 +91,13 @@ class SlowLine:
             for one in (writer, there):
                 one.close()
 
-    async def _pass_on(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
-    ) -> None:
-        while data := await reader.read(CHUNK_BYTES):
-            if self.is_broken:
-                self.cut()
-                raise ConnectionResetError
-            if is_answer and self.delay_s:
-                await asyncio.sleep(self.delay_s)
-            writer.write(data)
-            await writer.drain()
-        raise ConnectionResetError  # so that the other way ends too
 
-
-def _reset(writer: asyncio.StreamWriter) -> None:
-    connection = writer.get_extra_info("socket")
+def reset_now(transport: asyncio.BaseTransport) -> None:
+    """Let the kernel send a reset, and no end."""
     with contextlib.suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-    writer.transport.abort()
+        linger = struct.pack("ii", 1, 0)  # closing sends RST
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    cast("asyncio.Transport", transport).abort()  # uvloop's are no subclass of it
 
 
 @contextlib.asynccontextmanager
@@ -92,5 +110,4 @@ async def slow_line(to_port: int) -> AsyncIterator[SlowLine]:
         yield line
     finally:
         server.close()
-        line.cut()
-        await server.wait_closed()
+        await line.end()

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from tests.bench.bench import Bench
 from tests.bench.contenders import Contender, bare, direct, ours
-from tests.bench.counting import counted
 from tests.bench.exchanges import connected
 from tests.bench.load import Line, LoadError
 from tests.bench.machine import cores, pinned
@@ -18,6 +17,7 @@ from tests.bench.shapes import History
 from tests.bench.streams import streamed
 from tests.bench.table import Figure, against_bare
 from tests.redis_server import RedisServer, redis_server
+from tests.slow_line import slow_line
 
 __all__ = ["PATIENT", "history", "long", "no_redis", "redis"]
 
@@ -187,18 +187,17 @@ async def _trips(
 ) -> float:
     """Count what one exchange asks of Redis, in a process that has served the conversation."""
     async with AsyncExitStack() as stack:
-        trips = await stack.enter_async_context(counted(server.port))
-        url = f"redis://127.0.0.1:{trips.port}/0"
-        product = await stack.enter_async_context(ours(bench, url, settings=settings))
+        between = await stack.enter_async_context(slow_line(server.port))
+        product = await stack.enter_async_context(ours(bench, between.url, settings=settings))
         [line] = await connected(stack, product, 1)
         for _ in range(3):
             await line.exchange(asks)
         await asyncio.sleep(0.3)
-        before = trips.count
+        before = between.trips
         for _ in range(TRIPS_COUNTED):
             await line.exchange(asks)
             await asyncio.sleep(0.05)
-        return (trips.count - before) / TRIPS_COUNTED
+        return (between.trips - before) / TRIPS_COUNTED
 
 
 async def _held_up(bench: Bench, line: Line, beside: Line, told: History) -> float:

@@ -8,7 +8,6 @@ import pytest
 
 from tests.bench.bench import Bench
 from tests.bench.contenders import Contender, bare, direct, ours
-from tests.bench.counting import counted
 from tests.bench.exchanges import connected, small_requests
 from tests.bench.histories import play, verify
 from tests.bench.load import Arrivals, LoadError
@@ -16,6 +15,7 @@ from tests.bench.runs import Rounds, running
 from tests.bench.shapes import History, request, small_answer, small_body
 from tests.bench.streams import streamed
 from tests.bench.table import Figure, against_bare, table
+from tests.slow_line import slow_line
 
 
 @pytest.fixture
@@ -101,16 +101,16 @@ async def test_counts_trips() -> None:
 
     async with (
         await asyncio.start_server(shout, "127.0.0.1", 0) as server,
-        counted(server.sockets[0].getsockname()[1]) as trips,
+        slow_line(server.sockets[0].getsockname()[1]) as line,
     ):
-        reader, writer = await asyncio.open_connection("127.0.0.1", trips.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", line.port)
         for _ in range(3):
             writer.write(b"one\ntwo\n")
             assert await reader.readexactly(8) == b"ONE\nTWO\n"
         writer.close()
         await writer.wait_closed()
 
-    assert trips.count == 3
+    assert line.trips == 3
 
 
 # (bare, ours, limit, is it met)

@@ -1,10 +1,8 @@
 """What a scripted upstream may do besides what it is told for other tests."""
 
 import asyncio
-import socket
-import struct
-from typing import cast
 
+from tests.slow_line import reset_now
 from tests.web.scripted import Script, Step
 
 __all__ = ["half_close", "hang", "pause", "reset", "reset_now"]
@@ -46,10 +44,3 @@ def reset() -> Step:
         reset_now(writer.transport)
 
     return step
-
-
-def reset_now(transport: asyncio.BaseTransport) -> None:
-    """Let the kernel send a reset, and no end."""
-    given = transport.get_extra_info("socket")
-    given.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    cast("asyncio.Transport", transport).abort()  # uvloop's are no subclass of it

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from reasoning_replay.settings.store_url import StoreUrl, read_store_url
+from reasoning_replay.settings.urls import store_url
 
 H = (("h", 6379),)
 
@@ -15,6 +16,11 @@ READ = [
     pytest.param("redis://h", StoreUrl("redis", hosts=H), id="redis"),
     pytest.param("valkey://h/", StoreUrl("redis", hosts=H), id="valkey"),
     pytest.param("rediss://h/0", StoreUrl("redis", tls=True, hosts=H), id="tls"),
+    pytest.param(
+        "rediss://h:6380/0?ssl_cert_reqs=required",
+        StoreUrl("redis", tls=True, hosts=(("h", 6380),), options={"ssl_cert_reqs": "required"}),
+        id="tls-option",
+    ),
     pytest.param("valkeys://h", StoreUrl("redis", tls=True, hosts=H), id="valkey-tls"),
     pytest.param(
         "redis://me:p%40w@h:1/3",
@@ -79,11 +85,22 @@ READ = [
 def test_reads_an_address(url: str, want: StoreUrl) -> None:
     """Usual ports, percent signs, and a user in either place."""
     assert read_store_url(url) == want
+    assert store_url(url) == url
 
 
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
+        pytest.param(
+            "foo://x", 'unknown scheme "foo"; use memory://, sqlite:///path, redis://', id="scheme"
+        ),
+        pytest.param("REDIS://h", 'unknown scheme "REDIS"', id="upper-case"),
+        pytest.param("localhost:6379", "not a URL", id="no-scheme"),
+        pytest.param("memory://big", "takes nothing after memory://", id="memory-with-more"),
+        pytest.param("redis://", "has no host", id="no-host"),
+        pytest.param("redis://h/zero", "not a database number", id="database-by-name"),
+        pytest.param("redis://h:6379x/0", "host or the port is malformed", id="port"),
+        pytest.param("unix://run/redis.sock", "has no absolute path", id="relative-socket"),
         pytest.param("sqlite://replay.db", "has no absolute path; use sqlite:///", id="relative"),
         pytest.param("sqlite://", "has no absolute path", id="no-path"),
         pytest.param("sqlite:///", "names no file", id="folder"),
@@ -112,7 +129,19 @@ def test_reads_an_address(url: str, want: StoreUrl) -> None:
 def test_refuses_what_cannot_be_meant(url: str, reason: str) -> None:
     """With a way out."""
     with pytest.raises(ValueError, match=re.escape(reason)):
-        read_store_url(url)
+        store_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://h/0?db=S3CRET", "redis://h/0?socket_timeout=S3CRET", "redis://h/0?S3CRET=1"],
+)
+def test_an_option_that_cannot_be_used_stops_the_start(url: str) -> None:
+    """It is a fault of the settings, and not quoted: not a failure of every operation later."""
+    with pytest.raises(ValueError, match="option") as error:
+        store_url(url)
+
+    assert "S3CRET" not in str(error.value)
 
 
 def test_files_of_certificates_must_be_there(tmp_path: Path) -> None:

@@ -82,43 +82,6 @@ def test_refuses_what_is_no_base_url(url: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
-    [
-        pytest.param("memory://", id="memory"),
-        pytest.param("redis://h", id="redis"),
-        pytest.param("redis://me:pw@h:6379/3", id="redis-with-password-and-database"),
-        pytest.param("rediss://h:6380/0?ssl_cert_reqs=required", id="redis-over-tls"),
-        pytest.param("unix:///run/redis.sock?db=1", id="socket"),
-        pytest.param("redis+sentinel://a,b:26379/mymaster", id="sentinel"),
-        pytest.param("redis+cluster://a,b:6379", id="cluster"),
-        pytest.param("sqlite:///var/lib/replay/replay.db", id="file"),
-    ],
-)
-def test_accepts_a_store(url: str) -> None:
-    """As it is; what it says is told in `test_store_url`."""
-    assert urls.store_url(url) == url
-
-
-@pytest.mark.parametrize(
-    ("url", "reason"),
-    [
-        pytest.param("foo://x", 'unknown scheme "foo"; use memory://, sqlite:///path, redis://', id="scheme"),  # noqa: E501
-        pytest.param("REDIS://h", 'unknown scheme "REDIS"', id="upper-case"),
-        pytest.param("localhost:6379", "not a URL", id="no-scheme"),
-        pytest.param("memory://big", "takes nothing after memory://", id="memory-with-more"),
-        pytest.param("redis://", "has no host", id="no-host"),
-        pytest.param("redis://h/zero", "not a database number", id="database-by-name"),
-        pytest.param("redis://h:6379x/0", "host or the port is malformed", id="port"),
-        pytest.param("unix://run/redis.sock", "has no absolute path", id="relative-socket"),
-    ],
-)  # fmt: skip
-def test_refuses_what_is_no_store(url: str, reason: str) -> None:
-    """What redis-py would quietly ignore, such as a database that is no number, is said."""
-    with pytest.raises(ValueError, match=re.escape(reason)):
-        urls.store_url(url)
-
-
-@pytest.mark.parametrize(
     ("url", "want"),
     [
         pytest.param("redis://h:6379/0", "redis://h:6379/0", id="nothing-to-hide"),
@@ -136,24 +99,6 @@ def test_refuses_what_is_no_store(url: str, reason: str) -> None:
 def test_redacts_whatever_may_be_a_password(url: str, want: str) -> None:
     """Also where the address is malformed, since that is when it gets printed."""
     assert urls.redacted(url) == want
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["redis://h/0?db=S3CRET", "redis://h/0?socket_timeout=S3CRET", "redis://h/0?S3CRET=1"],
-)
-def test_an_option_that_cannot_be_used_stops_the_start(url: str) -> None:
-    """It is a fault of the settings, and not quoted: not a failure of every operation later."""
-    with pytest.raises(ValueError, match="option") as error:
-        urls.store_url(url)
-
-    assert "S3CRET" not in str(error.value)
-
-
-@pytest.mark.parametrize("url", ["unix:///run/redis.sock?db=1", "rediss://h/0?ssl_cert_reqs=none"])
-def test_options_of_a_redis_are_accepted(url: str) -> None:
-    """A database on a socket, and certificates."""
-    assert urls.store_url(url) == url
 
 
 @pytest.mark.parametrize(

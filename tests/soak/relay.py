@@ -9,13 +9,12 @@ import contextlib
 import hashlib
 import itertools
 import json
-import socket
-import struct
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
 
+from tests.slow_line import reset_now
 from tests.soak.claims import Claim, Item, claim_in
 from tests.soak.faults import ANSWERED, dice, fault_of
 from tests.soak.judge import Attempt, Judge
@@ -31,7 +30,6 @@ __all__ = ["LOOP", "Relay"]
 LOOP = "x-soak-loop"
 HANGS_S = 6.0
 PAUSE_S = 0.01
-RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 TERMINAL = ("response.completed", "response.incomplete", "response.failed", "error")
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -76,10 +74,10 @@ class Relay:
         claim, attempt = self._judged(received.body, received)
         attempt.fault = fault_of(self._seed, claim.number, self._share)
         if attempt.fault == "reset":
-            return _reset(writer)
+            return reset_now(writer.transport)
         if attempt.fault == "hang":
             await asyncio.sleep(HANGS_S)
-            return _reset(writer)
+            return reset_now(writer.transport)
         if attempt.fault in ANSWERED:
             return _refuse(attempt, writer)
         async with line_to(self._standin(received).base_url) as line:
@@ -185,7 +183,7 @@ class Relay:
                     left = dice(self._seed, "cut", claim.number).randrange(1, 40)
                 left -= 1
                 if attempt.fault == "cut" and not left:
-                    return _reset(writer)
+                    return reset_now(writer.transport)
                 attempt.body += payload
                 event = msgspec.json.decode(payload, type=Item)
                 if event["type"] in TERMINAL:
@@ -300,11 +298,4 @@ async def _break_off(fault: str, writer: asyncio.StreamWriter) -> None:
         writer.close()
         return
     await asyncio.sleep(HANGS_S if fault == "stall" else 0.02)
-    _reset(writer)
-
-
-def _reset(writer: asyncio.StreamWriter) -> None:
-    connection = writer.get_extra_info("socket")
-    with contextlib.suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-    writer.transport.abort()
+    reset_now(writer.transport)
