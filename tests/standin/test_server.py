@@ -17,7 +17,6 @@ from tests.standin.world import ASK, MODEL, Item, answers, as_input
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 HEADERS = {"Authorization": "Bearer sk-a", "Content-Type": "application/json"}
 INCLUDE = ["reasoning.encrypted_content"]
-ROUNDS_MAX = 6
 
 
 class Client:
