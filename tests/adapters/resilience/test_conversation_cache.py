@@ -136,15 +136,17 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def test_a_copy_is_decoded_once(decoded: list[int]) -> None:
-    """Of a new turn, its own records alone; all of them where a turn has changed."""
+    """Of a new turn and of the newest, their own records alone; else all of them."""
     shared = Shared()
     here = await begun(shared, T1, T2)
     await here.look_up(T1)
     for changed, want in (
         ((T3,), [len(records_of(T3))]),
         ((), []),
-        ((structs.replace(T3, models=("gpt-6",)),), [len(records_of(T3)) * 3 + 1]),
-        ((said("old", T1, created_ms=1),), [len(records_of(T3)) * 4 + 1]),
+        ((structs.replace(T3, models=("gpt-6",)),), [len(records_of(T3)) + 1]),
+        ((structs.replace(T3, created_ms=T3.created_ms + 1),), [len(records_of(T3))]),
+        ((structs.replace(T2, models=("gpt-6",)),), [len(records_of(T3)) * 4 + 2]),
+        ((said("old", T1, created_ms=1),), [len(records_of(T3)) * 5 + 2]),
     ):
         for one in changed:
             await here.save(one)

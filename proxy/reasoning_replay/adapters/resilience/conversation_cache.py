@@ -75,20 +75,25 @@ class _Entry:
 
     Attributes:
         version: Of the store's records that are in `records`; None: the store may have none.
-        records: By name; those of `saving` and `waiting` are among them.
+        records: By the turn that they tell of, and by name; those of `saving` and `waiting` are
+            among them.
+        records_bytes: Memory that they take.
         keys: Those that lead here in the index.
         saving: Under way to the store.
         waiting: What goes next: what came meanwhile, and what the store did not take.
         turns: Decoded, but for the turns of `changed`; None: not yet.
+        older: All of `turns` but the newest; None: not made yet.
         changed: Turns to decode anew, by what the names of their records begin with.
     """
 
     version: int | None = None
-    records: dict[bytes, bytes] = field(default_factory=dict)
+    records: dict[bytes, dict[bytes, bytes]] = field(default_factory=dict)
+    records_bytes: int = 0
     keys: dict[bytes, None] = field(default_factory=dict)
     saving: Batch | None = None
     waiting: Batch = field(default_factory=Batch)
     turns: IndexedTurns | None = None
+    older: IndexedTurns | None = None
     changed: set[bytes] = field(default_factory=set)
     size_bytes: int = 0
 
@@ -101,22 +106,55 @@ class _Entry:
         saving = self.saving.records if self.saving is not None else {}
         return saving | self.waiting.records
 
+    def add(self, records: Mapping[bytes, bytes]) -> None:
+        """Take more records; a record is written once, so those that are known stay."""
+        for name, value in records.items():
+            turn = turn_of_record(name)
+            of_turn = self.records.setdefault(turn, {})
+            if name not in of_turn:
+                of_turn[name] = value
+                self.records_bytes += RECORD_BYTES + 2 * len(value)
+                self.changed.add(turn)
+
+    def replace(self, records: Mapping[bytes, bytes], turns: IndexedTurns | None = None) -> None:
+        """Take these records instead, and their turns if they are decoded already."""
+        self.records, self.records_bytes = {}, 0
+        self.add(records)
+        self.turns, self.older = turns, None
+        if turns is not None:
+            self.changed.clear()
+
     def decoded(self, conversation: bytes) -> IndexedTurns:
         """Return its turns, oldest first; new ones alone are decoded."""
-        turns = self.turns
-        if turns is not None and self.changed:
-            some = {n: v for n, v in self.records.items() if turn_of_record(n) in self.changed}
-            for turn in turns_of(conversation, some):
-                is_newest = not turns or turn.created_ms > turns[-1].created_ms
-                if not is_newest or turn.id in turns.names.turns:
-                    turns = None
+        if self.turns is not None and self.changed:
+            for turn in turns_of(conversation, self._records_of(self.changed)):
+                if not self._append(turn):
+                    self.turns = None
                     break
-                turns = IndexedTurns([*turns, turn], turns)
-        if turns is None:
-            turns = IndexedTurns(turns_of(conversation, self.records))
-        self.turns = turns
+        if self.turns is None:
+            self.turns = IndexedTurns(turns_of(conversation, self._records_of(self.records)))
+            self.older = None
         self.changed.clear()
-        return turns
+        return self.turns
+
+    def _append(self, turn: Turn) -> bool:
+        """Make a turn the newest, or replace the newest with it; False: it belongs elsewhere."""
+        turns = self.turns
+        if not turns:
+            self.turns, self.older = IndexedTurns([turn]), None
+            return True
+        newest = turns[-1]
+        if turn.id == newest.id and turn.created_ms >= newest.created_ms:
+            older = self.older if self.older is not None else IndexedTurns(turns[:-1])
+        elif turn.created_ms > newest.created_ms and turn.id not in turns.names.turns:
+            older = turns
+        else:
+            return False
+        self.turns, self.older = IndexedTurns([*older, turn], older), older
+        return True
+
+    def _records_of(self, turns: Iterable[bytes]) -> dict[bytes, bytes]:
+        return {name: value for turn in turns for name, value in self.records[turn].items()}
 
 
 class View(NamedTuple):
@@ -220,8 +258,7 @@ class ConversationCache:
         if entry is None:
             entry = self._entries[name] = _Entry()
         self._entries.move_to_end(name)
-        entry.changed.update(map(turn_of_record, records.keys() - entry.records.keys()))
-        entry.records |= records
+        entry.add(records)
         batch = entry.waiting
         batch.add(records, keys)
         self._lead(name, entry, keys)
@@ -233,8 +270,7 @@ class ConversationCache:
         if entry is None or entry.version is None or version != entry.version + 1:
             return
         entry.version = version
-        entry.changed.update(map(turn_of_record, records.keys() - entry.records.keys()))
-        entry.records |= records
+        entry.add(records)
         self._lead(name, entry, ())
 
     def saving(self, name: Name) -> Batch | None:
@@ -280,8 +316,8 @@ class ConversationCache:
         entry = self._entries.get(name) if self._max_bytes else None
         records = {**(stored.records or {}), **view.unsaved.get(conversation, {})}
         if entry is not None and entry.version == view.held.get(conversation):
-            entry.version, entry.records = stored.version, records | entry.unsaved()
-            entry.turns = None
+            entry.version = stored.version
+            entry.replace(records | entry.unsaved())
             turns = entry.decoded(conversation)
         else:
             turns = IndexedTurns(turns_of(conversation, records))
@@ -289,7 +325,8 @@ class ConversationCache:
         if entry is None and self._max_bytes and view.discards == self._discards:
             asked = {key for item in view.lookups for key in item.certain}
             if not asked.isdisjoint(keys):  # what was found by its text alone is not held again
-                entry = self._entries[name] = _Entry(stored.version, records, turns=turns)
+                entry = self._entries[name] = _Entry(stored.version)
+                entry.replace(records, turns)
         if entry is not None:
             self._lead(name, entry, keys)
         return turns
@@ -303,12 +340,7 @@ class ConversationCache:
                 others = self._index.get(scope + key)
                 self._index[scope + key] = alone if others is None else others + alone
         self.size_bytes -= entry.size_bytes
-        entry.size_bytes = (
-            ENTRY_BYTES
-            + 2 * sum(map(len, entry.records.values()))
-            + RECORD_BYTES * len(entry.records)
-            + KEY_BYTES * len(entry.keys)
-        )
+        entry.size_bytes = ENTRY_BYTES + entry.records_bytes + KEY_BYTES * len(entry.keys)
         self.size_bytes += entry.size_bytes
         while self.size_bytes > (self._max_bytes or UNSAVED_MAX_BYTES):
             self._drop(next(iter(self._entries)))
