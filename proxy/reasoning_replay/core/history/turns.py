@@ -236,19 +236,20 @@ def turns_of(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
         conversation: Its id.
         records: By name, in any order.
     """
-    read: dict[bytes, _TurnRecords] = {}
+    of_turns: dict[bytes, list[bytes]] = {}
     for name in sorted(records):
-        this = turn_of_record(name)
-        if this not in read:
-            read[this] = _TurnRecords(name)
-        read[this].add(name, records[name])
-    turns: dict[bytes, Turn] = {}
-    for one in read.values():
-        turn = one.turn(conversation)
+        of_turns.setdefault(turn_of_record(name), []).append(name)
+    newest_first: dict[bytes, Turn] = {}
+    for this, names in reversed(of_turns.items()):
+        if this[TIME_BYTES:] in newest_first:
+            continue
+        read = _TurnRecords(this)
+        for name in names:
+            read.add(name, records[name])
+        turn = read.turn(conversation)
         if turn is not None:
-            turns.pop(turn.id, None)
-            turns[turn.id] = turn
-    return list(turns.values())
+            newest_first[turn.id] = turn
+    return list(reversed(newest_first.values()))
 
 
 def turn_of_record(name: bytes) -> bytes:
@@ -264,9 +265,10 @@ def is_head(name: bytes) -> bool:
 class _TurnRecords:
     """The records of one turn, as they are read in the order of their names."""
 
-    def __init__(self, name: bytes) -> None:
-        self._created_ms = int.from_bytes(name[:TIME_BYTES])
-        self._id = name[TIME_BYTES : TIME_BYTES + ID_BYTES]
+    def __init__(self, this: bytes) -> None:
+        """Begin a turn; `this` as `turn_of_record` gives it."""
+        self._created_ms = int.from_bytes(this[:TIME_BYTES])
+        self._id = this[TIME_BYTES:]
         self._heads: list[_HeadRecord] = []
         self._items: dict[bytes, Emitted] = {}
         self._blobs: dict[bytes, list[Sequence[Sequence[bytes]]]] = {}
