@@ -7,10 +7,16 @@ from reasoning_replay.adapters.stores.base import Bounds
 from reasoning_replay.adapters.stores.trimming import what_to_drop
 
 
-def sizes_of(*turns: list[int]) -> dict[bytes, int]:
-    """Return the sizes of records by name: of turns, oldest first, with records of these sizes."""
+def sizes_of(*turns: list[int], ids: int = 1 << 16) -> dict[bytes, int]:
+    """
+    Return the sizes of records by name: of turns, oldest first, with records of these sizes.
+
+    Args:
+        turns: Sizes in bytes.
+        ids: How many there are; then the first comes again.
+    """
     return {
-        n.to_bytes(8) + bytes(16) + bytes([m]): size
+        n.to_bytes(8) + (n % ids).to_bytes(16) + bytes([m]): size
         for n, turn in enumerate(turns)
         for m, size in enumerate(turn)
     }
@@ -37,15 +43,27 @@ def test_the_oldest_turns_go(
     assert sorted(drop) == sorted(sizes_of(*turns[: len(turns) - left]))
 
 
+def test_what_was_replaced_goes_first() -> None:
+    """An upstream that counts its ids costs no turn that could still be matched."""
+    sizes = sizes_of(*[[10, 10]] * 12, ids=8)
+
+    assert what_to_drop(sizes, Bounds(1, 12, 1000)) == []
+    assert sorted(what_to_drop(sizes, Bounds(1, 11, 1000))) == sorted(sizes_of(*[[10, 10]] * 4))
+    assert len(what_to_drop(sizes, Bounds(1, 7, 1000))) == 2 * (4 + 1)
+
+
 @given(
     st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=3), max_size=12),
     st.integers(1, 12),
     st.integers(1, 300),
+    st.integers(1, 12),
 )
-def test_what_is_left_is_in_bounds(turns: list[list[int]], most: int, max_bytes: int) -> None:
+def test_what_is_left_is_in_bounds(
+    turns: list[list[int]], most: int, max_bytes: int, ids: int
+) -> None:
     """And trimming once is enough."""
     bounds = Bounds(1, most, max_bytes)
-    sizes = sizes_of(*turns)
+    sizes = sizes_of(*turns, ids=ids)
     left = {name: size for name, size in sizes.items() if name not in what_to_drop(sizes, bounds)}
     names = {name[:24] for name in left}
 

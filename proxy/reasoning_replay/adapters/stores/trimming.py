@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from reasoning_replay.adapters.stores.base import Bounds
-from reasoning_replay.core.history.turns import turn_of_record
+from reasoning_replay.core.history.turns import TIME_BYTES, turn_of_record
 
 __all__ = ["what_to_drop"]
 
@@ -15,21 +15,31 @@ def what_to_drop(sizes: Mapping[bytes, int], bounds: Bounds) -> list[bytes]:
     """
     Return the names of the records of a conversation's oldest turns; none while it is in bounds.
 
+    Turns that a later one of the same id has replaced go first: they are not read any more.
+
     Args:
         sizes: In bytes, of all its records by name.
         bounds: The newest turn is kept, however large it is.
     """
-    turns: dict[bytes, list[bytes]] = {}
+    of_turns: dict[bytes, list[bytes]] = {}
     for name in sorted(sizes, reverse=True):
-        turns.setdefault(turn_of_record(name), []).append(name)
-    if len(turns) <= bounds.max_turns and sum(sizes.values()) <= bounds.max_bytes:
+        of_turns.setdefault(turn_of_record(name), []).append(name)
+    if len(of_turns) <= bounds.max_turns and sum(sizes.values()) <= bounds.max_bytes:
         return []
+    newest_first: dict[bytes, list[bytes]] = {}
+    replaced: list[bytes] = []
+    for turn, names in of_turns.items():
+        if newest_first.setdefault(turn[TIME_BYTES:], names) is not names:
+            replaced += names
+    left_bytes = sum(sizes.values()) - sum(sizes[name] for name in replaced)
+    if len(newest_first) <= bounds.max_turns and left_bytes <= bounds.max_bytes:
+        return replaced
     kept, kept_bytes = 0, 0
-    newest_first = list(turns.values())
-    for names in newest_first:
+    live = list(newest_first.values())
+    for names in live:
         kept_bytes += sum(sizes[name] for name in names)
         is_full = kept >= _KEEP * bounds.max_turns or kept_bytes > _KEEP * bounds.max_bytes
         if kept and is_full:
             break
         kept += 1
-    return [name for names in newest_first[kept:] for name in names]
+    return replaced + [name for names in live[kept:] for name in names]
