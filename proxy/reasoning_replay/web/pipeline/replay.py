@@ -9,6 +9,7 @@ Whatever fails here is counted, and the request goes out as it came.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
 from reasoning_replay.adapters.runtime.offload import Offloader, is_long
@@ -18,6 +19,7 @@ from reasoning_replay.core.dialects.base import (
     Cure,
     Decision,
     Origin,
+    Question,
     Refusal,
     RefusedBodies,
 )
@@ -121,7 +123,7 @@ class Replay:
         dialect, is_slow = self.dialect, is_long(body)
         try:
             if is_slow:
-                question = await self._offloader.run(partial(dialect.ask, body, headers, scope))
+                question = await self._offloader.run(partial(self._ask, body, headers, scope))
             else:
                 question = dialect.ask(body, headers, scope)
         except TooMany:
@@ -199,6 +201,12 @@ class Replay:
             await self._store.save(
                 exchange.scope, turn.conversation, records, [], exchange.store_budget
             )
+
+    def _ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[Any]:
+        """Ask, and make the keys here that the store would else make, on the event loop."""
+        question = self.dialect.ask(body, headers, scope)
+        lookups = [item._replace(doubtful=list(item.doubtful)) for item in question.lookups]
+        return question._replace(lookups=lookups)
 
     # An answer...
 
