@@ -122,10 +122,8 @@ class Replay:
             return body
         dialect, is_slow = self.dialect, is_long(body)
         try:
-            if is_slow:
-                question = await self._offloader.run(partial(self._ask, body, headers, scope))
-            else:
-                question = dialect.ask(body, headers, scope)
+            ask = partial(dialect.ask, body, headers, scope)
+            question = await self._question(ask, is_slow=is_slow)
         except TooMany:
             exchange.request.state = RequestState.TOO_LARGE
             return body
@@ -173,9 +171,8 @@ class Replay:
             Unspliceable: The request cannot be read.
         """
         dialect, is_slow = self.dialect, is_long(bodies.sent)
-        question = await self._offloader.run(
-            partial(dialect.ask_for_cure, bodies, refusal), is_long=is_slow
-        )
+        ask = partial(dialect.ask_for_cure, bodies, refusal)
+        question = await self._question(ask, is_slow=is_slow)
         found: LookupResult | None = None
         if exchange.scope is not None:
             found = await self._store.look_up(
@@ -202,11 +199,11 @@ class Replay:
                 exchange.scope, turn.conversation, records, [], exchange.store_budget
             )
 
-    def _ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[Any]:
-        """Ask, and make the keys here that the store would else make, on the event loop."""
-        question = self.dialect.ask(body, headers, scope)
-        lookups = [item._replace(doubtful=list(item.doubtful)) for item in question.lookups]
-        return question._replace(lookups=lookups)
+    async def _question(self, ask: Callable[[], Question[Any]], *, is_slow: bool) -> Question[Any]:
+        """Ask; of a slow request the keys are made in the thread, too, and not on the loop."""
+        if not is_slow:
+            return ask()
+        return await self._offloader.run(partial(_with_keys, ask))
 
     # An answer...
 
@@ -248,3 +245,9 @@ class Replay:
             exchange.answer.state = CaptureState.SAVED
             exchange.answer.reasoning_items = capture.reasoning_items
             exchange.answer.reasoning_bytes = capture.reasoning_bytes
+
+
+def _with_keys(ask: Callable[[], Question[Any]]) -> Question[Any]:
+    question = ask()
+    lookups = [item._replace(doubtful=list(item.doubtful)) for item in question.lookups]
+    return question._replace(lookups=lookups)
