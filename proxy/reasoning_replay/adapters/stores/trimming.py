@@ -24,15 +24,16 @@ def what_to_drop(sizes: Mapping[bytes, int], bounds: Bounds) -> list[bytes]:
     of_turns: dict[bytes, list[bytes]] = {}
     for name in sorted(sizes, reverse=True):
         of_turns.setdefault(turn_of_record(name), []).append(name)
-    if len(of_turns) <= bounds.max_turns and sum(sizes.values()) <= bounds.max_bytes:
+    size = sum(sizes.values())
+    if len(of_turns) <= bounds.max_turns and size <= bounds.max_bytes:
         return []
     newest_first: dict[bytes, list[bytes]] = {}
     replaced: list[bytes] = []
     for turn, names in of_turns.items():
         if newest_first.setdefault(turn[TIME_BYTES:], names) is not names:
             replaced += names
-    left_bytes = sum(sizes.values()) - sum(sizes[name] for name in replaced)
-    if len(newest_first) <= bounds.max_turns and left_bytes <= bounds.max_bytes:
+    size -= sum(sizes[name] for name in replaced)
+    if len(newest_first) <= bounds.max_turns and size <= bounds.max_bytes:
         return replaced
     kept, kept_bytes = 0, 0
     live = list(newest_first.values())

@@ -69,18 +69,7 @@ class UpstreamPool:
         self._websockets = WebSocketConnector(timeouts, egress)
 
     async def send(self, method: str, url: str, headers: Headers, body: Body) -> UpstreamResponse:
-        """
-        Send a request and wait for the head of its response; the caller closes it.
-
-        Args:
-            method: As the client wrote it.
-            url: Sent as it is: nothing in it is normalised.
-            headers: End-to-end ones; `Content-Length` among them only with a streamed body.
-            body: Bytes go out with their length; an iterator in chunks, unless a length is given.
-
-        Raises:
-            UpstreamError: There is no response.
-        """
+        """As `UpstreamClient.send`."""
         origin, target = self._place(url)
         head, body = _framed(method, origin, target, headers, body)
         has_no_body = method == hdrs.METH_HEAD
