@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.certificates import Certificates, certificates
 from tests.redis_groups import Cluster, Sentinels, redis_cluster, redis_sentinels
 from tests.redis_server import RedisServer, redis_server
 
 # No test fails for the time it takes: machines are noisy.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 
