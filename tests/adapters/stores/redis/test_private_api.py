@@ -22,6 +22,7 @@ SETTINGS = {
 METHODS = [
     (AbstractConnection, "connect_check_health", ["check_health", "retry_socket_connect"]),
     (AbstractConnection, "disconnect", ["nowait"]),
+    (AbstractConnection, "pack_commands", ["commands"]),
     (SSLConnection, "_connection_arguments", []),
     (RedisSSLContext, "get", []),
     (SentinelConnectionPool, "get_master_address", []),

@@ -3,9 +3,9 @@ Redis clients, by the kind of address: standalone, socket, Sentinel or Cluster.
 
 redis-py's defaults wait longer and send more than a proxy may, so each is named here: one retry at
 once on a stale connection and no other, no health checks, no maintenance notifications (which
-log, and lengthen timeouts), no CLIENT SETINFO. Each step of a round trip (a free connection, to
-connect, to log in, to write, to read) takes `timeout_s` at the most, and a stale connection
-makes it two rounds; the whole of an operation is bounded above, by the guard.
+log, and lengthen timeouts), no CLIENT SETINFO. A round trip has one timeout, in the executor:
+redis-py's own would be a timer for each reply. Only a Cluster's client has them, as it must go on
+to the next node when one hangs.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ def connect(
     Args:
         url: Of any kind of Redis.
         credentials: They win over those in the address.
-        timeout_s: For each step of a round trip.
+        timeout_s: For a round trip, with a connection for it.
         max_connections: To one server, of this process; beyond, operations wait for each other.
     """
     given = credentials.or_else(url.username, url.password)
@@ -94,13 +94,14 @@ def connect(
     common |= {"protocol": int(url.options.get("protocol", 2)), "db": url.database}
     if given:
         common["credential_provider"] = given
-    limits: dict[str, Any] = {"max_connections": max_connections, "timeout": timeout_s}
+    limits: dict[str, Any] = {"max_connections": max_connections, "timeout": None}
     tcp = Tls if url.tls else Tcp
     opens = _opener(common | limits | {"connection_class": tcp})
     match url.kind:
         case "cluster":
             # One more each for the look at which node keeps what.
             settings = common | {"connection_class": tcp, "max_connections": max_connections + 1}
+            settings |= {"socket_timeout": timeout_s}
             return ClusterExecutor(cluster_client(url.hosts, settings), max_connections)
         case "sentinel":
             asking = every | limits | {"connection_class": tcp, "protocol": 2}
@@ -112,14 +113,13 @@ def connect(
             pool = SentinelPool(  # type: ignore[no-untyped-call]
                 url.service, Sentinels(sentinels), connection_class=kind, **common, **limits
             )
-            return SingleServer(Redis.from_pool(pool), *sentinels)
+            return SingleServer(Redis.from_pool(pool), *sentinels, timeout_s=timeout_s)
         case "unix":
             kind_of: dict[str, Any] = {"connection_class": Unix, "path": url.path}
-            return SingleServer(
-                Redis.from_pool(BlockingConnectionPool(**common, **limits, **kind_of))
-            )
+            alone = BlockingConnectionPool(**common, **limits, **kind_of)
+            return SingleServer(Redis.from_pool(alone), timeout_s=timeout_s)
         case _:
-            return SingleServer(opens(*url.hosts[0]))
+            return SingleServer(opens(*url.hosts[0]), timeout_s=timeout_s)
 
 
 def _every(url: StoreUrl, timeout_s: float) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _every(url: StoreUrl, timeout_s: float) -> dict[str, Any]:
     if url.tls:
         tls |= {"tls_context": TlsContext(tls)}
     return tls | {
-        "socket_timeout": timeout_s,
+        "socket_timeout": None,
         "socket_connect_timeout": timeout_s,
         # A stale connection is found out by the command itself: one more try costs less than
         # asking before each. What took too long is not asked again.

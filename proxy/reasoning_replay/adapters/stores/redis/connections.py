@@ -12,11 +12,12 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any
 
+from hiredis import pack_command
 from redis.asyncio import (
     BlockingConnectionPool,
     Connection,
@@ -56,6 +57,10 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for 0 s: what is unsent is dro
 
 class _LoggedIn(AbstractConnection):
     """A connection that is either logged in or closed."""
+
+    def pack_commands(self, commands: Iterable[Iterable[Any]]) -> list[bytes]:
+        """As redis-py's; hiredis does it seven times as fast."""
+        return [pack_command(tuple(command)) for command in commands]
 
     async def connect_check_health(
         self,

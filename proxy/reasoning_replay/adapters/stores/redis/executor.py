@@ -1,5 +1,6 @@
 """Redis executors: run many commands in one round trip, on one server or on a Cluster."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -55,14 +56,25 @@ class RedisExecutor(Protocol):
 class SingleServer:
     """One server: standalone, behind a socket, or the master that Sentinels name."""
 
-    def __init__(self, redis: "Redis", *others: "Redis") -> None:
-        """Use an open client that returns bytes; `close` closes it, and the others."""
+    def __init__(self, redis: "Redis", *others: "Redis", timeout_s: float | None = None) -> None:
+        """
+        Use an open client.
+
+        Args:
+            redis: It returns bytes; closed by `close`.
+            others: Closed with it.
+            timeout_s: For each operation; None: whoever calls has one.
+        """
+        self._timeout_s = timeout_s
         self._redis = redis
         self._others = others
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         """As `RedisExecutor.run`."""
-        async with self._redis.pipeline(transaction=False) as pipe:
+        async with (
+            asyncio.timeout(self._timeout_s),
+            self._redis.pipeline(transaction=False) as pipe,
+        ):
             for command in commands:
                 pipe.execute_command(*command)
             return await pipe.execute(raise_on_error=False)
@@ -80,12 +92,14 @@ class SingleServer:
 
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
         """As `RedisExecutor.scan`."""
-        after, names = await self._redis.scan(int(cursor or 0), match=pattern, count=count)
+        async with asyncio.timeout(self._timeout_s):
+            after, names = await self._redis.scan(int(cursor or 0), match=pattern, count=count)
         return str(after) if int(after) else "", [name for name in names if isinstance(name, bytes)]
 
     async def check(self) -> None:
         """As `RedisExecutor.check`."""
-        await ask(self._redis, "PING")
+        async with asyncio.timeout(self._timeout_s):
+            await ask(self._redis, "PING")
 
     async def close(self) -> None:
         """As `RedisExecutor.close`."""
