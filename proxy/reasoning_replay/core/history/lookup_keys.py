@@ -49,7 +49,7 @@ class Lookup(NamedTuple):
         place: Its index in the request, or RESPONSE.
         certain: Keys that one item alone has: its id and its `call_id`.
         doubtful: Keys of what it says and after what, the strongest first; may be made only when
-            they are looked at.
+            they are looked at. Where one of them leads, the last one leads, too.
     """
 
     place: int
@@ -120,8 +120,7 @@ def certain_keys_of_turn(turn: Turn) -> list[Key]:
 
 def keys_of_request(request: RequestHistory[HistoryItem]) -> list[Lookup]:
     """Return what to look a request up by, newest item first."""
-    places = request.places
-    anchors = [n for n, place in enumerate(places) if place.item.is_anchor]
+    anchors = request.anchors
     if not (anchors or request.is_stateful):
         return []  # as the first request of a conversation
     newest, older = anchors[-NEWEST_LOOKED_UP:], anchors[:-NEWEST_LOOKED_UP]
@@ -151,9 +150,9 @@ def choose(
     for item in asked:
         # Both, where an item has both: if they disagree, that must come out.
         found = {conversation: None for key in item.certain for conversation in leads_to(key)}
-        if not found:
+        if not found and item.doubtful and leads_to(item.doubtful[-1]):
             doubtful = (dict.fromkeys(reversed(leads_to(key))) for key in item.doubtful)
-            found = next((conversations for conversations in doubtful if conversations), {})
+            found = next(conversations for conversations in doubtful if conversations)
         if len(chosen | found) <= CONVERSATIONS_LOADED:
             chosen.update(found)
         else:
@@ -181,6 +180,9 @@ class _ContentKeys(Sequence[Key]):
     def _keys(self) -> list[Key]:
         return _doubtful(self._place.item.content, self._request.context(self._place))
 
+    def __bool__(self) -> bool:
+        return bool(self._place.item.content) and not self._request.is_stateful
+
     def __len__(self) -> int:
         return len(self._keys)
 
@@ -189,6 +191,8 @@ class _ContentKeys(Sequence[Key]):
     @overload
     def __getitem__(self, at: slice) -> list[Key]: ...
     def __getitem__(self, at: int | slice) -> Key | list[Key]:
+        if at == -1 and self:  # most sayings are new: nothing else has to be made then
+            return _key_of_saying(self._place.item.content)
         return self._keys[at]
 
     def __iter__(self) -> Iterator[Key]:
@@ -222,7 +226,11 @@ def _doubtful(content: bytes, context: Context) -> list[Key]:
     ]
     if context.depth:
         keys.append(digest(b"l", context.tail[-LINK_BYTES:], content))
-    return [*keys, digest(b"t", content)]
+    return [*keys, _key_of_saying(content)]
+
+
+def _key_of_saying(content: bytes) -> Key:
+    return digest(b"t", content)
 
 
 def response_named_by(item: HistoryItem) -> str:

@@ -55,6 +55,8 @@ class RequestHistory(Generic[ItemT_co]):
         is_stateful: Whether the upstream itself holds the history: nothing is ever added to such
             a request.
         places: Every item, in order.
+        anchors: Indices of the items by which a conversation can be looked up.
+        has_reasoning: Whether it holds reasoning, or what may stand for it.
         said: 16 bytes for everything that users and tools said, in order.
         frame: Digest of what the application set; b"" when it set nothing.
         run: The model's last run of items.
@@ -65,6 +67,8 @@ class RequestHistory(Generic[ItemT_co]):
     continues: str = ""
     is_stateful: bool = False
     places: list[Place[ItemT_co]] = field(default_factory=list)
+    anchors: list[int] = field(default_factory=list)
+    has_reasoning: bool = False
     said: list[bytes] = field(default_factory=list)
     frame: bytes = b""
     run: list[ItemT_co] = field(default_factory=list)
@@ -115,11 +119,14 @@ class HistoryPrefix(NamedTuple, Generic[ItemT]):
         began: What the application had set ahead of the first item.
         frame: What it had set by the end.
         before: The model's run before the present one.
+        anchors, has_reasoning: As of `RequestHistory`.
         is_over: Whether somebody else has spoken since the present run.
     """
 
     began: bytes
     places: list[Place[ItemT]]
+    anchors: list[int]
+    has_reasoning: bool
     said: list[bytes]
     frame: bytes
     before: list[ItemT]
@@ -129,15 +136,27 @@ class HistoryPrefix(NamedTuple, Generic[ItemT]):
 
 def empty_prefix(began: bytes) -> HistoryPrefix[ItemT]:
     """Return a history without items; `began` is the digest of what the application set."""
-    return HistoryPrefix(began, [], [], began, [], [], is_over=False)
+    return HistoryPrefix(
+        began,
+        places=[],
+        anchors=[],
+        has_reasoning=False,
+        said=[],
+        frame=began,
+        before=[],
+        run=[],
+        is_over=False,
+    )
 
 
 def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefix[ItemT]:
     """Return the history with further items behind it."""
-    began, places, said, frame, before, run, is_over = prefix
-    places, said, run = [*places], [*said], [*run]
+    began, places, anchors, has_reasoning, said, frame, before, run, is_over = prefix
+    places, anchors, said, run = [*places], [*anchors], [*said], [*run]
     for item in items:
         role = item.role
+        if item.is_anchor:
+            anchors.append(len(places))
         if role is _MODEL:
             if is_over and run:
                 before, run = run, []
@@ -145,12 +164,14 @@ def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefi
             run.append(item)
         elif role is _CLIENT:
             is_over = True
+        elif role is not _FRAME:
+            has_reasoning = True
         places.append(Place(item, len(said), frame, before))
         if role is _CLIENT:
             said.append(item.said)
         elif role is _FRAME:
             frame = digest(frame, item.said)
-    return HistoryPrefix(began, places, said, frame, before, run, is_over)
+    return HistoryPrefix(began, places, anchors, has_reasoning, said, frame, before, run, is_over)
 
 
 def _traces(run: list[ItemT]) -> bytes:

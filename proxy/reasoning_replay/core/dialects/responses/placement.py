@@ -203,8 +203,10 @@ class _Planner:
             self._notes.append(PlanNote(index, Outcome.AMBIGUOUS))
         if is_known_not_to_reason(self._request.model):
             return
-        is_run = False
         matches, ambiguous = self._recognised.matches, self._recognised.ambiguous
+        if matches.keys() >= set(self._request.anchors):
+            return  # as in most histories
+        is_run = False
         for index, place in enumerate(self._request.places):
             role = place.item.role
             if role is _MODEL and not is_run and index not in matches and index not in ambiguous:

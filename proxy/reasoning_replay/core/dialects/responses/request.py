@@ -7,7 +7,6 @@ import msgspec
 from msgspec import Raw
 
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
-from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.prefix_cache import ParsedPrefix, PrefixCache
 from reasoning_replay.core.history.request_history import (
     HistoryPrefix,
@@ -62,15 +61,6 @@ class Request(RequestHistory[ResponsesItem]):
     def is_background(self) -> bool:
         """Whether the answer is fetched later."""
         return self.raw("background") == b"true"
-
-    @property
-    def has_reasoning(self) -> bool:
-        """Whether it holds reasoning, or what may stand for it."""
-        for place in self.places:  # a loop, as a history has thousands, and an enum compares slowly
-            role = place.item.role
-            if role is Role.REASONING or role is Role.REFERENCE:
-                return True
-        return False
 
 
 _STATEFUL = frozenset({"previous_response_id", "conversation"})
@@ -142,7 +132,8 @@ def _read_items(
         raise TooMany(f"more than {ITEMS_MAX} items")
     whole = extend(prefix, [read_item(body[start:end], start, end) for start, end in elements])
     places = whole.places
-    request.places, request.said = places, whole.said
+    request.places, request.anchors, request.said = places, whole.anchors, whole.said
+    request.has_reasoning = whole.has_reasoning
     request.frame, request.run = whole.frame, whole.run
     if cache is not None and places and len(places) > len(prefix.places):
         parsed = ParsedPrefix(body[: places[-1].item.end], whole, len(places))
