@@ -9,7 +9,7 @@ from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.tcp import raise_file_limit
 from reasoning_replay.adapters.stores.base import Bounds, Store
-from reasoning_replay.adapters.stores.codec import Codec, PlainCodec
+from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
@@ -198,10 +198,10 @@ def bare_store(settings: Settings) -> Store:
             return RedisStore(link, bounds, settings.store_prefix, codec)
 
 
-def _codec(settings: Settings) -> Codec:
+def _codec(settings: Settings) -> Codec | None:
     keys = parse_keys(settings.encryption_keys.get_secret_value())
     if not keys:
-        return PlainCodec()
+        return None
     from reasoning_replay.adapters.stores.encryption import EncryptedCodec  # noqa: PLC0415 (as in `bare_store`)
 
     return EncryptedCodec(keys)

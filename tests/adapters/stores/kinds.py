@@ -9,7 +9,7 @@ from typing import Any
 
 from fakeredis import FakeAsyncRedis, FakeServer
 from reasoning_replay.adapters.stores.base import Bounds, Store
-from reasoning_replay.adapters.stores.codec import Codec, PlainCodec
+from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.adapters.stores.encryption import EncryptedCodec
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.stores.redis.connect import Credentials, connect
@@ -77,7 +77,7 @@ def on_kind(
 ) -> contextlib.AbstractAsyncContextManager[Kept]:
     """Give a store of one kind, empty; `fixture` gives a server by its name."""
     kind, _, more = kind.partition(", ")
-    codec = SEALED if more == "sealed" else PlainCodec()
+    codec = SEALED if more == "sealed" else None
     if kind == "memory":
         return _on_memory(codec)
     if kind == "sqlite":
@@ -125,7 +125,7 @@ def _empty(servers: Sequence[RedisServer]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _on_memory(codec: Codec) -> AsyncIterator[Kept]:
+async def _on_memory(codec: Codec | None) -> AsyncIterator[Kept]:
     """Keep in this process; its clock stands still until it is moved."""
     now = 1000.0
     stores: dict[Bounds, MemoryStore] = {}
@@ -154,7 +154,7 @@ async def _on_memory(codec: Codec) -> AsyncIterator[Kept]:
 
 
 @contextlib.asynccontextmanager
-async def _on_sqlite(codec: Codec) -> AsyncIterator[Kept]:
+async def _on_sqlite(codec: Codec | None) -> AsyncIterator[Kept]:
     """Keep in a file; its clock stands still until it is moved."""
     now = 1000.0
     opened: list[SqliteStore] = []
@@ -201,7 +201,7 @@ async def _on_sqlite(codec: Codec) -> AsyncIterator[Kept]:
 @contextlib.asynccontextmanager
 async def _on_redis(
     connects: Callable[[], RedisExecutor],
-    codec: Codec,
+    codec: Codec | None,
     operates: Callable[[], RedisExecutor] | None = None,
 ) -> AsyncIterator[Kept]:
     """

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reasoning_replay.adapters.stores.codec import PlainCodec
+from reasoning_replay.adapters.stores.codec import decoded, encoded
 from reasoning_replay.adapters.stores.encryption import NONCE_BYTES, SEALED, EncryptedCodec
 from reasoning_replay.core.history.turns import FORMAT
 from reasoning_replay.settings.encryption_keys import EncryptionKey
@@ -18,8 +18,9 @@ KEPT = EncryptedCodec([OLD]).encode(*PLACE, VALUE)
 
 def test_plain_is_as_it_is() -> None:
     """One form for all versions of this program that do not encrypt."""
-    assert PlainCodec().encode(*PLACE, VALUE) == VALUE
-    assert PlainCodec().decode(*PLACE, VALUE) == VALUE
+    records = {PLACE[2]: VALUE}
+    assert encoded(None, *PLACE[:2], records) == records
+    assert decoded(None, *PLACE[:2], records) == records
 
 
 def test_what_is_sealed_opens_and_shows_nothing() -> None:

@@ -17,7 +17,7 @@ from reasoning_replay.adapters.stores.base import (
     StoreError,
     StoreResult,
 )
-from reasoning_replay.adapters.stores.codec import Codec, PlainCodec
+from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
 from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
 from reasoning_replay.core.history.turns import turn_of_record
@@ -86,7 +86,7 @@ class MemoryStore:
             clock: Seconds, never going backwards.
             codec: How values are written; None: as they are.
         """
-        self._codec = codec or PlainCodec()
+        self._codec = codec
         self._bounds = bounds
         self._max_bytes = max_bytes
         self._clock = clock
@@ -111,7 +111,7 @@ class MemoryStore:
                 continue
             records = None
             if held.get(conversation) != kept.version:
-                records = self._decoded(scope, conversation, kept)
+                records = decoded(self._codec, scope, conversation, kept.records)
             found.append(StoredConversation(conversation, kept.version, records))
         return StoreResult(found, choice.crowded)
 
@@ -131,8 +131,7 @@ class MemoryStore:
             version = next(self._first_versions)
             kept = self._conversations[name] = _Conversation(now + self._bounds.ttl_s, version)
         kept.version += 1
-        for field, plain in records.items():
-            value = self._codec.encode(scope, conversation, field, plain)
+        for field, value in encoded(self._codec, scope, conversation, records).items():
             kept.record_bytes += len(value) - len(kept.records.get(field, b""))
             kept.records[field] = value
             kept.turns[turn_of_record(field)] = None
@@ -176,16 +175,6 @@ class MemoryStore:
 
     async def close(self) -> None:
         """As `Store.close`."""
-
-    def _decoded(
-        self, scope: bytes, conversation: bytes, kept: _Conversation
-    ) -> dict[bytes, bytes]:
-        decode = self._codec.decode
-        values = (
-            (field, decode(scope, conversation, field, value))
-            for field, value in kept.records.items()
-        )
-        return {field: value for field, value in values if value is not None}
 
     def _lead(
         self, scope: bytes, conversation: bytes, kept: _Conversation, keys: Sequence[bytes]

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
@@ -23,7 +23,7 @@ from reasoning_replay.adapters.stores.base import (
     StoreError,
     StoreResult,
 )
-from reasoning_replay.adapters.stores.codec import Codec, PlainCodec
+from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
 from reasoning_replay.adapters.stores.sqlite_file import SqliteFile, transaction
 from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
@@ -78,7 +78,7 @@ class SqliteStore:
         self._bounds = bounds
         self._max_bytes = max_bytes
         self._clock = clock
-        self._codec = codec or PlainCodec()
+        self._codec = codec
         self._read_file = SqliteFile(path, timeout_s / 2)
         self._write_file = SqliteFile(path, timeout_s / 2)
         self._noting: set[int] = set()  # rows whose use is about to be noted
@@ -107,7 +107,7 @@ class SqliteStore:
                         row.version,
                         None
                         if held.get(name) == row.version
-                        else dict(self._records(db, scope, name, row)),
+                        else self._records(db, scope, name, row),
                     )
                     for name, row in used.items()
                 ]
@@ -125,10 +125,7 @@ class SqliteStore:
         keys: Sequence[bytes],
     ) -> int:
         """As `Store.save`."""
-        values = {
-            name: self._codec.encode(scope, conversation, name, value)
-            for name, value in records.items()
-        }
+        values = encoded(self._codec, scope, conversation, records)
         now = self._clock()
 
         def write(db: sqlite3.Connection) -> int:
@@ -215,13 +212,9 @@ class SqliteStore:
 
     def _records(
         self, db: sqlite3.Connection, scope: bytes, conversation: bytes, row: _Row
-    ) -> Iterator[tuple[bytes, bytes]]:
-        for name, value in db.execute(
-            "SELECT name, value FROM records WHERE conversation_id = ?", (row.id,)
-        ):
-            plain = self._codec.decode(scope, conversation, name, value)
-            if plain is not None:
-                yield name, plain
+    ) -> dict[bytes, bytes]:
+        kept = db.execute("SELECT name, value FROM records WHERE conversation_id = ?", (row.id,))
+        return decoded(self._codec, scope, conversation, dict(kept))
 
     def _note_use(self, used: Sequence[_Row], now: float) -> None:
         """Note that conversations were used, behind what the caller waits for."""

@@ -18,7 +18,6 @@ state that the answer once had, and no item seems to follow another that it did 
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import TypeVar
 
 import msgspec
 from msgspec import structs
@@ -31,14 +30,14 @@ __all__ = [
     "Reasoning",
     "Turn",
     "is_head",
+    "prefix_of_records",
     "records_of",
     "turn_id",
+    "turn_id_of_record",
     "turn_of_record",
     "turns_of",
     "withheld_records",
 ]
-
-_Record = TypeVar("_Record")
 
 FORMAT = b"\x03"
 TIME_BYTES = 8
@@ -69,7 +68,7 @@ class Reasoning(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def known_by(self, blobs: Iterable[bytes]) -> "Reasoning":
         """Return the same item with these digests of blobs added."""
         seen = {*self.blobs, *blobs} - {b""}
-        return structs.replace(self, blobs=tuple(sorted(seen)))
+        return Reasoning(self.id, self.raw, tuple(sorted(seen)), self.has_blob)
 
 
 class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -168,13 +167,21 @@ class _HeadRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 _ENCODER = msgspec.msgpack.Encoder()
 _HEAD_DECODER = msgspec.msgpack.Decoder(_HeadRecord)
 _ITEM_DECODER = msgspec.msgpack.Decoder(Emitted)
-_BLOBS_DECODER = msgspec.msgpack.Decoder(tuple[tuple[bytes, ...], ...])
+_Blobs = tuple[tuple[bytes, ...], ...]
+_BLOBS_DECODER = msgspec.msgpack.Decoder(_Blobs)
 _HEAD, _ITEM, _BLOBS, _WITHHELD = b"h", b"i", b"b", b"w"
+_PART = TIME_BYTES + ID_BYTES  # where it begins in the name of a record
+_DAMAGED = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
 def turn_id(response_id: str) -> bytes:
     """Return the id under which a response's turn is kept."""
     return digest(b"turn", response_id.encode("utf-8", "surrogatepass"))
+
+
+def prefix_of_records(turn: Turn) -> bytes:
+    """Return what the names of all records of a turn begin with; it sorts by the turn's age."""
+    return turn.created_ms.to_bytes(TIME_BYTES) + turn.id
 
 
 def records_of(turn: Turn, known: Container[bytes] = frozenset()) -> dict[bytes, bytes]:
@@ -185,7 +192,7 @@ def records_of(turn: Turn, known: Container[bytes] = frozenset()) -> dict[bytes,
         turn: Any snapshot of it. Its id has 16 bytes.
         known: Names of records that are kept already; they are not made again.
     """
-    prefix = turn.created_ms.to_bytes(TIME_BYTES) + turn.id
+    prefix = prefix_of_records(turn)
     records: dict[bytes, bytes] = {}
 
     def add(part: bytes, content: object, *, versioned: bool = False) -> None:
@@ -217,7 +224,7 @@ def withheld_records(turn: Turn, is_refused: Callable[[bytes], bool]) -> dict[by
         turn: As it is kept.
         is_refused: Tells whether upstream refused the blob with this digest.
     """
-    prefix = turn.created_ms.to_bytes(TIME_BYTES) + turn.id
+    prefix = prefix_of_records(turn)
     return {
         prefix + _WITHHELD + n.to_bytes(POSITION_BYTES): FORMAT
         for n, item in enumerate(turn.items)
@@ -241,92 +248,98 @@ def turns_of(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
         of_turns.setdefault(turn_of_record(name), []).append(name)
     newest_first: dict[bytes, Turn] = {}
     for this, names in reversed(of_turns.items()):
-        if this[TIME_BYTES:] in newest_first:
-            continue
-        read = _TurnRecords(this)
-        for name in names:
-            read.add(name, records[name])
-        turn = read.turn(conversation)
-        if turn is not None:
-            newest_first[turn.id] = turn
+        if this[TIME_BYTES:] not in newest_first:
+            turn = _read_turn(conversation, this, names, records)
+            if turn is not None:
+                newest_first[turn.id] = turn
     return list(reversed(newest_first.values()))
 
 
 def turn_of_record(name: bytes) -> bytes:
     """Return the part of a record's name that all records of its turn share, and no others."""
-    return name[: TIME_BYTES + ID_BYTES]
+    return name[:_PART]
+
+
+def turn_id_of_record(name: bytes) -> bytes:
+    """Return the id of the turn that a record of this name, or the beginning of it, tells of."""
+    return name[TIME_BYTES:_PART]
 
 
 def is_head(name: bytes) -> bool:
     """Tell whether a record of this name begins a turn."""
-    return name[TIME_BYTES + ID_BYTES :][:1] == _HEAD
+    return name[_PART : _PART + 1] == _HEAD
 
 
-class _TurnRecords:
-    """The records of one turn, as they are read in the order of their names."""
+def _read_turn(
+    conversation: bytes, this: bytes, names: Sequence[bytes], records: Mapping[bytes, bytes]
+) -> Turn | None:
+    """
+    Return a turn as its records have it; None without a head.
 
-    def __init__(self, this: bytes) -> None:
-        """Begin a turn; `this` as `turn_of_record` gives it."""
-        self._created_ms = int.from_bytes(this[:TIME_BYTES])
-        self._id = this[TIME_BYTES:]
-        self._heads: list[_HeadRecord] = []
-        self._items: dict[bytes, Emitted] = {}
-        self._blobs: dict[bytes, list[Sequence[Sequence[bytes]]]] = {}
-        self._withheld: set[bytes] = set()
-
-    def add(self, name: bytes, value: bytes) -> None:
-        """Read one record; one that cannot be read changes nothing."""
-        at = TIME_BYTES + ID_BYTES
-        kind, position = name[at : at + 1], name[at + 1 : at + 1 + POSITION_BYTES]
+    Args:
+        conversation: As in `turns_of`.
+        this: As `turn_of_record` gives it.
+        names: Of its records, in their order: those of one part follow one another.
+        records: By name.
+    """
+    heads: list[_HeadRecord] = []
+    items: dict[bytes, Emitted] = {}
+    blobs: dict[bytes, list[_Blobs]] = {}
+    withheld: set[bytes] = set()
+    for name in names:
+        value = records[name]
         if value[:1] != FORMAT:
-            return
-        if kind == _WITHHELD:
-            self._withheld.add(position)
-        elif kind == _HEAD and (head := _read(_HEAD_DECODER, value)):
-            self._heads.append(head)
-        elif kind == _ITEM and (item := _read(_ITEM_DECODER, value)):
-            self._items.setdefault(position, item)
-        elif kind == _BLOBS and (blobs := _read(_BLOBS_DECODER, value)):
-            self._blobs.setdefault(position, []).append(blobs)
-
-    def turn(self, conversation: bytes) -> Turn | None:
-        """Return the turn; None without a head."""
-        if not self._heads:
-            return None
-        first = self._heads[0]
-        return Turn(
-            id=self._id,
-            conversation=conversation,
-            parent=first.parent,
-            models=tuple(sorted({model for head in self._heads for model in head.models})),
-            # A bare id that upstream may not know is never injected.
-            is_stored=all(head.is_stored for head in self._heads),
-            created_ms=self._created_ms,
-            context=first.context,
-            items=tuple(self._in_a_row()),
-        )
-
-    def _in_a_row(self) -> Iterable[Emitted]:
-        """Yield the items up to the first that is missing."""
-        for n in range(len(self._items)):
-            position = n.to_bytes(POSITION_BYTES)
-            item = self._items.get(position)
-            if item is None:
-                return
-            if position in self._withheld:
-                yield item.after((), withheld=True)
-                continue
-            for blobs in self._blobs.get(position, ()):
-                if len(blobs) == len(item.run):
-                    pairs = zip(item.run, blobs, strict=True)
-                    run = tuple(part.known_by(seen) for part, seen in pairs)
-                    item = item.after(run, withheld=item.withheld)
-            yield item
-
-
-def _read(decoder: msgspec.msgpack.Decoder[_Record], value: bytes) -> _Record | None:
-    """Return what a value holds; None when it is damaged."""
-    try:
-        return decoder.decode(memoryview(value)[1:])
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            continue
+        kind, position = name[_PART : _PART + 1], name[_PART + 1 : _PART + 1 + POSITION_BYTES]
+        try:
+            if kind == _ITEM:
+                items.setdefault(position, _ITEM_DECODER.decode(value[1:]))
+            elif kind == _BLOBS:
+                blobs.setdefault(position, []).append(_BLOBS_DECODER.decode(value[1:]))
+            elif kind == _HEAD:
+                heads.append(_HEAD_DECODER.decode(value[1:]))
+            elif kind == _WITHHELD:
+                withheld.add(position)
+        except _DAMAGED:
+            continue
+    if not heads:
         return None
+    head = heads[0] if len(heads) == 1 else _merged(heads)
+    return Turn(
+        id=this[TIME_BYTES:],
+        conversation=conversation,
+        parent=head.parent,
+        models=head.models,
+        is_stored=head.is_stored,
+        created_ms=int.from_bytes(this[:TIME_BYTES]),
+        context=head.context,
+        items=tuple(_in_a_row(items, blobs, withheld)),
+    )
+
+
+def _merged(heads: Sequence[_HeadRecord]) -> _HeadRecord:
+    """Return what several snapshots of a turn tell of it."""
+    first = heads[0]
+    models = sorted({model for head in heads for model in head.models})
+    # A bare id that upstream may not know is never injected.
+    is_stored = all(head.is_stored for head in heads)
+    return _HeadRecord(first.parent, tuple(models), is_stored, first.context)
+
+
+def _in_a_row(
+    items: Mapping[bytes, Emitted], blobs: Mapping[bytes, Sequence[_Blobs]], withheld: set[bytes]
+) -> Iterable[Emitted]:
+    """Yield the items up to the first that is missing."""
+    for n, (position, item) in enumerate(items.items()):
+        if position != n.to_bytes(POSITION_BYTES):
+            return
+        if position in withheld:
+            yield item.after((), withheld=True)
+        elif position not in blobs:
+            yield item
+        else:
+            run = item.run
+            for seen in blobs[position]:
+                if len(seen) == len(run):
+                    run = tuple([part.known_by(of) for part, of in zip(run, seen, strict=True)])
+            yield item.after(run, withheld=item.withheld)

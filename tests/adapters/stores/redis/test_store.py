@@ -185,7 +185,7 @@ async def test_somebody_elses_value_is_a_store_error(shared_redis: RedisServer) 
 
 
 async def test_a_counter_that_is_no_number_is_a_store_error() -> None:
-    """Of that conversation alone."""
+    """Of that conversation alone; it can still be deleted."""
     redis = FakeAsyncRedis()
     store = RedisStore(SingleServer(redis), BOUNDS)
     await save(store, turn("a"), [key("1")])
@@ -196,6 +196,8 @@ async def test_a_counter_that_is_no_number_is_a_store_error() -> None:
         assert caught.value.is_local
     with pytest.raises(StoreError):
         await save(store, turn("b"), [])
+    assert await store.forget(SCOPE, bytes_of("c"))
+    assert await found(store, "1") == []
     await store.close()
 
 

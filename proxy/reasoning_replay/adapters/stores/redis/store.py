@@ -26,7 +26,7 @@ from reasoning_replay.adapters.stores.base import (
     StoreError,
     StoreResult,
 )
-from reasoning_replay.adapters.stores.codec import Codec, PlainCodec
+from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
 from reasoning_replay.adapters.stores.redis.errors import FAILURES, store_error
 from reasoning_replay.adapters.stores.redis.executor import Command, RedisExecutor
 from reasoning_replay.adapters.stores.trimming import what_to_drop
@@ -63,7 +63,7 @@ class RedisStore:
         self._link = link
         self._bounds = bounds
         self._prefix = prefix
-        self._codec = codec or PlainCodec()
+        self._codec = codec
 
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
@@ -115,8 +115,8 @@ class RedisStore:
         name = self._name(scope, conversation)
         ttl_s = self._bounds.ttl_s
         written: list[bytes] = []
-        for field, value in records.items():
-            written += [field, self._codec.encode(scope, conversation, field, value)]
+        for record in encoded(self._codec, scope, conversation, records).items():
+            written += record
         # Ahead of the version, so that a version never stands for fewer records than it had.
         commands: list[Command] = [("HSET", name, *written)] if written else []
         commands += [
@@ -177,7 +177,7 @@ class RedisStore:
         """
         name = self._name(scope, conversation)
         (kept,) = await self._all([("HGETALL", name)])
-        turns = turns_of(conversation, self._decoded(scope, conversation, _hash(kept)))
+        turns = turns_of(conversation, self._records(scope, conversation, _hash(kept)))
         keys = dict.fromkeys(key for turn in turns for key in keys_of_turn(turn))
         index = [self._index_name(scope, key) for key in keys]
         try:
@@ -244,25 +244,20 @@ class RedisStore:
         commands += [("EXPIRE", name, self._bounds.ttl_s) for name in [*names, *index]]
         hashes = (await self._run(commands))[: len(names)]
         _raise_first(hashes)
-        pairs = zip(conversations, map(_hash, hashes), strict=True)
         return [
             StoredConversation(
-                conversation, _number(kept[VERSION]), self._decoded(scope, conversation, kept)
+                conversation, _number(kept[VERSION]), self._records(scope, conversation, kept)
             )
-            for conversation, kept in pairs
+            for conversation, kept in zip(conversations, map(_hash, hashes), strict=True)
             if VERSION in kept
         ]
 
-    def _decoded(
+    def _records(
         self, scope: bytes, conversation: bytes, kept: Mapping[bytes, bytes]
     ) -> dict[bytes, bytes]:
         """Return the records of a hash that can be read."""
-        records = (
-            (field, self._codec.decode(scope, conversation, field, value))
-            for field, value in kept.items()
-            if field not in _COUNTERS
-        )
-        return {field: value for field, value in records if value is not None}
+        records = {field: value for field, value in kept.items() if field not in _COUNTERS}
+        return decoded(self._codec, scope, conversation, records)
 
     async def _trim(self, name: str) -> int | None:
         """Drop a conversation's oldest turns if it has outgrown its bounds; count what is left."""
