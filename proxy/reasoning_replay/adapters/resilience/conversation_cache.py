@@ -11,7 +11,7 @@ answer, and go with the next save of that conversation.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,7 +24,14 @@ from reasoning_replay.core.history.lookup_keys import (
     certain_keys_of_turn,
     choose,
 )
-from reasoning_replay.core.history.turns import Turn, turn_of_record, turns_of
+from reasoning_replay.core.history.turns import (
+    Turn,
+    prefix_of_records,
+    records_of,
+    turn_id_of_record,
+    turn_of_record,
+    turns_of,
+)
 
 __all__ = ["Batch", "ConversationCache", "Name", "View"]
 
@@ -34,10 +41,9 @@ Name = tuple[bytes, bytes]  # (scope, conversation)
 UNSAVED_MAX_BYTES = 32 << 20
 # Version of a copy of which it is only known that the store has the conversation.
 OUTDATED = 0
-# Memory besides the values, which are held once as bytes and once decoded: tracemalloc over 300 to
-# 11,000 records gave 0.8 to 1.0 of what these say.
+# Memory besides the values: tracemalloc over 4 to 4,000 records gave 0.6 to 1.0 of what these say.
 ENTRY_BYTES = 1500
-RECORD_BYTES = 1000
+RECORD_BYTES = 750
 KEY_BYTES = 150
 
 
@@ -74,27 +80,24 @@ class _Entry:
     One conversation.
 
     Attributes:
-        version: Of the store's records that are in `records`; None: the store may have none.
-        records: By the turn that they tell of, and by name; those of `saving` and `waiting` are
-            among them.
-        records_bytes: Memory that they take.
+        version: Of what the store has and this holds; None: the store may have nothing.
+        turns: Decoded, oldest first; those of `saving` and `waiting` are among them.
+        older: All of `turns` but the newest; None: not made yet.
+        added: Records that are not decoded yet, by the turn that they tell of.
+        turns_bytes: Memory that all of them take.
         keys: Those that lead here in the index.
         saving: Under way to the store.
         waiting: What goes next: what came meanwhile, and what the store did not take.
-        turns: Decoded, but for the turns of `changed`; None: not yet.
-        older: All of `turns` but the newest; None: not made yet.
-        changed: Turns to decode anew, by what the names of their records begin with.
     """
 
     version: int | None = None
-    records: dict[bytes, dict[bytes, bytes]] = field(default_factory=dict)
-    records_bytes: int = 0
+    turns: IndexedTurns = field(default_factory=lambda: IndexedTurns(()))
+    older: IndexedTurns | None = None
+    added: dict[bytes, dict[bytes, bytes]] = field(default_factory=dict)
+    turns_bytes: int = 0
     keys: dict[bytes, None] = field(default_factory=dict)
     saving: Batch | None = None
     waiting: Batch = field(default_factory=Batch)
-    turns: IndexedTurns | None = None
-    older: IndexedTurns | None = None
-    changed: set[bytes] = field(default_factory=set)
     size_bytes: int = 0
 
     @property
@@ -107,54 +110,50 @@ class _Entry:
         return saving | self.waiting.records
 
     def add(self, records: Mapping[bytes, bytes]) -> None:
-        """Take more records; a record is written once, so those that are known stay."""
+        """Take more records."""
         for name, value in records.items():
-            turn = turn_of_record(name)
-            of_turn = self.records.setdefault(turn, {})
-            if name not in of_turn:
-                of_turn[name] = value
-                self.records_bytes += RECORD_BYTES + 2 * len(value)
-                self.changed.add(turn)
+            self.added.setdefault(turn_of_record(name), {})[name] = value
+        self.turns_bytes += _memory_of(records)
 
-    def replace(self, records: Mapping[bytes, bytes], turns: IndexedTurns | None = None) -> None:
-        """Take these records instead, and their turns if they are decoded already."""
-        self.records, self.records_bytes = {}, 0
-        self.add(records)
-        self.turns, self.older = turns, None
-        if turns is not None:
-            self.changed.clear()
+    def replace(self, turns: IndexedTurns, turns_bytes: int) -> None:
+        """Take these turns instead, and what is not saved yet."""
+        self.turns, self.older, self.turns_bytes = turns, None, turns_bytes
+        self.added.clear()
+        self.add(self.unsaved())
 
     def decoded(self, conversation: bytes) -> IndexedTurns:
-        """Return its turns, oldest first; new ones alone are decoded."""
-        if self.turns is not None and self.changed:
-            for turn in turns_of(conversation, self._records_of(self.changed)):
-                if not self._append(turn):
-                    self.turns = None
-                    break
-        if self.turns is None:
-            self.turns = IndexedTurns(turns_of(conversation, self._records_of(self.records)))
-            self.older = None
-        self.changed.clear()
+        """Return its turns, oldest first; what was added alone is decoded."""
+        for this in sorted(self.added):
+            records = self.added[this]
+            known = self.turns.names.turns.get(turn_id_of_record(this))
+            if known is not None and prefix_of_records(known) >= this:
+                if prefix_of_records(known) > this:
+                    continue  # a later answer had the same id
+                records = records_of(known) | records
+            for turn in turns_of(conversation, records):
+                self._put(turn)
+        self.added.clear()
         return self.turns
 
-    def _append(self, turn: Turn) -> bool:
-        """Make a turn the newest, or replace the newest with it; False: it belongs elsewhere."""
-        turns = self.turns
-        if not turns:
-            self.turns, self.older = IndexedTurns([turn]), None
-            return True
-        newest = turns[-1]
-        if turn.id == newest.id and turn.created_ms >= newest.created_ms:
+    def _put(self, turn: Turn) -> None:
+        """Add a turn, or replace the one of its id; most turns are the newest."""
+        turns, names = self.turns, self.turns.names.turns
+        newest = turns[-1] if turns else None
+        if newest is not None and turn.id == newest.id:
             older = self.older if self.older is not None else IndexedTurns(turns[:-1])
-        elif turn.created_ms > newest.created_ms and turn.id not in turns.names.turns:
+        elif newest is None or (turn.created_ms > newest.created_ms and turn.id not in names):
             older = turns
         else:
-            return False
+            others = [one for one in turns if one.id != turn.id]
+            by_age = sorted([*others, turn], key=lambda one: (one.created_ms, one.id))
+            self.turns, self.older = IndexedTurns(by_age), None
+            return
         self.turns, self.older = IndexedTurns([*older, turn], older), older
-        return True
 
-    def _records_of(self, turns: Iterable[bytes]) -> dict[bytes, bytes]:
-        return {name: value for turn in turns for name, value in self.records[turn].items()}
+
+def _memory_of(records: Mapping[bytes, bytes]) -> int:
+    """Return about how much memory records take once they are decoded."""
+    return sum(map(len, records.values())) + RECORD_BYTES * len(records)
 
 
 class View(NamedTuple):
@@ -162,6 +161,9 @@ class View(NamedTuple):
     What the cache holds for one lookup, when it begins.
 
     Attributes:
+        lookups: All that the request can be looked up by.
+        asked: What the store is asked for: an item whose certain keys lead to a conversation that
+            is held needs no doubtful ones, as long as the store still has that conversation.
         entries: By conversation: those that certain keys lead to.
         held: Versions to tell the store, by conversation.
         unsaved: By conversation: records that the store may not have.
@@ -171,11 +173,28 @@ class View(NamedTuple):
 
     scope: bytes
     lookups: Sequence[Lookup]
+    asked: Sequence[Lookup]
     entries: Mapping[bytes, _Entry]
     held: Mapping[bytes, int]
     unsaved: Mapping[bytes, Mapping[bytes, bytes]]
     crowded: set[int]
     discards: int
+
+
+class LoadedConversation(NamedTuple):
+    """
+    A conversation that the store had to send, decoded.
+
+    Attributes:
+        turns: Those that the store has, and what it may not have of them.
+        turns_bytes: Memory that they take.
+        keys: The certain ones, where the conversation may be held.
+    """
+
+    stored: StoredConversation
+    turns: IndexedTurns
+    turns_bytes: int
+    keys: Sequence[bytes]
 
 
 class ConversationCache:
@@ -201,7 +220,7 @@ class ConversationCache:
     def view(self, scope: bytes, lookups: Sequence[Lookup]) -> View:
         """Return what is held for a lookup."""
         if not self._entries:
-            return View(scope, lookups, {}, {}, {}, set(), self._discards)
+            return View(scope, lookups, lookups, {}, {}, {}, set(), self._discards)
         certain = [Lookup(item.place, item.certain) for item in lookups if item.certain]
         chosen, crowded = choose(certain, lambda key: self._index.get(scope + key, ()))
         entries = {one: self._entries[scope, one] for one in chosen}
@@ -209,19 +228,43 @@ class ConversationCache:
             self._entries.move_to_end((scope, one))
         held = {one: e.version for one, e in entries.items() if e.version is not None}
         unsaved = {one: e.unsaved() for one, e in entries.items() if e.is_unsaved}
-        return View(scope, lookups, entries, held, unsaved, crowded, self._discards)
+        asked = [
+            Lookup(item.place, item.certain) if self._leads_to(held, scope, item) else item
+            for item in lookups
+        ]
+        return View(scope, lookups, asked, entries, held, unsaved, crowded, self._discards)
 
-    def merge(self, view: View, result: StoreResult) -> LookupResult:
-        """Return the store's answer to a lookup, with what is unsaved here; and take it in."""
-        found: dict[bytes, IndexedTurns] = {}
-        is_loaded = False
+    def decode(self, view: View, result: StoreResult) -> list[LoadedConversation]:
+        """Decode what the store had to send; this changes nothing, so a thread may do it."""
+        loaded = []
         for stored in result.conversations:
-            if stored.records is not None:
-                is_loaded = True
-                found[stored.conversation] = self._load(view, stored)
-            elif stored.conversation in view.held:
-                entry = view.entries[stored.conversation]
-                found[stored.conversation] = entry.decoded(stored.conversation)
+            if stored.records is None:
+                continue
+            records = {**stored.records, **view.unsaved.get(stored.conversation, {})}
+            turns = IndexedTurns(turns_of(stored.conversation, records))
+            indexed = turns if self._max_bytes else []
+            keys = [key for turn in indexed for key in certain_keys_of_turn(turn)]
+            loaded.append(LoadedConversation(stored, turns, _memory_of(records), keys))
+        return loaded
+
+    def merge(
+        self, view: View, result: StoreResult, loaded: Sequence[LoadedConversation]
+    ) -> LookupResult:
+        """
+        Return the store's answer to a lookup, with what is unsaved here; and take it in.
+
+        Args:
+            view: What was held when the lookup began.
+            result: The store's answer.
+            loaded: As `decode` gives it for both.
+        """
+        found: dict[bytes, IndexedTurns] = {}
+        sent = {one.stored.conversation: one for one in loaded}
+        for conversation, _, _ in result.conversations:
+            if conversation in sent:
+                found[conversation] = self._take_in(view, sent[conversation])
+            elif conversation in view.held:
+                found[conversation] = view.entries[conversation].decoded(conversation)
         for conversation, entry in view.entries.items():
             if conversation in found:
                 continue
@@ -231,7 +274,7 @@ class ConversationCache:
             elif entry.version == view.held[conversation]:  # it was deleted
                 self.discard((view.scope, conversation))
         if found:
-            self._count("loaded" if is_loaded else "valid")
+            self._count("loaded" if loaded else "valid")
         return LookupResult(_joined(found), result.crowded)
 
     def stale(self, view: View) -> LookupResult | None:
@@ -310,23 +353,20 @@ class ConversationCache:
         self._drop(name)
         return was_unsaved
 
-    def _load(self, view: View, stored: StoredConversation) -> IndexedTurns:
-        """Take in what the store has of a conversation."""
+    def _take_in(self, view: View, loaded: LoadedConversation) -> IndexedTurns:
+        """Hold what the store has of a conversation; return its turns as they are now."""
+        stored, turns, turns_bytes, keys = loaded
         conversation, name = stored.conversation, (view.scope, stored.conversation)
         entry = self._entries.get(name) if self._max_bytes else None
-        records = {**(stored.records or {}), **view.unsaved.get(conversation, {})}
         if entry is not None and entry.version == view.held.get(conversation):
             entry.version = stored.version
-            entry.replace(records | entry.unsaved())
+            entry.replace(turns, turns_bytes)
             turns = entry.decoded(conversation)
-        else:
-            turns = IndexedTurns(turns_of(conversation, records))
-        keys = [key for turn in turns for key in certain_keys_of_turn(turn)]
-        if entry is None and self._max_bytes and view.discards == self._discards:
+        elif entry is None and self._max_bytes and view.discards == self._discards:
             asked = {key for item in view.lookups for key in item.certain}
             if not asked.isdisjoint(keys):  # what was found by its text alone is not held again
                 entry = self._entries[name] = _Entry(stored.version)
-                entry.replace(records, turns)
+                entry.replace(turns, turns_bytes)
         if entry is not None:
             self._lead(name, entry, keys)
         return turns
@@ -340,7 +380,7 @@ class ConversationCache:
                 others = self._index.get(scope + key)
                 self._index[scope + key] = alone if others is None else others + alone
         self.size_bytes -= entry.size_bytes
-        entry.size_bytes = ENTRY_BYTES + entry.records_bytes + KEY_BYTES * len(entry.keys)
+        entry.size_bytes = ENTRY_BYTES + entry.turns_bytes + KEY_BYTES * len(entry.keys)
         self.size_bytes += entry.size_bytes
         while self.size_bytes > (self._max_bytes or UNSAVED_MAX_BYTES):
             self._drop(next(iter(self._entries)))
@@ -355,6 +395,11 @@ class ConversationCache:
             others = tuple([one for one in self._index.pop(scope + key) if one != conversation])
             if others:
                 self._index[scope + key] = others
+
+    def _leads_to(self, held: Container[bytes], scope: bytes, item: Lookup) -> bool:
+        """Tell whether a certain key of an item leads to one of these conversations."""
+        index = self._index
+        return any(one in held for key in item.certain for one in index.get(scope + key, ()))
 
     def _count(self, result: str) -> None:
         self._metrics.cache_lookups.labels(result).inc()

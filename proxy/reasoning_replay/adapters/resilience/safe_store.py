@@ -20,7 +20,8 @@ from reasoning_replay.adapters.resilience.conversation_cache import (
     View,
 )
 from reasoning_replay.adapters.resilience.store_guard import Call, StoreGuard
-from reasoning_replay.adapters.stores.base import Page, Store, StoreError
+from reasoning_replay.adapters.runtime.offload import Offloader
+from reasoning_replay.adapters.stores.base import Page, Store, StoreError, StoreResult
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 
 __all__ = ["NO_TIME", "Budget", "SafeStore", "Saved"]
@@ -33,6 +34,8 @@ AT_ONCE = 16
 # Saves that are not finished, waiting ones included.
 SAVES_MAX = 1024
 SAVES_MAX_BYTES = 32 << 20
+# Decoded on the event loop; each takes some three microseconds.
+ON_LOOP_RECORDS = 1024
 # An operator may wait longer than an exchange.
 OPERATOR_WAITS_S = 10.0
 # A probe looks up what is never stored.
@@ -103,6 +106,7 @@ class SafeStore:
         self._save_slots = asyncio.Semaphore(AT_ONCE)
         self._tasks: dict[asyncio.Task[object], Name | None] = {}
         self._unsaved_bytes = 0
+        self._offloader = Offloader()
 
     @property
     def is_degraded(self) -> bool:
@@ -215,8 +219,14 @@ class SafeStore:
     # Looking up...
 
     async def _look_up(self, view: View) -> LookupResult:
-        result = await self.inner.look_up(view.scope, view.lookups, view.held)
-        return self._cache.merge(view, result)
+        result = await self.inner.look_up(view.scope, view.asked, view.held)
+        if not view.held.keys() <= {one.conversation for one in result.conversations}:
+            # One was deleted or has expired, so what it says may be found elsewhere.
+            result = await self.inner.look_up(view.scope, view.lookups, view.held)
+        loaded = await self._offloader.run(
+            partial(self._cache.decode, view, result), is_long=_is_long(result)
+        )
+        return self._cache.merge(view, result, loaded)
 
     async def _look_up_within(self, view: View, budget: Budget) -> LookupResult | None:
         """Look up in a task; None when it fails, or is not done within the budget."""
@@ -332,6 +342,12 @@ class SafeStore:
         if not task.done():
             budget.left_s = 0.0
         return task.done()
+
+
+def _is_long(result: StoreResult) -> bool:
+    """Tell whether what was loaded is to be decoded in a thread."""
+    records = sum(len(one.records or ()) for one in result.conversations)
+    return records > ON_LOOP_RECORDS
 
 
 async def _for_operator(act: Callable[[], Awaitable[_Got]]) -> _Got:
