@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 
@@ -25,6 +25,8 @@ ITEMS_A_TURN = 3
 TURNS, OUTPUT_CHARS = 100, 2_150  # 275 KB
 LONG_TURNS, LONG_OUTPUT_CHARS = 1_000, 2_900  # 3.5 MB
 QUICK_TURNS = 200
+# Asked in turn: a client does not ask for the same turn hundreds of times.
+CONVERSATIONS, QUICK_CONVERSATIONS = 20, 4
 TRIPS_COUNTED = 10
 # A machine on which others work is no fault of the product's: nobody is to be fast by giving up.
 PATIENT = {"store_budget_ms": 5_000, "store_timeout_ms": 5_000}
@@ -38,13 +40,19 @@ async def history(bench: Bench) -> list[Figure]:
     """275 KB, 300 items, 100 of reasoning given back; one client."""
     if no_redis():
         return [Figure("history", "left out: redis-server is not installed")]
-    told = History(1, TURNS, OUTPUT_CHARS)
+    count = bench.either(QUICK_CONVERSATIONS, CONVERSATIONS)
+    told, *every = [History(100 + n, TURNS, OUTPUT_CHARS) for n in range(1 + 2 * count)]
     exchanges = bench.either(20, 60)
     async with AsyncExitStack() as stack:
         server = stack.enter_context(redis())
         those = await everybody(bench, stack, server.url, PATIENT)
         product = those[-1]
-        await play(stack, product, told)
+        for each in (told, *every):
+            await play(stack, product, each)
+        trips = await _trips(bench, server, told.asks(TURNS))
+        cold_trips = await _trips(bench, server, told.asks(TURNS), COLD)
+        # Its answer has nothing to be saved.
+        recalls = await _trips(bench, server, told.asks_seen(), COLD)
         # What a replica does that has not served the conversation: all comes from Redis.
         replica = await stack.enter_async_context(
             ours(bench, server.url, name="cold", settings=COLD)
@@ -53,13 +61,11 @@ async def history(bench: Bench) -> list[Figure]:
         opened = {one.name: await connected(stack, one, 1) for one in (*those, replica)}
 
         async def once(one: Contender) -> Measured:
-            return await _repeated(one, opened[one.name][0], told, exchanges)
+            # Each replica has its own: what another has added would have to be loaded first.
+            its = every[count:] if one is replica else every[:count]
+            return await _repeated(one, opened[one.name][0], its, exchanges)
 
         rounds = await alternated((*those, replica), bench.either(3, 5), once)
-        trips = await _trips(bench, server, told.asks(TURNS))
-        cold_trips = await _trips(bench, server, told.asks(TURNS), COLD)
-        # Its answer has nothing to be saved.
-        recalls = await _trips(bench, server, told.asks_seen(), COLD)
     what = f"{len(told.asks(TURNS)) // 1000} KB, {TURNS * ITEMS_A_TURN} items"
     warm = against_bare("history", f"{what}: CPU us an exchange", rounds, "cpu", CPU)
     bare_us, cold_us = warm.of["bare"], rounds.medians("cpu")["cold"]
@@ -96,8 +102,8 @@ async def long(bench: Bench) -> list[Figure]:
 
         async def once(one: Contender) -> Measured:
             line, beside = opened[one.name]
-            few = await _repeated(one, line, short, bench.either(10, 20))
-            many = await _repeated(one, line, told, bench.either(3, 4))
+            few = await _repeated(one, line, [short], bench.either(10, 20))
+            many = await _repeated(one, line, [told], bench.either(3, 4))
             got = {key: value / told.turns for key, value in many.items()}
             if one.pid:
                 got["linear"] = got["cpu"] / (few["cpu"] / short.turns)
@@ -165,14 +171,14 @@ async def verify(stack: AsyncExitStack, product: Contender, told: History) -> No
         raise LoadError(f"upstream saw {got} of {told.turns} reasoning items, or not in place")
 
 
-async def _repeated(one: Contender, line: Line, told: History, times: int) -> Measured:
-    """Ask for the last turn again and again."""
-    asks = told.asks(told.turns)
+async def _repeated(one: Contender, line: Line, told: Sequence[History], times: int) -> Measured:
+    """Ask for the last turn of each again and again."""
+    asks = [each.asks(each.turns) for each in told]
     with spent(one) as block:
-        for _ in range(times):
-            await line.exchange(asks)
+        for number in range(times):
+            await line.exchange(asks[number % len(asks)])
             if one.pid and b"x-reasoning-replay" in line.head:
-                _check(line.head, told)
+                _check(line.head, told[0])
     return block.per(times)
 
 
