@@ -17,6 +17,7 @@ from tests.core.world import (
     World,
     body,
     call,
+    drawn,
     dropped,
     input_of,
     message,
@@ -214,7 +215,7 @@ def events(items: Sequence[Item], response_id: str) -> bytes:
 @given(st.sampled_from(SHAPES), st.lists(st.integers(1, 60), min_size=1, max_size=40))
 def test_cutting_a_stream_anywhere_changes_nothing(shape: str, cuts: list[int]) -> None:
     """The turn that is kept does not depend on how the network cut the stream."""
-    stream = events(Conversation(0, []).emit(shape, "Done."), "resp_000000001")
+    stream = events(Conversation(0, []).emit(shape, "Done."), f"resp_{drawn(1)}")
     request = read_request(body([user("Hi")]), {})
     turns = []
     for sizes in ([len(stream)], cuts):

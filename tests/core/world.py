@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from reasoning_replay.core.dialects.base import Origin
@@ -27,6 +28,11 @@ MODEL = "gpt-5.6-sol"
 NAMELESS = {"message", "function_call", "custom_tool_call"}
 
 
+def drawn(name: object) -> str:
+    """Return what upstream could have drawn at random for an id; the same for the same name."""
+    return sha256(str(name).encode()).hexdigest()[:16]
+
+
 def user(text: str) -> Item:
     """Return what a user says."""
     return {"role": "user", "content": text}
@@ -34,18 +40,18 @@ def user(text: str) -> Item:
 
 def reasoning(name: str, **more: Any) -> Item:
     """Return a reasoning item as upstream emits it; its blob is known by its name."""
-    item = {"id": f"rs_{name:0>12}", "type": "reasoning", "summary": []}
+    item = {"id": f"rs_{drawn(name)}", "type": "reasoning", "summary": []}
     return item | {"encrypted_content": f"gAAAA{name}", **more}
 
 
 def call(name: str, *, tool: str = "get_weather", call_id: str = "", **more: Any) -> Item:
     """Return a function call as upstream emits it."""
     item: Item = {
-        "id": f"fc_{name:0>12}",
+        "id": f"fc_{drawn(name)}",
         "type": "function_call",
         "status": "completed",
         "arguments": '{"city":"Paris"}',
-        "call_id": call_id or f"call_{name:0>12}",
+        "call_id": call_id or f"call_{drawn(name)}",
         "name": tool,
     }
     return item | more
@@ -60,14 +66,14 @@ def output(of: Item, text: str = "sunny") -> Item:
 def message(name: str, text: str, **more: Any) -> Item:
     """Return an assistant's message as upstream emits it."""
     part = {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
-    item: Item = {"id": f"msg_{name:0>12}", "type": "message", "status": "completed"}
+    item: Item = {"id": f"msg_{drawn(name)}", "type": "message", "status": "completed"}
     return item | {"content": [part], "role": "assistant", **more}
 
 
 def search(name: str) -> Item:
     """Return a hosted web search as upstream emits it."""
     action = {"type": "search", "query": name}
-    return {"id": f"ws_{name:0>12}", "type": "web_search_call", "status": "completed"} | {
+    return {"id": f"ws_{drawn(name)}", "type": "web_search_call", "status": "completed"} | {
         "action": action
     }
 
@@ -139,7 +145,7 @@ class World:
     def learn(self, sent: bytes, items: Sequence[Item], **more: Any) -> list[Item]:
         """Let upstream answer a request, and keep the turn; return the items."""
         self.responses += 1
-        response_id = f"resp_{self.responses:0>12}"
+        response_id = f"resp_{drawn(self.responses)}"
         request, recognised, _ = self.ask(sent)
         parent = recognised.newest()
         origin = Origin(

@@ -19,7 +19,18 @@ from reasoning_replay.core.history.item_summary import (
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
 
 from tests.core.test_laws import TAPES, UPSTREAMS, Conversation, nameless
-from tests.core.world import World, body, call, dropped, message, output, reasoning, search, user
+from tests.core.world import (
+    World,
+    body,
+    call,
+    drawn,
+    dropped,
+    message,
+    output,
+    reasoning,
+    search,
+    user,
+)
 
 C1 = call("1")
 
@@ -39,11 +50,11 @@ def shown(made: ItemSummary) -> Any:
     [
         ({"role": "developer", "content": "x"}, ["f", "message", ""]),
         (user("x"), ["u", "message", ""]),
-        (message("1", "x"), ["m", "message", "msg_000000000001"]),
-        (C1, ["c", "function_call", "fc_000000000001"]),
-        (search("1"), ["c", "web_search_call", "ws_000000000001"]),
-        (output(C1), ["o", "function_call_output", "call_000000000001"]),
-        (reasoning("1"), ["r", "reasoning", "rs_000000000001"]),
+        (message("1", "x"), ["m", "message", f"msg_{drawn(1)}"]),
+        (C1, ["c", "function_call", f"fc_{drawn(1)}"]),
+        (search("1"), ["c", "web_search_call", f"ws_{drawn(1)}"]),
+        (output(C1), ["o", "function_call_output", f"call_{drawn(1)}"]),
+        (reasoning("1"), ["r", "reasoning", f"rs_{drawn(1)}"]),
         ({"type": "item_reference", "id": "rs_1"}, ["i", "item_reference", "rs_1"]),
         # whatever else the client's side brings
         ({"type": "never_seen"}, ["o", "never_seen", ""]),
@@ -57,7 +68,11 @@ def test_an_item_is_shown_by_letter_type_id_and_size(item: dict[str, Any], want:
 
 def test_nothing_that_was_said_is_in_it() -> None:
     """Neither words nor arguments, outputs or blobs."""
-    items = [user("secret"), reasoning("secret-id", summary=["secret"]), call("1", tool="secret")]
+    items = [
+        user("secret"),
+        reasoning("1", id="secret-id", summary=["secret"]),
+        call("1", tool="secret"),
+    ]
     items += [output(items[2], "secret")]
     made = strip(items)
     assert made.shown.count(b"secret") == 1  # the id

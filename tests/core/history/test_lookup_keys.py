@@ -196,7 +196,7 @@ def test_keys_of_a_turn_are_there_once() -> None:
 @pytest.mark.parametrize("anchors", [0, 1, 16, 17, 24, 32, 200])
 def test_a_long_request_is_looked_up_by_some_of_its_items(anchors: int) -> None:
     """The newest, newest first, and a few spread over the rest from its beginning on."""
-    calls = [call(f"{n:0>12}") for n in range(anchors)]
+    calls = [call(f"{n}") for n in range(anchors)]
     items = [item for one in calls for item in (one, output(one))]
     places = [asked.place for asked in keys_of_request(asking(items))]
     newest = list(range(0, 2 * anchors, 2))[-NEWEST_LOOKED_UP:]

@@ -10,6 +10,7 @@ from tests.core.world import (
     World,
     body,
     call,
+    drawn,
     dropped,
     message,
     output,
@@ -52,7 +53,7 @@ def one_round() -> World:
             id="place-and-content",
         ),
         pytest.param(
-            [ASK, *without_ids([{**C1, "call_id": f"resp_{1:0>12}:{C1['call_id']}"}])],
+            [ASK, *without_ids([{**C1, "call_id": f"resp_{drawn(1)}:{C1['call_id']}"}])],
             id="response-id-in-call-id",
         ),
         pytest.param([ASK, {"type": "item_reference", "id": C1["id"]}], id="by-reference"),
@@ -128,7 +129,7 @@ def test_repeated_call_ids_are_told_apart_by_what_was_said_before() -> None:
 
     assert [
         item.get("id") for item in world.seen(body(sent)) if item.get("type") == "reasoning"
-    ] == [f"rs_{n:0>12}" for n in range(3)]
+    ] == [f"rs_{drawn(n)}" for n in range(3)]
 
 
 def test_a_counted_call_id_of_an_unknown_conversation_is_not_recognised() -> None:
@@ -182,16 +183,17 @@ def test_what_the_application_sets_breaks_a_tie(field: str, likenesses: int) -> 
     assert seen[1]["encrypted_content"] == "gAAAA0"
 
 
-def test_other_instructions_are_another_conversation() -> None:
-    """A text alone is never carried from one agent of an application to another."""
+@pytest.mark.parametrize(("asked", "matches"), [(ASK, 1), (user("Hi"), 0)])
+def test_other_instructions_veto_nothing(asked: Item, matches: int) -> None:
+    """They may hold a clock; but where all that is said is short, they have to be the same."""
     world = World()
-    world.learn(body([ASK], instructions="A"), [R1, message("1", "Sunny.")])
+    world.learn(body([asked], instructions="A"), [R1, message("1", "Sunny.")])
 
     _, recognised, _ = world.ask(
-        body([ASK, *without_ids([message("1", "Sunny.")]), MORE], instructions="B")
+        body([asked, *without_ids([message("1", "Sunny.")]), MORE], instructions="B")
     )
 
-    assert recognised.matches == {}
+    assert len(recognised.matches) == matches
 
 
 def test_lineage_settles_what_was_said_twice() -> None:
@@ -275,7 +277,7 @@ def test_long_histories_edited_far_back_are_recognised_by_their_newest_sayings()
     seen = world.seen(body(edited, store=False))
 
     held = [item["encrypted_content"] for item in seen if "encrypted_content" in item]
-    assert held == [f"gAAAA{n}" for n in range(8, 12)]
+    assert held == [f"gAAAA{n}" for n in range(1, 12)]  # less what followed the edited message
 
 
 def test_hosted_items_are_settled_by_their_neighbours() -> None:
@@ -304,7 +306,7 @@ def test_a_neighbour_that_an_id_says_is_another_is_left_alone() -> None:
 
     _, recognised, _ = world.ask(body([ASK, search("2"), C1, output(C1)]))
 
-    assert recognised.matches[1].emitted.id == "ws_000000000002" or 1 not in recognised.matches
+    assert recognised.matches[1].emitted.id == f"ws_{drawn(2)}" or 1 not in recognised.matches
 
 
 ANOTHER_CALL = call("9z")
@@ -316,8 +318,8 @@ ANOTHER_CALL = call("9z")
         pytest.param([ANOTHER_CALL, output(ANOTHER_CALL)], [], id="a-call-of-another-answer"),
         pytest.param([reasoning("9"), ANOTHER_CALL], ["gAAAA9"], id="its-reasoning-between"),
         pytest.param([C1, output(C1)], ["gAAAA1"], id="its-own-call"),
-        pytest.param([call("4", call_id="call_0")], ["gAAAA1"], id="a-call-that-is-counted"),
-        pytest.param([search("9")], ["gAAAA1"], id="no-call"),
+        pytest.param([call("4", call_id="call_0")], [], id="a-call-that-is-counted"),
+        pytest.param([search("9")], [], id="no-call"),
         pytest.param([MORE, ANOTHER_CALL], ["gAAAA1"], id="a-call-later"),
         pytest.param([reasoning("9")], ["gAAAA1", "gAAAA9"], id="nothing"),
         pytest.param([], ["gAAAA1"], id="the-end"),
@@ -382,6 +384,79 @@ def test_a_crowd_of_equal_sayings_in_one_conversation_is_not_weighed() -> None:
 
     assert recognised.matches == {}
     assert recognised.ambiguous
+
+
+def test_the_same_words_again_and_again_are_told_apart_by_all_that_was_said() -> None:
+    """However many turns say the same: each has heard another history."""
+    world = World()
+    sent = [user("go")]
+    for n in range(40):
+        said = message(str(n), "Done.")
+        world.learn(body(sent), [reasoning(str(n)), said])
+        sent = [*sent, *without_ids([said]), user("go")]
+
+    assert blobs(world.seen(body(sent, store=False))) == [f"gAAAA{n}" for n in range(40)]
+
+
+def test_a_few_short_words_are_of_the_conversation_of_their_name() -> None:
+    """Where names differ, all that is said has to be long to be somebody's for certain."""
+    world = World()
+    sunny = message("1", "Sunny.")
+    world.learn(body([user("Hi")], prompt_cache_key="theirs"), [R1, sunny])
+    sent = [user("Hi"), *without_ids([sunny]), MORE]
+
+    assert blobs(world.seen(body(sent, prompt_cache_key="ours", store=False))) == []
+    assert blobs(world.seen(body(sent, prompt_cache_key="theirs", store=False))) == ["gAAAA1"]
+
+
+def test_a_turn_of_another_line_does_not_follow() -> None:
+    """It knows which turn came before it, and that is not the one that stands there."""
+    world = one_round()
+    other = call("7")
+    world.learn(body([ASK]), [reasoning("7"), other])
+    sent = [ASK, *without_ids([other]), output(other), *without_ids([A2]), MORE]
+
+    assert blobs(world.seen(body(sent, store=False))) == ["gAAAA7"]
+
+
+def test_of_a_turn_that_was_not_heard_only_names_are_known() -> None:
+    """Where upstream held the history, nothing tells where the turn stood in it."""
+    world = World()
+    sunny = message("1", "Sunny.")
+    world.learn(body([ASK]), [R1, sunny])
+    world.learn(body([MORE], previous_response_id=f"resp_{drawn(1)}"), [reasoning("2"), call("2")])
+    sent = [user("Hi"), *without_ids([sunny]), MORE, *without_ids([call("2")])]
+
+    assert blobs(world.seen(body(sent, store=False))) == ["gAAAA2"]
+
+
+def test_what_stands_between_outputs_is_the_rest_of_its_turn() -> None:
+    """Parallel calls may be sent one by one, each with its output, and under other names."""
+    world = World()
+    one, two, three = call("1"), call("2"), call("3", arguments='{"city":"Rome"}')
+    parts = [reasoning("1"), one, reasoning("2"), two, reasoning("3"), three]
+    world.learn(body([ASK]), parts)
+    renamed = [
+        {**without_ids([each])[0], "call_id": f"mine_{n}"} for n, each in enumerate([one, three])
+    ]
+    sent = [ASK, renamed[0], output(renamed[0]), two, output(two), renamed[1], output(renamed[1])]
+
+    assert blobs(world.seen(body(sent, store=False))) == ["gAAAA1", "gAAAA2", "gAAAA3"]
+
+
+def test_a_long_line_of_which_nothing_is_left_costs_little() -> None:
+    """Only what is certain is known, and the turns before it are not looked for for ever."""
+    world = World()
+    sent = [user("start")]
+    for n in range(40):
+        said = message(str(n), f"Answer {n}.")
+        world.learn(body(sent), [reasoning(str(n)), said])
+        sent = [*sent, said, user(f"question {n}")]
+    last = call("last")
+    world.learn(body(sent), [reasoning("last"), last])
+    other = [user("Hi"), *without_ids([message("x", "Hello.")]), user("Go on."), last, output(last)]
+
+    assert blobs(world.seen(body(other, store=False))) == ["gAAAAlast"]
 
 
 def test_before_anyone_has_spoken_the_frame_alone_tells_beginnings_apart() -> None:

@@ -1,8 +1,7 @@
 """Candidates: the turns found for a request, by every name and text of their items."""
 
-import itertools
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
@@ -21,6 +20,7 @@ _MODEL, _REFERENCE = Role.MODEL, Role.REFERENCE
 # (`msg_0000…1`) has few different characters, however long it is.
 MINTED_CHARS = range(16, 1025)
 MINTED_SYMBOLS = 6
+_COUNTED = re.compile(r"(.*?)[0-9]+")
 
 
 class Candidates:
@@ -39,7 +39,6 @@ class Candidates:
         self.types: AbstractSet[str] = names.types
         self._used: set[tuple[bytes, int]] = set()
         self._by_id, self._by_call = names.by_id, names.by_call
-        self._content_index: _ContentIndex | None = None
         self._sole = names.sole
 
     def settle(self, places: Sequence[Place[HistoryItem]]) -> tuple[dict[int, Match], bool]:
@@ -126,60 +125,11 @@ class Candidates:
             return by_id[0]
         return by_call[0] if len(by_call) == 1 else None
 
-    def likenesses(
-        self, item: HistoryItem, chain: bytes, before: Match | None, limit: int | None = None
-    ) -> Iterator[list[Match]]:
-        """
-        Yield what an item may be, likeliest first: each is for when nothing before it fits.
-
-        Args:
-            item: One that is not certain.
-            chain: Of what had been said before it.
-            before: What the last recognised item ahead of it is.
-            limit: So many are enough of each: a thousand calls may say the same.
-        """
-        sources: list[Iterable[Match]] = []
-        if before is not None:  # the rest of a turn that has been recognised already
-            rest = [Match(before.turn, k) for k in range(len(before.turn.items))]
-            sources.append([match for match in rest if says_the_same(item, match.emitted)])
-        if item.content:
-            # Of calls under names of their own, only namesakes can be the same.
-            own = _own_name(item)
-            names = ("", own) if own else (None,)
-            if self._content_index is None:
-                self._content_index = _ContentIndex(self.turns.values())
-            by_place, by_content = self._content_index.by_place, self._content_index.by_content
-            at_place = [by_place.get((chain, item.content, name), ()) for name in names]
-            anywhere = [by_content.get((item.content, name), ()) for name in names]
-            sources.append(itertools.chain(*at_place))
-            sources.append(itertools.chain(*anywhere))
-        if item.id:
-            sources.append(self._by_id.get(item.id, ()))
-        for source in sources:
-            found = (m for m in self._free(source, item) if may_be_called(item, m.emitted))
-            yield list(itertools.islice(found, limit))
-
-    def is_another(self, item: HistoryItem, emitted: Emitted) -> bool:
-        """Tell whether an item's names say that it is another captured item than this one."""
-        return any(
-            named not in ("", own) and named in known
-            for named, own, known in (
-                (item.id, emitted.id, self._by_id),
-                (item.call_id, emitted.call_id, self._by_call),
-            )
-        )
-
     @staticmethod
     def _have_common(some: Sequence[Match], others: Sequence[Match]) -> bool:
         if some[0] is others[0]:  # an item is one object, by whichever name it is found
             return True
         return not {_place(match) for match in some}.isdisjoint(map(_place, others))
-
-    def _free(self, matches: Iterable[Match], item: HistoryItem) -> Iterator[Match]:
-        used = self._used
-        for match in matches:
-            if _place(match) not in used and _agrees(item, match.emitted):
-                yield match
 
     def _in_response(self, response_id: str, item: HistoryItem) -> list[Match]:
         """Find the call that `<response id>:<call id>` names."""
@@ -189,35 +139,8 @@ class Candidates:
         return [Match(turn, k) for k, e in items if turn is not None and e.call_id == call_id]
 
 
-class _ContentIndex:
-    """
-    Where what is said was said, for those few requests that are looked up by it.
-
-    Attributes:
-        by_content: By it and the call's own name, "" where it has none; None stands for any.
-        by_place: By what had been said before it, besides.
-    """
-
-    def __init__(self, turns: Iterable[Turn]) -> None:
-        self.by_content: dict[tuple[bytes, str | None], list[Match]] = defaultdict(list)
-        self.by_place: dict[tuple[bytes, bytes, str | None], list[Match]] = defaultdict(list)
-        for turn in turns:
-            chain = turn.context.chain
-            for k, item in enumerate(turn.items if turn.context.is_known else ()):
-                if item.content:
-                    match = Match(turn, k)
-                    for name in (None, _own_name(item)):
-                        self.by_content[item.content, name].append(match)
-                        self.by_place[chain, item.content, name].append(match)
-
-
 def _place(match: Match) -> tuple[bytes, int]:
     return match.turn.id, match.k
-
-
-def _own_name(item: HistoryItem | Emitted) -> str:
-    """Return the `call_id` if no other call has it; else ""."""
-    return item.call_id if is_distinctive(item.call_id, item.name) else ""
 
 
 def _agrees(item: HistoryItem, emitted: Emitted) -> bool:
@@ -231,11 +154,21 @@ def _agrees(item: HistoryItem, emitted: Emitted) -> bool:
 
 def may_be_called(item: HistoryItem, emitted: Emitted) -> bool:
     """Tell whether an item's own names leave open that it is one that was emitted."""
+    if _are_counted_apart(item.call_id, emitted.call_id) or _are_counted_apart(item.id, emitted.id):
+        return False
     return not _are_two(item.id, emitted.id) and (
         item.call_id in ("", emitted.call_id)
         or not is_distinctive(item.call_id, item.name)
         or not is_distinctive(emitted.call_id, emitted.name)
     )
+
+
+def _are_counted_apart(one: str, other: str) -> bool:
+    """Tell whether two names are different numbers of one count."""
+    if one == other:
+        return False
+    ours, theirs = _COUNTED.fullmatch(one), _COUNTED.fullmatch(other)
+    return ours is not None and theirs is not None and ours[1] == theirs[1]
 
 
 def _are_two(one: str, other: str) -> bool:

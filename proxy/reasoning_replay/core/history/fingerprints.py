@@ -9,9 +9,14 @@ TRACE_BYTES = 8
 ID_CHARS = 256  # The API's own bound is 64.
 
 # Long enough to be drawn at random, and not a word of some language: it has a digit, or both cases.
-_RANDOM = re.compile(
-    r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]{8})(?:[A-Za-z]*[0-9]|[a-z]+[A-Z]|[A-Z]+[a-z])"
+_RUNS = re.compile(
+    r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]{8})(?=[A-Za-z]*[0-9]|[a-z]+[A-Z]|[A-Z]+[a-z])[A-Za-z0-9]+"
 )
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+# A counter that is padded has few different characters; one of digits alone may be a time.
+LEAST_SYMBOLS = 6
+PADDING = "00000"
+LEAST_DIGITS = 20
 
 
 def is_distinctive(call_id: str, name: str) -> bool:
@@ -32,4 +37,13 @@ def is_distinctive(call_id: str, name: str) -> bool:
 @lru_cache(maxsize=4096)
 def _is_random(call_id: str, name: str) -> bool:
     rest = call_id.replace(name, " ") if name else call_id
-    return _RANDOM.search(rest) is not None
+    if "-" in rest and (uuid := _UUID.search(rest)) is not None:
+        return len(set(uuid[0])) > LEAST_SYMBOLS  # with its dash
+    return any(map(_is_drawn, _RUNS.findall(rest)))
+
+
+def _is_drawn(run: str) -> bool:
+    """Tell whether letters and digits look drawn at random: no counter, no time, no padding."""
+    if run.isdigit() and len(run) < LEAST_DIGITS:
+        return False
+    return len(set(run)) >= LEAST_SYMBOLS and PADDING not in run

@@ -73,3 +73,8 @@ class HistoryItem(Protocol):
     def is_anchor(self) -> bool:
         """Whether a conversation can be looked up by it."""
         ...
+
+    @property
+    def chars(self) -> int:
+        """About how many characters it says: what is short recurs by chance."""
+        ...

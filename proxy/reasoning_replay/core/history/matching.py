@@ -1,47 +1,44 @@
 """
-Matching: which captured turn each item of a request came from.
+Matching: which captured turn each item of a request came from, decided for the whole request.
 
-Evidence, strongest first:
+The items that a model made between two messages of the other side are a block: they come from one
+response, in its order. Blocks are given to turns in four passes. Each fixes what it finds, and a
+later pass never decides against an earlier one:
 
-1. the item's own id, also where a client uses it as `call_id`;
-2. a `call_id` that looks random;
-3. what the item says, together with what had been said before it: the whole history from the
-   head on, or as much of it as a client that cuts its history still sends;
-4. lineage: a turn remembers the turn before it, so what is certain late in a history
-   settles what is doubtful earlier.
+1. certain names: an id or a `call_id` that was drawn at random gives a block to its turn;
+2. ancestry: each turn knows its parent, and how much had been said before it, so the turns before
+   a block that is fixed fall into their places;
+3. sayings: what a block says, after the same history as its turn. Of all explanations the one that
+   covers most of the history wins; those that differ and cover as much leave it ambiguous;
+4. descent: the turn behind a fixed one, where only one of its children says what follows.
 
-What evidence leaves open is ambiguous, and stays without an answer: reasoning that belongs to
-another conversation is the worst fault there is. Cost grows linearly with the history.
+What is left open is missed or ambiguous; neither gets anything. Cost grows with the history, and
+with the turns that say what it says, of which a bounded number is compared.
 """
 
 import itertools
-from collections.abc import Callable, Iterable
-from collections.abc import Set as AbstractSet
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 
-from reasoning_replay.core.history.candidates import Candidates, may_be_called, says_the_same
-from reasoning_replay.core.history.fingerprints import TRACE_BYTES, is_distinctive
+from reasoning_replay.core.history.blocks import Block, blocks_of
+from reasoning_replay.core.history.candidates import Candidates
+from reasoning_replay.core.history.evidence import LINKS_WEIGHED, Evidence
+from reasoning_replay.core.history.fingerprints import TRACE_BYTES
 from reasoning_replay.core.history.item_index import Match
-from reasoning_replay.core.history.items import HistoryItem, Role
+from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import RESPONSE, LookupResult
-from reasoning_replay.core.history.request_history import Place, RequestHistory
-from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context, Turn, turn_id
+from reasoning_replay.core.history.request_history import RequestHistory
+from reasoning_replay.core.history.turns import Turn, turn_id
 
 __all__ = ["Matches", "match_items", "parent_of"]
 
-# A saying that fits more turns than this is no evidence, and comparing them all is not linear.
+# What fits more turns than this is no evidence, and comparing them all is not linear.
 CANDIDATES_WEIGHED = 32
-
-
-class Agreement(IntEnum):
-    """How well what had been said before an item fits a turn; a higher one wins."""
-
-    NONE = 0  # they contradict each other
-    CUT_HISTORY = 1  # all that a cut history still has
-    KEPT_HISTORY = 2  # as many of the newest messages as a turn remembers
-    WHOLE_HISTORY = 3  # the same history from its first message on
-    SAME_TURN = 4  # the turn of the item before goes on
+# A turn whose place has moved, as messages came and went before it, is looked for so far away.
+NEIGHBOURS = 4
+# So many turns of a line are looked at, or one after another that have no place.
+ANCESTORS_WEIGHED = 32
 
 
 @dataclass(slots=True)
@@ -76,7 +73,7 @@ def match_items(request: RequestHistory[HistoryItem], looked_up: LookupResult) -
     if not looked_up.turns:
         crowded = looked_up.crowded
         return Matches(ambiguous=set(crowded - {RESPONSE})) if crowded else Matches()
-    matched = _Recognition(request, Candidates(looked_up.turns), looked_up.crowded).run()
+    matched = _Alignment(request, looked_up).run()
     matched.ambiguous |= looked_up.crowded - matched.matches.keys() - {RESPONSE}
     return matched
 
@@ -91,212 +88,328 @@ def parent_of(
     return matched.newest()
 
 
-class _Recognition:
-    """One run of `match_items`: certain matches first, then what those make certain."""
-
-    def __init__(
-        self, request: RequestHistory[HistoryItem], known: Candidates, crowded: AbstractSet[int]
-    ) -> None:
+class _Alignment:
+    def __init__(self, request: RequestHistory[HistoryItem], looked_up: LookupResult) -> None:
         self._request = request
-        self._known = known
-        self._crowded = crowded
-        self._depth_before = 0
+        self._places = request.places
+        self._crowded = looked_up.crowded
+        self._known = Candidates(looked_up.turns)
+        self._turns: Mapping[bytes, Turn] = self._known.turns
         self._result = Matches()
-        emitted = (place for place in request.places if place.item.role is Role.MODEL)
-        self._first_emitted = next(emitted, None)
+        self._evidence = Evidence(request, self._known)
+        self._blocks: list[Block] = []
+        self._given: dict[bytes, int] = {}  # turns that have a block, with its number
 
     def run(self) -> Matches:
-        if self._settle_what_is_certain():
+        self._result.matches, is_all = self._known.settle(self._places)
+        if is_all:
             return self._result
-        matches = self._result.matches
-        places = self._request.places
-        ancestors = self._ancestors()
-        before: Match | None = None
-        for index, place in enumerate(places):
-            if index not in matches and place.item.role is Role.MODEL:
-                self._weigh(index, place, before, ancestors)
-            if index in matches:
-                before, self._depth_before = matches[index], place.depth
-        self._settle_by_children()
-        self._settle_by_neighbours()
+        self._blocks = blocks_of(self._request, self._known.types)
+        self._children: dict[bytes, list[Turn]] = defaultdict(list)
+        for turn in self._turns.values():
+            self._children[turn.parent].append(turn)
+        self._by_content: dict[bytes, list[Turn]] = defaultdict(list)
+        self._by_whole: dict[bytes, list[Turn]] = defaultdict(list)
+        for turn in self._turns.values():
+            self._by_whole[turn.context.whole].append(turn)
+            for content in {item.content for item in turn.items if item.content}:
+                self._by_content[content].append(turn)
+        self._give_by_names()
+        for block in self._blocks:
+            self._give_ancestors(block)
+        self._give_by_sayings()
+        for block in self._blocks:
+            self._give_descendants(block)
         return self._result
 
-    def _settle_what_is_certain(self) -> bool:
-        """Match by names; tell whether nothing else can be an item of what was recalled."""
-        self._result.matches, is_all = self._known.settle(self._request.places)
-        return is_all
+    # 1. Certain names.
 
-    def _claim(self, index: int, match: Match) -> None:
-        self._result.matches[index] = match
-        self._result.ambiguous.discard(index)
-        self._known.use(match)
+    def _give_by_names(self) -> None:
+        """Give blocks to the turns that their items name; what is no item of these is apart."""
+        blocks, self._blocks = self._blocks, []
+        found: list[tuple[Block, Turn, dict[int, int]]] = []
+        for block in blocks:
+            for places, turn in self._by_turn(block.places):
+                pairs = self._pairs_of_own(places, turn) if turn is not None else {}
+                owned = [at for at, n in enumerate(places) if n in pairs]
+                first, last = (owned[0], owned[-1] + 1) if owned else (0, len(places))
+                for some in (places[:first], places[first:last], places[last:]):
+                    if some:
+                        self._blocks.append(Block(len(self._blocks), some, block.depth))
+                        if turn is not None and some[0] in pairs:
+                            found.append((self._blocks[-1], turn, pairs))
+        for block, turn, pairs in found:
+            self._note(block, turn, pairs)
+        for block, turn, pairs in found:
+            self._give(block, turn, pairs)
 
-    def _ancestors(self) -> set[bytes]:
-        """Return the turns matched for certain, and those that they descend from."""
-        found: set[bytes] = set()
-        for match in self._result.matches.values():
-            at = match.turn.id
-            while at and at not in found:
-                found.add(at)
-                turn = self._known.turns.get(at)
-                at = turn.parent if turn is not None else b""
-        return found
+    def _by_turn(self, places: Sequence[int]) -> Iterator[tuple[list[int], Turn | None]]:
+        """Yield runs of items with the one turn that they name, if they name any."""
+        some: list[int] = []
+        named: Turn | None = None
+        for n in places:
+            match = self._result.matches.get(n)
+            if match is not None and named is not None and match.turn.id != named.id:
+                yield some, named
+                some, named = [], None
+            some.append(n)
+            if match is not None:
+                named = match.turn
+        yield some, named
 
-    def _weigh(
-        self, index: int, place: Place[HistoryItem], before: Match | None, ancestors: set[bytes]
-    ) -> None:
-        """Match by what was said and after what; note an ambiguity."""
-        chain = self._request.chains[place.depth]
-        for candidates in self._known.likenesses(place.item, chain, before, CANDIDATES_WEIGHED + 1):
-            if len(candidates) > CANDIDATES_WEIGHED:
-                self._result.ambiguous.add(index)
+    def _pairs_of_own(self, places: list[int], turn: Turn) -> dict[int, int]:
+        """
+        Pair the items of a block that is a turn's for certain.
+
+        Between two that are sure, those that say the same are paired, in their order; if just as
+        many are left there of the same types, they are the same ones, whatever a client made of
+        their words.
+        """
+        sure = {n: self._result.matches[n].k for n in places if n in self._result.matches}
+        ends = [(-1, -1), *((at, sure[n]) for at, n in enumerate(places) if n in sure)]
+        ends.append((len(places), len(turn.items)))
+        if any(k >= later for (_, k), (_, later) in itertools.pairwise(ends)):
+            return sure  # a client has put them into another order
+        pairs = dict(sure)
+        for (at, k), (to, until) in itertools.pairwise(ends):
+            between = places[at + 1 : to]
+            emitted = list(range(k + 1, until))
+            if not between:
+                continue
+            same = self._evidence.in_order(between, turn, emitted)
+            if len(same) < len(between) and len(between) == len(emitted):
+                both = list(zip(between, emitted, strict=True))
+                if all(self._evidence.may_be(n, Match(turn, e)) for n, e in both):
+                    same = dict(both)
+            pairs |= same
+        return pairs
+
+    # 2. Ancestry.
+
+    def _give_ancestors(self, block: Block) -> None:
+        """Give the blocks before one to the turns before its own."""
+        if block.turn is not None and block.turn.context.is_known:
+            for other, turn, pairs in self._ancestry(block, block.turn):
+                self._give(other, turn, pairs)
+
+    def _ancestry(self, block: Block, turn: Turn) -> Iterator[tuple[Block, Turn, dict[int, int]]]:
+        """Yield the blocks before one that are the turns' before a turn, newest first."""
+        shift, before = self._shift(block, turn), block.number
+        seen = {turn.id}
+        unplaced = 0
+        parent = self._turns.get(turn.parent)
+        while parent is not None and parent.id not in seen and before:
+            seen.add(parent.id)
+            if not parent.context.is_known or parent.id in self._given:
+                return  # one that is given has its own line
+            for other in reversed(self._blocks[max(0, before - NEIGHBOURS) : before]):
+                if other.turn is not None:
+                    break
+                if pairs := self._evidence.pairs_in_place(other, parent, shift):
+                    yield other, parent, pairs
+                    before, unplaced = other.number, -1
+                    break
+            unplaced += 1
+            if unplaced > ANCESTORS_WEIGHED:
                 return
-            led = self._led_to(index)
-            fitting = self._fitting(_leading_to(candidates, led), place, before)
-            if fitting:
-                self._prefer(index, place, fitting, before, ancestors)
-                return
+            parent = self._turns.get(parent.parent)
 
-    def _led_to(self, index: int) -> HistoryItem | None:
-        """Return the call that stands directly behind a message, if nobody knows where from."""
-        places = self._request.places
-        if places[index].item.type != "message":
-            return None
-        for beside in range(index + 1, len(places)):
-            item = places[beside].item
-            if item.role is not Role.REASONING:
-                is_unknown = item.role is Role.MODEL and beside not in self._result.matches
-                return item if is_unknown and is_distinctive(item.call_id, item.name) else None
-        return None
+    def _shift(self, block: Block, turn: Turn) -> int:
+        """Return how many more messages stand before a turn's first block than it had heard."""
+        first = self._blocks[self._given.get(turn.id, block.number)]
+        return first.depth - turn.context.depth
 
-    def _fitting(
-        self, candidates: Iterable[Match], place: Place[HistoryItem], before: Match | None
-    ) -> list[Match]:
-        """Return the candidates that fit best what had been said before; [] if none does."""
-        context = self._request.context(place)
-        weighed = [(match, self._agreement(match, place, context, before)) for match in candidates]
-        best = max((agreement for _, agreement in weighed), default=Agreement.NONE)
-        return [match for match, agreement in weighed if agreement == best] if best else []
+    # 3. Sayings.
 
-    def _prefer(
-        self,
-        index: int,
-        place: Place[HistoryItem],
-        fitting: list[Match],
-        before: Match | None,
-        ancestors: set[bytes],
-    ) -> None:
-        """Choose among likenesses by what else is known of them; note an ambiguity."""
+    def _give_by_sayings(self) -> None:
+        for _ in range(2):  # what is given says more of what was left open behind it
+            for block in reversed(self._blocks):
+                if block.turn is None and not block.is_tied:
+                    self._explain(block)
+
+    def _explain(self, block: Block) -> None:
+        """Give a block, and those before it, to the turns that explain most of the history."""
+        options = self._options(block)
+        if options is None:
+            self._result.ambiguous.add(block.places[0])
+            return
+        if not options:
+            return
         request = self._request
-        if index in self._crowded:
-            # Not all that are alike could be loaded: only lineage tells that it is one of these.
-            family = (b"",) if before is None else (before.turn.id,)
-            kin = [m for m in fitting if m.turn.id in ancestors or m.turn.id in family]
-            fitting = kin or [m for m in fitting if m.turn.parent and m.turn.parent in family]
-        preferences: list[Callable[[Match], bool]] = [
-            lambda match: match.emitted.call_id == place.item.call_id,
-            lambda match: before is not None and match.turn.parent == before.turn.id,
-            lambda match: match.turn.id in ancestors,
-            lambda match: match.turn.context.frame == place.frame,
-            lambda match: bool(request.hint) and match.turn.context.hint == request.hint,
+        context = self._places[block.places[0]]
+        explained = []
+        for turn, pairs, reach in options:
+            path = {block.number: (turn, pairs)}
+            for other, ancestor, its in self._ancestry(block, turn):
+                path[other.number] = (ancestor, its)
+            is_kin = self._is_kin(block, turn)
+            hint = bool(request.hint) and turn.context.hint == request.hint
+            frame = turn.context.frame == context.frame
+            explained.append(((is_kin, len(path), reach), (hint, frame), turn, path))
+        best = max(one[0] for one in explained)
+        left = [one for one in explained if one[0] == best]
+        if len(left) > 1:
+            tie = max(one[1] for one in left)
+            left = [one for one in left if one[1] == tie]
+        if not any(self._is_plain(block, *one[2:]) for one in left):
+            self._result.ambiguous.add(block.places[0])
+            return
+        common: dict[int, tuple[Turn, dict[int, int]]] = dict(left[0][3])
+        for one in left[1:]:
+            path = one[3]
+            common = {
+                n: its for n, its in common.items() if n in path and path[n][0].id == its[0].id
+            }
+        for number in set.intersection(*(set(one[3]) for one in left)) - common.keys():
+            self._blocks[number].is_tied = True
+            self._result.ambiguous.add(self._blocks[number].places[0])
+        for number, (turn, pairs) in common.items():
+            self._give(self._blocks[number], turn, pairs)
+
+    def _options(self, block: Block) -> list[tuple[Turn, dict[int, int], int]] | None:
+        """Return the turns that a block may be by what it says; None: more than can be weighed."""
+        contents = {self._places[n].item.content for n in block.places} - {b""}
+        turns = {t.id: t for content in contents for t in self._by_content.get(content, ())}
+        if len(turns) > CANDIDATES_WEIGHED:
+            exact = self._by_whole.get(self._evidence.whole(block), ())
+            turns = {t.id: t for t in exact if t.id in turns}
+            if not 0 < len(turns) <= CANDIDATES_WEIGHED:
+                return None
+        is_crowded = not self._crowded.isdisjoint(block.places)
+        options = []
+        for turn in turns.values():
+            if turn.id in self._given or not turn.context.is_known:
+                continue
+            if is_crowded and not self._is_kin(block, turn):
+                continue
+            pairs = self._evidence.pairs(block, turn)
+            reach = self._evidence.reach(block, turn, pairs) if pairs else 0
+            if reach and not self._contradicts(block, turn):
+                options.append((turn, pairs, reach))
+        return options
+
+    def _is_plain(
+        self, block: Block, turn: Turn, path: Mapping[int, tuple[Turn, dict[int, int]]]
+    ) -> bool:
+        """
+        Tell whether what a block says is enough for a turn, if no other explains as much.
+
+        Where nothing that is said is long, all that can be seen has to be the same: every message
+        from the head on, the frame, and the conversation's name.
+        """
+        theirs = turn.context
+        if self._evidence.says_much(path[block.number][1], block, LINKS_WEIGHED) or self._is_kin(
+            block, turn
+        ):
+            return True
+        if theirs.hint != self._request.hint:
+            return False
+        frame = self._places[block.places[0]].frame
+        if not block.depth:  # the head was cut right up to the block
+            return not block.number and frame in (b"", theirs.frame)
+        if frame != theirs.frame:
+            return False
+        return theirs.whole == self._evidence.whole(block)
+
+    def _contradicts(self, block: Block, turn: Turn) -> bool:
+        """Tell whether what the model had said before is known to be something else."""
+        before = self._blocks[block.number - 1] if block.number else None
+        parent = self._turns.get(turn.parent)
+        if before is not None and before.turn is not None:
+            if turn.parent == before.turn.id:
+                return False
+            if turn.parent and parent is not None and before.turn.id not in self._line(turn):
+                return True
+        place = self._places[block.places[0]]
+        return _differ(place.answered, turn.context.answered) and not (
+            parent is not None and before is not None and before.turn is parent
+        )
+
+    def _is_kin(self, block: Block, turn: Turn) -> bool:
+        """Tell whether a turn descends from one that a block before it has."""
+        return any(self._given.get(one, block.number) < block.number for one in self._line(turn))
+
+    def _line(self, turn: Turn) -> Iterator[bytes]:
+        """Yield the ids of the turns before one, the newest first, as many as are worth a look."""
+        at: Turn | None = turn
+        for _ in range(ANCESTORS_WEIGHED):
+            if at is None or not at.parent:
+                return
+            yield at.parent
+            at = self._turns.get(at.parent)
+
+    # 4. Descent.
+
+    def _give_descendants(self, block: Block) -> None:
+        """Give the blocks behind one to the turns behind its own, while each is the only one."""
+        turn = block.turn
+        if turn is None:
+            return
+        shift = self._shift(block, turn)
+        for number in range(block.number + 1, len(self._blocks)):
+            after = self._blocks[number]
+            if after.turn is turn:
+                continue  # the rest of it
+            if after.turn is not None:
+                return
+            options = self._next_of(turn, after, shift)
+            if len(options) != 1:
+                if options:
+                    self._result.ambiguous.add(after.places[0])
+                return
+            turn, pairs = options[0]
+            self._give(after, turn, pairs)
+            shift = after.depth - turn.context.depth
+
+    def _next_of(self, turn: Turn, block: Block, shift: int) -> list[tuple[Turn, dict[int, int]]]:
+        """Return the children of a turn that may have a block."""
+        children = [child for child in self._children.get(turn.id, ()) if child.context.is_known]
+        options = [
+            (child, pairs)
+            for child in children
+            if child.id not in self._given
+            and (pairs := self._evidence.pairs_in_place(block, child, shift))
         ]
-        for prefers in preferences:
-            fitting = [match for match in fitting if prefers(match)] or fitting
-        if len({match.turn.id for match in fitting}) == 1:
-            self._claim(index, min(fitting, key=lambda match: match.k))
-        else:
-            self._result.ambiguous.add(index)
+        frame = self._places[block.places[0]].frame
+        same = [one for one in options if one[0].context.frame == frame]
+        return same if same and len(options) > 1 else options
 
-    def _agreement(  # noqa: PLR0911 (one line for each reason, in the order they are weighed)
-        self, match: Match, place: Place[HistoryItem], context: Context, before: Match | None
-    ) -> Agreement:
-        """Tell how well what had been said before an item fits a turn."""
-        if before is not None and match.turn.id == before.turn.id:
-            goes_on = match.k > before.k or place.depth == self._depth_before
-            return Agreement.SAME_TURN if goes_on else Agreement.NONE
-        theirs = match.turn.context
-        if context.frame and theirs.frame and context.frame != theirs.frame:
-            return Agreement.NONE  # another application, or another agent of it
-        if before is not None and match.turn.parent not in (b"", before.turn.id):
-            return Agreement.NONE  # it is known to follow another turn
-        is_next = before is not None and match.turn.parent == before.turn.id
-        if not is_next and _differ(context.answered, theirs.answered):
-            return Agreement.NONE  # the model had said something else before
-        if theirs.chain == context.chain:
-            # Where nobody has said anything yet, only the frame tells one beginning from another.
-            is_told = context.depth or (context.frame and context.frame == theirs.frame)
-            return Agreement.WHOLE_HISTORY if is_told else Agreement.NONE
-        window = min(context.depth, theirs.depth, TAIL_LINKS) * LINK_BYTES
-        if window and context.tail[-window:] != theirs.tail[-window:]:
-            return Agreement.NONE
-        if window == TAIL_LINKS * LINK_BYTES:
-            return Agreement.KEPT_HISTORY
-        if context.depth >= theirs.depth:
-            return Agreement.NONE  # more was said before than that turn had heard
-        # The head was cut, here right up to the item if nothing is left before it.
-        # Then nothing speaks for it but that no other turn of this tenant ever said the same.
-        is_first = place is self._first_emitted
-        fits = window or (is_first and context.frame in (b"", theirs.frame))
-        return Agreement.CUT_HISTORY if fits else Agreement.NONE
+    # Giving.
 
-    def _settle_by_children(self) -> None:
-        """Settle what is ambiguous by the lineage of the turn that follows in the history."""
-        after: Match | None = None
-        for index in range(len(self._request.places) - 1, -1, -1):
-            if index in self._result.matches:
-                after = self._result.matches[index]
-            elif index in self._result.ambiguous and after is not None:
-                after = self._parents_item(index, after) or after
+    def _give(self, block: Block, turn: Turn, pairs: Mapping[int, int]) -> None:
+        """Give a block to a turn, and with it those around it that are the rest of the turn."""
+        self._note(block, turn, pairs)
+        first, last = min(pairs.values(), default=0), max(pairs.values(), default=0)
+        for step, rest in ((-1, range(first)), (1, range(last + 1, len(turn.items)))):
+            at, left = block, rest
+            while left and (after := self._beside(at, step)) is not None:
+                more = self._evidence.in_order(after.places, turn, left)
+                if len(more) < len(after.places):
+                    break
+                self._note(after, turn, more)
+                ends = min(more.values()), max(more.values())
+                left = range(left.start, ends[0]) if step < 0 else range(ends[1] + 1, left.stop)
+                at = after
 
-    def _parents_item(self, index: int, after: Match) -> Match | None:
-        parent = self._known.turns.get(after.turn.parent)
-        if parent is None:
+    def _beside(self, block: Block, step: int) -> Block | None:
+        """Return the next block, if nobody has it and only outputs stand between."""
+        number = block.number + step
+        if not 0 <= number < len(self._blocks) or self._blocks[number].turn is not None:
             return None
-        place = self._request.places[index]
-        item, context = place.item, self._request.context(place)
-        options = [Match(parent, k) for k in range(len(parent.items))]
-        options = [option for option in options if says_the_same(item, option.emitted)]
-        options = [o for o in options if self._agreement(o, place, context, None)]
-        for option in self._known.free(options, item)[-1:]:
-            self._claim(index, option)
-            return option
-        return None
+        other = self._blocks[number]
+        one, two = (other, block) if step < 0 else (block, other)
+        between = self._places[one.places[-1] + 1 : two.places[0]]
+        return None if any(place.item.type == "message" for place in between) else other
 
-    def _settle_by_neighbours(self) -> None:
-        """Settle what stands directly beside a matched item as it did in its turn."""
-        places = self._request.places
-        spoken = [n for n, place in enumerate(places) if place.item.role is not Role.REASONING]
-        for step in (-1, 1):
-            for index, beside in itertools.pairwise(spoken[::step]):
-                match = self._result.matches.get(index)
-                if match is None or beside in self._result.matches:
-                    continue
-                if not 0 <= match.k + step < len(match.turn.items):
-                    continue
-                item, neighbour = places[beside].item, Match(match.turn, match.k + step)
-                # What a model says is its text; what it does, clients spell in their own way.
-                if item.type == "message" or self._known.is_another(item, neighbour.emitted):
-                    continue
-                for free in self._known.free([neighbour], item):
-                    if may_be_called(item, free.emitted):
-                        self._claim(beside, free)
-
-
-def _leading_to(candidates: list[Match], led: HistoryItem | None) -> list[Match]:
-    """
-    Return the candidates that can have led to a call.
-
-    One that has led to others is another answer, which happens to begin with the same words: what
-    was made twice, where only the wrong one is known.
-    """
-    if led is None:
-        return candidates
-    return [
-        match
-        for match in candidates
-        if not (calls := [later for later in match.turn.items[match.k + 1 :] if later.call_id])
-        or any(may_be_called(led, call) for call in calls)
-    ]
+    def _note(self, block: Block, turn: Turn, pairs: Mapping[int, int]) -> None:
+        block.turn = turn
+        self._given[turn.id] = min(block.number, self._given.get(turn.id, block.number))
+        for n, k in pairs.items():
+            if n not in self._result.matches:
+                match = Match(turn, k)
+                self._result.matches[n] = match
+                self._known.use(match)
+            self._result.ambiguous.discard(n)
 
 
 def _differ(ours: bytes, theirs: bytes) -> bool:

@@ -30,12 +30,14 @@ class Place(msgspec.Struct, Generic[ItemT_co], gc=False, eq=False):
         depth: How many links of the conversation's chain precede it.
         frame: Digest of what the application had set by then.
         before: The model's last run of items that was over by then.
+        heard: How many items of `RequestHistory.heard` precede it.
     """
 
     item: ItemT_co
     depth: int
     frame: bytes
     before: list[ItemT_co]
+    heard: int
 
     @property
     def answered(self) -> bytes:
@@ -58,6 +60,7 @@ class RequestHistory(Generic[ItemT_co]):
         anchors: Indices of the items by which a conversation can be looked up.
         has_reasoning: Whether it holds reasoning, or what may stand for it.
         said: 16 bytes for everything that users and tools said, in order.
+        heard: Everything that was said by anybody, in order, but for reasoning and the frame.
         frame: Digest of what the application set; b"" when it set nothing.
         run: The model's last run of items.
     """
@@ -70,9 +73,11 @@ class RequestHistory(Generic[ItemT_co]):
     anchors: list[int] = field(default_factory=list)
     has_reasoning: bool = False
     said: list[bytes] = field(default_factory=list)
+    heard: list[ItemT_co] = field(default_factory=list)
     frame: bytes = b""
     run: list[ItemT_co] = field(default_factory=list)
     _chains: list[bytes] | None = None
+    _wholes: list[bytes] | None = None
 
     @property
     def links(self) -> list[bytes]:
@@ -101,8 +106,22 @@ class RequestHistory(Generic[ItemT_co]):
             frame=self.frame if place is None else place.frame,
             answered=_traces(self.run) if place is None else place.answered,
             hint=self.hint,
+            whole=self.whole() if place is None else b"",  # a lookup needs none
             is_known=not self.is_stateful,
         )
+
+    def whole(self, place: Place[HistoryItem] | None = None) -> bytes:
+        """Return a digest of all that had been said before an item, by the model too."""
+        if self._wholes is None:
+            said = [i.trace if i.role is _MODEL else i.said for i in self.heard]
+            if place is None:  # most requests need no other
+                return sha256(b"".join(said)).digest()[:DIGEST_BYTES]
+            state = sha256()
+            self._wholes = [state.digest()[:DIGEST_BYTES]]
+            for each in said:
+                state.update(each)
+                self._wholes.append(state.copy().digest()[:DIGEST_BYTES])
+        return self._wholes[len(self.heard) if place is None else place.heard]
 
     def _chain(self) -> bytes:
         """Return the last of the chains; most requests need no other."""
@@ -128,6 +147,7 @@ class HistoryPrefix(NamedTuple, Generic[ItemT]):
     anchors: list[int]
     has_reasoning: bool
     said: list[bytes]
+    heard: list[ItemT]
     frame: bytes
     before: list[ItemT]
     run: list[ItemT]
@@ -142,6 +162,7 @@ def empty_prefix(began: bytes) -> HistoryPrefix[ItemT]:
         anchors=[],
         has_reasoning=False,
         said=[],
+        heard=[],
         frame=began,
         before=[],
         run=[],
@@ -151,8 +172,8 @@ def empty_prefix(began: bytes) -> HistoryPrefix[ItemT]:
 
 def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefix[ItemT]:
     """Return the history with further items behind it."""
-    began, places, anchors, has_reasoning, said, frame, before, run, is_over = prefix
-    places, anchors, said, run = [*places], [*anchors], [*said], [*run]
+    began, places, anchors, has_reasoning, said, heard, frame, before, run, is_over = prefix
+    places, anchors, said, heard, run = [*places], [*anchors], [*said], [*heard], [*run]
     for item in items:
         role = item.role
         if item.is_anchor:
@@ -166,12 +187,16 @@ def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefi
             is_over = True
         elif role is not _FRAME:
             has_reasoning = True
-        places.append(Place(item, len(said), frame, before))
+        places.append(Place(item, len(said), frame, before, len(heard)))
+        if role is _MODEL or role is _CLIENT:
+            heard.append(item)
         if role is _CLIENT:
             said.append(item.said)
         elif role is _FRAME:
             frame = digest(frame, item.said)
-    return HistoryPrefix(began, places, anchors, has_reasoning, said, frame, before, run, is_over)
+    return HistoryPrefix(
+        began, places, anchors, has_reasoning, said, heard, frame, before, run, is_over
+    )
 
 
 def _traces(run: list[ItemT]) -> bytes:

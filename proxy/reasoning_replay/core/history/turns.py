@@ -112,6 +112,7 @@ class Context(msgspec.Struct, frozen=True, array_like=True, gc=False):
         frame: Digest of instructions, system and developer messages; b"" when there were none.
         hint: Digest of the conversation's name as the client gave it; b"" when it gave none.
         answered: Traces of what the model had said or done last before it, 8 bytes each.
+        whole: Digest of all that anybody had said before it; b"" in a lookup, which needs none.
         is_known: False when the history lies with upstream (`previous_response_id`, a GET).
     """
 
@@ -122,6 +123,7 @@ class Context(msgspec.Struct, frozen=True, array_like=True, gc=False):
     hint: bytes = b""
     is_known: bool = False
     answered: bytes = b""
+    whole: bytes = b""
 
 
 class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -1,7 +1,6 @@
 """Items are read softly: what is known is recognised, and nothing unknown ever raises."""
 
 import json
-import re
 
 import pytest
 from hypothesis import example, given, settings
@@ -259,6 +258,15 @@ CALL_IDS = [
     ("functions.get_weather:0", "", False),
     ("call_0", "", False),
     ("call_12", "", False),
+    ("call_00000001", "", False),
+    ("msg_0000000000000001", "", False),
+    ("call_a0000000000001", "", False),
+    ("call_1700000000", "", False),
+    ("call_1763819265123", "", False),
+    ("call_73918264509182736455", "", True),
+    ("call_aabb1122", "", False),
+    ("550e8400-e29b-41d4-a716-446655440000", "", True),
+    ("00000000-0000-0000-0000-000000000001", "", False),
     ("toolu_get", "", False),
     ("call_get_weather_0", "get_weather", False),
     ("call_abcdefgh", "", False),
@@ -320,21 +328,3 @@ def test_a_head_is_the_same_read_in_one_go_and_field_by_field(fields: dict[str, 
 
 
 _NAMES = {"type", "id", "call_id", "role", "name", "status"}
-_WORD = re.compile(r"[A-Za-z0-9]{8,}")
-
-
-def looks_drawn(call_id: str) -> bool:
-    """Tell the same as `is_distinctive`, word by word."""
-    words = _WORD.findall(call_id)
-    return any(not w.isalpha() or not (w.islower() or w.isupper()) for w in words)
-
-
-@given(st.text("abZY09_-: ", max_size=24) | st.text("aB", max_size=24))
-@example("_abcdefg")
-@example("abcdefgh1")
-@example("ABCDEFGHi")
-@example("aBcdefg")
-@settings(max_examples=150, deadline=None)
-def test_one_look_at_a_name_tells_what_a_look_at_each_word_does(call_id: str) -> None:
-    """A word of eight or more with a digit or in both cases is taken to be random."""
-    assert is_distinctive(call_id, "") is looks_drawn(call_id)

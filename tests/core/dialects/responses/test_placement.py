@@ -15,6 +15,7 @@ from tests.core.world import (
     answer,
     body,
     call,
+    drawn,
     dropped,
     input_of,
     message,
@@ -96,20 +97,45 @@ def test_reasoning_goes_directly_ahead_of_what_it_led_to(
 
 # What a model can do, with the keys that the API gives it: anything that reasoning may lead to.
 DEEDS: list[Item] = [
-    {"type": "custom_tool_call", "id": "ctc_00000001", "call_id": "call_0000001a", "input": "x"},
-    {"type": "web_search_call", "id": "ws_00000001", "action": {"type": "search", "query": "x"}},
-    {"type": "file_search_call", "id": "fs_00000001", "queries": ["x"], "results": None},
-    {"type": "code_interpreter_call", "id": "ci_00000001", "code": "1", "container_id": "c"},
-    {"type": "image_generation_call", "id": "ig_00000001", "result": "iVBO"},
-    {"type": "mcp_call", "id": "mcp_00000001", "name": "ask", "arguments": "{}"},
-    {"type": "mcp_approval_request", "id": "mcpr_00000001", "name": "ask", "arguments": "{}"},
-    {"type": "shell_call", "id": "sh_00000001", "call_id": "call_0000001b", "action": {}},
-    {"type": "local_shell_call", "id": "lsh_00000001", "call_id": "call_0000001c", "action": {}},
-    {"type": "apply_patch_call", "id": "apc_00000001", "call_id": "call_0000001d"},
-    {"type": "computer_call", "id": "cu_00000001", "call_id": "call_0000001e", "action": {}},
-    {"type": "tool_search_call", "id": "tsc_00000001", "call_id": None, "arguments": {"q": 1}},
-    {"type": "program", "id": "cm_00000001", "call_id": "call_0000001f", "code": "f()"},
-    {"type": "a_new_call", "id": "anc_00000001", "call_id": "call_0000001g"},
+    {
+        "type": "custom_tool_call",
+        "id": f"ctc_{drawn(1)}",
+        "call_id": f"call_{drawn('0000001a')}",
+        "input": "x",
+    },
+    {"type": "web_search_call", "id": f"ws_{drawn(1)}", "action": {"type": "search", "query": "x"}},
+    {"type": "file_search_call", "id": f"fs_{drawn(1)}", "queries": ["x"], "results": None},
+    {"type": "code_interpreter_call", "id": f"ci_{drawn(1)}", "code": "1", "container_id": "c"},
+    {"type": "image_generation_call", "id": f"ig_{drawn(1)}", "result": "iVBO"},
+    {"type": "mcp_call", "id": f"mcp_{drawn(1)}", "name": "ask", "arguments": "{}"},
+    {"type": "mcp_approval_request", "id": f"mcpr_{drawn(1)}", "name": "ask", "arguments": "{}"},
+    {
+        "type": "shell_call",
+        "id": f"sh_{drawn(1)}",
+        "call_id": f"call_{drawn('0000001b')}",
+        "action": {},
+    },
+    {
+        "type": "local_shell_call",
+        "id": f"lsh_{drawn(1)}",
+        "call_id": f"call_{drawn('0000001c')}",
+        "action": {},
+    },
+    {"type": "apply_patch_call", "id": f"apc_{drawn(1)}", "call_id": f"call_{drawn('0000001d')}"},
+    {
+        "type": "computer_call",
+        "id": f"cu_{drawn(1)}",
+        "call_id": f"call_{drawn('0000001e')}",
+        "action": {},
+    },
+    {"type": "tool_search_call", "id": f"tsc_{drawn(1)}", "call_id": None, "arguments": {"q": 1}},
+    {
+        "type": "program",
+        "id": f"cm_{drawn(1)}",
+        "call_id": f"call_{drawn('0000001f')}",
+        "code": "f()",
+    },
+    {"type": "a_new_call", "id": f"anc_{drawn(1)}", "call_id": f"call_{drawn('0000001g')}"},
 ]
 
 
@@ -373,11 +399,21 @@ def test_reasoning_far_from_its_anchor_is_not_an_anchor_itself() -> None:
     assert world_of(R1, R2, C1).seen(body(sent)) == [R2, user("earlier"), ASK, R1, C1]
 
 
-def test_behind_an_unknown_item_of_its_group_a_run_has_no_place() -> None:
-    """What stands ahead of the anchor may be what the run led to: then its place is not known."""
+def test_what_a_client_rewrote_beside_a_call_is_still_what_its_run_led_to() -> None:
+    """A call is certain, and so is what else stands there in its response's order."""
     unknown = {**SAID, "id": "msg_made_up", "content": "Something else."}
     nameless_thought = {"type": "reasoning", "summary": []}
     sent = body([ASK, unknown, nameless_thought, nameless(C1)])
+
+    _, _, decided = world_of(R1, R2, SAID, C1).ask(sent)
+
+    assert decided.outcomes == {Outcome.PRESENT: 1, Outcome.INJECTED: 1}
+
+
+def test_behind_an_unknown_item_of_its_group_a_run_has_no_place() -> None:
+    """What stands ahead of the anchor may be what the run led to: then its place is not known."""
+    unknown = [{**SAID, "id": f"msg_made_up_{n}", "content": "Something else."} for n in "ab"]
+    sent = body([ASK, *unknown, reasoning("9"), nameless(C1)])
 
     _, _, decided = world_of(R1, R2, SAID, C1).ask(sent)
 

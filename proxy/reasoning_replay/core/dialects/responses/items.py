@@ -200,6 +200,15 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
             self._content = self._read_content()
         return self._content
 
+    @property
+    def chars(self) -> int:
+        """About how many characters it says: what is short recurs by chance."""
+        if self.type == "message":
+            return len(self.text)
+        head = self._head
+        does = (head.arguments, head.input, head.action, head.operation, head.code, head.output)
+        return sum(len(memoryview(part)) for part in does)
+
     def _read_content(self) -> bytes:
         if self.type == "message":
             return digest(b"m", self.text.encode("utf-8", "surrogatepass")) if self.text else b""

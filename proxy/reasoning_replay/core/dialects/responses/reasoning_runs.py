@@ -90,7 +90,7 @@ def replayed(request: Request, groups: Sequence[ReasoningRun]) -> dict[RunPositi
     by_id: dict[str, list[RunPosition]] = defaultdict(list)
     by_anchor: dict[int, list[RunPosition]] = {}
     for group in groups:
-        by_anchor[group.places[0]] = group.slots
+        by_anchor |= dict.fromkeys(group.places, group.slots)
         for slot, part in zip(group.slots, group.run, strict=True):
             by_id[part.id].append(slot)
             for blob in part.blobs:

@@ -133,7 +133,7 @@ def _read_items(
     whole = extend(prefix, [read_item(body[start:end], start, end) for start, end in elements])
     places = whole.places
     request.places, request.anchors, request.said = places, whole.anchors, whole.said
-    request.has_reasoning = whole.has_reasoning
+    request.has_reasoning, request.heard = whole.has_reasoning, whole.heard
     request.frame, request.run = whole.frame, whole.run
     if cache is not None and places and len(places) > len(prefix.places):
         parsed = ParsedPrefix(body[: places[-1].item.end], whole, len(places))

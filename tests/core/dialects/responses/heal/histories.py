@@ -8,10 +8,21 @@ from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 
 from tests.core.dialects.responses.heal.played import ASK, hollow, nameless, reference
-from tests.core.world import Item, World, body, call, message, output, reasoning, search, user
+from tests.core.world import (
+    Item,
+    World,
+    body,
+    call,
+    drawn,
+    message,
+    output,
+    reasoning,
+    search,
+    user,
+)
 
 SHAPES = ["R C", "R C C", "C", "R M", "M", "R M C", "R R C", "R W R C", "R C R C", "R W R M", "S"]
-STATEFUL = {"previous_response_id": "resp_0000000000001"}
+STATEFUL = {"previous_response_id": f"resp_{drawn(1)}"}
 # What a request says besides its input.
 MORE: list[dict[str, Any]] = [
     {},
@@ -51,7 +62,7 @@ def emit(shape: str, turn: int) -> list[Item]:
                 items.append(search(name))
             case "S":
                 action = {"type": "screenshot"}
-                computer = call(name, id=f"cu_{name:0>12}", type="computer_call", action=action)
+                computer = call(name, id=f"cu_{drawn(name)}", type="computer_call", action=action)
                 items += [reasoning(name), computer]
             case _:
                 items.append(message(name, f"It is {name}."))

@@ -18,16 +18,16 @@ from tests.core.dialects.responses.heal.played import (
     reference,
     world_of,
 )
-from tests.core.world import Item, World, call, message, output, reasoning, search
+from tests.core.world import Item, World, call, drawn, message, output, reasoning, search
 
 R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, C2 = call("1"), call("2")
 O1, O2 = output(C1, "one"), output(C2, "two")
 SAID, OTHER, WS = message("1", "Sunny."), message("1", "Rainy."), search("1")
-SCREEN = call("4", id="cu_000000000004", type="computer_call", action={"type": "screenshot"})
+SCREEN = call("4", id=f"cu_{drawn(4)}", type="computer_call", action={"type": "screenshot"})
 SEEN, SEEN_AGAIN = output(SCREEN, "iVBO"), output(SCREEN, "Rw0K")
 UNSTORED, OTHER_MODEL = {"store": False}, {"model": "o4-mini"}
-STATEFUL = {"previous_response_id": "resp_000000000009"}
+STATEFUL = {"previous_response_id": f"resp_{drawn(9)}"}
 NOTE: Item = {"type": "message", "role": "user", "id": "msg_9", "content": "Hi"}
 ZIP: Item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAzip"}
 NAMED_OUTPUT = O1 | {"id": "fco_1"}

@@ -16,12 +16,12 @@ from reasoning_replay.core.dialects.responses.items import read_item
 from reasoning_replay.core.dialects.responses.request import read_request
 
 from tests.core.dialects.responses.heal.played import ASK, MORE, hollow, nameless, reference
-from tests.core.world import Item, body, call, input_of, message, output, reasoning, search
+from tests.core.world import Item, body, call, drawn, input_of, message, output, reasoning, search
 
 R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, C2 = call("1"), call("2")
 SAID, WS = message("1", "Sunny."), search("1")
-SCREEN: Item = {"type": "computer_call", "id": "cu_00000001", "call_id": "call_00000001"}
+SCREEN: Item = {"type": "computer_call", "id": f"cu_{drawn(1)}", "call_id": f"call_{drawn(1)}"}
 FRAME: Item = {"role": "system", "content": "Be brief."}
 
 

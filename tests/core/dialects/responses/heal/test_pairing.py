@@ -14,16 +14,27 @@ from tests.core.dialects.responses.heal.played import (
     reference,
     world_of,
 )
-from tests.core.world import Item, World, body, call, message, output, reasoning, search, user
+from tests.core.world import (
+    Item,
+    World,
+    body,
+    call,
+    drawn,
+    message,
+    output,
+    reasoning,
+    search,
+    user,
+)
 
 R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, C2, C3 = call("1"), call("2"), call("3")
 O1, O2, O3 = output(C1, "one"), output(C2, "two"), output(C3, "three")
 SAID, LATER, WS = message("1", "Sunny."), message("2", "Rainy."), search("1")
-SCREEN = call("4", id="cu_000000000004", type="computer_call", action={"type": "screenshot"})
+SCREEN = call("4", id=f"cu_{drawn(4)}", type="computer_call", action={"type": "screenshot"})
 SEEN = output(SCREEN, "iVBO")
 UNSTORED = {"store": False}
-STATEFUL = {"previous_response_id": "resp_000000000009"}
+STATEFUL = {"previous_response_id": f"resp_{drawn(9)}"}
 OTHER_MODEL = {"model": "o4-mini"}
 
 
@@ -213,7 +224,7 @@ def test_without_store_an_item_keeps_its_missing_id() -> None:
 def test_a_call_that_was_taken_for_a_twin_does_not_return_beside_itself() -> None:
     """Two say the same, under a name that every call has; the client sends one, without its id."""
     one = call("1", call_id="call_0")
-    twin = one | {"id": "fc_000000000009"}
+    twin = one | {"id": f"fc_{drawn(9)}"}
     world = world_of([R1, one])
     world.learn(body([ASK, R1, one, output(one, "one")]), [R2, twin])
     sent = [ASK, reference(R2), nameless(one), output(one, "one")]
@@ -240,7 +251,7 @@ def test_what_is_there_already_does_not_return_twice() -> None:
     assert got == [ASK, MORE, R1, reference(WS)]
 
 
-OPEN = {"type": "reasoning", "id": "rs_000000000007", "summary": []}
+OPEN = {"type": "reasoning", "id": f"rs_{drawn(7)}", "summary": []}
 TEXT = {"content": [{"type": "reasoning_text", "text": "The user asks."}]}
 
 # (turns captured, what was sent, the call that is named, what is sent instead)

@@ -1,0 +1,148 @@
+"""What went wrong under ordinary conditions once: repeated words, twins, windows, counted ids."""
+
+import pytest
+
+from tests.core.world import (
+    Item,
+    World,
+    body,
+    call,
+    message,
+    output,
+    reasoning,
+    user,
+    without_ids,
+)
+
+GO_ON, HI = user("continue"), user("Hi")
+WEATHER = user("Weather?")
+
+
+def injected(world: World, items: list[Item], **more: object) -> list[str]:
+    """Return each blob that upstream sees, and the index of the item that it stands ahead of."""
+    seen = world.seen(body(items, store=False, **more))
+    assert [item for item in seen if item.get("type") != "reasoning"] == items
+    told: list[str] = []
+    at = 0
+    for item in seen:
+        if item.get("type") == "reasoning":
+            told.append(f"{item['encrypted_content']} ahead of {at}")
+        else:
+            at += 1
+    return told
+
+
+def bare(item: Item) -> Item:
+    """Return an item as a client sends it that keeps no ids."""
+    return without_ids([item])[0]
+
+
+def test_the_earlier_of_two_equal_messages_went_past_the_proxy() -> None:
+    """What is known is of the later one, and stays there."""
+    world, done = World(), message("1", "Done.")
+    told = [GO_ON, bare(message("0", "Done.")), user("continue ")]
+    world.learn(body(told), [reasoning("1"), done])
+
+    assert injected(world, [*told, bare(done), GO_ON]) == ["gAAAA1 ahead of 3"]
+
+
+def test_many_conversations_begin_alike_and_one_goes_on_in_the_same_words() -> None:
+    """The later message is certain by the call behind it; nobody can tell whose the first is."""
+    world = World()
+    for n in range(8):
+        world.learn(body([HI]), [reasoning(f"x{n}"), message(f"x{n}", "Hello!")])
+    told = [HI, bare(message("x7", "Hello!")), user("Hi there")]
+    hello, deed = message("1", "Hello!"), call("1")
+    world.learn(body(told), [reasoning("1"), hello, deed])
+    told += [bare(hello), bare(deed), output(deed)]
+
+    assert injected(world, told) == ["gAAAA1 ahead of 3"]
+
+
+@pytest.mark.parametrize("kept", [2, 4, 6])
+def test_a_window_begins_as_another_conversation_did(kept: int) -> None:
+    """Its turn does not win over those of the line that a later call proves."""
+    world, done = World(), message("t", "Done.")
+    world.learn(body([GO_ON]), [reasoning("twin"), done])
+    told = [user("Start the job.")]
+    for n in range(4):
+        said = message(f"{n}", "Done.")
+        world.learn(body(told), [reasoning(f"{n}"), said])
+        told += [bare(said), user("continue")]
+    deed = call("deed")
+    world.learn(body(told), [reasoning("deed"), deed])
+    window = [*told, bare(deed), output(deed)][-2 - kept :]
+
+    found = injected(world, window)
+
+    assert found[-1] == f"gAAAAdeed ahead of {kept}"
+    assert not any("twin" in each for each in found)
+
+
+def test_a_message_ahead_of_a_call_is_of_the_calls_response() -> None:
+    """Though another conversation's says the same, and is the only other that is known."""
+    world, mine = World(), call("mine")
+    said = message("theirs", "Let me check.")
+    world.learn(body([WEATHER]), [reasoning("theirs"), said, call("theirs")])
+    ours = message("mine", "Let me check.")
+    world.learn(body([WEATHER]), [reasoning("mine"), ours, mine])
+
+    told = [WEATHER, bare(ours), bare(mine), output(mine)]
+    assert injected(world, told) == ["gAAAAmine ahead of 1"]
+
+
+@pytest.mark.parametrize("call_id", ["call_0", "call_00000001", "call_1700000000"])
+@pytest.mark.parametrize("item_id", ["fc_0", "fc_0000000000000001", ""])
+def test_counted_names_are_another_conversations_too(call_id: str, item_id: str) -> None:
+    """Where arguments and history say otherwise."""
+    world = World()
+    named = {"id": item_id, "call_id": call_id}
+    rome = call("1", arguments='{"city":"Rome"}') | named
+    world.learn(body([user("Weather in Rome?")]), [reasoning("1"), rome])
+    oslo = rome | {"arguments": '{"city":"Oslo"}'}
+
+    assert injected(world, [user("Weather in Oslo?"), oslo, output(oslo)]) == []
+
+
+def test_the_same_preamble_before_other_arguments_is_another_answer() -> None:
+    """A neighbour is compared by what it says."""
+    world, said = World(), message("1", "Let me see.")
+    rome = call("1", call_id="call_0", arguments='{"city":"Rome"}')
+    world.learn(body([WEATHER]), [reasoning("1"), said, rome])
+    oslo = call("2", call_id="call_0", arguments='{"city":"Oslo"}')
+
+    assert injected(world, [WEATHER, bare(said), bare(oslo), output(oslo)]) == []
+
+
+@pytest.mark.parametrize("words", [None, "", "Something else."])
+@pytest.mark.parametrize("has_clock", [True, False])
+def test_a_call_is_certain_whatever_became_of_what_is_around_it(
+    words: str | None, has_clock: bool
+) -> None:
+    """A clock in the instructions, and a message that was emptied or rewritten."""
+    world, told = World(), [user("Do it.")]
+    for n in range(4):
+        said, deed = message(f"{n}", f"Step {n}."), call(f"{n}", arguments="{}")
+        more = {"instructions": f"It is {n} o'clock."} if has_clock else {}
+        world.learn(body(told, **more), [reasoning(f"{n}"), said, deed])
+        left = said if words is None else message(f"{n}", words)
+        told += [bare(left), bare(deed), output(deed, "ok")]
+
+    found = injected(world, told, instructions="It is late.")
+
+    assert found == [f"gAAAA{n} ahead of {1 + 3 * n}" for n in range(4)]
+
+
+def test_instructions_that_change_keep_nothing_back() -> None:
+    """Where what is said is long, it is evidence enough."""
+    world, told = World(), [user("Tell me about bees, please.")]
+    for n in range(4):
+        said = message(
+            f"{n}", f"Bees are insects, and fact number {n} is that everybody likes them."
+        )
+        world.learn(body(told, instructions=f"It is {n} o'clock."), [reasoning(f"{n}"), said])
+        told += [bare(said), user(f"More, please: {n}.")]
+
+    found = injected(world, told, instructions="It is late.")
+
+    assert found == [f"gAAAA{n} ahead of {1 + 2 * n}" for n in range(4)]

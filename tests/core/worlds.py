@@ -1,0 +1,450 @@
+"""
+Random worlds: conversations of one tenant, played through the core, with the truth beside them.
+
+    python -m tests.core.worlds FIRST LAST
+
+plays the worlds of these numbers and prints, for each kind of client, how much of the reasoning
+that was due was injected, how much was wrong, and how often a prefix moved.
+"""
+
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.placement import plan_injection
+from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.matching import match_items, parent_of
+from reasoning_replay.core.history.plan import Plan
+
+from tests.core.world import Item, World, answer
+
+__all__ = ["Habits", "RandomWorld", "play"]
+
+CONVERSATIONS, STEPS = 4, 24
+MODEL = "gpt-5.6"
+HEX = "0123456789abcdef"
+LETTERS = "abcdefghijklmnop "
+SHAPES = ("R C", "R C", "R M C", "R C C", "R M", "C", "R C R C", "R M M")
+CHAT_SHAPES = ("R M", "R M", "M")
+HEAD = f"{'client':<32}{'due':>9}{'injected':>10}{'share':>8}{'wrong':>7}{'twins':>7}{'moved':>7}"
+WORDS = {
+    "message": ("Done.", "OK", "Sunny."),
+    "call": ("{}", '{"q":"x"}'),
+    "user": ("Hi", "continue", "yes"),
+    "output": ("ok", ""),
+}
+
+
+@dataclass(frozen=True)
+class Habits:
+    """
+    What one client and its upstream do.
+
+    Attributes:
+        ids: `kept` or `dropped`, where the API does not demand them.
+        naming: Ids are drawn at `random`, `counted`, or `call_0` in every response (`zero`).
+        words, user_words: Short and `common`, long and `rare`, or `mixed`.
+        window: So many messages of the user are sent; 0: all.
+        frame: Instructions: `none`, the `same`, a `clock`, or a `dev_clock` in a developer item.
+        environment: A message of the application: `none`, at the `head`, or at the `newest`.
+        bypass, fails: Share of exchanges that go past the proxy, or whose lookup fails.
+        retry, fork: Share of requests that are asked twice, or that go on from an earlier turn.
+        is_named: Whether the conversation has a name (`prompt_cache_key`).
+        clears: Old outputs of tools are cleared.
+        rewrites: Messages of the model lose their full stop.
+        interleaves: Each output follows its call.
+    """
+
+    ids: str
+    naming: str
+    words: str
+    user_words: str
+    has_tools: bool
+    window: int
+    frame: str
+    environment: str
+    bypass: float
+    fails: float
+    retry: float
+    fork: float
+    is_named: bool
+    clears: bool
+    rewrites: bool
+    interleaves: bool
+
+    @property
+    def only_appends(self) -> bool:
+        """Whether each request begins with the one before it."""
+        changes = self.window or self.clears or self.frame == "dev_clock"
+        return not changes and self.environment == "none"
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of clients that it counts as."""
+        return [
+            f"{'tool loop' if self.has_tools else 'plain chat'}, ids {self.ids}",
+            f"ids that are {self.naming}" if self.naming != "zero" else "call_0 in every response",
+            "sliding window" if self.window else "whole history",
+            f"frame: {self.frame}",
+            f"environment: {self.environment}",
+            *(["old outputs cleared"] if self.clears else []),
+            *(["messages rewritten"] if self.rewrites else []),
+            *(["outputs interleaved"] if self.interleaves else []),
+            *(["answered twice"] if self.retry else []),
+            *(["some turns unknown"] if self.bypass else []),
+            *(["some lookups fail"] if self.fails else []),
+        ]
+
+
+@dataclass
+class Said:
+    """
+    One item of a history.
+
+    Attributes:
+        item: As upstream or the client wrote it.
+        kind: R, M or C of the model; U, O, E or F of the client (user, output, environment, frame).
+        response, k: Where it was emitted; -1: by the client.
+    """
+
+    item: Item
+    kind: str
+    response: int = -1
+    k: int = -1
+
+    @property
+    def visible(self) -> tuple[object, ...]:
+        """What it says, names aside."""
+        keys = ("type", "role", "content", "arguments", "output", "name")
+        return tuple(json.dumps(self.item.get(key)) for key in keys)
+
+
+@dataclass
+class Conversation:
+    """One conversation as its client holds it; `seen` is what upstream saw last."""
+
+    number: int
+    habits: Habits
+    history: list[Said] = field(default_factory=list)
+    counted: int = 0
+    seen: list[str] | None = None
+
+
+class RandomWorld(World):
+    """
+    Some conversations of one scope, which take turns.
+
+    Attributes:
+        counts: (what, kind of client) -> how often; the kind "all" is every client.
+        faults: What was wrong or has moved, in words.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.random = Random(number)  # noqa: S311 - chance, and the same each time
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.faults: list[str] = []
+        self._emitted: dict[int, list[Said]] = {}
+        self._asked: dict[int, tuple[object, ...]] = {}  # what had been visible to a response
+        self._captured: set[int] = set()
+        self._clock = 0
+        habits = [self._habits() for _ in range(CONVERSATIONS)]
+        self._people = [Conversation(n, each) for n, each in enumerate(habits)]
+
+    def play(self, steps: int = STEPS) -> None:
+        """Let the conversations go on, now this and now that one."""
+        for _ in range(steps):
+            self._step(self.random.choice(self._people))
+
+    # What clients do.
+
+    def _habits(self) -> Habits:
+        pick, chance = self.random.choice, self.random.random
+        return Habits(
+            ids=pick(["kept", "dropped", "dropped"]),
+            naming=pick(["random", "random", "counted", "zero"]),
+            words=pick(["rare", "common", "mixed"]),
+            user_words=pick(["rare", "common", "mixed"]),
+            has_tools=pick([True, False]),
+            window=pick([0, 0, 0, 0, 2, 3]),
+            frame=pick(["none", "same", "clock", "dev_clock"]),
+            environment=pick(["none", "none", "none", "head", "newest"]),
+            bypass=pick([0, 0, 0, 0.2]),
+            fails=pick([0, 0, 0, 0.2]),
+            retry=pick([0, 0, 0.15]),
+            fork=pick([0, 0, 0.1]),
+            is_named=chance() < 0.3,
+            clears=chance() < 0.1,
+            rewrites=chance() < 0.1,
+            interleaves=chance() < 0.2,
+        )
+
+    def _step(self, one: Conversation) -> None:
+        habits, history = one.habits, one.history
+        if not history:
+            history.append(self._user(one))
+        users = [n for n, said in enumerate(history) if said.kind == "U"]
+        if self._happens(habits.fork) and len(users) > 1:
+            del history[self.random.choice(users[1:]) :]
+            history.append(self._user(one))
+            one.seen = None
+        sent, more = self._sent(one)
+        answers = [self._exchange(one, sent, more)]
+        if self._happens(habits.retry):
+            answers.append(self._exchange(one, sent, more))
+        said = self.random.choice(answers)
+        history += said
+        calls = [each for each in said if each.kind == "C"]
+        for each in calls:
+            text = self._words("output", habits.user_words)
+            output = {"type": "function_call_output", "call_id": each.item["call_id"]}
+            history.append(Said({**output, "output": text}, "O"))
+        if not calls:
+            history.append(self._user(one))
+
+    def _user(self, one: Conversation) -> Said:
+        text = self._words("user", one.habits.user_words)
+        return Said({"role": "user", "content": text}, "U")
+
+    def _sent(self, one: Conversation) -> tuple[list[Said], dict[str, Any]]:
+        """Return what a client sends: items, and what else."""
+        habits = one.habits
+        items = [said for said in one.history if said.kind != "R"]
+        if habits.interleaves:
+            items = _interleaved(items)
+        users = [n for n, said in enumerate(items) if said.kind == "U"]
+        if habits.window:
+            items = items[users[-habits.window :][0] :]
+            users = [n for n, said in enumerate(items) if said.kind == "U"]
+        outputs = [n for n, said in enumerate(items) if said.kind == "O"]
+        items = [
+            Said(self._rewritten(said, habits, is_old=n in outputs[:-2]), *_origin(said))
+            for n, said in enumerate(items)
+        ]
+        now = f"{self.responses}.{len(one.history)}"
+        environment = Said({"role": "user", "content": f"<now>{now}</now>"}, "E")
+        if habits.environment == "newest":
+            items.insert(users[-1], environment)
+        elif habits.environment == "head":
+            items.insert(0, environment)
+        if habits.frame == "dev_clock":
+            developer = {"type": "message", "role": "developer", "content": f"now {now}"}
+            items.insert(0, Said(developer, "F"))
+        more: dict[str, Any] = {"store": False}
+        if habits.frame in ("same", "clock"):
+            more["instructions"] = "Be good." if habits.frame == "same" else f"It is {now}."
+        if habits.is_named:
+            more["prompt_cache_key"] = f"conversation {one.number}"
+        return items, more
+
+    @staticmethod
+    def _rewritten(said: Said, habits: Habits, *, is_old: bool) -> Item:
+        item = said.item
+        if habits.ids == "dropped" and said.response >= 0:
+            item = {key: value for key, value in item.items() if key != "id"}
+        if habits.clears and is_old:
+            item = {**item, "output": "[cleared]"}
+        if habits.rewrites and said.kind == "M":
+            (part,) = item["content"]
+            item = {**item, "content": [{**part, "text": part["text"].rstrip(".")}]}
+        return item
+
+    # What upstream does.
+
+    def _emit(self, one: Conversation) -> list[Said]:
+        habits = one.habits
+        self.responses += 1
+        this, calls = self.responses, 0
+        said: list[Said] = []
+        shape = self.random.choice(SHAPES if habits.has_tools else CHAT_SHAPES)
+        for k, kind in enumerate(shape.split()):
+            if kind == "R":
+                blob = {"encrypted_content": f"{this}.{k}", "summary": []}
+                item: Item = {"id": f"rs_{self._drawn()}", "type": "reasoning", **blob}
+            elif kind == "C":
+                words = self._words("call", habits.words)
+                arguments = words if words.startswith("{") else json.dumps({"q": words})
+                name = f"call_{calls}" if habits.naming == "zero" else self._named(one, "call", 8)
+                calls += 1
+                call = {"type": "function_call", "name": "tool", "call_id": name}
+                item = {"id": self._named(one, "fc", 16), **call, "arguments": arguments}
+            else:
+                part = {"type": "output_text", "text": self._words("message", habits.words)}
+                message = {"type": "message", "role": "assistant", "content": [part]}
+                item = {"id": self._named(one, "msg", 16), **message}
+            said.append(Said(item, kind, this, k))
+        self._emitted[this] = said
+        return said
+
+    def _exchange(self, one: Conversation, sent: list[Said], more: dict[str, Any]) -> list[Said]:
+        self._clock += 10
+        seen_by_it = (*(said.visible for said in sent), json.dumps(more))
+        if self._happens(one.habits.bypass):
+            one.seen = None
+            said = self._emit(one)
+            self._asked[self.responses] = seen_by_it
+            return said
+        has_failed = self._happens(one.habits.fails)
+        top = {"model": MODEL, "input": [said.item for said in sent], **more}
+        request = read_request(json.dumps(top).encode(), {})
+        found = LookupResult() if has_failed else self.recall(request)
+        matched = match_items(request, found)
+        parent = parent_of(request, matched, found)
+        if has_failed:
+            one.seen = None
+        else:
+            self._judge(one, sent, more, request, plan_injection(request, matched, Policy()))
+        said = self._emit(one)
+        self._asked[self.responses] = seen_by_it
+        origin = Origin(
+            context=request.context(),
+            model=MODEL,
+            conversation=parent.conversation if parent is not None else b"",
+            parent=parent.id if parent is not None else b"",
+            stores=False,
+        )
+        capture = ResponsesCapture(origin, 1 << 20)
+        items = [each.item for each in said]
+        capture.read(answer(items, f"resp_{self._drawn()}", model=MODEL, store=False))
+        turn = capture.snapshot(self._clock).turn
+        if turn is not None:
+            self.keep(turn)
+            self._captured.add(self.responses)
+        return said
+
+    # Judging.
+
+    def _judge(
+        self,
+        one: Conversation,
+        sent: list[Said],
+        more: dict[str, Any],
+        request: Request,
+        plan: Plan,
+    ) -> None:
+        starts = {place.item.start: n for n, place in enumerate(request.places)}
+        injected: dict[int, list[str]] = defaultdict(list)
+        for edit in plan.edits:
+            if b'"reasoning"' in edit.new:
+                blob = json.loads(edit.new.rstrip(b","))["encrypted_content"]
+                injected[starts[edit.start]].append(blob)
+        seen: list[str] = []
+        for n, said in enumerate(sent):
+            for blob in injected.get(n, ()):
+                seen.append(blob)
+                self._judge_one(one, sent, more, n, blob)
+            seen.append(json.dumps(said.item, sort_keys=True))
+        due = {
+            (said.response, run[-1].k)
+            for said in sent
+            if said.response in self._captured
+            if (run := [e for e in self._emitted[said.response][: said.k] if e.kind == "R"])
+        }
+        self._count(one, "due", len(due))
+        self._count(one, "injected", sum(map(len, injected.values())))
+        if one.habits.only_appends:
+            if one.seen is not None and seen[: len(one.seen)] != one.seen:
+                self._count(one, "moved", 1)
+                self.faults.append(f"moved: {one.habits}")
+            one.seen = seen
+
+    def _judge_one(
+        self, one: Conversation, sent: list[Said], more: dict[str, Any], n: int, blob: str
+    ) -> None:
+        """Judge one item that is injected ahead of an item."""
+        response, k = map(int, blob.split("."))
+        said, its = sent[n], self._emitted[response]
+        held = {(each.response, each.k) for each in sent}
+        led = [e for e in its[k + 1 :] if e.kind != "R" and (response, e.k) in held]
+        if led and (said.response, said.k) == (response, led[0].k):
+            return
+        # Where all that can be seen is the same, nobody can tell one answer from the other.
+        visible = (*(each.visible for each in sent[:n]), json.dumps(more))
+        head = next(e for e in its[k + 1 :] if e.kind != "R")
+        if said.response >= 0 and self._asked[response] == visible and head.visible == said.visible:
+            self._count(one, "twins", 1)
+            return
+        self._count(one, "wrong", 1)
+        self.faults.append(f"wrong: {blob} ahead of item {n}: {one.habits}")
+
+    def _count(self, one: Conversation, what: str, times: int) -> None:
+        for kind in ("all", *one.habits.kinds):
+            self.counts[what, kind] += times
+
+    # Chance.
+
+    def _happens(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def _drawn(self) -> str:
+        return "".join(self.random.choices(HEX, k=24))
+
+    def _named(self, one: Conversation, prefix: str, digits: int) -> str:
+        if one.habits.naming != "counted":
+            return f"{prefix}_{self._drawn()}"
+        one.counted += 1
+        return f"{prefix}_{one.counted:0{digits}}"
+
+    def _words(self, kind: str, how: str) -> str:
+        if how == "mixed":
+            how = self.random.choice(["rare", "common"])
+        if how == "common":
+            return self.random.choice(WORDS[kind])
+        return "".join(self.random.choices(LETTERS, k=72))
+
+
+def play(numbers: Sequence[int]) -> tuple[Counter[tuple[str, str]], list[str]]:
+    """Play the worlds of these numbers; return what was counted, and what was at fault."""
+    counts: Counter[tuple[str, str]] = Counter()
+    faults: list[str] = []
+    for number in numbers:
+        world = RandomWorld(number)
+        world.play()
+        counts += world.counts
+        faults += [f"world {number}: {fault}" for fault in world.faults]
+    return counts, faults
+
+
+def _origin(said: Said) -> tuple[str, int, int]:
+    return said.kind, said.response, said.k
+
+
+def _interleaved(items: list[Said]) -> list[Said]:
+    """Put each output behind its call."""
+    made: list[Said] = []
+    for said in items:
+        at = len(made)
+        if said.kind == "O":
+            call_id = said.item["call_id"]
+            calls = [n for n, each in enumerate(made) if each.item.get("call_id") == call_id]
+            at = calls[-1] + 1 if calls else at
+        made.insert(at, said)
+    return made
+
+
+def main() -> int:
+    """Print the table; 1 when anything is wrong."""
+    first, last = map(int, sys.argv[1:])
+    counts, faults = play(range(first, last))
+    kinds = sorted({kind for _, kind in counts} - {"all"})
+    lines = [HEAD]
+    for kind in ("all", *kinds):
+        due, injected, wrong, twins, moved = (
+            counts[what, kind] for what in ("due", "injected", "wrong", "twins", "moved")
+        )
+        share = injected / max(1, due)
+        lines.append(f"{kind:<32}{due:>9}{injected:>10}{share:>8.1%}{wrong:>7}{twins:>7}{moved:>7}")
+    print("\n".join([*lines, *faults[:20]]))  # noqa: T201
+    return int(bool(counts["wrong", "all"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
