@@ -164,7 +164,7 @@ class Exchange:
         times: See Times.
         method: Of the request; "" where there was none.
         scope: Whose; None when nothing may be kept or injected.
-        account: Whom reasoning is issued to, as far as the request says.
+        account: The account that the upstream issues reasoning to, as far as the request names it.
         conversation: The one it continues, then the one its answer belongs to; b"" if unknown.
         store_budget: How long it may still wait for the store; none until its scope is known.
         request, answer: What became of both.

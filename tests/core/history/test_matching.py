@@ -399,7 +399,7 @@ def test_the_same_words_again_and_again_are_told_apart_by_all_that_was_said() ->
 
 
 def test_a_few_short_words_are_of_the_conversation_of_their_name() -> None:
-    """Where names differ, all that is said has to be long to be somebody's for certain."""
+    """Short words are no evidence where the conversation's name is another."""
     world = World()
     sunny = message("1", "Sunny.")
     world.learn(body([user("Hi")], prompt_cache_key="theirs"), [R1, sunny])

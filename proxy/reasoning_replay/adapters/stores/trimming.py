@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from reasoning_replay.adapters.stores.base import Bounds
-from reasoning_replay.core.history.turns import TIME_BYTES, turn_of_record
+from reasoning_replay.core.history.turns import turn_id_of_record, turn_of_record
 
 __all__ = ["what_to_drop"]
 
@@ -30,7 +30,7 @@ def what_to_drop(sizes: Mapping[bytes, int], bounds: Bounds) -> list[bytes]:
     newest_first: dict[bytes, list[bytes]] = {}
     replaced: list[bytes] = []
     for turn, names in of_turns.items():
-        if newest_first.setdefault(turn[TIME_BYTES:], names) is not names:
+        if newest_first.setdefault(turn_id_of_record(turn), names) is not names:
             replaced += names
     size -= sum(sizes[name] for name in replaced)
     if len(newest_first) <= bounds.max_turns and size <= bounds.max_bytes:

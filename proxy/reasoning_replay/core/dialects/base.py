@@ -44,7 +44,7 @@ class Caller(NamedTuple):
 
     Attributes:
         scope: 16 bytes; nothing of another scope is ever looked at.
-        account: Whom reasoning is issued to, as far as the request says.
+        account: The account that the upstream issues reasoning to, as far as the request names it.
     """
 
     scope: bytes

@@ -19,9 +19,9 @@ class Block:
         number: Its place among the blocks.
         places: Indices of its items, reasoning left out.
         depth: How many messages of the other side stand before it.
-        turn: Whose it is; None: not known.
-        is_tied: Whether several explain it as well as one another.
-        whole: Digest of all that was said before it, once somebody has asked for it.
+        turn: The turn that emitted it; None: not known.
+        is_tied: Whether several turns explain it equally well.
+        whole: Digest of all that was said before it; b"" until it is first needed.
     """
 
     number: int

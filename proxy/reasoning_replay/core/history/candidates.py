@@ -154,21 +154,19 @@ def _agrees(item: HistoryItem, emitted: Emitted) -> bool:
 
 def may_be_called(item: HistoryItem, emitted: Emitted) -> bool:
     """Tell whether an item's own names leave open that it is one that was emitted."""
-    if _are_counted_apart(item.call_id, emitted.call_id) or _are_counted_apart(item.id, emitted.id):
+    if _are_two(item.id, emitted.id) or _are_two_numbers(item.call_id, emitted.call_id):
         return False
-    return not _are_two(item.id, emitted.id) and (
+    return (
         item.call_id in ("", emitted.call_id)
         or not is_distinctive(item.call_id, item.name)
         or not is_distinctive(emitted.call_id, emitted.name)
     )
 
 
-def _are_counted_apart(one: str, other: str) -> bool:
+def _are_two_numbers(one: str, other: str) -> bool:
     """Tell whether two names are different numbers of one count."""
-    if one == other:
-        return False
     ours, theirs = _COUNTED.fullmatch(one), _COUNTED.fullmatch(other)
-    return ours is not None and theirs is not None and ours[1] == theirs[1]
+    return one != other and ours is not None and theirs is not None and ours[1] == theirs[1]
 
 
 def _are_two(one: str, other: str) -> bool:
@@ -179,6 +177,8 @@ def _are_two(one: str, other: str) -> bool:
     said. But one like upstream's is upstream's: with it, what says the same is another item, and
     the right one is only not known here.
     """
+    if _are_two_numbers(one, other):
+        return True
     return one != other and _hand(one) is not None and _hand(one) == _hand(other)
 
 

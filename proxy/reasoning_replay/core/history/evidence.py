@@ -9,7 +9,9 @@ from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Turn
 
-__all__ = ["LINKS_WEIGHED", "Evidence"]
+__all__ = ["LINKS_WEIGHED", "Evidence", "Pairs"]
+
+Pairs = dict[int, int]  # index of a place -> index of the item of a turn that it is
 
 # So many of the last messages are looked at to weigh what was said before.
 LINKS_WEIGHED = 32
@@ -28,12 +30,12 @@ class Evidence:
         self._places = request.places
         self._known = known
 
-    def pairs_in_place(self, block: Block, turn: Turn, shift: int) -> dict[int, int]:
+    def pairs_in_place(self, block: Block, turn: Turn, shift: int) -> Pairs:
         """
         Pair a whole block with a turn whose line is known, if it stands where the turn did.
 
         Args:
-            block: Nobody's.
+            block: No turn has it yet.
             turn: Of the same line as a turn that has a block.
             shift: How many more messages stand before that block than its turn had heard.
 
@@ -108,7 +110,7 @@ class Evidence:
         items = [self._places[n].item for n in paired]
         return sum({item.content: item.chars for item in items}.values())
 
-    def pairs(self, block: Block, turn: Turn) -> dict[int, int]:
+    def pairs(self, block: Block, turn: Turn) -> Pairs:
         """
         Pair the items of a block with those of a turn that say the same, in order.
 
@@ -124,7 +126,7 @@ class Evidence:
         are_messages = all(self._places[n].item.type == "message" for n in block.places)
         return pairs if are_messages and len(pairs) == len(turn.items) else {}
 
-    def in_order(self, places: Sequence[int], turn: Turn, emitted: Sequence[int]) -> dict[int, int]:
+    def in_order(self, places: Sequence[int], turn: Turn, emitted: Sequence[int]) -> Pairs:
         """
         Pair what says the same, in order.
 
@@ -134,9 +136,9 @@ class Evidence:
             emitted: Which of its items.
 
         Returns:
-            Index of a place -> which item of the turn it is; without those that are none.
+            Those of the places that are one.
         """
-        pairs: dict[int, int] = {}
+        pairs: Pairs = {}
         at = 0
         for n in places:
             item = self._places[n].item

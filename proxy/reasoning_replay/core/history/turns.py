@@ -250,7 +250,7 @@ def turns_of(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
         of_turns.setdefault(turn_of_record(name), []).append(name)
     newest_first: dict[bytes, Turn] = {}
     for this, names in reversed(of_turns.items()):
-        if this[TIME_BYTES:] not in newest_first:
+        if turn_id_of_record(this) not in newest_first:
             turn = _read_turn(conversation, this, names, records)
             if turn is not None:
                 newest_first[turn.id] = turn
@@ -308,7 +308,7 @@ def _read_turn(
         return None
     head = heads[0] if len(heads) == 1 else _merged(heads)
     return Turn(
-        id=this[TIME_BYTES:],
+        id=turn_id_of_record(this),
         conversation=conversation,
         parent=head.parent,
         models=head.models,

@@ -63,7 +63,7 @@ class SingleServer:
         Args:
             redis: It returns bytes; closed by `close`.
             others: Closed with it.
-            timeout_s: For each operation; None: whoever calls has one.
+            timeout_s: For each operation; None: no timeout.
         """
         self._timeout_s = timeout_s
         self._redis = redis
