@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Mapping
 
 import pytest
 from msgspec import structs
-from reasoning_replay.adapters.resilience import conversation_cache, safe_store
+from reasoning_replay.adapters.resilience import cache_entry, conversation_cache, safe_store
 from reasoning_replay.adapters.resilience.safe_store import Budget, Saved
 from reasoning_replay.adapters.stores.base import StoreError
 from reasoning_replay.core.history.item_index import IndexedTurns
@@ -176,6 +176,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return turns_of(conversation, records)
 
     monkeypatch.setattr(conversation_cache, "turns_of", decode)
+    monkeypatch.setattr(cache_entry, "turns_of", decode)
     return done
 
 

@@ -9,12 +9,16 @@ Records that the store did not take stay in the entry of their conversation. The
 answer, and go with the next save of that conversation.
 """
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from reasoning_replay.adapters.resilience.cache_entry import (
+    ENTRY_BYTES,
+    Batch,
+    CacheEntry,
+    memory_of,
+)
 from reasoning_replay.adapters.stores.base import StoredConversation, StoreResult
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.item_index import IndexedTurns
@@ -24,16 +28,9 @@ from reasoning_replay.core.history.lookup_keys import (
     certain_keys_of_turn,
     choose,
 )
-from reasoning_replay.core.history.turns import (
-    Turn,
-    prefix_of_records,
-    records_of,
-    turn_id_of_record,
-    turn_of_record,
-    turns_of,
-)
+from reasoning_replay.core.history.turns import Turn, turns_of
 
-__all__ = ["Batch", "ConversationCache", "Name", "View"]
+__all__ = ["ConversationCache", "Name", "View"]
 
 Name = tuple[bytes, bytes]  # (scope, conversation)
 
@@ -41,119 +38,8 @@ Name = tuple[bytes, bytes]  # (scope, conversation)
 UNSAVED_MAX_BYTES = 32 << 20
 # Version of a copy of which it is only known that the store has the conversation.
 OUTDATED = 0
-# Memory besides the values. tracemalloc measured 0.6 to 1.0 of these sizes for 4 to 4,000 records.
-ENTRY_BYTES = 1500
-RECORD_BYTES = 750
+# What a key in the index takes.
 KEY_BYTES = 150
-
-
-@dataclass(slots=True, eq=False)
-class Batch:
-    """
-    Records and keys of one conversation that go to the store in one save.
-
-    Attributes:
-        task: The save; None: nothing is to be done before the next one of this conversation.
-        size_bytes: Of the records that were added since the task was begun.
-        is_late: Whether no exchange waits for the save any more.
-    """
-
-    records: dict[bytes, bytes] = field(default_factory=dict)
-    keys: dict[bytes, None] = field(default_factory=dict)
-    task: asyncio.Task[bool] | None = None
-    size_bytes: int = 0
-    is_late: bool = False
-
-    def add(self, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> None:
-        """Take more of them."""
-        self.records |= records
-        self.keys |= dict.fromkeys(keys)
-
-    def __bool__(self) -> bool:
-        """Whether there is anything to save."""
-        return bool(self.records or self.keys)
-
-
-@dataclass(slots=True, eq=False)
-class _Entry:
-    """
-    One conversation.
-
-    Attributes:
-        version: Of what the store has and this holds; None: the store may have nothing.
-        turns: Decoded, oldest first; those of `saving` and `waiting` are among them.
-        older: All of `turns` but the newest; None: not made yet.
-        added: Records that are not decoded yet, by the turn that they tell of.
-        turns_bytes: Memory that all of them take.
-        keys: Those that lead here in the index.
-        saving: Under way to the store.
-        waiting: What goes next: what came meanwhile, and what the store did not take.
-    """
-
-    version: int | None = None
-    turns: IndexedTurns = field(default_factory=lambda: IndexedTurns(()))
-    older: IndexedTurns | None = None
-    added: dict[bytes, dict[bytes, bytes]] = field(default_factory=dict)
-    turns_bytes: int = 0
-    keys: dict[bytes, None] = field(default_factory=dict)
-    saving: Batch | None = None
-    waiting: Batch = field(default_factory=Batch)
-    size_bytes: int = 0
-
-    @property
-    def is_unsaved(self) -> bool:
-        return bool(self.saving or self.waiting)
-
-    def unsaved(self) -> dict[bytes, bytes]:
-        """Return the records that the store may not have."""
-        saving = self.saving.records if self.saving is not None else {}
-        return saving | self.waiting.records
-
-    def add(self, records: Mapping[bytes, bytes]) -> None:
-        """Take more records."""
-        for name, value in records.items():
-            self.added.setdefault(turn_of_record(name), {})[name] = value
-        self.turns_bytes += _memory_of(records)
-
-    def replace(self, turns: IndexedTurns, turns_bytes: int) -> None:
-        """Take these turns instead, and what is not saved yet."""
-        self.turns, self.older, self.turns_bytes = turns, None, turns_bytes
-        self.added.clear()
-        self.add(self.unsaved())
-
-    def decoded(self, conversation: bytes) -> IndexedTurns:
-        """Return its turns, oldest first; what was added alone is decoded."""
-        for this in sorted(self.added):
-            records = self.added[this]
-            known = self.turns.names.turns.get(turn_id_of_record(this))
-            if known is not None and prefix_of_records(known) >= this:
-                if prefix_of_records(known) > this:
-                    continue  # a later answer had the same id
-                records = records_of(known) | records
-            for turn in turns_of(conversation, records):
-                self._put(turn)
-        self.added.clear()
-        return self.turns
-
-    def _put(self, turn: Turn) -> None:
-        """Add a turn, or replace the one of its id; most turns are the newest."""
-        turns, names = self.turns, self.turns.names.turns
-        newest = turns[-1] if turns else None
-        if newest is not None and turn.id == newest.id:
-            older = self.older if self.older is not None else IndexedTurns(turns[:-1])
-        elif newest is None or (turn.created_ms > newest.created_ms and turn.id not in names):
-            older = turns
-        else:
-            others = [one for one in turns if one.id != turn.id]
-            by_age = sorted([*others, turn], key=lambda one: (one.created_ms, one.id))
-            self.turns, self.older = IndexedTurns(by_age), None
-            return
-        self.turns, self.older = IndexedTurns([*older, turn], older), older
-
-
-def _memory_of(records: Mapping[bytes, bytes]) -> int:
-    """Return about how much memory records take once they are decoded."""
-    return sum(map(len, records.values())) + RECORD_BYTES * len(records)
 
 
 class View(NamedTuple):
@@ -174,7 +60,7 @@ class View(NamedTuple):
     scope: bytes
     lookups: Sequence[Lookup]
     asked: Sequence[Lookup]
-    entries: Mapping[bytes, _Entry]
+    entries: Mapping[bytes, CacheEntry]
     held: Mapping[bytes, int]
     unsaved: Mapping[bytes, Mapping[bytes, bytes]]
     crowded: set[int]
@@ -210,7 +96,7 @@ class ConversationCache:
         """
         self._max_bytes = max_bytes
         self._metrics = metrics
-        self._entries: OrderedDict[Name, _Entry] = OrderedDict()
+        self._entries: OrderedDict[Name, CacheEntry] = OrderedDict()
         self._index: dict[bytes, tuple[bytes, ...]] = {}  # scope and key -> conversations
         self._discards = 0
         self.size_bytes = 0
@@ -244,7 +130,7 @@ class ConversationCache:
             turns = IndexedTurns(turns_of(stored.conversation, records))
             indexed = turns if self._max_bytes else []
             keys = [key for turn in indexed for key in certain_keys_of_turn(turn)]
-            loaded.append(LoadedConversation(stored, turns, _memory_of(records), keys))
+            loaded.append(LoadedConversation(stored, turns, memory_of(records), keys))
         return loaded
 
     def merge(
@@ -299,7 +185,7 @@ class ConversationCache:
         """Add records to a conversation; return the batch with which they go to the store."""
         entry = self._entries.get(name)
         if entry is None:
-            entry = self._entries[name] = _Entry()
+            entry = self._entries[name] = CacheEntry()
         self._entries.move_to_end(name)
         entry.add(records)
         batch = entry.waiting
@@ -365,13 +251,13 @@ class ConversationCache:
         elif entry is None and self._max_bytes and view.discards == self._discards:
             asked = {key for item in view.lookups for key in item.certain}
             if not asked.isdisjoint(keys):  # what was found by its text alone is not held again
-                entry = self._entries[name] = _Entry(stored.version)
+                entry = self._entries[name] = CacheEntry(stored.version)
                 entry.replace(turns, turns_bytes)
         if entry is not None:
             self._lead(name, entry, keys)
         return turns
 
-    def _lead(self, name: Name, entry: _Entry, keys: Iterable[bytes]) -> None:
+    def _lead(self, name: Name, entry: CacheEntry, keys: Iterable[bytes]) -> None:
         """Let keys lead to an entry, and make room for it."""
         scope, alone = name[0], (name[1],)
         for key in keys if self._max_bytes else ():

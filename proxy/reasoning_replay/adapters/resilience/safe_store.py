@@ -12,13 +12,9 @@ from enum import Enum
 from functools import partial
 from typing import TypeVar
 
+from reasoning_replay.adapters.resilience.cache_entry import Batch
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
-from reasoning_replay.adapters.resilience.conversation_cache import (
-    Batch,
-    ConversationCache,
-    Name,
-    View,
-)
+from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache, Name, View
 from reasoning_replay.adapters.resilience.store_guard import Call, StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import Page, Store, StoreError, StoreResult
