@@ -8,10 +8,10 @@ from tests.core.world import (
     body,
     call,
     message,
+    nameless,
     output,
     reasoning,
     user,
-    without_ids,
 )
 
 GO_ON, HI = user("continue"), user("Hi")
@@ -32,18 +32,13 @@ def injected(world: World, items: list[Item], **more: object) -> list[str]:
     return told
 
 
-def bare(item: Item) -> Item:
-    """Return an item as a client sends it that keeps no ids."""
-    return without_ids([item])[0]
-
-
 def test_the_earlier_of_two_equal_messages_went_past_the_proxy() -> None:
     """What is known is of the later one, and stays there."""
     world, done = World(), message("1", "Done.")
-    told = [GO_ON, bare(message("0", "Done.")), user("continue ")]
+    told = [GO_ON, nameless(message("0", "Done.")), user("continue ")]
     world.learn(body(told), [reasoning("1"), done])
 
-    assert injected(world, [*told, bare(done), GO_ON]) == ["gAAAA1 ahead of 3"]
+    assert injected(world, [*told, nameless(done), GO_ON]) == ["gAAAA1 ahead of 3"]
 
 
 def test_many_conversations_begin_alike_and_one_goes_on_in_the_same_words() -> None:
@@ -51,10 +46,10 @@ def test_many_conversations_begin_alike_and_one_goes_on_in_the_same_words() -> N
     world = World()
     for n in range(8):
         world.learn(body([HI]), [reasoning(f"x{n}"), message(f"x{n}", "Hello!")])
-    told = [HI, bare(message("x7", "Hello!")), user("Hi there")]
+    told = [HI, nameless(message("x7", "Hello!")), user("Hi there")]
     hello, deed = message("1", "Hello!"), call("1")
     world.learn(body(told), [reasoning("1"), hello, deed])
-    told += [bare(hello), bare(deed), output(deed)]
+    told += [nameless(hello), nameless(deed), output(deed)]
 
     assert injected(world, told) == ["gAAAA1 ahead of 3"]
 
@@ -68,10 +63,10 @@ def test_a_window_begins_as_another_conversation_did(kept: int) -> None:
     for n in range(4):
         said = message(f"{n}", "Done.")
         world.learn(body(told), [reasoning(f"{n}"), said])
-        told += [bare(said), user("continue")]
+        told += [nameless(said), user("continue")]
     deed = call("deed")
     world.learn(body(told), [reasoning("deed"), deed])
-    window = [*told, bare(deed), output(deed)][-2 - kept :]
+    window = [*told, nameless(deed), output(deed)][-2 - kept :]
 
     found = injected(world, window)
 
@@ -87,7 +82,7 @@ def test_a_message_ahead_of_a_call_is_of_the_calls_response() -> None:
     ours = message("mine", "Let me check.")
     world.learn(body([WEATHER]), [reasoning("mine"), ours, mine])
 
-    told = [WEATHER, bare(ours), bare(mine), output(mine)]
+    told = [WEATHER, nameless(ours), nameless(mine), output(mine)]
     assert injected(world, told) == ["gAAAAmine ahead of 1"]
 
 
@@ -111,7 +106,7 @@ def test_the_same_preamble_before_other_arguments_is_another_answer() -> None:
     world.learn(body([WEATHER]), [reasoning("1"), said, rome])
     oslo = call("2", call_id="call_0", arguments='{"city":"Oslo"}')
 
-    assert injected(world, [WEATHER, bare(said), bare(oslo), output(oslo)]) == []
+    assert injected(world, [WEATHER, nameless(said), nameless(oslo), output(oslo)]) == []
 
 
 @pytest.mark.parametrize("words", [None, "", "Something else."])
@@ -126,7 +121,7 @@ def test_a_call_is_certain_whatever_became_of_what_is_around_it(
         more = {"instructions": f"It is {n} o'clock."} if has_clock else {}
         world.learn(body(told, **more), [reasoning(f"{n}"), said, deed])
         left = said if words is None else message(f"{n}", words)
-        told += [bare(left), bare(deed), output(deed, "ok")]
+        told += [nameless(left), nameless(deed), output(deed, "ok")]
 
     found = injected(world, told, instructions="It is late.")
 
@@ -141,7 +136,7 @@ def test_instructions_that_change_keep_nothing_back() -> None:
             f"{n}", f"Bees are insects, and fact number {n} is that everybody likes them."
         )
         world.learn(body(told, instructions=f"It is {n} o'clock."), [reasoning(f"{n}"), said])
-        told += [bare(said), user(f"More, please: {n}.")]
+        told += [nameless(said), user(f"More, please: {n}.")]
 
     found = injected(world, told, instructions="It is late.")
 

@@ -86,6 +86,11 @@ def without_ids(items: Iterable[Item]) -> list[Item]:
     ]
 
 
+def nameless(item: Item) -> Item:
+    """Return an item without its id, whatever the API says."""
+    return {key: value for key, value in item.items() if key != "id"}
+
+
 def dropped(items: Iterable[Item]) -> list[Item]:
     """Return what a client that drops reasoning keeps."""
     return [item for item in items if item.get("type") != "reasoning"]
@@ -147,7 +152,14 @@ class World:
         self.responses += 1
         response_id = f"resp_{drawn(self.responses)}"
         request, recognised, _ = self.ask(sent)
-        parent = recognised.newest()
+        made = answer(items, response_id, **more)
+        self.capture(request, recognised.newest(), made, self.responses)
+        return list(items)
+
+    def capture(
+        self, request: Request, parent: Turn | None, made: bytes, created_ms: int
+    ) -> Turn | None:
+        """Keep the turn that answered a request behind another one, if it is one."""
         origin = Origin(
             context=request.context(),
             model=request.model,
@@ -156,11 +168,11 @@ class World:
             stores=request.stores,
         )
         capture = ResponsesCapture(origin, 1 << 20)
-        capture.read(answer(items, response_id, **more))
-        snapshot = capture.snapshot(self.responses)
-        if snapshot.turn is not None:
-            self.keep(snapshot.turn)
-        return list(items)
+        capture.read(made)
+        turn = capture.snapshot(created_ms).turn
+        if turn is not None:
+            self.keep(turn)
+        return turn
 
     def keep(self, turn: Turn) -> None:
         """Put a turn into the store."""

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from reasoning_replay.core.dialects.base import Origin
-from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import Request, read_request
@@ -304,19 +302,9 @@ class RandomWorld(World):
             self._judge(one, sent, more, request, plan_injection(request, matched, Policy()))
         said = self._emit(one)
         self._asked[self.responses] = seen_by_it
-        origin = Origin(
-            context=request.context(),
-            model=MODEL,
-            conversation=parent.conversation if parent is not None else b"",
-            parent=parent.id if parent is not None else b"",
-            stores=False,
-        )
-        capture = ResponsesCapture(origin, 1 << 20)
         items = [each.item for each in said]
-        capture.read(answer(items, f"resp_{self._drawn()}", model=MODEL, store=False))
-        turn = capture.snapshot(self._clock).turn
-        if turn is not None:
-            self.keep(turn)
+        made = answer(items, f"resp_{self._drawn()}", model=MODEL, store=False)
+        if self.capture(request, parent, made, self._clock) is not None:
             self._captured.add(self.responses)
         return said
 

@@ -19,6 +19,7 @@ from tests.core.world import (
     dropped,
     input_of,
     message,
+    nameless,
     output,
     reasoning,
     search,
@@ -32,11 +33,6 @@ R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, C2, C3 = call("1"), call("2", tool="get_time"), call("3", tool="get_news")
 SAID = message("1", "It is sunny in Paris today.")
 WS = search("1")
-
-
-def nameless(item: Item) -> Item:
-    """Return an item without its id, whatever the API says."""
-    return {key: value for key, value in item.items() if key != "id"}
 
 
 def world_of(*items: Item, **more: Any) -> World:

@@ -19,6 +19,7 @@ from tests.core.world import (
     body,
     call,
     message,
+    nameless,
     output,
     reasoning,
     search,
@@ -35,11 +36,6 @@ OPEN: Item = {"type": "reasoning", "id": "rs_open", "summary": [], "content": TE
 
 # One conversation: a call, its output, and what was said then, each with reasoning ahead of it.
 KEPT = [C1, output(C1), SAID]
-
-
-def nameless(item: Item) -> Item:
-    """Return an item without its id."""
-    return {key: value for key, value in item.items() if key != "id"}
 
 
 def world_of(profile: Profile | str, *responses: list[Item], store: bool = True) -> World:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 
-from tests.core.dialects.responses.heal.played import ASK, hollow, nameless, reference
+from tests.core.dialects.responses.heal.played import ASK, hollow, reference
 from tests.core.world import (
     Item,
     World,
@@ -15,6 +15,7 @@ from tests.core.world import (
     call,
     drawn,
     message,
+    nameless,
     output,
     reasoning,
     search,

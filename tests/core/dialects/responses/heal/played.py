@@ -12,15 +12,12 @@ from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose
 
-from tests.core.world import Item, World, body, input_of, user
+from tests.core.world import Item, World, body, call, drawn, input_of, user
 
 ASK, MORE = user("What is the weather in Paris?"), user("And tomorrow?")
 DEFAULT = Policy()
-
-
-def nameless(item: Item) -> Item:
-    """Return an item without its id, whatever the API says."""
-    return {key: value for key, value in item.items() if key != "id"}
+SCREEN = call("4", id=f"cu_{drawn(4)}", type="computer_call", action={"type": "screenshot"})
+STATEFUL = {"previous_response_id": f"resp_{drawn(9)}"}
 
 
 def hollow(item: Item) -> Item:

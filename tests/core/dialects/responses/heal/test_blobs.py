@@ -14,7 +14,6 @@ from tests.core.dialects.responses.heal.played import (
     cure_of,
     cured,
     hollow,
-    nameless,
     reference,
     world_of,
 )
@@ -25,6 +24,7 @@ from tests.core.world import (
     call,
     input_of,
     message,
+    nameless,
     output,
     reasoning,
     search,

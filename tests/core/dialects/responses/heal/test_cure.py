@@ -10,15 +10,8 @@ from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_name, keys_of_request
 
-from tests.core.dialects.responses.heal.played import (
-    ASK,
-    cure_of,
-    hollow,
-    nameless,
-    reference,
-    world_of,
-)
-from tests.core.world import World, body, call, output, reasoning
+from tests.core.dialects.responses.heal.played import ASK, cure_of, hollow, reference, world_of
+from tests.core.world import World, body, call, nameless, output, reasoning
 
 R1, R2 = reasoning("1"), reasoning("2")
 C1, C2 = call("1"), call("2")

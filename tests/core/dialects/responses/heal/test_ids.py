@@ -12,22 +12,21 @@ from reasoning_replay.core.history.lookup_keys import LookupResult
 from tests.core.dialects.responses.heal.played import (
     ASK,
     MORE,
+    SCREEN,
+    STATEFUL,
     cured,
     hollow,
-    nameless,
     reference,
     world_of,
 )
-from tests.core.world import Item, World, call, drawn, message, output, reasoning, search
+from tests.core.world import Item, World, call, message, nameless, output, reasoning, search
 
 R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, C2 = call("1"), call("2")
 O1, O2 = output(C1, "one"), output(C2, "two")
 SAID, OTHER, WS = message("1", "Sunny."), message("1", "Rainy."), search("1")
-SCREEN = call("4", id=f"cu_{drawn(4)}", type="computer_call", action={"type": "screenshot"})
 SEEN, SEEN_AGAIN = output(SCREEN, "iVBO"), output(SCREEN, "Rw0K")
 UNSTORED, OTHER_MODEL = {"store": False}, {"model": "o4-mini"}
-STATEFUL = {"previous_response_id": f"resp_{drawn(9)}"}
 NOTE: Item = {"type": "message", "role": "user", "id": "msg_9", "content": "Hi"}
 ZIP: Item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAzip"}
 NAMED_OUTPUT = O1 | {"id": "fco_1"}

@@ -15,8 +15,19 @@ from reasoning_replay.core.dialects.responses.heal.input_editor import (
 from reasoning_replay.core.dialects.responses.items import read_item
 from reasoning_replay.core.dialects.responses.request import read_request
 
-from tests.core.dialects.responses.heal.played import ASK, MORE, hollow, nameless, reference
-from tests.core.world import Item, body, call, drawn, input_of, message, output, reasoning, search
+from tests.core.dialects.responses.heal.played import ASK, MORE, hollow, reference
+from tests.core.world import (
+    Item,
+    body,
+    call,
+    drawn,
+    input_of,
+    message,
+    nameless,
+    output,
+    reasoning,
+    search,
+)
 
 R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, C2 = call("1"), call("2")

@@ -8,9 +8,10 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, R
 from tests.core.dialects.responses.heal.played import (
     ASK,
     MORE,
+    SCREEN,
+    STATEFUL,
     cured,
     hollow,
-    nameless,
     reference,
     world_of,
 )
@@ -21,6 +22,7 @@ from tests.core.world import (
     call,
     drawn,
     message,
+    nameless,
     output,
     reasoning,
     search,
@@ -31,10 +33,8 @@ R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, C2, C3 = call("1"), call("2"), call("3")
 O1, O2, O3 = output(C1, "one"), output(C2, "two"), output(C3, "three")
 SAID, LATER, WS = message("1", "Sunny."), message("2", "Rainy."), search("1")
-SCREEN = call("4", id=f"cu_{drawn(4)}", type="computer_call", action={"type": "screenshot"})
 SEEN = output(SCREEN, "iVBO")
 UNSTORED = {"store": False}
-STATEFUL = {"previous_response_id": f"resp_{drawn(9)}"}
 OTHER_MODEL = {"model": "o4-mini"}
 
 

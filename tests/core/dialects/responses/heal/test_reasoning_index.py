@@ -6,8 +6,8 @@ import pytest
 from reasoning_replay.core.dialects.responses.heal.reasoning_index import ReasoningIndex
 from reasoning_replay.core.dialects.responses.items import read_item
 
-from tests.core.dialects.responses.heal.played import hollow, nameless, reference, world_of
-from tests.core.world import Item, call, message, reasoning
+from tests.core.dialects.responses.heal.played import hollow, reference, world_of
+from tests.core.world import Item, call, message, nameless, reasoning
 
 R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, SAID = call("1"), message("1", "Sunny.")

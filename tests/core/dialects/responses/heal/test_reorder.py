@@ -3,15 +3,18 @@
 import pytest
 from reasoning_replay.core.dialects.responses.heal.reorder import in_order
 
-from tests.core.dialects.responses.heal.played import (
-    ASK,
-    MORE,
-    case_of,
+from tests.core.dialects.responses.heal.played import ASK, MORE, case_of, reference, world_of
+from tests.core.world import (
+    Item,
+    World,
+    call,
+    input_of,
+    message,
     nameless,
-    reference,
-    world_of,
+    output,
+    reasoning,
+    search,
 )
-from tests.core.world import Item, World, call, input_of, message, output, reasoning, search
 
 R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, C2, C3 = call("1"), call("2"), call("3")

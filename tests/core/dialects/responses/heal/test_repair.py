@@ -12,14 +12,24 @@ from tests.core.dialects.responses.heal.played import (
     ASK,
     MORE,
     hollow,
-    nameless,
     reference,
     repaired,
     repaired_body,
     world_of,
 )
 from tests.core.dialects.responses.heal.test_blobs import digest_of
-from tests.core.world import Item, World, body, call, input_of, message, output, reasoning, search
+from tests.core.world import (
+    Item,
+    World,
+    body,
+    call,
+    input_of,
+    message,
+    nameless,
+    output,
+    reasoning,
+    search,
+)
 
 R1, R2 = reasoning("1"), reasoning("2")
 C1, C2 = call("1"), call("2")
