@@ -42,6 +42,9 @@ def world_of(*items: Item, **more: Any) -> World:
     return world
 
 
+REF1, REF2 = ({"type": "item_reference", "id": part["id"]} for part in (R1, R2))
+
+
 # (what upstream emitted, what the client sends behind the question, what upstream must see there)
 PLACES = [
     pytest.param([R1, C1], [C1, output(C1)], [R1, C1, output(C1)], id="one-call"),
@@ -72,6 +75,17 @@ PLACES = [
         [{"type": "item_reference", "id": R1["id"]}, C1],
         [{"type": "item_reference", "id": R1["id"]}, C1],
         id="kept-by-reference",
+    ),
+    pytest.param([R1, R2, C1], [REF2, C1], [R1, REF2, C1], id="half-by-reference-first-missing"),
+    pytest.param([R1, R2, C1], [REF1, C1], [REF1, R2, C1], id="half-by-reference-last-missing"),
+    pytest.param(
+        [R1, R2, R3, C1], [REF2, C1], [R1, REF2, R3, C1], id="middle-by-reference-others-missing"
+    ),
+    pytest.param(
+        [R1, R2, C1],
+        [REF2, {"type": "item_reference", "id": C1["id"]}],
+        [R1, REF2, {"type": "item_reference", "id": C1["id"]}],
+        id="all-by-reference-first-missing",
     ),
     pytest.param([R1, C1], [nameless(R1), C1], [nameless(R1), C1], id="kept-by-blob"),
     pytest.param(

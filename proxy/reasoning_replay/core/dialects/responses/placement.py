@@ -47,7 +47,7 @@ def plan_injection(request: Request, matched: Matches, policy: Policy) -> Plan:
     Decide the edits of one request.
 
     Args:
-        request: Not stateful; the caller sees to that.
+        request: Of a stateful one, what upstream holds is not matched.
         matched: Where its items came from.
         policy: See Policy.
 
@@ -55,8 +55,8 @@ def plan_injection(request: Request, matched: Matches, policy: Policy) -> Plan:
         A Plan; its edits do not overlap, and only insert whole reasoning items, insert ids that
         upstream emitted, or take ids away.
     """
-    if not (request.run or matched.matches or matched.ambiguous):
-        return _NO_PLAN  # nothing of a model's is in it
+    if not (matched.matches or matched.ambiguous) and (request.is_stateful or not request.run):
+        return _NO_PLAN  # nothing of a model's is in it, as far as is known
     return _Planner(request, matched, policy).run()
 
 
@@ -161,7 +161,7 @@ class _Planner:
         sibling = next((index for index in later if index is not None), None)
         if sibling is not None and sibling < anchor:
             between = places[sibling:anchor]
-            if all(place.item.role is Role.REASONING for place in between):
+            if all(place.item.role in (Role.REASONING, Role.REFERENCE) for place in between):
                 return sibling
         return anchor
 
@@ -201,8 +201,8 @@ class _Planner:
         """PlanNote what cannot be told, and each run of emitted items of which nothing is known."""
         for index in sorted(self._recognised.ambiguous):
             self._notes.append(PlanNote(index, Outcome.AMBIGUOUS))
-        if is_known_not_to_reason(self._request.model):
-            return
+        if self._request.is_stateful or is_known_not_to_reason(self._request.model):
+            return  # the upstream holds what is unknown, or the model has none
         matches, ambiguous = self._recognised.matches, self._recognised.ambiguous
         if matches.keys() >= set(self._request.anchors):
             return  # as in most histories
