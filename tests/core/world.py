@@ -12,15 +12,16 @@ from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Policy, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.joining import Joined, join
 from reasoning_replay.core.history.lookup_keys import (
     LookupResult,
     choose,
     keys_of_request,
     keys_of_turn,
 )
-from reasoning_replay.core.history.matching import Matches, match_items
+from reasoning_replay.core.history.matching import Matches, match_items, parent_of
 from reasoning_replay.core.history.plan import Anchors, Plan
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import Turn, turn_id
 
 Item = dict[str, Any]
 
@@ -147,24 +148,33 @@ class World:
         """Return the input that upstream receives."""
         return input_of(self.ask(sent)[2].apply(sent))
 
-    def learn(self, sent: bytes, items: Sequence[Item], **more: Any) -> list[Item]:
-        """Let upstream answer a request, and keep the turn; return the items."""
+    def learn(
+        self, sent: bytes, items: Sequence[Item], *, has_failed: bool = False, **more: Any
+    ) -> list[Item]:
+        """Let upstream answer a request whose lookup may have failed, and keep the turn."""
         self.responses += 1
         response_id = f"resp_{drawn(self.responses)}"
-        request, recognised, _ = self.ask(sent)
+        request = read_request(sent, {})
+        found = LookupResult() if has_failed else self.recall(request)
+        recognised = match_items(request, found)
+        self.join(join(recognised, found.turns))
         made = answer(items, response_id, **more)
-        self.capture(request, recognised.newest(), made, self.responses)
+        parent = parent_of(request, recognised, found)
+        self.capture(request, parent, made, self.responses)
         return list(items)
 
     def capture(
         self, request: Request, parent: Turn | None, made: bytes, created_ms: int
     ) -> Turn | None:
         """Keep the turn that answered a request behind another one, if it is one."""
+        if parent is not None:
+            parent = self.turns.get(parent.id, parent)  # which may have been joined to another
+        named = turn_id(request.continues) if request.continues else b""
         origin = Origin(
             context=request.context(),
             model=request.model,
             conversation=parent.conversation if parent else b"",
-            parent=parent.id if parent else b"",
+            parent=parent.id if parent else named,
             stores=request.stores,
         )
         capture = ResponsesCapture(origin, 1 << 20)
@@ -173,6 +183,13 @@ class World:
         if turn is not None:
             self.keep(turn)
         return turn
+
+    def join(self, joined: Joined) -> None:
+        """Keep turns in the conversation that stays, and nothing in those that they left."""
+        for turn in joined.turns:
+            self.keep(turn)
+        for leads in self.index.values():
+            leads[:] = [conversation for conversation in leads if conversation not in joined.left]
 
     def keep(self, turn: Turn) -> None:
         """Put a turn into the store."""

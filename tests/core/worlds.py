@@ -18,6 +18,7 @@ from typing import Any
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.joining import join
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching import match_items, parent_of
 from reasoning_replay.core.history.plan import Plan
@@ -300,6 +301,7 @@ class RandomWorld(World):
             one.seen = None
         else:
             self._judge(one, sent, more, request, plan_injection(request, matched, Policy()))
+        self.join(join(matched, found.turns))
         said = self._emit(one)
         self._asked[self.responses] = seen_by_it
         items = [each.item for each in said]
@@ -354,10 +356,12 @@ class RandomWorld(World):
         led = [e for e in its[k + 1 :] if e.kind != "R" and (response, e.k) in held]
         if led and (said.response, said.k) == (response, led[0].k):
             return
-        # Where all that can be seen is the same, nobody can tell one answer from the other.
+        # Where all that could be seen is the same, now or when both were asked for, nobody can tell
+        # one answer from the other.
         visible = (*(each.visible for each in sent[:n]), json.dumps(more))
         head = next(e for e in its[k + 1 :] if e.kind != "R")
-        if said.response >= 0 and self._asked[response] == visible and head.visible == said.visible:
+        asked = (visible, self._asked.get(said.response))
+        if said.response >= 0 and self._asked[response] in asked and head.visible == said.visible:
             self._count(one, "twins", 1)
             return
         self._count(one, "wrong", 1)

@@ -8,9 +8,10 @@ more in `include`, where the request is stateless. All else is a fault, and each
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from tests.recordings import rawjson
 from tests.recordings.client import ID_IS_OPTIONAL, Piece, Take, Thought, is_stateful
@@ -143,13 +144,25 @@ def _undo_include(sent: str, got: str, rule: Rule, verdict: Verdict) -> list[Edi
     verdict.has_include = True
     request = json.loads(sent)
     is_stored = request.get("store") is not False and rule.keeps_items
-    if is_stored or is_stateful(request) or WITHOUT_REASONING.search(str(request.get("model"))):
+    is_named = is_stored and not _has_easy_form(request)
+    if is_named or is_stateful(request) or WITHOUT_REASONING.search(str(request.get("model"))):
         verdict.wrong.append("include was added where it is not needed, or is refused")
     if before is not None:
         return [Edit(after.start, after.end, raw)]
     if got[after.end :].lstrip()[:1] == ",":
         return [Edit(after.key_start, got.index(",", after.end) + 1, "")]
     return [Edit(got.rindex(",", 0, after.key_start), after.end, "")]
+
+
+def _has_easy_form(request: Mapping[str, Any]) -> bool:
+    """Tell whether it has a message of the model that can have no id, so that a blob is needed."""
+    items = request.get("input")
+    return any(
+        item.get("role") == "assistant"
+        and "id" not in item
+        and (item.get("type") != "message" or isinstance(item.get("content"), str))
+        for item in (items if isinstance(items, list) else ())
+    )
 
 
 def _align(want: Sequence[Piece | Thought], got: str, verdict: Verdict) -> list[_Arrived]:

@@ -164,3 +164,26 @@ def test_include_may_grow_wherever_nothing_is_kept() -> None:
 
     assert judge(this, grown, Rule(keeps_items=False)).result is Result.RESTORED
     assert judge(this, grown).wrong
+
+
+@pytest.mark.parametrize(
+    ("said", "is_needed"),
+    [
+        ({"role": "assistant", "content": "Hi."}, True),
+        ({"role": "assistant", "content": [{"type": "output_text", "text": "Hi."}]}, True),
+        ({"type": "message", "role": "assistant", "content": "Hi."}, True),
+        ({"type": "message", "role": "assistant", "content": []}, False),
+        ({"id": "msg_1", "role": "assistant", "content": "Hi."}, False),
+        (ASK, False),
+    ],
+)
+def test_include_may_grow_where_an_item_can_have_no_id(
+    said: dict[str, object], *, is_needed: bool
+) -> None:
+    """A message of the model in the easy form goes by the blob alone."""
+    this = taken(ASK, THOUGHT, CALL, DONE, said, store=True)
+    grown = wire(
+        ASK, THOUGHT, CALL, DONE, said, store=True, include=["reasoning.encrypted_content"]
+    )
+
+    assert bool(judge(this, grown).wrong) is not is_needed

@@ -8,6 +8,7 @@ from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
 from reasoning_replay.core.dialects.base import Capture, Cure, Decision
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState, Route
 from reasoning_replay.core.history.item_summary import ItemSummary
+from reasoning_replay.core.history.joining import Joined
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.tenancy.scope import Account
 
@@ -144,12 +145,14 @@ class AnswerReport:
         state: A CaptureState; "" while nothing was captured.
         capture: Follows the answer; None when it is not captured.
         saved_names: Names of records and keys of the turn that were given to the store already.
+        joined: Conversations to join to its own in the store; nothing once that is done.
         reasoning_items, reasoning_bytes: Of the reasoning that the store has of the answer.
     """
 
     state: str = ""
     capture: Capture | None = None
     saved_names: frozenset[bytes] = frozenset()
+    joined: Joined = Joined()  # noqa: RUF009 (it never changes)
     reasoning_items: int = 0
     reasoning_bytes: int = 0
 
@@ -202,6 +205,7 @@ class Exchange:
     def note_decision(self, decision: Decision) -> None:
         """Take what was decided about the request."""
         self.request.note_decision(decision)
+        self.answer.joined = decision.joined
         if decision.origin is not None:
             self.conversation = decision.origin.conversation
 

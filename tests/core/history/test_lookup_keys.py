@@ -273,6 +273,14 @@ def test_no_more_conversations_are_loaded_than_can_be_compared() -> None:
     assert chosen(asked, index) == ConversationChoice([*many(4)[::-1], *many(2, "c")[::-1]], {1})
 
 
+def test_what_is_certain_of_an_older_item_is_not_crowded_out() -> None:
+    """The newest item's stock phrase takes only what room the names of all items leave."""
+    asked = [Lookup(4, [], [A]), Lookup(2, [B]), Lookup(0, [C])]
+    index = {A: many(CONVERSATIONS_LOADED), B: [b"mine"], C: [b"before"]}
+
+    assert chosen(asked, index) == ConversationChoice([b"mine", b"before"], {4})
+
+
 keys = st.sampled_from([A, B, C, D])
 asks = st.builds(Lookup, st.integers(-1, 9), st.lists(keys, max_size=2), st.lists(keys, max_size=3))
 indices = st.dictionaries(keys, st.lists(st.sampled_from(many(9)), max_size=9, unique=True))

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 
 import pytest
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.matching import is_whole, match_items
 from reasoning_replay.core.history.plan import Outcome
 
 from tests.core.world import (
@@ -561,3 +563,45 @@ def test_a_turn_that_follows_neither_settles_nothing(heard: list[Item]) -> None:
     _, recognised, _ = world.ask(body([ASK, *rewritten, MORE, last, output(last)]))
 
     assert recognised.ambiguous == {1}
+
+
+def after(named: str) -> dict[str, str]:
+    """Return what names the response before a request."""
+    return {"previous_response_id": f"resp_{drawn(named)}"}
+
+
+def test_what_follows_the_response_that_is_named_is_matched() -> None:
+    """Upstream holds that response, and what led to it; the calls since then come by value."""
+    world, one, two = World(), call("3"), call("4")
+    world.learn(body([ASK]), [R1, A2])
+    world.learn(body([MORE], **after("1")), [reasoning("3"), one])
+    world.learn(body([MORE, one, output(one)], **after("1")), [reasoning("4"), two])
+    sent = [MORE, one, output(one), two, output(two)]
+
+    assert blobs(world.seen(body(sent, **after("1")))) == ["gAAAA3", "gAAAA4"]
+    assert blobs(world.seen(body(sent, **after("2")))) == ["gAAAA4"]
+    assert blobs(world.seen(body(sent, **after("9")))) == []
+    assert blobs(world.seen(body(sent, conversation="conv_1"))) == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "lost", "want"),
+    [
+        pytest.param([ASK, C1, output(C1)], 0, True, id="all-of-it"),
+        pytest.param([ASK, C1, output(C1), A2, MORE], 0, True, id="two-turns"),
+        pytest.param([ASK, C1, output(C1), A2, MORE, call("9")], 0, False, id="unknown-end"),
+        pytest.param([ASK, C1, output(C1), A2, MORE], 1, False, id="unknown-parent"),
+        pytest.param([ASK, message("9", "Few-shot."), ASK, C1], 0, True, id="unknown-head"),
+        pytest.param([ASK, call("9")], 0, False, id="nothing-known"),
+    ],
+)
+def test_a_copy_is_whole_where_no_turn_of_its_line_is_missing(
+    sent: list[Item], lost: int, *, want: bool
+) -> None:
+    """Without the store, a part of a conversation is not to be told from another part."""
+    world = one_round()
+    request = read_request(body(sent), {})
+    found = world.recall(request)
+    found = found._replace(turns=found.turns[lost:])
+
+    assert is_whole(request, match_items(request, found), found) is want

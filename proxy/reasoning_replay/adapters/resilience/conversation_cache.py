@@ -177,7 +177,7 @@ class ConversationCache:
             if any(view.scope + key in index for key in item.certain)
         }
         doubtful = {item.place for item in view.lookups if item.doubtful}
-        return LookupResult(_joined(found), view.crowded | (doubtful - known))
+        return LookupResult(_joined(found), view.crowded | (doubtful - known), is_stale=True)
 
     # Saving...
 

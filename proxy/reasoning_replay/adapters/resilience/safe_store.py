@@ -7,6 +7,7 @@ longer goes on in the background. It is not cancelled, as that would cost its co
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
@@ -168,6 +169,15 @@ class SafeStore:
             return Saved.DONE if task.result() else Saved.FAILED
         batch.is_late = True
         return Saved.LATE
+
+    def forget_soon(self, scope: bytes, conversation: bytes) -> None:
+        """Delete a conversation whose turns another one has now; if that fails, it expires."""
+
+        async def forget() -> None:
+            with contextlib.suppress(StoreError):
+                await self.forget(scope, conversation)
+
+        self._begin(forget())
 
     # For operators...
 

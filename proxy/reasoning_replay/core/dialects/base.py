@@ -16,6 +16,7 @@ import msgspec
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.items import HistoryItem
+from reasoning_replay.core.history.joining import Joined
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.request_history import RequestHistory
@@ -207,6 +208,7 @@ class Decision:
         outcomes: What became of the reasoning, counted.
         injected_bytes: Of all injected reasoning.
         summary: What people may see of the items; None where it could not be made.
+        joined: Conversations that turned out to be the one that the answer is saved in.
     """
 
     state: RequestState
@@ -216,6 +218,7 @@ class Decision:
     outcomes: Mapping[Outcome, int] = field(default_factory=dict)
     injected_bytes: int = 0
     summary: ItemSummary | None = None
+    joined: Joined = Joined()  # noqa: RUF009 (it never changes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,10 +76,17 @@ class ConversationChoice(NamedTuple):
 
 
 class LookupResult(NamedTuple):
-    """What a store holds for a request: every turn of the conversations chosen for it."""
+    """
+    What a store holds for a request: every turn of the conversations chosen for it.
+
+    Attributes:
+        crowded: As of `ConversationChoice`.
+        is_stale: Whether the store did not answer, and these are local copies of before.
+    """
 
     turns: Sequence[Turn] = ()
     crowded: AbstractSet[int] = frozenset()
+    is_stale: bool = False
 
 
 def key_of_response(response_id: str) -> Key:
@@ -141,22 +148,31 @@ def choose(
         asked: As `keys_of_request` gives it.
         leads_to: The conversations that a key leads to, newest last.
 
-    For each item its certain keys decide, or else the strongest doubtful one that leads anywhere.
-    What leads to more conversations than can be compared decides nothing: to load some of them
-    would make an ambiguous saying look like a clear one.
+    The certain keys of all items come first; what is said shares the room that they leave, and the
+    strongest of its keys that leads anywhere decides. What leads to more conversations than there
+    is room for decides nothing: to load some of them would make an ambiguous saying look clear.
     """
     chosen: dict[bytes, None] = {}
     crowded: set[int] = set()
-    for item in asked:
-        # Both, where an item has both: if they disagree, that must come out.
-        found = {conversation: None for key in item.certain for conversation in leads_to(key)}
-        if not found and item.doubtful and leads_to(item.doubtful[-1]):
-            doubtful = (dict.fromkeys(reversed(leads_to(key))) for key in item.doubtful)
-            found = next(conversations for conversations in doubtful if conversations)
+
+    def take(item: Lookup, found: dict[bytes, None]) -> None:
         if len(chosen | found) <= CONVERSATIONS_LOADED:
             chosen.update(found)
         else:
             crowded.add(item.place)
+
+    doubtful: list[Lookup] = []
+    for item in asked:
+        # Both, where an item has both: if they disagree, that must come out.
+        found = {conversation: None for key in item.certain for conversation in leads_to(key)}
+        if found:
+            take(item, found)
+        elif item.doubtful:
+            doubtful.append(item)
+    for item in doubtful:
+        if leads_to(item.doubtful[-1]):
+            led = (dict.fromkeys(reversed(leads_to(key))) for key in item.doubtful)
+            take(item, next(conversations for conversations in led if conversations))
     return ConversationChoice(list(chosen), crowded)
 
 

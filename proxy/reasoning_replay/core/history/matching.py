@@ -1,15 +1,16 @@
 """Matching: which captured turn each item of a request came from."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reasoning_replay.core.history.alignment import Alignment
 from reasoning_replay.core.history.item_index import Match
-from reasoning_replay.core.history.items import HistoryItem
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import RESPONSE, LookupResult
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.turns import Turn, turn_id
 
-__all__ = ["Matches", "match_items", "parent_of"]
+__all__ = ["Matches", "is_whole", "match_items", "parent_of"]
 
 
 @dataclass(slots=True)
@@ -35,7 +36,8 @@ def match_items(request: RequestHistory[HistoryItem], looked_up: LookupResult) -
     Tell which captured turn each item of a request came from.
 
     Args:
-        request: As read.
+        request: As read. Where it names the response before it, upstream has all that led to that
+            response, and only what came after it is matched.
         looked_up: What a store holds for it; turns in any order.
 
     Returns:
@@ -46,6 +48,8 @@ def match_items(request: RequestHistory[HistoryItem], looked_up: LookupResult) -
         return Matches(ambiguous=set(crowded - {RESPONSE})) if crowded else Matches()
     found = Alignment(request, looked_up)
     found.run()
+    if request.is_stateful:
+        return Matches(_after(request.continues, found.matches, looked_up))
     crowded = looked_up.crowded - found.matches.keys() - {RESPONSE}
     return Matches(found.matches, found.ambiguous | crowded)
 
@@ -53,8 +57,52 @@ def match_items(request: RequestHistory[HistoryItem], looked_up: LookupResult) -
 def parent_of(
     request: RequestHistory[HistoryItem], matched: Matches, looked_up: LookupResult
 ) -> Turn | None:
-    """Return the turn that a request goes on from: the one that it names, or its newest."""
-    if previous := request.continues:
-        this = turn_id(previous)
-        return next((turn for turn in looked_up.turns if turn.id == this), None)
-    return matched.newest()
+    """Return the turn that a request goes on from: its newest, or else the one that it names."""
+    newest = matched.newest()
+    if newest is None and request.continues:
+        named = turn_id(request.continues)
+        return next((turn for turn in looked_up.turns if turn.id == named), None)
+    return newest
+
+
+def is_whole(
+    request: RequestHistory[HistoryItem], matched: Matches, looked_up: LookupResult
+) -> bool:
+    """
+    Tell whether nothing seems to be missing of what is known of a request's conversation.
+
+    Everything behind the newest turn that was matched is the client's, and each turn of its line is
+    there. Without the store, a local copy with gaps would have each replica inject another half.
+    """
+    newest = matched.newest()
+    if newest is None:
+        return False
+    last = max(matched.matches)
+    if any(place.item.role is Role.MODEL for place in request.places[last + 1 :]):
+        return False
+    turns = {turn.id: turn for turn in looked_up.turns}
+    at: Turn | None = newest
+    for _ in turns:
+        if at is None or not at.parent:
+            break
+        at = turns.get(at.parent)
+    return at is not None
+
+
+def _after(
+    response_id: str, matches: Mapping[int, Match], looked_up: LookupResult
+) -> dict[int, Match]:
+    """Return the matches whose turn goes on from a response, directly or by others."""
+    if not response_id:
+        return {}
+    parents = {turn.id: turn.parent for turn in looked_up.turns}
+    is_after = {turn_id(response_id): True}
+    for turn in {match.turn.id for match in matches.values()} - is_after.keys():
+        line: dict[bytes, None] = {}
+        at = turn
+        while at in parents and at not in is_after and at not in line:
+            line[at] = None
+            at = parents[at]
+        is_after |= dict.fromkeys(line, is_after.get(at, False))
+    is_after[turn_id(response_id)] = False  # upstream has the response itself
+    return {n: match for n, match in matches.items() if is_after[match.turn.id]}

@@ -54,8 +54,7 @@ class RequestHistory(Generic[ItemT_co]):
         model: As the client asked for it; "" when absent.
         hint: Digest of the conversation's name as the client gave it; b"" when it gave none.
         continues: The id of the response that the request names as the one before it; "" if none.
-        is_stateful: Whether the upstream itself holds the history: nothing is ever added to such
-            a request.
+        is_stateful: Whether the upstream itself holds the history, or the older part of it.
         places: Every item, in order.
         anchors: Indices of the items by which a conversation can be looked up.
         has_reasoning: Whether it holds reasoning, or what may stand for it.

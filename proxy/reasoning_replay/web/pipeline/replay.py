@@ -24,6 +24,7 @@ from reasoning_replay.core.dialects.base import (
     RefusedBodies,
 )
 from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, CaptureState, RequestState
+from reasoning_replay.core.history.joining import Joined
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
@@ -232,6 +233,10 @@ class Replay:
         records = records_of(turn, before)
         if not records and not keys:
             return
+        joined = exchange.answer.joined
+        for one in joined.turns:
+            records |= records_of(one)
+            keys += keys_of_turn(one)
         saved = await self._store.save(
             exchange.scope, turn.conversation, records, keys, exchange.store_budget
         )
@@ -242,6 +247,9 @@ class Replay:
         exchange.answer.saved_names = before.union(records, keys)
         exchange.answer.state = CaptureState.LATE
         if saved is Saved.DONE:
+            for conversation in joined.left:
+                self._store.forget_soon(exchange.scope, conversation)
+            exchange.answer.joined = Joined()
             exchange.answer.state = CaptureState.SAVED
             exchange.answer.reasoning_items = capture.reasoning_items
             exchange.answer.reasoning_bytes = capture.reasoning_bytes

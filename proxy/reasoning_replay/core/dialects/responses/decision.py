@@ -20,16 +20,19 @@ from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemor
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
+from reasoning_replay.core.history.joining import Joined, join
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching import match_items, parent_of
+from reasoning_replay.core.history.matching import is_whole, match_items, parent_of
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
 from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote
+from reasoning_replay.core.history.turns import Turn, turn_id
 from reasoning_replay.core.wire import json_spans
 
 __all__ = ["RequestPlanner", "ResponsesSettings"]
 
 _NO_REPAIRS: Mapping[Any, int] = MappingProxyType({})
 _NOTHING_FOUND = LookupResult()
+_NOT_JOINED = Joined()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +85,16 @@ class RequestPlanner:
             base = request.body
         matched = match_items(request, held)
         parent = parent_of(request, matched, held)
-        origin = Origin(
-            context=request.context(),
-            model=request.model,
-            conversation=parent.conversation if parent is not None else b"",
-            parent=parent.id if parent is not None else b"",
-            stores=request.stores,
-        )
+        joined = _NOT_JOINED if held.is_stale else join(matched, held.turns)
+        origin = _origin(request, parent, joined)
+        has_failed = found is None or (held.is_stale and not is_whole(request, matched, held))
+        plan = Plan() if has_failed else plan_injection(request, matched, self.policy)
+        state = RequestState.STORE_FAILED if has_failed else RequestState.PLANNED
         if request.is_stateful:
-            return Decision(RequestState.STATEFUL, body, origin, summary=_summary(request, ()))
-        if found is None:
-            state, plan = RequestState.STORE_FAILED, Plan()
-        else:
-            state, plan = RequestState.PLANNED, plan_injection(request, matched, self.policy)
+            state = RequestState.STATEFUL
         outcomes, summary = plan.outcomes, _summary(request, plan.notes)
         if self._settings.is_shadow:
-            return Decision(state, body, origin, repairs, outcomes, summary=summary)
+            return Decision(state, body, origin, repairs, outcomes, 0, summary, joined)
         # The upstream says that it keeps nothing (zero data retention), and a blob is missing.
         keeps_nothing = parent is not None and not parent.is_stored
         lacks_blob = keeps_nothing and Outcome.GUARDED_FORM in outcomes
@@ -105,7 +102,8 @@ class RequestPlanner:
         include = include_edit(request) if wants else None
         edits = [*plan.edits, include] if include is not None else plan.edits
         edited = json_spans.apply(base, edits) if edits else base
-        return Decision(state, edited, origin, repairs, outcomes, plan.injected_bytes, summary)
+        injected_bytes = plan.injected_bytes
+        return Decision(state, edited, origin, repairs, outcomes, injected_bytes, summary, joined)
 
     def _repaired(
         self, caller: Caller, request: Request, held: LookupResult
@@ -140,14 +138,30 @@ class RequestPlanner:
         profile = self._settings.profile
         if not profile.takes_include:
             return False
-        if request.is_background or is_known_not_to_reason(request.model):
+        if request.is_stateful or request.is_background or is_known_not_to_reason(request.model):
             return False
         match self._settings.include:
             case "never":
                 return False
-            case "auto" if request.stores and profile.keeps_items and not lacks_blob:
-                return False
+            case "auto" if request.stores and profile.keeps_items:
+                if not (lacks_blob or request.has_easy_form):
+                    return False
         return not self._refusals.is_refused(scope, RefusalKind.INCLUDE, family(request.model))
+
+
+def _origin(request: Request, parent: Turn | None, joined: Joined) -> Origin:
+    """Return what the turn that answers a request will remember of it."""
+    conversation = parent.conversation if parent is not None else b""
+    if conversation in joined.left:
+        conversation = joined.turns[0].conversation
+    named = turn_id(request.continues) if request.continues else b""
+    return Origin(
+        context=request.context(),
+        model=request.model,
+        conversation=conversation,
+        parent=parent.id if parent is not None else named,
+        stores=request.stores,
+    )
 
 
 def _summary(request: Request, notes: Sequence[PlanNote]) -> ItemSummary | None:

@@ -63,7 +63,7 @@ class RefusalMemory:
         turns = [turn.without_reasoning(is_refused) for turn in looked_up.turns]
         if all(map(is_same, turns, looked_up.turns)):
             return looked_up  # whose names may be looked through already
-        return LookupResult(turns, looked_up.crowded)
+        return looked_up._replace(turns=turns)
 
     def issue(self, account: Account, turn: Turn) -> None:
         """Remember for which account upstream issued the blobs of a turn."""

@@ -58,6 +58,12 @@ class Request(RequestHistory[ResponsesItem]):
         return self.raw("store") != b"false"
 
     @property
+    def has_easy_form(self) -> bool:
+        """Whether it holds something of a model's that can have no id: it goes by blobs alone."""
+        items = (self.places[n].item for n in reversed(self.anchors))
+        return any(item.type == "message" and not (item.id or item.takes_id) for item in items)
+
+    @property
     def is_background(self) -> bool:
         """Whether the answer is fetched later."""
         return self.raw("background") == b"true"

@@ -1,0 +1,113 @@
+"""Joining: turns whose lookup failed come back to the conversation that they belong to."""
+
+from collections import Counter
+
+import pytest
+from msgspec import structs
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.joining import Joined, join
+from reasoning_replay.core.history.matching import match_items
+
+from tests.core.world import Item, World, body, message, nameless, reasoning, user
+
+TURNS = 47
+
+
+def history(turns: int) -> list[Item]:
+    """Return a chat without ids, up to the next question."""
+    items: list[Item] = []
+    for n in range(turns):
+        items += [user(f"Question {n}?"), nameless(answered(n))]
+    return [*items, user(f"Question {turns}?")]
+
+
+def answered(n: int) -> Item:
+    """Return an answer that is long enough to be no coincidence."""
+    return message(f"{n}", f"This is what is to be said as number {n}, about the weather there.")
+
+
+def chat(*fails: bool) -> World:
+    """Let upstream answer, where these lookups fail."""
+    world = World()
+    for n, has_failed in enumerate(fails):
+        world.learn(body(history(n)), [reasoning(f"{n}"), answered(n)], has_failed=has_failed)
+    return world
+
+
+def injected(world: World, turns: int) -> int:
+    """Return how much reasoning upstream sees in a history."""
+    return Counter(i.get("type") for i in world.seen(body(history(turns))))["reasoning"]
+
+
+def conversations(world: World) -> set[bytes]:
+    """Return those that hold something."""
+    return {turn.conversation for turn in world.turns.values()}
+
+
+def test_turns_of_failed_lookups_come_together_when_the_next_works() -> None:
+    """One in two fails: all of a long chat is injected, and it is one conversation."""
+    world = chat(*(n % 2 == 1 for n in range(TURNS)))
+
+    assert injected(world, TURNS) == TURNS
+    assert len(conversations(world)) == 1
+
+
+def test_more_turns_in_a_row_than_are_loaded_come_together_bit_by_bit() -> None:
+    """The newest first, as only so many conversations are loaded; then all of them are one."""
+    world = chat(False, False, *[True] * 10)
+    assert injected(world, 12) < 12
+
+    for n in range(12, 15):
+        world.learn(body(history(n)), [reasoning(f"{n}"), answered(n)])
+
+    assert injected(world, 15) == 15
+    assert len(conversations(world)) == 1
+
+
+def joined(world: World, turns: int) -> Joined:
+    """Return what is joined for a request."""
+    request = read_request(body(history(turns)), {})
+    found = world.recall(request)
+    return join(match_items(request, found), found.turns)
+
+
+def test_what_is_joined_knows_its_parent() -> None:
+    """So that its place can be told by its line from then on."""
+    world = chat(False, True, True)
+    before = {turn.items[0].id: turn for turn in world.turns.values()}
+    ids = [answered(n)["id"] for n in range(3)]
+
+    done = joined(world, 3)
+
+    assert [turn.items[0].id for turn in done.turns] == ids[1:]
+    assert [turn.parent for turn in done.turns] == [before[name].id for name in ids[:2]]
+    assert {turn.conversation for turn in done.turns} == {before[ids[0]].conversation}
+    assert set(done.left) == {before[name].conversation for name in ids[1:]}
+
+
+def test_the_rest_of_a_conversation_comes_along() -> None:
+    """What was in flight when its conversation was joined went on from it still."""
+    world = chat(False, True, True)
+    first, second, third = world.turns.values()
+    world.keep(structs.replace(third, parent=second.id, conversation=second.conversation))
+
+    done = joined(world, 3)
+
+    lines = [(turn.id, turn.parent) for turn in done.turns]
+    assert lines == [(second.id, first.id), (third.id, second.id)]
+    assert done.left == (second.conversation,)
+
+
+@pytest.mark.parametrize("fails", [(False,), (False, False, False), (True,)])
+def test_what_is_one_conversation_stays_as_it_is(fails: tuple[bool, ...]) -> None:
+    """Nothing is written where nothing has to be joined."""
+    assert joined(chat(*fails), len(fails)) == Joined()
+
+
+def test_conversations_that_only_begin_alike_stay_apart() -> None:
+    """One that was begun by somebody else, and goes on from nothing here, is not taken over."""
+    world = chat(False, False)
+    other = [user("Question 0?"), nameless(answered(0)), user("And what else?")]
+    world.learn(body(other), [reasoning("else"), message("else", "Nothing else, as it seems.")])
+
+    assert joined(world, 2) == Joined()
