@@ -29,6 +29,7 @@ def called(**more: object) -> ResponsesItem:
     return item(**{"type": "function_call", "name": "f", "arguments": '{"a":1,"b":[2.5]}', **more})
 
 
+REFUSAL = {"type": "refusal", "refusal": "I can't."}
 ANNOTATED = PART | {"annotations": [{"type": "url_citation"}], "logprobs": []}
 HELLO = [{"type": "output_text", "text": "Hel"}, {"type": "output_text", "text": "lo  you\n"}]
 
@@ -38,6 +39,16 @@ SAME_CONTENT = [
     pytest.param(said([PART]), said([ANNOTATED]), id="annotations-dropped"),
     pytest.param(said([PART]), said([{"type": "text", "text": "x"}]), id="part-type-renamed"),
     pytest.param(said("a  b\n"), said(" a b"), id="white-space-folded"),
+    pytest.param(said("It\u2019s 7\u2026"), said("It's 7..."), id="typography-folded"),
+    pytest.param(said([PART]), said([PART, REFUSAL]), id="refused-behind-its-text"),
+    pytest.param(
+        said([REFUSAL]), said([REFUSAL | {"refusal": "I can\u2019t. "}]), id="refusal-folded"
+    ),
+    pytest.param(
+        said([REFUSAL]),
+        said([REFUSAL | {"refusal": "I "}, {"type": "refusal", "refusal": "can't."}]),
+        id="refusals-joined",
+    ),
     pytest.param(said("x", id="msg_1", status="completed"), said("x"), id="id-dropped"),
     pytest.param(said("é"), read_item('{"role":"assistant","content":"é"}'.encode()), id="escapes"),
     pytest.param(called(), called(arguments='{ "a" : 1, "b" : [2.50] }'), id="spacing"),
@@ -54,6 +65,8 @@ SAME_CONTENT = [
 OTHER_CONTENT = [
     pytest.param(said("x"), said("y"), id="text"),
     pytest.param(said("ab"), said("a b"), id="word-boundary"),
+    pytest.param(said([REFUSAL]), said("I can't."), id="refused"),
+    pytest.param(said([REFUSAL]), said([REFUSAL | {"refusal": "I won't."}]), id="refusal"),
     pytest.param(called(), called(arguments='{"a":2,"b":[2.5]}'), id="argument"),
     pytest.param(called(), called(name="g"), id="name"),
     pytest.param(called(), called(type="custom_tool_call"), id="type"),
@@ -93,11 +106,26 @@ def test_content_tells_sayings_apart(one: ResponsesItem, other: ResponsesItem) -
 
 @pytest.mark.parametrize(
     "empty",
-    [said(""), said(" \n"), said([]), said(None), item(type="web_search_call", id="ws_1"), item()],
+    [
+        said(""),
+        said(" \n"),
+        said([]),
+        said(None),
+        said([{"type": "refusal", "refusal": None}]),
+        said([{"type": "of_the_future", "refusal": "x"}]),
+        said(["x"]),
+        item(type="web_search_call", id="ws_1"),
+        item(),
+    ],
 )
 def test_content_of_nothing_is_empty(empty: ResponsesItem) -> None:
     """What says nothing can be recognised by nothing that it says."""
     assert empty.content == b""
+
+
+def test_a_refusal_is_as_long_as_it_says() -> None:
+    """Long words are evidence, whatever they say."""
+    assert (said([REFUSAL]).chars, said([PART, REFUSAL]).chars, said([]).chars) == (8, 1, 0)
 
 
 @given(objects(scalars), st.booleans(), st.integers(0, 3))
@@ -122,6 +150,10 @@ OUTPUT = {"type": "function_call_output", "call_id": "c", "output": "sunny"}
 SAME_SAID = [
     pytest.param(USER, USER | {"type": "message", "id": "msg_1"}, id="typed"),
     pytest.param(USER, USER | {"content": [{"type": "input_text", "text": "hi"}]}, id="parts"),
+    pytest.param(USER, USER | {"content": " hi\u200b\n"}, id="white-space"),
+    pytest.param(
+        USER | {"content": "\u201ca\u201d &amp; b"}, USER | {"content": '"a" & b'}, id="folded"
+    ),
     pytest.param(OUTPUT, OUTPUT | {"call_id": "d", "id": "fco_1"}, id="calls-numbered-anew"),
     pytest.param(
         USER | {"content": [{"type": "refusal", "refusal": "no"}]},
@@ -131,7 +163,6 @@ SAME_SAID = [
 ]
 OTHER_SAID = [
     pytest.param(USER, USER | {"content": "ho"}, id="text"),
-    pytest.param(USER, USER | {"content": "hi "}, id="white-space"),
     pytest.param(USER, USER | {"content": [{"type": "input_text", "text": "hi"}, IMAGE]}, id="new"),
     pytest.param(
         USER | {"content": [IMAGE]}, USER | {"content": [IMAGE | {"detail": "low"}]}, id="image"

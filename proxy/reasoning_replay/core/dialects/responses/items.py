@@ -17,6 +17,7 @@ from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
+from reasoning_replay.core.wire.text_folding import folded
 
 __all__ = ["ResponsesItem", "read_item"]
 
@@ -60,6 +61,7 @@ _TEXTS = ("type", "id", "call_id", "role", "name", "status")
 _WORDS = msgspec.json.Decoder(list[_Words])
 _PARTS = msgspec.json.Decoder(list[Raw])
 _PART = msgspec.json.Decoder(_ContentPart)
+_WHOLE_PARTS = msgspec.json.Decoder(list[_ContentPart])
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
@@ -182,10 +184,9 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
 
     @property
     def text(self) -> str:
-        """A message's text with white space folded; "" for other items and messages without."""
+        """A message's text, folded; "" for other items and messages without."""
         if self._text is None:
-            said = _said(self._head.content)[0] if self.type == "message" else ""
-            self._text = " ".join(said.split())
+            self._text = folded(_said(self._head.content)[0]) if self.type == "message" else ""
         return self._text
 
     @property
@@ -193,8 +194,9 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
         """
         What it says or does, as a digest that survives what clients do to items.
 
-        Equal for a message whose parts were joined or whose annotations were dropped, and for a
-        call whose arguments were spelled differently; b"" where nothing was said.
+        Equal for a message whose parts were joined, whose annotations were dropped or whose text
+        was normalised, and for a call whose arguments were spelled differently; b"" where nothing
+        was said. A message without text says what it refuses with.
         """
         if self._content is None:
             self._content = self._read_content()
@@ -204,14 +206,17 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
     def chars(self) -> int:
         """About how many characters it says: what is short recurs by chance."""
         if self.type == "message":
-            return len(self.text)
+            return len(self.text) or len(_refusal(self._head.content))
         head = self._head
         does = (head.arguments, head.input, head.action, head.operation, head.code, head.output)
         return sum(len(memoryview(part)) for part in does)
 
     def _read_content(self) -> bytes:
         if self.type == "message":
-            return digest(b"m", self.text.encode("utf-8", "surrogatepass")) if self.text else b""
+            if self.text:
+                return digest(b"m", self.text.encode("utf-8", "surrogatepass"))
+            refusal = folded(_refusal(self._head.content))
+            return digest(b"r", refusal.encode("utf-8", "surrogatepass")) if refusal else b""
         head = self._head
         does = (head.arguments, head.input, head.action, head.operation, head.code, head.queries)
         raw = b"\0".join([b"" if part is NONE else _canonical(bytes(part)) for part in does])
@@ -241,7 +246,7 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
     def _read_said(self) -> bytes:
         if self.type == "message":
             words, rest = _said(self._head.content)
-            return digest(b"u", words.encode("utf-8", "surrogatepass"), *rest)
+            return digest(b"u", folded(words).encode("utf-8", "surrogatepass"), *rest)
         if self.type.endswith("_output"):
             # Without call_id: some clients number their calls anew.
             return digest(b"o", self.type.encode(), bytes(self._head.output) or self.raw)
@@ -331,6 +336,16 @@ def _said(content: Raw) -> tuple[str, list[bytes]]:
         else:
             rest.append(bytes(head.refusal) or bytes(part))
     return "".join(said), rest
+
+
+def _refusal(content: Raw) -> str:
+    """Return what a message refuses with, in place of text."""
+    try:
+        parts = _WHOLE_PARTS.decode(content)
+    except _ERRORS:
+        return ""
+    refused = [part.refusal for part in parts if json_spans.text(part.type) == "refusal"]
+    return "".join([json_spans.text(words) or "" for words in refused])
 
 
 def _canonical(raw: bytes) -> bytes:

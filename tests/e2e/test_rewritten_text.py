@@ -1,0 +1,73 @@
+"""Clients that keep texts in their own spelling get the reasoning back, and their own text out."""
+
+import pytest
+
+from tests.web.wire import MESSAGE, NEXT, RS, as_json, response, whole
+from tests.web.world import World, world
+
+LINK = "([met.no](https://www.met.no/?utm_source=openai))"
+
+# (what the user asked, what the model said, how a client keeps the one and the other)
+REWRITTEN = [
+    pytest.param("What’s up?", "It’s “fine”.", "What's up?", 'It\'s "fine".', id="quotes"),  # noqa: RUF001
+    pytest.param("Oslo – rain?", "No — snow…", "Oslo - rain?", "No - snow...", id="dashes"),  # noqa: RUF001
+    pytest.param("Caf\u00e9?", "Caf\u00e9!", "Cafe\u0301?", "Cafe\u0301!", id="unicode-form"),
+    pytest.param("7\u00a0°C?", "7\u202f°C\u200b", "7 °C? ", "7 °C", id="white-space"),
+    pytest.param("a < b?", "a < b && c", "a &lt; b?", "a &lt; b &amp;&amp; c", id="html-escapes"),
+    pytest.param("Rain?", f"Snow. {LINK}", "Rain?", "Snow.", id="web-citation"),
+    pytest.param("Rain?", "Snow.【4:0†source】", "Rain?", "Snow.", id="file-citation"),
+    pytest.param("Rain?", "Snow. \ue200cite\ue202turn0search0\ue201", "Rain?", "Snow.", id="span"),
+]
+
+
+def asked(text: str) -> dict[str, object]:
+    """Return what a user says."""
+    return {"role": "user", "content": text}
+
+
+def told(*parts: dict[str, object]) -> dict[str, object]:
+    """Return an assistant's message without its id."""
+    return {"type": "message", "role": "assistant", "content": list(parts)}
+
+
+def words(text: str) -> dict[str, object]:
+    """Return a part of a message that is text."""
+    return {"type": "output_text", "text": text}
+
+
+def refusal(text: str) -> dict[str, object]:
+    """Return a part of a message that refuses."""
+    return {"type": "refusal", "refusal": text}
+
+
+async def learn(w: World, asked_for: dict[str, object], said: dict[str, object]) -> None:
+    """Let the proxy see one answer."""
+    w.upstream.answers(whole(as_json(response(RS, MESSAGE | {"content": [said]}))))
+    w.upstream.otherwise = whole(b"{}")
+    await w.turn(asked_for, store=False)
+
+
+@pytest.mark.parametrize(("question", "answer", "kept_question", "kept_answer"), REWRITTEN)
+async def test_a_text_that_the_client_normalised_is_recognised(
+    question: str, answer: str, kept_question: str, kept_answer: str
+) -> None:
+    """Short words count only after the same history, so both sides' texts are folded."""
+    kept = [asked(kept_question), told(words(kept_answer)), NEXT]
+    async with world() as w:
+        await learn(w, asked(question), words(answer))
+        assert (await w.turn(*kept, store=False)).mark == "injected=1"
+        [first, thought, *rest] = w.sent()["input"]
+    assert [first, *rest] == kept
+    assert thought["encrypted_content"] == RS["encrypted_content"]
+
+
+async def test_a_refusal_without_an_id_is_recognised() -> None:
+    """It says why it refuses; the same words as text are another answer."""
+    rain = asked("Rain?")
+    async with world() as w:
+        await learn(w, rain, refusal("I can’t say."))  # noqa: RUF001
+        for said, injected in [(refusal("I can't say."), 1), (words("I can't say."), 0)]:
+            answer = await w.turn(rain, told(said), NEXT, store=False)
+            assert (answer.mark or "").startswith(f"injected={injected}")
+        refused_once = w.sent(-2)["input"]
+    assert refused_once[1]["encrypted_content"] == RS["encrypted_content"]
