@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.web.wire import MESSAGE, NEXT, RS, as_json, response, whole
+from tests.web.wire import CALL, MESSAGE, NEXT, RESULT, RS, as_json, response, whole
 from tests.web.world import World, world
 
 LINK = "([met.no](https://www.met.no/?utm_source=openai))"
@@ -71,3 +71,23 @@ async def test_a_refusal_without_an_id_is_recognised() -> None:
             assert (answer.mark or "").startswith(f"injected={injected}")
         refused_once = w.sent(-2)["input"]
     assert refused_once[1]["encrypted_content"] == RS["encrypted_content"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "mark"),
+    [
+        ("gpt-5", "openai/gpt-5:nitro", "injected=1"),
+        ("openai/gpt-5:online", "gpt-5", "injected=1"),
+        ("gpt-oss:20b", "gpt-oss:120b", "injected=0, guarded_model=1, degraded=1"),
+    ],
+)
+async def test_a_router_s_suffix_is_no_other_model(one: str, other: str, mark: str) -> None:
+    """A tag that is the size of a model is."""
+    rain = asked("Rain?")
+    async with world() as w:
+        w.upstream.answers(whole(as_json(response(RS, CALL, model=one))))
+        w.upstream.otherwise = whole(b"{}")
+        await w.turn(rain, model=one, store=False)
+        answer = await w.turn(rain, CALL, RESULT, model=other, store=False)
+        assert answer.mark == mark
+        assert w.sent()["model"] == other

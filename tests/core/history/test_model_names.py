@@ -16,6 +16,11 @@ SAME = [
     pytest.param("us.openai.gpt-5-nano", "gpt-5-nano", id="region-and-vendor"),
     pytest.param("openai/gpt-5-nano-2025-08-07", "us.openai.gpt-5-nano", id="all-at-once"),
     pytest.param("GPT-5-Nano", "gpt-5-nano", id="case"),
+    pytest.param("openai/gpt-5:nitro", "gpt-5", id="routed"),
+    pytest.param("gpt-5-2025-08-07:online", "gpt-5", id="routed-snapshot"),
+    pytest.param("us.openai.gpt-5-nano:free:floor", "gpt-5-nano", id="routed-twice"),
+    pytest.param("x-1:exacto", "x-1:thinking", id="routed-otherwise"),
+    pytest.param("x-1:extended", "x-1:beta", id="extended"),
     pytest.param("o3", "openai/o3-2025-04-16", id="no-hyphen"),
 ]
 OTHER = [
@@ -25,13 +30,18 @@ OTHER = [
     pytest.param("gpt-5", "gpt-5-codex", id="variant"),
     pytest.param("gpt-5-1999-01-01", "gpt-5", id="no-date-of-ours"),
     pytest.param("qwen3.5-plus", "qwen3-plus", id="dot-within-a-name"),
+    pytest.param("gpt-oss:20b", "gpt-oss:120b", id="size-behind-a-colon"),
+    pytest.param("gpt-oss:20b", "gpt-oss", id="tag"),
+    pytest.param("qwen3:4b-thinking", "qwen3:4b", id="variant-in-a-tag"),
+    pytest.param("us.anthropic.claude-5-v1:0", "us.anthropic.claude-5-v2:0", id="revision"),
+    pytest.param("gpt-5:nitrogen", "gpt-5", id="begins-like-a-suffix"),
     pytest.param("", "gpt-5", id="unknown"),
 ]
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_spellings_of_one_model_are_one_family(one: str, other: str) -> None:
-    """A snapshot is its base name, and a vendor is not part of the name."""
+    """A snapshot is its base name; neither a vendor nor a route is part of the name."""
     assert family(one) == family(other) == family(family(one))
 
 
@@ -46,6 +56,7 @@ def test_other_names_are_other_families(one: str, other: str) -> None:
     [
         "gpt-4o",
         "gpt-4o-mini-2024-07-18",
+        "openai/gpt-4o:nitro",
         "gpt-4.1-nano",
         "gpt-4",
         "gpt-3.5-turbo",

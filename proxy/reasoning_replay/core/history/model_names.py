@@ -3,8 +3,9 @@ Model names: which of them mean the same model, and which models do not reason.
 
 Encrypted reasoning can be read only by the model family that wrote it. What exactly a family is,
 no vendor documents; so names are compared as strictly as they can be without breaking aliases:
-a dated snapshot is its base name, a vendor's prefix is not part of the name, and a turn carries
-both the name that was asked for and the one that answered (`gpt-5.6` is answered by `gpt-5.6-sol`).
+a dated snapshot is its base name, a vendor's prefix and a router's suffix are not part of the name,
+and a turn carries both the name that was asked for and the one that answered (`gpt-5.6` is answered
+by `gpt-5.6-sol`).
 """
 
 import re
@@ -17,6 +18,9 @@ __all__ = ["are_known_to_differ", "family", "is_known_not_to_reason"]
 NAME_CHARS = 128
 
 _VENDOR = re.compile(r"^(?:[a-z0-9_-]+\.)*(?=[a-z][a-z0-9]*-)")
+# OpenRouter's variants: who serves a model, at which price, with which extras. Two at most, which
+# bounds the search. Other suffixes are part of the name: `gpt-oss:20b` is no `gpt-oss:120b`.
+_ROUTING = re.compile(r"(?::(?:nitro|floor|online|free|exacto|thinking|extended|beta)){1,2}$")
 _SNAPSHOT = re.compile(r"-(?:20\d\d-\d\d-\d\d|20\d{6}|latest)$")
 # The maker's word and its generation, with which names of models begin, and many of deployments.
 _GENERATION = re.compile(r"(gpt|grok|claude|gemini|deepseek|qwen|glm|kimi)-?v?(\d+)|(o)(\d)")
@@ -29,14 +33,14 @@ def family(model: str) -> str:
     """
     Return the name under which two spellings of one model are equal.
 
-    >>> family("openai/gpt-5-nano-2025-08-07") == family("us.openai.gpt-5-nano")
+    >>> family("openai/gpt-5-nano-2025-08-07") == family("us.openai.gpt-5-nano:nitro")
     True
     """
     return _family(model) if len(model) <= NAME_CHARS else _spelled_out(model)
 
 
 def _spelled_out(model: str) -> str:
-    name = model.lower().rpartition("/")[2]
+    name = _ROUTING.sub("", model.lower().rpartition("/")[2])
     return _SNAPSHOT.sub("", _VENDOR.sub("", name))
 
 
