@@ -1,0 +1,74 @@
+"""Chats of one tenant through a running proxy: clients that drop reasoning, a scripted upstream."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.core.world import Item, drawn, dropped, message, nameless, reasoning
+from tests.web.wire import events, stream
+from tests.web.world import World
+
+__all__ = ["Chat", "Tenant", "injected", "said"]
+
+
+class Tenant:
+    """The clients of one key, and an upstream that answers what the test says."""
+
+    def __init__(self, proxy: World) -> None:
+        self._proxy = proxy
+        self._responses = 0
+
+    async def ask(
+        self, sent: list[Item], *emitted: Item, key: str = "sk-a", session: str = "", **more: object
+    ) -> list[Item]:
+        """Send a history, have it answered, and return the input that upstream received."""
+        self._responses += 1
+        response_id = f"resp_{drawn(self._responses)}"
+        self._proxy.upstream.answers(stream(events(*emitted, rid=response_id)))
+        headers = [f"Authorization: Bearer {key}", "Content-Type: application/json"]
+        if session:
+            headers.append(f"session-id: {session}")
+        top = {"model": "gpt-5.4", "input": sent, "store": False, "stream": True}
+        assert (await self._proxy.post(top | more, *headers)).status == 200
+        seen: list[Item] = self._proxy.sent()["input"]
+        return seen
+
+
+class Chat:
+    """
+    A conversation of a client that drops reasoning and ids.
+
+    Attributes:
+        told: The history as the client keeps it.
+        whole: The same with all reasoning that was emitted.
+    """
+
+    def __init__(self, tenant: Tenant, *opening: Item) -> None:
+        self._tenant = tenant
+        self.told = [*opening]
+        self.whole = [*opening]
+
+    def add(self, *items: Item) -> None:
+        """Add what the client itself says."""
+        self.told += items
+        self.whole += items
+
+    async def go_on(
+        self, *emitted: Item, change: Callable[[list[Item]], list[Item]] = list, **more: Any
+    ) -> list[Item]:
+        """Have the history answered as it is changed; upstream has to receive all reasoning."""
+        seen = await self._tenant.ask(change(self.told), *emitted, **more)
+        assert seen == change(self.whole)
+        kept = list(map(nameless, emitted))
+        self.told += dropped(kept)
+        self.whole += kept
+        return seen
+
+
+def injected(name: str) -> Item:
+    """Return reasoning as upstream receives it ahead of an item that has no id."""
+    return nameless(reasoning(name))
+
+
+def said(text: str) -> Item:
+    """Return a message of the model as a client sends it that drops ids."""
+    return nameless(message("", text))

@@ -1,0 +1,318 @@
+"""The right reasoning, through the running app: the exact input that upstream receives."""
+
+import secrets
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.core.world import (
+    Item,
+    call,
+    dropped,
+    message,
+    nameless,
+    output,
+    reasoning,
+    user,
+)
+from tests.e2e.changes import AROUND, OF_TOOLS, Change, window
+from tests.e2e.chats import Chat, Tenant, injected, said
+from tests.web.world import world
+
+GO_ON, HI, HELLO, DONE = user("continue"), user("Hi"), "Hello!", "Done."
+WEATHER = user("Weather?")
+LATE = user("Is that all?")
+
+SESSIONS = pytest.mark.parametrize(
+    ("mine", "other"), [("", ""), ("mine", "other")], ids=["no-sessions", "sessions"]
+)
+
+
+@pytest.fixture(params=["memory", "redis"])
+def store(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Settings of a store that no other test uses."""
+    url = "memory://"
+    if request.param == "redis":
+        url = request.getfixturevalue("shared_redis").url
+    prefix = f"rr-{secrets.token_hex(8)}"
+    return {"store_url": url, "store_prefix": prefix, "log_level": "error"}
+
+
+@pytest.fixture
+async def tenant(store: dict[str, Any]) -> AsyncIterator[Tenant]:
+    """A tenant behind a running proxy."""
+    async with world(**store) as proxy:
+        yield Tenant(proxy)
+
+
+# 1. Repeated words.
+
+
+@pytest.mark.parametrize("other_key", [False, True], ids=["past-the-proxy", "lost"])
+async def test_reasoning_of_a_repeated_answer_is_not_put_ahead_of_the_unknown_earlier_one(
+    tenant: Tenant, *, other_key: bool
+) -> None:
+    """Nothing is cut, so what is known is of the later message, and stays there."""
+    if other_key:  # what it captured nobody finds any more
+        await tenant.ask([GO_ON], reasoning("1"), message("1", DONE), key="sk-old")
+    told = [GO_ON, said(DONE), GO_ON]
+    assert await tenant.ask(told, reasoning("2"), message("2", DONE)) == told
+
+    seen = await tenant.ask([*told, said(DONE), GO_ON], reasoning("3"), message("3", DONE))
+    assert seen == [*told, injected("2"), said(DONE), GO_ON]
+    again = await tenant.ask([*told, said(DONE), GO_ON, said(DONE), LATE])
+    assert again == [*seen, injected("3"), said(DONE), LATE]
+
+
+@pytest.mark.parametrize("greeting", [HELLO, "Hello! How can I help you with your project today?"])
+async def test_reasoning_is_not_put_ahead_of_a_canned_greeting_in_the_same_words(
+    tenant: Tenant, greeting: str
+) -> None:
+    """The client wrote the first greeting itself."""
+    told = [said(greeting), HI]
+    assert await tenant.ask(told, reasoning("1"), message("1", greeting)) == told
+
+    seen = await tenant.ask([*told, said(greeting), WEATHER], reasoning("2"), message("2", "Rain."))
+    assert seen == [*told, injected("1"), said(greeting), WEATHER]
+    again = await tenant.ask([*told, said(greeting), WEATHER, said("Rain."), LATE])
+    assert again == [*seen, injected("2"), said("Rain."), LATE]
+
+
+# 2. Conversations that begin alike.
+
+
+async def test_a_first_message_that_seven_conversations_share_does_not_get_a_later_turns_reasoning(
+    tenant: Tenant,
+) -> None:
+    """The later turn is certain by its call, and nobody can tell whose the first message is."""
+    for n in range(8):
+        await tenant.ask([HI], reasoning(f"x{n}"), message(f"x{n}", HELLO))
+    told, deed = [HI, said(HELLO), HI], call("1")
+    assert await tenant.ask(told, reasoning("1"), message("1", HELLO), deed) == told
+
+    rest = [said(HELLO), nameless(deed), output(deed)]
+    seen = await tenant.ask([*told, *rest], reasoning("2"), message("2", DONE))
+    assert seen == [*told, injected("1"), *rest]
+    again = await tenant.ask([*told, *rest, said(DONE), LATE])
+    assert again == [*seen, injected("2"), said(DONE), LATE]
+
+
+# 3. Sliding windows.
+
+
+@SESSIONS
+async def test_my_turn_wins_over_a_conversation_that_began_with_the_words_at_the_cut(
+    tenant: Tenant, mine: str, other: str
+) -> None:
+    """A call in each window proves my line, and new turns are saved into my conversation."""
+    asks, says = "Go on with the next file.", "The next file is ported, and its tests pass."
+    await tenant.ask([user(asks)], reasoning("twin"), message("twin", says), session=other)
+    chat = Chat(tenant)
+    go_on = partial(chat.go_on, change=partial(window, kept=3), session=mine)
+    for n in range(8):
+        chat.add(user(asks if n else "Port the whole package."))
+        if n % 2:
+            deed = call(f"{n}")
+            await go_on(reasoning(f"{n}"), deed)
+            chat.add(output(deed))
+        await go_on(reasoning(f"{n}+"), message(f"{n}+", says))
+    chat.add(LATE)
+    await chat.go_on(session=mine)
+
+
+@SESSIONS
+@pytest.mark.parametrize("kept", [2, 3])
+async def test_a_conversation_that_began_with_the_short_words_at_the_cut_is_not_taken_for_mine(
+    tenant: Tenant, kept: int, mine: str, other: str
+) -> None:
+    """My call gets its reasoning; short words ahead of it get theirs or none."""
+    await tenant.ask([GO_ON], reasoning("twin"), message("twin", DONE), session=other)
+    chat = Chat(tenant, user("Start the job."))
+    for n in range(4):
+        await chat.go_on(reasoning(f"{n}"), message(f"{n}", DONE), session=mine)
+        chat.add(GO_ON)
+    deed = call("deed")
+    await chat.go_on(reasoning("deed"), deed, session=mine)
+    chat.add(output(deed))
+
+    seen = await tenant.ask(window(chat.told, kept), session=mine)
+    want = window(chat.whole, kept)
+    assert seen == [item for item in want if item in seen]
+    assert dropped(seen) == dropped(want)
+    assert seen[-3:] == want[-3:]
+
+
+# 4. A message directly ahead of a call.
+
+
+@pytest.mark.parametrize("is_mine_first", [True, False])
+@pytest.mark.parametrize("words", ["Let me check.", "Let me check…"])
+async def test_a_message_ahead_of_a_call_is_not_matched_by_its_text_to_a_twins_turn(
+    tenant: Tenant, words: str, *, is_mine_first: bool
+) -> None:
+    """The call is certain, also where the client normalised my words to those of the twin."""
+    mine, twin = call("mine"), call("twin")
+    told = {
+        "mine": [reasoning("mine"), message("mine", words), mine],
+        "twin": [reasoning("twin"), message("twin", "Let me check."), twin],
+    }
+    for name in ("mine", "twin") if is_mine_first else ("twin", "mine"):
+        await tenant.ask([WEATHER], *told[name])
+    rest = [said("Let me check."), nameless(mine), output(mine)]
+    seen = await tenant.ask([WEATHER, *rest], reasoning("2"), message("2", "Sunny."))
+    assert seen == [WEATHER, injected("mine"), *rest]
+    again = await tenant.ask([WEATHER, *rest, said("Sunny."), LATE])
+    assert again == [*seen, injected("2"), said("Sunny."), LATE]
+
+
+# 5. Counted ids.
+
+COUNTED = [("call_00000001", "fc_0000000000000001"), ("call_1700000000", "fc_1700000000")]
+
+
+@pytest.mark.parametrize("keeps_ids", [True, False])
+@pytest.mark.parametrize(("call_id", "item_id"), COUNTED)
+@pytest.mark.parametrize(("asks", "arguments"), [("Weather?", '{"in":"Oslo"}'), ("Files?", "{}")])
+async def test_a_counted_call_id_is_not_another_conversations_call(
+    tenant: Tenant, asks: str, arguments: str, call_id: str, item_id: str, *, keeps_ids: bool
+) -> None:
+    """Arguments or the history say otherwise; what is known of my own call is restored."""
+    theirs = call("1", call_id=call_id, id=item_id, arguments="{}")
+    await tenant.ask([WEATHER], reasoning("1"), theirs)
+    mine = theirs | {"arguments": arguments}
+    rest = [mine if keeps_ids else nameless(mine), output(mine)]
+    told = [user(asks), *rest]
+    assert await tenant.ask(told) == told
+
+    await tenant.ask(told[:1], reasoning("2"), mine)
+    own = reasoning("2") if keeps_ids else injected("2")
+    assert await tenant.ask(told) == [*told[:1], own, *rest]
+
+
+@pytest.mark.parametrize("item_id", ["msg_0000000000000001", "msg_1700000000"])
+async def test_a_counted_message_id_is_not_another_conversations_message(
+    tenant: Tenant, item_id: str
+) -> None:
+    """Text and history say otherwise; what is known of my own message is restored."""
+    rome, oslo = user("Weather in Rome?"), user("Weather in Oslo?")
+    await tenant.ask([rome], reasoning("1"), message("1", "It is sunny in Rome.", id=item_id))
+    mine = message("2", "It rains in Oslo, and it will do so tomorrow.", id=item_id)
+    assert await tenant.ask([oslo, mine, LATE]) == [oslo, mine, LATE]
+
+    await tenant.ask([oslo], reasoning("2"), mine)
+    assert await tenant.ask([oslo, mine, LATE]) == [oslo, reasoning("2"), mine, LATE]
+
+
+# 6. `call_0` in every response.
+
+
+@pytest.mark.parametrize("is_cut", [False, True], ids=["own-turn-unknown", "head-cut"])
+@pytest.mark.parametrize("keeps_ids", [True, False])
+async def test_call_0_behind_the_same_preamble_is_no_neighbours_call(
+    tenant: Tenant, *, is_cut: bool, keeps_ids: bool
+) -> None:
+    """A neighbour is compared by its arguments."""
+    rome = call("1", call_id="call_0", arguments='{"city":"Rome"}')
+    oslo = call("2", call_id="call_0", arguments='{"city":"Oslo"}')
+    await tenant.ask([WEATHER], reasoning("1"), message("1", "Let me see."), rome)
+    told = [message("2", "Let me see."), oslo]
+    told = [*(told if keeps_ids else map(nameless, told)), output(oslo)]
+    told = told if is_cut else [WEATHER, *told]
+    assert await tenant.ask(told) == told
+
+
+# 8. and 9. What applications change around what was said.
+
+
+@pytest.mark.parametrize(("change", "instructions"), [*AROUND, *OF_TOOLS])
+async def test_a_coding_agent_gets_all_reasoning_whatever_changes_around_its_calls(
+    tenant: Tenant, change: Change, instructions: str
+) -> None:
+    """Calls are certain."""
+    chat = Chat(tenant)
+    for n in range(6):
+        if n % 3 == 0:
+            chat.add(user(f"Do part {n} of it."))
+        deed = call(f"{n}", arguments="{}")
+        emitted = reasoning(f"{n}"), message(f"{n}", f"Step {n}."), deed
+        more = {"instructions": instructions.format(n=n)} if instructions else {}
+        await chat.go_on(*emitted, change=partial(change, n), **more)
+        chat.add(output(deed, f"{n}: all of it went well, as one can see here."))
+
+
+@pytest.mark.parametrize(("change", "instructions"), AROUND)
+async def test_a_plain_chat_gets_all_reasoning_whatever_changes_around_its_messages(
+    tenant: Tenant, change: Change, instructions: str
+) -> None:
+    """What is said is long enough to be no coincidence."""
+    chat = Chat(tenant)
+    for n in range(6):
+        chat.add(user(f"Tell me more about bees, please: part {n}."))
+        text = f"Bees are insects, and fact number {n} is that everybody likes their honey."
+        more = {"instructions": instructions.format(n=n)} if instructions else {}
+        emitted = reasoning(f"{n}"), message(f"{n}", text)
+        await chat.go_on(*emitted, change=partial(change, n), **more)
+
+
+# 16. Decisions that stay.
+
+
+async def test_what_was_restored_stays_when_other_conversations_begin_alike(tenant: Tenant) -> None:
+    """Also when they go on in the same words: upstream sees each input begin with the last."""
+    chat = Chat(tenant, HI)
+    await chat.go_on(reasoning("1"), message("1", HELLO))
+    chat.add(WEATHER)
+    seen = await chat.go_on(reasoning("2"), message("2", "Rain."))
+    for n in range(9):
+        alike = [HI, said(HELLO), WEATHER]
+        await tenant.ask(alike[:1], reasoning(f"x{n}"), message(f"x{n}", HELLO))
+        await tenant.ask(alike, reasoning(f"y{n}"), message(f"y{n}", "Rain."))
+        chat.add(user(f"And in {n} days?"))
+        later = await chat.go_on(reasoning(f"3{n}"), message(f"3{n}", "Snow."))
+        assert later[: len(seen)] == seen
+        seen = later
+
+
+async def test_what_was_ambiguous_stays_so(tenant: Tenant) -> None:
+    """Also when a conversation that began alike has gone on in other words."""
+    for name in ("1", "x"):
+        await tenant.ask([HI], reasoning(name), message(name, HELLO))
+    told = [HI, said(HELLO), WEATHER]
+    assert await tenant.ask(told, reasoning("2"), message("2", "Rain.")) == told
+    other = [HI, said(HELLO), user("Bye")]
+    await tenant.ask(other, reasoning("x2"), message("x2", "See you."))
+    await tenant.ask([*other, said("See you."), LATE], reasoning("x3"), message("x3", "Yes."))
+
+    told += [said("Rain."), HI]
+    seen = await tenant.ask(told, reasoning("3"), message("3", HELLO))
+    assert seen == [*told[:3], injected("2"), *told[3:]]
+    again = await tenant.ask([*told, said(HELLO), LATE])
+    assert again == [*seen, injected("3"), said(HELLO), LATE]
+
+
+# 18. Trimming.
+
+BOUND = 30
+
+
+async def test_beyond_its_bound_the_head_of_a_conversation_moves_seldom(
+    store: dict[str, Any],
+) -> None:
+    """It is trimmed in bulk to nine tenths: the oldest reasoning goes, several turns at once."""
+    moves, before = 0, list[Item]()
+    async with world(**store, conversation_max_turns=BOUND) as proxy:
+        tenant = Tenant(proxy)
+        told, whole = [user("Do it.")], [user("Do it.")]
+        for n in range(3 * BOUND):
+            deed = call(f"{n}")
+            seen = await tenant.ask(told, reasoning(f"{n}"), deed)
+            oldest = [injected(f"{m}") for m in range(len(whole) - len(seen))]
+            assert seen == [item for item in whole if item not in oldest]
+            assert n - len(oldest) >= min(n, BOUND * 9 // 10)
+            moves += seen[: len(before)] != before
+            before = seen
+            told += [nameless(deed), output(deed)]
+            whole += [injected(f"{n}"), nameless(deed), output(deed)]
+    assert 0 < moves <= 2 * BOUND // (BOUND // 10)
