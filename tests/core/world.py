@@ -21,6 +21,7 @@ from reasoning_replay.core.history.lookup_keys import (
 )
 from reasoning_replay.core.history.matching import Matches, match_items, parent_of
 from reasoning_replay.core.history.plan import Anchors, Plan
+from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn, turn_id
 
 Item = dict[str, Any]
@@ -157,14 +158,21 @@ class World:
         request = read_request(sent, {})
         found = LookupResult() if has_failed else self.recall(request)
         recognised = match_items(request, found)
-        self.join(join(recognised, found.turns))
+        joined = join(recognised, found.turns)
+        self.join(joined)
         made = answer(items, response_id, **more)
         parent = parent_of(request, recognised, found)
-        self.capture(request, parent, made, self.responses)
+        seen = None if has_failed or joined.left else recognised.seen
+        self.capture(request, parent, made, self.responses, seen)
         return list(items)
 
     def capture(
-        self, request: Request, parent: Turn | None, made: bytes, created_ms: int
+        self,
+        request: Request,
+        parent: Turn | None,
+        made: bytes,
+        created_ms: int,
+        seen: Seen | None = None,
     ) -> Turn | None:
         """Keep the turn that answered a request behind another one, if it is one."""
         if parent is not None:
@@ -176,6 +184,7 @@ class World:
             conversation=parent.conversation if parent else b"",
             parent=parent.id if parent else named,
             stores=request.stores,
+            seen=seen,
         )
         capture = ResponsesCapture(origin, 1 << 20)
         capture.read(made)

@@ -301,12 +301,14 @@ class RandomWorld(World):
             one.seen = None
         else:
             self._judge(one, sent, more, request, plan_injection(request, matched, Policy()))
-        self.join(join(matched, found.turns))
+        joined = join(matched, found.turns)
+        self.join(joined)
         said = self._emit(one)
         self._asked[self.responses] = seen_by_it
         items = [each.item for each in said]
         made = answer(items, f"resp_{self._drawn()}", model=MODEL, store=False)
-        if self.capture(request, parent, made, self._clock) is not None:
+        seen = None if has_failed or joined.left else matched.seen
+        if self.capture(request, parent, made, self._clock, seen) is not None:
             self._captured.add(self.responses)
         return said
 

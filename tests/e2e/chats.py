@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from reasoning_replay.core.history.turns import turn_id
+
 from tests.core.world import Item, drawn, dropped, message, nameless, reasoning
 from tests.web.wire import events, stream
 from tests.web.world import World
@@ -31,6 +33,15 @@ class Tenant:
         assert (await self._proxy.post(top | more, *headers)).status == 200
         seen: list[Item] = self._proxy.sent()["input"]
         return seen
+
+    async def forget(self, number: int) -> None:
+        """Delete a conversation, by the order in which they began."""
+        store = self._proxy.app.store
+        page = await store.survey(None, "", 100)
+        begun = [(one.scope, one.conversation) for one in page.conversations]
+        ids = [turn_id(f"resp_{drawn(n)}") for n in range(1, self._responses + 1)]
+        begun.sort(key=lambda one: ids.index(one[1]))
+        assert await store.forget(*begun[number])
 
 
 class Chat:

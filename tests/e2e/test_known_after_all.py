@@ -2,22 +2,25 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from hashlib import sha256
 from itertools import cycle, pairwise
 from typing import Any
 
 import pytest
-from reasoning_replay.adapters.stores.base import StoreError
+from reasoning_replay.adapters.stores.base import StoreError, StoreResult
+from reasoning_replay.core.history.lookup_keys import Lookup
+from reasoning_replay.core.history.turns import turn_of_record
 
 from tests.redis_server import RedisServer
-from tests.web.wire import as_json, response, whole
+from tests.web.wire import CALL, LOST, PAIRING, RS, as_json, error, response, whole
 from tests.web.world import Hooked, World, world
 
 Item = dict[str, Any]
 Start = Callable[..., contextlib.AbstractAsyncContextManager[World]]
 
 INCLUDE = "reasoning.encrypted_content"
+BLOB = RS["encrypted_content"]
 SECRET = "one for all replicas"
 
 
@@ -181,6 +184,66 @@ async def test_turns_whose_lookup_failed_are_found_again(start: Start) -> None:
             history += [nameless(answer), asked(f"And then, {n}?")]
 
     assert reasons(seen) == [f"gAAAA{n}" for n in range(turns - 1)]
+
+
+class Lagging(Hooked):
+    """
+    A store that has not got the newest turn yet.
+
+    Attributes:
+        lags: How many lookups still find it so.
+    """
+
+    lags = 1
+
+    async def look_up(
+        self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
+    ) -> StoreResult:
+        """As the store, less a turn."""
+        result = await self._inner.look_up(scope, lookups, held)
+        if not self.lags or not result.conversations:
+            return result
+        self.lags -= 1
+        (one,) = result.conversations
+        records = one.records or {}
+        newest = max(map(turn_of_record, records))
+        older = {name: value for name, value in records.items() if turn_of_record(name) != newest}
+        return StoreResult([one._replace(records=older)])
+
+
+@contextlib.asynccontextmanager
+async def lagging(start: Start) -> AsyncIterator[World]:
+    """Start a proxy whose second lookup comes too early for the first turn."""
+
+    async def before(_: str) -> None:
+        pass
+
+    async with start(recent_max_bytes=0) as w:
+        w.app.store.inner = Lagging(w.app.store.inner, before)
+        yield w
+
+
+async def test_what_upstream_did_without_it_does_without(start: Start) -> None:
+    """A turn that was saved late: the prefix that upstream has seen stays as it is."""
+    one, two = call("one"), call("two")
+    sent = [asked("Look."), one, result(one), two, result(two)]
+    async with lagging(start) as w:
+        await exchange(w, sent[:1], thought("one"), one, store=False)
+        seen = await exchange(w, sent[:3], thought("two"), two, store=False)
+        assert seen == sent[:3]
+        assert reasons(await exchange(w, sent, store=False)) == ["gAAAAtwo"]
+
+
+async def test_what_upstream_refused_to_do_without_comes_back_for_good(start: Start) -> None:
+    """A cure decides anew, and the next request goes on from what upstream saw then."""
+    two = call("two")
+    sent = [*LOST, two, result(two)]
+    async with lagging(start) as w:
+        await exchange(w, sent[:1], RS, CALL, store=False)
+        w.upstream.answers(error(PAIRING, "input"))
+        assert reasons(await exchange(w, LOST, thought("two"), two, store=False)) == [BLOB]
+        assert reasons(await exchange(w, sent, store=False)) == [BLOB, "gAAAAtwo"]
+        assert len(w.upstream.received) == 4
 
 
 async def late(_: str) -> None:

@@ -260,19 +260,19 @@ async def test_a_plain_chat_gets_all_reasoning_whatever_changes_around_its_messa
 
 
 async def test_what_was_restored_stays_when_other_conversations_begin_alike(tenant: Tenant) -> None:
-    """Also when they go on in the same words: upstream sees each input begin with the last."""
+    """Also when they repeat what I have said: upstream sees each input begin with the last."""
     chat = Chat(tenant, HI)
     await chat.go_on(reasoning("1"), message("1", HELLO))
     chat.add(WEATHER)
     seen = await chat.go_on(reasoning("2"), message("2", "Rain."))
     for n in range(9):
-        alike = [HI, said(HELLO), WEATHER]
-        await tenant.ask(alike[:1], reasoning(f"x{n}"), message(f"x{n}", HELLO))
-        await tenant.ask(alike, reasoning(f"y{n}"), message(f"y{n}", "Rain."))
+        await tenant.ask([HI], reasoning(f"x{n}"), message(f"x{n}", HELLO))
         chat.add(user(f"And in {n} days?"))
         later = await chat.go_on(reasoning(f"3{n}"), message(f"3{n}", "Snow."))
         assert later[: len(seen)] == seen
         seen = later
+        alike = [HI, said(HELLO), WEATHER]
+        await tenant.ask(alike, reasoning(f"y{n}"), message(f"y{n}", "Rain."))
 
 
 async def test_what_was_ambiguous_stays_so(tenant: Tenant) -> None:
@@ -290,6 +290,46 @@ async def test_what_was_ambiguous_stays_so(tenant: Tenant) -> None:
     assert seen == [*told[:3], injected("2"), *told[3:]]
     again = await tenant.ask([*told, said(HELLO), LATE])
     assert again == [*seen, injected("3"), said(HELLO), LATE]
+
+
+async def test_what_was_ambiguous_stays_so_when_another_conversation_says_all_the_same(
+    tenant: Tenant,
+) -> None:
+    """That conversation's turns are the only ones that know their parent."""
+    told = [HI, said(HELLO), WEATHER]
+    await tenant.ask([HI], reasoning("1"), message("1", HELLO))
+    await tenant.ask(told, reasoning("2"), message("2", "Rain."))
+    await tenant.ask([HI], reasoning("x"), message("x", HELLO))
+    assert await tenant.ask(told, reasoning("y"), message("y", "Rain.")) == told
+    assert await tenant.ask([*told, said("Rain."), LATE]) == [*told, said("Rain."), LATE]
+
+
+async def test_what_was_ambiguous_stays_so_when_the_other_conversation_is_gone(
+    tenant: Tenant,
+) -> None:
+    """The turn remembers that upstream saw nothing there."""
+    told = [HI, said(HELLO), WEATHER]
+    await tenant.ask([HI], reasoning("1"), message("1", HELLO))
+    await tenant.ask([HI], reasoning("x"), message("x", HELLO))
+    assert await tenant.ask(told, reasoning("2"), message("2", "Rain.")) == told
+    await tenant.forget(1)
+    seen = await tenant.ask([*told, said("Rain."), LATE])
+    assert seen == [*told, injected("2"), said("Rain."), LATE]
+
+
+async def test_a_session_header_wins_over_a_conversation_that_began_with_the_words_at_the_cut(
+    tenant: Tenant,
+) -> None:
+    """Point 3: no call proves my line, but all who say the same are compared."""
+    asks, says = user("Go on with the next file."), "The next file is ported, and its tests pass."
+    await tenant.ask([asks], reasoning("twin"), message("twin", says), session="twin")
+    chat = Chat(tenant, user("Port the whole package."))
+    go_on = partial(chat.go_on, session="mine", change=partial(window, kept=2))
+    await go_on(reasoning("0"), message("0", "I have begun, and the first file is ported."))
+    chat.add(asks)
+    await go_on(reasoning("1"), message("1", says))
+    chat.add(asks)
+    await go_on()
 
 
 # 18. Trimming.

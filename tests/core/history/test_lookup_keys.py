@@ -234,7 +234,7 @@ CHOICES = [
     pytest.param([Lookup(0, [A, B])], {A: [b"1"], B: [b"2"]}, [b"1", b"2"], id="both-certain"),
     pytest.param([Lookup(0, [A], [B, C])], {C: [b"3"]}, [b"3"], id="first-that-leads-anywhere"),
     pytest.param(
-        [Lookup(0, [], [B, C])], {B: [b"2"], C: [b"3"]}, [b"2"], id="strongest-doubtful-decides"
+        [Lookup(0, [], [B, C])], {B: [b"2"], C: [b"3"]}, [b"2", b"3"], id="then-who-says-the-same"
     ),
     pytest.param([Lookup(0, [], [B])], {B: [b"1", b"2"]}, [b"2", b"1"], id="newest-first"),
     pytest.param(
@@ -271,6 +271,15 @@ def test_no_more_conversations_are_loaded_than_can_be_compared() -> None:
     asked = [Lookup(n, [], [key]) for n, key in enumerate([A, B, C, D])]
 
     assert chosen(asked, index) == ConversationChoice([*many(4)[::-1], *many(2, "c")[::-1]], {1})
+
+
+def test_who_says_the_same_after_another_history_takes_what_room_is_left() -> None:
+    """All that the strongest keys lead to goes first; of the others, all or none of an item."""
+    asked = [Lookup(2, [], [A, B]), Lookup(0, [], [C])]
+    index = {A: [b"mine"], B: many(6), C: [b"before"]}
+
+    assert chosen(asked, index) == ConversationChoice([b"mine", b"before"], set())
+    assert len(chosen(asked, index | {B: many(4)}).conversations) == CONVERSATIONS_LOADED
 
 
 def test_what_is_certain_of_an_older_item_is_not_crowded_out() -> None:

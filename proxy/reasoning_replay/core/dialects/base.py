@@ -20,6 +20,7 @@ from reasoning_replay.core.history.joining import Joined
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.request_history import RequestHistory
+from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.tenancy.scope import Account
 
@@ -62,6 +63,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         model: As the client asked for it; "" when unknown (a GET).
         stores: Whether the upstream keeps the items, as far as the request says.
         created_ms: Of the turn, where it was begun before; 0: the first snapshot begins it.
+        seen: As of `Turn`.
     """
 
     context: Context
@@ -70,6 +72,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     parent: bytes = b""
     stores: bool = True
     created_ms: int = 0
+    seen: Seen | None = None
 
 
 class CaptureSnapshot(msgspec.Struct, frozen=True, gc=False):
@@ -142,6 +145,10 @@ class Capture(Protocol):
 
     def snapshot(self, created_ms: int) -> CaptureSnapshot:
         """Return what is known so far, and count it as saved."""
+        ...
+
+    def note_cure(self) -> None:
+        """Note that upstream did not see what was decided: its answer is to a cured request."""
         ...
 
     def successor(self) -> Origin:

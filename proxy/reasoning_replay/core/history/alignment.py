@@ -26,9 +26,10 @@ from reasoning_replay.core.history.candidates import Candidates
 from reasoning_replay.core.history.evidence import LINKS_WEIGHED, Evidence, Pairs
 from reasoning_replay.core.history.fingerprints import TRACE_BYTES
 from reasoning_replay.core.history.item_index import Match
-from reasoning_replay.core.history.items import HistoryItem
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.request_history import RequestHistory
+from reasoning_replay.core.history.seen import Seen, decided, seen_of
 from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["Alignment"]
@@ -64,7 +65,7 @@ class Alignment:
     Gives the blocks of one request to turns.
 
     Attributes:
-        matches, ambiguous: As of `matching.Matches`; filled by `run`.
+        matches, ambiguous, seen: As of `matching.Matches`; filled by `run`.
     """
 
     def __init__(self, request: RequestHistory[HistoryItem], looked_up: LookupResult) -> None:
@@ -79,11 +80,13 @@ class Alignment:
         self._evidence = Evidence(request, self._known)
         self._blocks: list[Block] = []
         self._given: dict[bytes, int] = {}  # turns that have a block, with its number
+        self.seen: Seen | None = None
+        self._basis, self._since = b"", 0
 
-    def run(self) -> None:
-        """Give as many blocks as evidence allows."""
+    def run(self, *, anew: bool = False) -> None:
+        """Give as many blocks as evidence allows; `anew`: whatever was decided before."""
         self.matches, is_all = self._known.settle(self._places)
-        if is_all:
+        if is_all and (anew or not self._is_remembered()):
             return
         self._blocks = blocks_of(self._request, self._known.types)
         self._children: dict[bytes, list[Turn]] = defaultdict(list)
@@ -95,13 +98,81 @@ class Alignment:
             self._by_whole[turn.context.whole].append(turn)
             for content in {item.content for item in turn.items if item.content}:
                 self._by_content[content].append(turn)
+        if not anew:
+            self._follow()
         self._give_by_names()
         for block in self._blocks:
             self._give_ancestors(block)
         self._give_by_sayings()
         for block in self._blocks:
             self._give_descendants(block)
-        return
+        matched = (
+            (self._places[n].heard, match.turn.id, match.k)
+            for n, match in sorted(self.matches.items())
+            if self._places[n].item.role is not Role.REFERENCE
+        )
+        self.seen = seen_of(self._basis, self._since, matched)
+
+    # 0. What was decided before.
+
+    def _is_remembered(self) -> bool:
+        """Tell whether the newest turn remembers anything but names that are certain."""
+        return bool(self.matches) and self.matches[max(self.matches)].turn.seen is not None
+
+    def _follow(self) -> None:
+        """Decide as before about what stood ahead of the newest turn that heard just that."""
+        for block in reversed(self._blocks):
+            turns = self._answers(block)
+            if turns:
+                self._follow_all(block, turns)
+                return
+
+    def _answers(self, block: Block) -> list[Turn]:
+        """Return the turns that a block may be, all that was said before being the same."""
+        turns = self._by_whole.get(self._evidence.whole(block), ())
+        named = {match.turn.id for n in block.places if (match := self.matches.get(n)) is not None}
+        if named:
+            return [turn for turn in turns if {turn.id} == named]
+        options = [(turn, self._evidence.pairs(block, turn)) for turn in turns]
+        found = [
+            Explanation((False, 1, 1), self._tie(block, turn), turn, {block.number: (turn, pairs)})
+            for turn, pairs in options
+            if pairs
+        ]
+        found = [one for one in found if self._is_plain(block, one)]
+        tie = max((one.tie for one in found), default=None)
+        return [one.turn for one in found if one.tie == tie]
+
+    def _follow_all(self, block: Block, turns: Sequence[Turn]) -> None:
+        """Decide as these turns remember it; where they differ, it is nobody's."""
+        since, known = 0, dict[int, tuple[bytes, int]]()
+        for number, turn in enumerate(turns):
+            if turn.seen is None:
+                return
+            first, theirs = decided(turn.seen, self._seen_of)
+            since = max(since, first)
+            known = theirs if not number else dict(known.items() & theirs.items())
+        for older in self._blocks[: block.number]:
+            for n in [*older.places]:
+                place = self._places[n]
+                if place.heard < since or place.item.role is Role.REFERENCE:
+                    continue
+                this, k = known.get(place.heard, (b"", 0))
+                its = self._turns.get(this)
+                self.matches.pop(n, None)
+                if its is not None and k < len(its.items):
+                    self.matches[n] = Match(its, k)
+                    self._known.use(self.matches[n])
+                else:
+                    older.places.remove(n)
+        self._blocks = [one for one in self._blocks if one.places]
+        if len(turns) == 1:
+            self._basis = turns[0].id
+            self._since = self._places[block.places[0]].heard
+
+    def _seen_of(self, this: bytes) -> Seen | None:
+        turn = self._turns.get(this)
+        return turn.seen if turn is not None else None
 
     # 1. Certain names.
 
@@ -240,9 +311,12 @@ class Alignment:
         path = {block.number: (turn, pairs)}
         for other, ancestor, its in self._ancestry(block, turn):
             path[other.number] = (ancestor, its)
+        weight = self._is_kin(block, turn), len(path), reach
+        return Explanation(weight, self._tie(block, turn), turn, path)
+
+    def _tie(self, block: Block, turn: Turn) -> tuple[bool, bool]:
         hint, theirs = self._request.hint, turn.context
-        tie = (bool(hint) and theirs.hint == hint, theirs.frame == self._frame_of(block))
-        return Explanation((self._is_kin(block, turn), len(path), reach), tie, turn, path)
+        return bool(hint) and theirs.hint == hint, theirs.frame == self._frame_of(block)
 
     def _frame_of(self, block: Block) -> bytes:
         return self._places[block.places[0]].frame

@@ -148,9 +148,10 @@ def choose(
         asked: As `keys_of_request` gives it.
         leads_to: The conversations that a key leads to, newest last.
 
-    The certain keys of all items come first; what is said shares the room that they leave, and the
-    strongest of its keys that leads anywhere decides. What leads to more conversations than there
-    is room for decides nothing: to load some of them would make an ambiguous saying look clear.
+    The certain keys of all items come first; what is said shares the room that they leave: for each
+    item the strongest key that leads anywhere, and then, newest item first, all that say the same
+    after another history. What leads to more conversations than there is room for decides nothing:
+    to load some of them would make an ambiguous saying look clear.
     """
     chosen: dict[bytes, None] = {}
     crowded: set[int] = set()
@@ -169,10 +170,14 @@ def choose(
             take(item, found)
         elif item.doubtful:
             doubtful.append(item)
+    doubtful = [item for item in doubtful if leads_to(item.doubtful[-1])]
     for item in doubtful:
-        if leads_to(item.doubtful[-1]):
-            led = (dict.fromkeys(reversed(leads_to(key))) for key in item.doubtful)
-            take(item, next(conversations for conversations in led if conversations))
+        led = (dict.fromkeys(reversed(leads_to(key))) for key in item.doubtful)
+        take(item, next(conversations for conversations in led if conversations))
+    for item in doubtful:
+        alike = dict.fromkeys(reversed(leads_to(item.doubtful[-1])))
+        if item.place not in crowded and len(chosen | alike) <= CONVERSATIONS_LOADED:
+            chosen.update(alike)
     return ConversationChoice(list(chosen), crowded)
 
 

@@ -8,9 +8,12 @@ from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import RESPONSE, LookupResult
 from reasoning_replay.core.history.request_history import RequestHistory
+from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn, turn_id
 
 __all__ = ["Matches", "is_whole", "match_items", "parent_of"]
+
+_NOTHING_SEEN = Seen(b"", 0, ())
 
 
 @dataclass(slots=True)
@@ -21,17 +24,21 @@ class Matches:
     Attributes:
         matches: Index into `Request.places` -> where that item came from.
         ambiguous: Indices of items that more than one turn could have emitted.
+        seen: What the turn that answers remembers of this; None where names decide it.
     """
 
     matches: dict[int, Match] = field(default_factory=dict)
     ambiguous: set[int] = field(default_factory=set)
+    seen: Seen | None = None
 
     def newest(self) -> Turn | None:
         """Return the turn that the end of the history came from; None when none was matched."""
         return self.matches[max(self.matches)].turn if self.matches else None
 
 
-def match_items(request: RequestHistory[HistoryItem], looked_up: LookupResult) -> Matches:
+def match_items(
+    request: RequestHistory[HistoryItem], looked_up: LookupResult, *, anew: bool = False
+) -> Matches:
     """
     Tell which captured turn each item of a request came from.
 
@@ -39,19 +46,21 @@ def match_items(request: RequestHistory[HistoryItem], looked_up: LookupResult) -
         request: As read. Where it names the response before it, upstream has all that led to that
             response, and only what came after it is matched.
         looked_up: What a store holds for it; turns in any order.
+        anew: Whether what was decided about older items is decided anew: upstream refuses it.
 
     Returns:
         Each captured item at most once, and nothing where evidence contradicts itself.
     """
     if not looked_up.turns:
         crowded = looked_up.crowded
-        return Matches(ambiguous=set(crowded - {RESPONSE})) if crowded else Matches()
+        seen = _NOTHING_SEEN if request.run and not request.is_stateful else None
+        return Matches(ambiguous=set(crowded - {RESPONSE}), seen=seen)
     found = Alignment(request, looked_up)
-    found.run()
+    found.run(anew=anew)
     if request.is_stateful:
         return Matches(_after(request.continues, found.matches, looked_up))
     crowded = looked_up.crowded - found.matches.keys() - {RESPONSE}
-    return Matches(found.matches, found.ambiguous | crowded)
+    return Matches(found.matches, found.ambiguous | crowded, found.seen)
 
 
 def parent_of(

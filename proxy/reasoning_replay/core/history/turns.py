@@ -5,7 +5,8 @@ A turn is kept as records, each with a name and a value. A record is written onc
 changes, so writing it again is harmless, and replicas never overwrite what others have found:
 
     name = created_ms (8 bytes, big-endian), turn id (16), part
-    part = "h" digest            head: parent, context, models, whether upstream keeps the items
+    part = "h" digest            head: parent, context, models, whether upstream keeps the items,
+                                 and what upstream saw of the turns before
            "i" position          item, with the run of reasoning ahead of it
            "b" position digest   digests of the blobs that were seen for that run
            "w" position          tombstone: the run is withheld from now on
@@ -22,6 +23,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import structs
 
+from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.wire.digest import digest
 
 __all__ = [
@@ -137,6 +139,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
         models: Families of the model that was asked for and the one that answered.
         is_stored: Whether upstream keeps the items, so that a bare id means something to it.
         created_ms: When it was captured, since the epoch; orders the turns of a conversation.
+        seen: What upstream saw of the turns before it; None: the next request decides anew.
     """
 
     id: bytes
@@ -147,6 +150,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     created_ms: int
     context: Context
     items: tuple[Emitted, ...]
+    seen: Seen | None = None
 
     def without_reasoning(self, is_refused: Callable[[bytes], bool]) -> "Turn":
         """Return the same turn less every run of which upstream has refused a blob."""
@@ -164,6 +168,7 @@ class _HeadRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     models: tuple[str, ...]
     is_stored: bool
     context: Context
+    seen: Seen | None = None
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -207,7 +212,8 @@ def records_of(turn: Turn, known: Container[bytes] = frozenset()) -> dict[bytes,
         if name not in known:
             records[name] = value
 
-    add(_HEAD, _HeadRecord(turn.parent, turn.models, turn.is_stored, turn.context), versioned=True)
+    head = _HeadRecord(turn.parent, turn.models, turn.is_stored, turn.context, turn.seen)
+    add(_HEAD, head, versioned=True)
     for n, item in enumerate(turn.items):
         position = n.to_bytes(POSITION_BYTES)
         # Blobs become known bit by bit, also after the item was written.
@@ -316,6 +322,7 @@ def _read_turn(
         created_ms=int.from_bytes(this[:TIME_BYTES]),
         context=head.context,
         items=tuple(_in_a_row(items, blobs, withheld)),
+        seen=head.seen,
     )
 
 
@@ -325,7 +332,7 @@ def _merged(heads: Sequence[_HeadRecord]) -> _HeadRecord:
     models = sorted({model for head in heads for model in head.models})
     # A bare id that upstream may not know is never injected.
     is_stored = all(head.is_stored for head in heads)
-    return _HeadRecord(first.parent, tuple(models), is_stored, first.context)
+    return _HeadRecord(first.parent, tuple(models), is_stored, first.context, first.seen)
 
 
 def _in_a_row(

@@ -134,6 +134,8 @@ class Healer:
         """Count a cure that was taken."""
         self._count(refusal, "cured")
         exchange.request.note_cure(refusal.kind.value, cure)
+        if exchange.answer.capture is not None:
+            exchange.answer.capture.note_cure()
 
     def note_refused(self, refusal: Refusal) -> None:
         """Count a cure that was not."""

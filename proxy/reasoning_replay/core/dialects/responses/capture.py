@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, structs
 
 from reasoning_replay.core.dialects.base import CaptureSnapshot, Origin, Usage
 from reasoning_replay.core.dialects.responses.emitted import blob_digest, emitted_of, reasoning_of
@@ -142,6 +142,10 @@ class ResponsesCapture:
         """Whether upstream says that there is no answer after all."""
         return self._status in ("failed", "cancelled")
 
+    def note_cure(self) -> None:
+        """As `Capture.note_cure`: the next request decides anew."""
+        self._origin = structs.replace(self._origin, seen=None)
+
     def successor(self) -> Origin:
         """Return the origin of a response that upstream begins behind this one, unasked."""
         this = turn_id(self._response_id)
@@ -181,6 +185,7 @@ class ResponsesCapture:
             created_ms=self._created_ms,
             context=origin.context,
             items=tuple(items),
+            seen=origin.seen,
         )
         return CaptureSnapshot(self._status, turn)
 

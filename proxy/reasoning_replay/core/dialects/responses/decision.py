@@ -25,6 +25,7 @@ from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching import is_whole, match_items, parent_of
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
 from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote
+from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn, turn_id
 from reasoning_replay.core.wire import json_spans
 
@@ -86,8 +87,10 @@ class RequestPlanner:
         matched = match_items(request, held)
         parent = parent_of(request, matched, held)
         joined = _NOT_JOINED if held.is_stale else join(matched, held.turns)
-        origin = _origin(request, parent, joined)
         has_failed = found is None or (held.is_stale and not is_whole(request, matched, held))
+        # What a failed lookup missed, or is still missing, does not stay so.
+        seen = None if has_failed or joined.left else matched.seen
+        origin = _origin(request, parent, joined, seen)
         plan = Plan() if has_failed else plan_injection(request, matched, self.policy)
         state = RequestState.STORE_FAILED if has_failed else RequestState.PLANNED
         if request.is_stateful:
@@ -149,7 +152,7 @@ class RequestPlanner:
         return not self._refusals.is_refused(scope, RefusalKind.INCLUDE, family(request.model))
 
 
-def _origin(request: Request, parent: Turn | None, joined: Joined) -> Origin:
+def _origin(request: Request, parent: Turn | None, joined: Joined, seen: Seen | None) -> Origin:
     """Return what the turn that answers a request will remember of it."""
     conversation = parent.conversation if parent is not None else b""
     if conversation in joined.left:
@@ -161,6 +164,7 @@ def _origin(request: Request, parent: Turn | None, joined: Joined) -> Origin:
         conversation=conversation,
         parent=parent.id if parent is not None else named,
         stores=request.stores,
+        seen=seen,
     )
 
 

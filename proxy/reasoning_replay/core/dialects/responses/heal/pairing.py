@@ -119,7 +119,7 @@ def _injected(case: RefusedRequest, request: Request) -> bytes:
     """Inject once more, now that upstream has named what to look for."""
     if request.is_stateful:
         return request.body
-    matched = match_items(request, case.looked_up)
+    matched = match_items(request, case.looked_up, anew=True)
     return plan_injection(request, matched, case.policy).apply(request.body)
 
 

@@ -1,0 +1,169 @@
+"""Seen: what upstream saw ahead of an item once is what it sees from then on."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.matching import match_items
+from reasoning_replay.core.history.seen import RUNS_MAX, Run, Seen, decided, seen_of
+from reasoning_replay.core.history.turns import Turn, records_of, turns_of
+
+from tests.core.world import Item, World, body, call, message, nameless, output, reasoning, user
+
+ASKS = [user(f"Question number {n}, which nobody else would ask in these words?") for n in range(9)]
+SAYS = [message(f"{n}", f"Answer number {n}, which nobody else would give.") for n in range(9)]
+DEEDS = [call(f"{n}") for n in range(9)]
+
+
+def chat(turns: int) -> list[Item]:
+    """Return a chat without ids, up to the next question."""
+    pairs = zip(ASKS[:turns], map(nameless, SAYS), strict=False)
+    return [*(item for pair in pairs for item in pair), ASKS[turns]]
+
+
+def loop(turns: int) -> list[Item]:
+    """Return a tool loop with ids."""
+    return [ASKS[0], *(item for deed in DEEDS[:turns] for item in (deed, output(deed)))]
+
+
+def reasons(seen: list[Item]) -> list[str]:
+    """Return the names of the reasoning that upstream sees."""
+    blobs = (item.get("encrypted_content", "") for item in seen)
+    return [blob.removeprefix("gAAAA") for blob in blobs if blob]
+
+
+def take_away(world: World, turn: Turn) -> None:
+    """Let nothing be known of a turn, for now."""
+    del world.turns[turn.id]
+
+
+@pytest.mark.parametrize(("history", "emitted"), [(chat, SAYS), (loop, DEEDS)])
+def test_what_was_missed_stays_missed(history: object, emitted: list[Item]) -> None:
+    """A turn that was saved too late for the next request comes back for none behind it."""
+    assert callable(history)
+    world = World()
+    for n in range(2):
+        world.learn(body(history(n)), [reasoning(f"{n}"), emitted[n]])
+    late = list(world.turns.values())[1]
+    take_away(world, late)
+    assert reasons(world.seen(body(history(2)))) == ["0"]
+    world.learn(body(history(2)), [reasoning("2"), emitted[2]])
+    world.keep(late)
+
+    assert reasons(world.seen(body(history(3)))) == ["0", "2"]
+    world.learn(body(history(3)), [reasoning("3"), emitted[3]])
+    assert reasons(world.seen(body(history(4)))) == ["0", "2", "3"]
+
+
+def test_upstream_may_refuse_a_request_without_what_was_missed() -> None:
+    """Then it is decided anew, also for the requests behind it."""
+    world = World()
+    for n in range(2):
+        world.learn(body(loop(n)), [reasoning(f"{n}"), DEEDS[n]])
+    late = list(world.turns.values())[1]
+    take_away(world, late)
+    world.learn(body(loop(2)), [reasoning("2"), DEEDS[2]])
+    world.keep(late)
+    request = read_request(body(loop(3)), {})
+    found = world.recall(request)
+
+    assert len(match_items(request, found).matches) == 2
+    assert len(match_items(request, found, anew=True).matches) == 3
+
+    cured = list(world.turns.values())[1]
+    world.keep(structs.replace(cured, seen=None))
+    assert reasons(world.seen(body(loop(3)))) == ["0", "1", "2"]
+
+
+def test_a_conversation_of_which_the_head_is_gone_is_decided_as_far_as_is_known() -> None:
+    """It was trimmed: the oldest turns have taken with them what they remembered."""
+    world = World()
+    for n in range(6):
+        world.learn(body(chat(n)), [reasoning(f"{n}"), SAYS[n]])
+    for turn in list(world.turns.values())[:3]:
+        take_away(world, turn)
+
+    assert reasons(world.seen(body(chat(6)))) == ["3", "4", "5"]
+
+
+def test_turns_that_remember_otherwise_decide_what_they_have_in_common() -> None:
+    """Two conversations say all the same: what only one of them saw is nobody's."""
+    world = World()
+    hi, hello, go_on, done = user("Hi"), "Hello!", user("continue"), "Done."
+    world.learn(body([hi]), [reasoning("mine"), message("mine", hello)])
+    told = [hi, nameless(message("", hello)), go_on]
+    world.learn(body(told), [reasoning("mine+"), message("mine+", done)])
+    world.learn(body([hi]), [reasoning("twin"), message("twin", hello)])
+    assert reasons(world.seen(body(told))) == []
+    world.learn(body(told), [reasoning("twin+"), message("twin+", done)])
+
+    assert reasons(world.seen(body([*told, nameless(message("", done)), go_on]))) == []
+
+
+def test_where_names_decide_nothing_is_remembered() -> None:
+    """They lead to the same turns again; so most tool loops cost no byte more."""
+    world = World()
+    for n in range(4):
+        world.learn(body(loop(n)), [reasoning(f"{n}"), DEEDS[n]])
+
+    assert {turn.seen for turn in world.turns.values()} == {None}
+
+
+def test_a_turn_remembers_what_is_new_alone() -> None:
+    """What is older the turn before it remembers."""
+    world = World()
+    for n in range(5):
+        world.learn(body(chat(n)), [reasoning(f"{n}"), SAYS[n]])
+    seen = [turn.seen for turn in world.turns.values()]
+    ids = list(world.turns)
+
+    assert seen[0] is None
+    assert seen[1] == Seen(b"", 0, (Run(1, ids[0], 0, 1),))
+    assert seen[2:] == [
+        Seen(ids[n - 1], 2 * n - 1, (Run(2 * n - 1, ids[n - 1], 0, 1),)) for n in (2, 3, 4)
+    ]
+
+
+def test_what_upstream_saw_is_kept_with_the_turn() -> None:
+    """A turn is the same when it is read again, with it and without."""
+    world = World()
+    for n in range(3):
+        world.learn(body(chat(n)), [reasoning(f"{n}"), SAYS[n]])
+    for turn in world.turns.values():
+        assert turns_of(turn.conversation, records_of(turn)) == [turn]
+
+
+matched = st.lists(
+    st.tuples(st.integers(0, 40), st.sampled_from([b"a", b"b", b"c"]), st.integers(0, 5)),
+    max_size=30,
+    unique_by=lambda one: one[0],
+).map(sorted)
+
+
+@given(matched, st.integers(0, 20))
+def test_what_is_remembered_is_what_was_decided(
+    one: list[tuple[int, bytes, int]], since: int
+) -> None:
+    """Since the item from which on it is told, and with all that its basis remembers."""
+    seen = seen_of(b"", since, one)
+    assert seen is not None
+    want = {at: (turn, k) for at, turn, k in one}
+    late = {at: origin for at, origin in want.items() if at >= since}
+    assert decided(seen, lambda _: None) == (since, late)
+
+    early = seen_of(b"", 0, [each for each in one if each[0] < since])
+    assert early is not None
+    both = structs.replace(seen, basis=b"early")
+    if since:
+        assert decided(both, {b"early": early}.get) == (0, want)
+
+
+def test_what_leads_in_circles_or_is_too_much_is_not_followed() -> None:
+    """Damaged records cost no request its time, and long ones no conversation its room."""
+    seen = Seen(b"itself", 3, ())
+    assert decided(seen, lambda _: seen) == (3, {})
+
+    many = [(2 * n, b"turn", n) for n in range(RUNS_MAX + 1)]
+    assert seen_of(b"", 0, many) is None
+    assert seen_of(b"", 0, many[1:]) is not None
