@@ -8,7 +8,12 @@ from tests.demand.scenario import DUPLICATE, Refused, Scenario
 __all__ = ["SCENARIOS"]
 
 SEARCHED: Mapping[str, Item] = {
-    "t1": {"type": "tool_search_output", "id": "tso_1", "call_id": None, "tools": []},
+    "t1": {
+        "type": "tool_search_output",
+        "id": "tso_68a1f0c2b7d34e95",
+        "call_id": None,
+        "tools": [],
+    },
 }
 IN_CONVERSATION = {"conversation": "conv_1"}
 AFTER_PREVIOUS = {"previous_response_id": "previous"}

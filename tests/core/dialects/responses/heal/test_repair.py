@@ -35,6 +35,8 @@ R1, R2 = reasoning("1"), reasoning("2")
 C1, C2 = call("1"), call("2")
 O1, O2 = output(C1, "one"), output(C2, "two")
 SAID, WS = message("1", "Sunny."), search("1")
+DONE, PADDED = ({**SAID, "id": name} for name in ("msg_1", "msg_0000000000000001"))
+FIRST: Item = {**C1, "id": "fc_1"}
 NOTE: Item = {"type": "message", "role": "user", "id": "msg_9", "content": "Hi"}
 UNSTORED, OTHER_MODEL = {"store": False}, {"model": "o4-mini"}
 D, H, F, END = Repair.DUPLICATES, Repair.HOLLOW, Repair.FOREIGN, Repair.DANGLING
@@ -46,6 +48,15 @@ REPAIRED: list[Any] = [
     pytest.param([], {}, [SAID, MORE, SAID], [SAID, MORE], {D: 1}, id="message-twice"),
     pytest.param([], {}, [NOTE, NOTE], [NOTE, NOTE], {}, id="what-users-say-twice"),
     pytest.param([], {}, [C1, C1, O1, O2, MORE], [C1, O1, O2, MORE], {D: 1}, id="call-alone"),
+    pytest.param(
+        [], {}, [DONE, MORE, DONE, MORE], [DONE, MORE, DONE, MORE], {}, id="another-of-a-counted-id"
+    ),
+    pytest.param(
+        [], {}, [PADDED, MORE, PADDED], [PADDED, MORE, PADDED], {}, id="another-of-a-padded-id"
+    ),
+    pytest.param(
+        [], {}, [FIRST, O1, FIRST, O1], [FIRST, O1], {D: 2}, id="counted-and-its-call-id-is-not"
+    ),
     pytest.param(
         [],
         {},

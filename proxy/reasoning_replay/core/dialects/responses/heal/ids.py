@@ -13,6 +13,7 @@ from reasoning_replay.core.dialects.responses.heal.input_editor import (
 )
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
+from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Unspliceable
@@ -56,7 +57,8 @@ def once(pieces: list[InputPiece], *, exact: bool = False) -> list[InputPiece]:
 
     Args:
         pieces: The input of a request.
-        exact: Only copies that are equal to the letter; all else stays as it is.
+        exact: Only copies that are equal to the letter and have a name drawn at random; all else
+            stays as it is. Under a counted id another answer may say the same words.
     """
     copies, others = _repeated(pieces, exact=exact)
     results, repeated = _results(pieces)
@@ -91,7 +93,7 @@ def _repeated(
         before = first.setdefault(item.id, piece)
         if not item.id or before is piece:
             continue
-        is_copy = item.raw == before.item.raw if exact else _says_the_same(piece, before)
+        is_copy = _is_again(piece, before) if exact else _says_the_same(piece, before)
         is_said = item.type == "message" and item.role is not Role.MODEL
         if not item.type.startswith("compaction"):
             (copies if is_copy and not is_said else others).append(piece)
@@ -243,6 +245,12 @@ def _leave_ids_out(case: RefusedRequest) -> None:
             item.role is Role.MODEL and item.id_is_optional
         ):
             piece.leave_out("id")
+
+
+def _is_again(piece: InputPiece, before: InputPiece) -> bool:
+    item = piece.item
+    is_drawn = is_distinctive(item.id, "") or is_distinctive(item.call_id, item.name)
+    return is_drawn and item.raw == before.item.raw
 
 
 def _says_the_same(piece: InputPiece, before: InputPiece) -> bool:
