@@ -265,9 +265,7 @@ RULES = [
     pytest.param(
         Ids.REQUIRED, [R1, C1, C2], True, [C2], [nameless(C2)], id="required-head-gone-stored"
     ),
-    pytest.param(
-        Ids.REQUIRED, [R1, C1, C2], False, [C2], [R1, nameless(C2)], id="required-head-gone"
-    ),
+    pytest.param(Ids.REQUIRED, [R1, C1, C2], False, [C2], [nameless(C2)], id="required-head-gone"),
     pytest.param(
         Ids.REQUIRED, [R1, C1, WS], False, [WS], [WS], id="required-head-gone-demanded-id"
     ),

@@ -204,9 +204,8 @@ def _required(case: _Case) -> InjectionForm | None:
     if case.is_stored:  # upstream looks for what followed, and knows it by its id
         added = case.add_id()
         return case.as_named(added) if added is not None else None
-    # What was not stored has no recorded follower: an item without its id will do.
-    removals = () if case.led.has_head else case.removals()
-    return case.as_named(*removals) if removals is not None else None
+    # What was not stored has no recorded follower: the item will do without its id, but no other.
+    return case.as_named() if case.led.has_head else None
 
 
 _FORMS: Mapping[Ids, Callable[[_Case], InjectionForm | None]] = MappingProxyType(
