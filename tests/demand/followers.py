@@ -1,6 +1,7 @@
 """Reasoning whose follower the client dropped, moved away or sent without its id."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tests.demand.scenario import LACKS_FOLLOWER, LACKS_REASONING, Refused, Scenario
 from tests.standin import Behaviour
@@ -17,7 +18,7 @@ CALL_WITHOUT_ID = Scenario(
     sent="u1 r1 c1:noid o1",
     refused=Refused(LACKS_FOLLOWER, "r1"),
     want="u1 r1 c1 o1",
-    healed="lacks_follower",
+    repaired=True,
 )
 FOLLOWER_GONE = Scenario(
     row=4,
@@ -37,7 +38,7 @@ MESSAGE_WITHOUT_ID = Scenario(
     sent="u1 r1 m1:noid u2",
     refused=Refused(LACKS_FOLLOWER, "r1"),
     want="u1 r1 m1 u2",
-    healed="lacks_follower",
+    repaired=True,
 )
 SEARCH_GONE = Scenario(
     row=17,
@@ -59,6 +60,16 @@ ORPHAN = Scenario(
     healed="lacks_follower",
 )
 
+PREAMBLE_GONE = Scenario(
+    row=24,
+    title="AI SDK drops the text ahead of a call",
+    loop="preamble",
+    sent="u1 r1 c1 o1",
+    refused=Refused(LACKS_FOLLOWER, "r1"),
+    want="u1 r1:noid c1:noid o1",
+    repaired=True,
+    body={"store": False},
+)
 ID_STRIPPED = Scenario(
     row=39,
     title="Hermes strips the reasoning's id alone",
@@ -67,12 +78,14 @@ ID_STRIPPED = Scenario(
     sent="u1 r1:noid m1 u2",
     refused=Refused(LACKS_REASONING, "m1 r1"),
     want="u1 r1 m1 u2",
-    healed="lacks_reasoning",
+    repaired=True,
 )
 
 SCENARIOS: Sequence[Scenario] = (
     CALL_WITHOUT_ID,
-    CALL_WITHOUT_ID.uncaptured(want="u1 r1:noid c1:noid o1"),
+    CALL_WITHOUT_ID.uncaptured(
+        want="u1 r1:noid c1:noid o1", healed="lacks_follower", repaired=False
+    ),
     FOLLOWER_GONE,
     FOLLOWER_GONE.uncaptured(want="u1 u2"),
     Scenario(
@@ -86,7 +99,12 @@ SCENARIOS: Sequence[Scenario] = (
         repaired=True,
     ),
     MESSAGE_WITHOUT_ID,
-    MESSAGE_WITHOUT_ID.uncaptured(want="u1 r1:noid m1:noid u2"),
+    MESSAGE_WITHOUT_ID.uncaptured(
+        want="u1 r1:noid m1:noid u2", healed="lacks_follower", repaired=False
+    ),
+    PREAMBLE_GONE,
+    replace(PREAMBLE_GONE, title="AI SDK drops the text ahead of a kept call", body={}),
+    PREAMBLE_GONE.uncaptured(healed="lacks_follower", repaired=False),
     SEARCH_GONE,
     SEARCH_GONE.uncaptured(want="u1 r2 c1 o1", behaviour=NO_BLOBS),
     Scenario(
@@ -123,7 +141,7 @@ SCENARIOS: Sequence[Scenario] = (
         healed="lacks_follower",
     ),
     ID_STRIPPED,
-    ID_STRIPPED.uncaptured(want="u1 r1:noid m1:noid u2"),
+    ID_STRIPPED.uncaptured(want="u1 r1:noid m1:noid u2", healed="lacks_reasoning", repaired=False),
     Scenario(
         row=46,
         title="Qwen Code removes all calls of a group",
@@ -141,7 +159,7 @@ SCENARIOS: Sequence[Scenario] = (
         sent="u1 r1 c1:noid o1",
         refused=Refused(LACKS_FOLLOWER, "r1"),
         want="u1 r1 c1 o1",
-        healed="lacks_follower",
+        repaired=True,
         behaviour=NO_BLOBS,
     ),
     Scenario(

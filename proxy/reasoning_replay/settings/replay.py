@@ -34,9 +34,10 @@ class ReplayPolicySettings(BaseModel, defer_build=True):
         "sent once more, healed. off: also a refusal of what was injected reaches the client.",
     )
     repairs: RepairNames = Field(
-        default="duplicates,hollow,foreign,dangling",
+        default="duplicates,hollow,foreign,unpaired,dangling",
         description="What is repaired before the first attempt, by comma: duplicates (exact "
         "copies), "
         "hollow (an id alone, to an upstream that keeps nothing), foreign (reasoning of another "
-        "model or account, or refused before), dangling (reasoning at the very end); none.",
+        "model or account, or refused before), unpaired (reasoning with its id and what it led to "
+        "without, or the other way round), dangling (reasoning at the very end); none.",
     )

@@ -150,6 +150,14 @@ def test_what_may_not_go_back_is_not_fetched(
 
 # (turns captured, what was sent, the refusal, what is sent instead)
 WITH_FOLLOWER = [
+    pytest.param(
+        [[R1, SAID, C1]],
+        [R1, C1, O1],
+        alone(),
+        [nameless(R1), nameless(C1), O1],
+        id="its-message-is-gone",
+    ),
+    pytest.param([[R1, SAID, C1]], [hollow(R1), C1, O1], alone(), [nameless(C1), O1], id="hollow"),
     pytest.param([[R1, C1]], [R1, ASK, C1, O1], alone(), [ASK, R1, C1, O1], id="moved"),
     pytest.param([[R1, C1]], [R1, O1], alone(), [R1, C1, O1], id="call-of-an-output"),
     pytest.param([[R1, C1, C2]], [R1, C2, O1, O2], alone(), [R1, C1, C2, O1, O2], id="first-call"),

@@ -16,6 +16,7 @@ from reasoning_replay.core.dialects.responses.heal.input_editor import (
 )
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.heal.reorder import in_order
+from reasoning_replay.core.dialects.responses.heal.unpaired import is_of_group, let_go_by_value
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.fingerprints import is_distinctive
@@ -71,7 +72,7 @@ def with_follower(case: RefusedRequest) -> bytes | None:
                 lost.update(_joined(case, Run(part, run.group), follower))
             elif follower is not None and _may_return(case, follower, called):
                 returned[part[-1]] = put_in(follower.raw, _spot_behind(case, part[-1]))
-            else:
+            elif behind is None or not _goes_by_value(case, Run(part, run.group, run.later)):
                 (lost if part is last else alone).update(part)
     pieces: list[InputPiece] = []
     for piece in ordered:
@@ -193,6 +194,14 @@ def _joined(case: RefusedRequest, run: Run, follower: Emitted | None) -> list[In
         by_value(run)
         return []
     return run.reasoning
+
+
+def _goes_by_value(case: RefusedRequest, run: Run) -> bool:
+    """Let reasoning stay whose own item is gone, ahead of one of its group; tell whether it can."""
+    thought = case.thought(run.reasoning[-1])
+    if thought is None or not is_of_group(run.group[0].item, thought):
+        return False
+    return let_go_by_value(run, thought, case.policy.profile)
 
 
 def _without_orphans(case: RefusedRequest) -> list[InputPiece]:

@@ -2,10 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
+from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
 
 __all__ = ["KnownReasoning", "ReasoningIndex"]
@@ -33,6 +35,17 @@ class KnownReasoning(NamedTuple):
         """What it led to."""
         return self.turn.items[self.k]
 
+    @property
+    def group(self) -> list[Emitted]:
+        """What it led to, and what was emitted behind that, up to the next reasoning."""
+        first, *others = self.turn.items[self.k :]
+        return [first, *takewhile(lambda item: not (item.run or item.withheld), others)]
+
+    @property
+    def whole_run(self) -> "list[KnownReasoning]":
+        """All the reasoning that led to the same item, in its order."""
+        return [KnownReasoning(self.turn, self.k, n) for n in range(len(self.follower.run))]
+
 
 class ReasoningIndex:
     """The reasoning of recalled turns."""
@@ -56,4 +69,12 @@ class ReasoningIndex:
         found = self._by_blob.get(blob_digest(item), [])
         if not found and item.id:  # one id may stand for two items (xAI)
             found = self._by_id.get(item.id, [])
+        return found[0] if len(found) == 1 else None
+
+    def certain(self, item: ResponsesItem) -> KnownReasoning | None:
+        """Return what an item is by a name that no other could have: its id, else its blob."""
+        if item.id:
+            found = self._by_id.get(item.id, []) if is_distinctive(item.id, "") else []
+        else:
+            found = self._by_blob.get(blob_digest(item), [])
         return found[0] if len(found) == 1 else None

@@ -22,6 +22,7 @@ from reasoning_replay.core.dialects.responses.heal.reasoning_index import (
     KnownReasoning,
     ReasoningIndex,
 )
+from reasoning_replay.core.dialects.responses.heal.unpaired import pair
 from reasoning_replay.core.dialects.responses.id_policy import in_form
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.dialects.responses.request import Request
@@ -35,9 +36,10 @@ __all__ = ["Repair", "Repaired", "Repairs", "is_sound", "repair"]
 class Repair(StrEnum):
     """What is repaired without a refusal; each may be switched off."""
 
-    DUPLICATES = "duplicates"  # an item with an id that stood before, to the letter
+    DUPLICATES = "duplicates"  # an item with a random id that stood before, to the letter
     HOLLOW = "hollow"  # an id alone, to an upstream that keeps nothing
     FOREIGN = "foreign"  # reasoning of another model or credential, or refused before
+    UNPAIRED = "unpaired"  # reasoning with its id, what it led to without, or the other way round
     DANGLING = "dangling"  # reasoning at the very end, with nothing that it led to
 
 
@@ -99,6 +101,8 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
             counts[Repair.FOREIGN] = len(foreign)
             foreign -= _replaced(foreign, thoughts, request.model, repairs)
             pieces = unsealed(pieces, foreign, stores=keeps_items)
+    if Repair.UNPAIRED in allowed and profile.checks_pairs:
+        counts[Repair.UNPAIRED] = pair(pieces, thoughts, profile, is_kept=keeps_items)
     if Repair.DANGLING in allowed and profile.checks_pairs:
         left = _less_dangling(pieces)
         counts[Repair.DANGLING] = len(pieces) - len(left)

@@ -1,0 +1,120 @@
+"""
+Unpaired reasoning: replayed with its id where what it led to has none, or the other way round.
+
+An upstream that checks pairs ties the two by their ids, and refuses one id without the other. Where
+a captured turn says for certain what belongs together, both ids go or neither does: such an
+upstream takes both forms, and nothing is lost by either.
+"""
+
+from collections.abc import Collection, Sequence
+
+from reasoning_replay.core.dialects.responses.heal.input_editor import InputPiece, Run, runs_of
+from reasoning_replay.core.dialects.responses.heal.reasoning_index import (
+    KnownReasoning,
+    ReasoningIndex,
+)
+from reasoning_replay.core.dialects.responses.items import ResponsesItem
+from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
+from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.turns import Emitted
+
+__all__ = ["is_of_group", "let_go_by_value", "pair"]
+
+
+def pair(
+    pieces: Sequence[InputPiece], thoughts: ReasoningIndex, profile: Profile, *, is_kept: bool
+) -> int:
+    """
+    Let reasoning and what it led to go by both ids, or by neither.
+
+    Args:
+        pieces: The input of a request; those of broken pairs are changed in place.
+        thoughts: What was captured.
+        profile: Of an upstream that checks pairs.
+        is_kept: Whether upstream looks up what reasoning led to. Where it does not, the item goes
+            without its id behind reasoning that has one.
+
+    Returns:
+        How many pieces were changed.
+    """
+    there = {piece.item.call_id if piece.is_output else piece.item.id for piece in pieces} - {""}
+    count = 0
+    for run in runs_of(pieces):
+        both = (*run.reasoning, *run.group, *run.later)
+        thought = thoughts.certain(run.reasoning[-1].item) if run.group else None
+        # What another repair has changed is as it shall be.
+        if thought is None or any(piece.raw is not piece.item.raw for piece in both):
+            continue
+        own = Run(run.reasoning[-len(thought.follower.run) :], run.group, run.later)
+        known = [thoughts.certain(piece.item) for piece in own.reasoning]
+        if known == thought.whole_run:
+            _pair(own, thought, profile, there, is_kept=is_kept)
+            count += sum(piece.raw is not piece.item.raw for piece in both)
+    return count
+
+
+def _pair(
+    run: Run, thought: KnownReasoning, profile: Profile, there: Collection[str], *, is_kept: bool
+) -> None:
+    """
+    Let one whole run and what it led to go together.
+
+    What stands elsewhere, or could be put in again as its output is there (`there`: ids, and what
+    is answered), is left for upstream to name.
+    """
+    follower, behind = thought.follower, run.group[0]
+    nameless = [piece for piece in run.reasoning if not piece.item.id]
+    if not follower.id:
+        return  # nothing can be paired by it
+    if behind.item.id == follower.id:
+        if nameless and not (profile.ids is Ids.DROPPED and let_go_by_value(run, thought, profile)):
+            for piece, captured in zip(run.reasoning, thought.whole_run, strict=True):
+                if captured.part.id and not piece.item.id:
+                    piece.name(captured.part.id)
+        return
+    if not behind.item.id and _is_like(behind.item, follower):
+        # In the easy form, which takes no id, or reworded: such messages were taken, too.
+        is_same = behind.item.content == follower.content and behind.item.takes_id
+        if is_kept and is_same and not nameless:
+            behind.name(follower.id)
+        return
+    others = [piece for piece in (*run.group, *run.later) if not piece.item.id]
+    is_there = follower.id in there or follower.call_id in there
+    is_gone = not (is_there or any(_is_like(piece.item, follower) for piece in others))
+    if is_gone and is_of_group(behind.item, thought):
+        let_go_by_value(run, thought, profile)
+
+
+def let_go_by_value(run: Run, thought: KnownReasoning, profile: Profile) -> bool:
+    """
+    Leave the ids of reasoning and of its group out.
+
+    Args:
+        run: Reasoning that led to one item, and what stands behind it.
+        thought: Any of that reasoning.
+        profile: Of the upstream.
+
+    Returns:
+        False where one of them cannot go without its id; then nothing is changed.
+    """
+    own = {emitted.id for emitted in thought.group} - {""}
+    named = [piece for piece in (*run.group, *run.later) if piece.item.id in own]
+    if profile.ids is Ids.REQUIRED or not all(piece.item.blob for piece in run.reasoning):
+        return False
+    if not all(piece.item.role is Role.MODEL and piece.item.id_is_optional for piece in named):
+        return False
+    for piece in (*run.reasoning, *named):
+        if piece.item.id:
+            piece.leave_out("id")
+    return True
+
+
+def is_of_group(item: ResponsesItem, thought: KnownReasoning) -> bool:
+    """Tell whether an item behind reasoning is what that led to, or was emitted behind it."""
+    if item.id:
+        return any(item.id == emitted.id for emitted in thought.group)
+    return bool(item.call_id) and any(_is_like(item, emitted) for emitted in thought.group)
+
+
+def _is_like(item: ResponsesItem, emitted: Emitted) -> bool:
+    return (item.type, item.call_id) == (emitted.type, emitted.call_id)

@@ -1,0 +1,243 @@
+"""What the store knows is mended before the first try: upstream is asked once a turn."""
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.e2e.agent import MARK, MODEL, QUESTIONS, Item
+from tests.e2e.proxies import proxied
+from tests.redis_server import RedisServer
+from tests.standin import StandIn
+
+Trim = Callable[[Sequence[Item]], list[Item]]
+
+KEEPS: Item = {}
+UNSTORED: Item = {"store": False}
+BLOBS: Item = {"include": ["reasoning.encrypted_content"]}
+KEY = {"Authorization": "Bearer sk-repaired"}
+
+
+def kinds(*kinds: str) -> Callable[[Item], bool]:
+    """Return whether an item is of one of these types."""
+    return lambda item: item["type"] in kinds
+
+
+def without_id(items: Sequence[Item], those: Callable[[Item], bool]) -> list[Item]:
+    """Return items, some of them less their ids."""
+    return [
+        {name: item[name] for name in item if name != "id"} if those(item) else item
+        for item in items
+    ]
+
+
+def as_it_came(answer: Sequence[Item]) -> list[Item]:
+    """Return all that upstream emitted."""
+    return list(answer)
+
+
+def followers_without(answer: Sequence[Item]) -> list[Item]:
+    """Return what a client keeps that knows ids of reasoning alone."""
+    return without_id(answer, kinds("message", "function_call"))
+
+
+def reasoning_without(answer: Sequence[Item]) -> list[Item]:
+    """Return what a client keeps that knows ids of all but reasoning."""
+    return without_id(answer, kinds("reasoning"))
+
+
+def less_preamble(answer: Sequence[Item]) -> list[Item]:
+    """Return what a client keeps that has no room for words beside a call."""
+    has_call = any(map(kinds("function_call"), answer))
+    return [item for item in answer if not (has_call and item["type"] == "message")]
+
+
+def call_alone(answer: Sequence[Item]) -> list[Item]:
+    """Return the same, less reasoning."""
+    return [item for item in less_preamble(answer) if item["type"] != "reasoning"]
+
+
+def less_preamble_and_ids(answer: Sequence[Item]) -> list[Item]:
+    """Return what goes by value where the preamble is gone, and all of it where none is."""
+    kept = less_preamble(answer)
+    is_broken = len(kept) < len(answer)
+    return without_id(kept, kinds("reasoning", "function_call")) if is_broken else kept
+
+
+def call_by_value(answer: Sequence[Item]) -> list[Item]:
+    """Return what is left of that where upstream takes no reasoning without its id."""
+    kept = less_preamble_and_ids(answer)
+    return [item for item in kept if item["type"] != "reasoning" or "id" in item]
+
+
+@dataclass
+class Talk:
+    """
+    A conversation of a client that keeps what it likes of each answer.
+
+    Attributes:
+        want: What upstream shall have received of it, by the same steps.
+    """
+
+    base_url: str
+    trim: Trim
+    wanted: Trim
+    more: Item
+    history: list[Item] = field(default_factory=list)
+    whole: list[Item] = field(default_factory=list)
+    want: list[list[Item]] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
+
+    async def converse(self, session: aiohttp.ClientSession, questions: Sequence[str]) -> None:
+        """Ask each question, and go on until it is answered."""
+        for question in questions:
+            self._add([{"role": "user", "content": question}])
+            while calls := await self._step(session):
+                self._add(
+                    [
+                        {"type": "function_call_output", "call_id": call_id, "output": "7 degrees"}
+                        for call_id in calls
+                    ]
+                )
+
+    def _add(self, items: Sequence[Item]) -> None:
+        self.history += items
+        self.whole += items
+
+    async def _step(self, session: aiohttp.ClientSession) -> list[str]:
+        self.want.append(list(self.whole))
+        body = {"model": MODEL, "input": self.history, **self.more}
+        async with session.post(f"{self.base_url}/responses", json=body, headers=KEY) as response:
+            answer: dict[str, Any] = await response.json()
+            assert (response.status, answer.get("error")) == (200, None)
+            self.marks.append(response.headers[MARK])
+        self.history += self.trim(answer["output"])
+        self.whole += self.wanted(answer["output"])
+        return [item["call_id"] for item in answer["output"] if item["type"] == "function_call"]
+
+
+def inputs_of(standin: StandIn) -> list[list[Item]]:
+    """Return the input of each request that upstream received."""
+    return [json.loads(one.body)["input"] for one in standin.received]
+
+
+async def talk(
+    standin: StandIn, store_url: str, trim: Trim, wanted: Trim, more: Item, **settings: str
+) -> Talk:
+    """Talk through a proxy, and see that upstream was asked once a turn, for a growing prefix."""
+    async with (
+        standin,
+        proxied(standin, store_url, **settings) as base_url,
+        aiohttp.ClientSession() as session,
+    ):
+        one = Talk(base_url, trim, wanted, more)
+        await one.converse(session, QUESTIONS)
+    received = inputs_of(standin)
+    assert [request.status for request in standin.received] == [200] * len(one.want)
+    assert received == one.want
+    for before, after in itertools.pairwise(received):
+        assert after[: len(before)] == before
+    return one
+
+
+REPAIRED = [
+    pytest.param("one_call", followers_without, as_it_came, KEEPS, id="followers-without-ids"),
+    pytest.param(
+        "one_call", followers_without, as_it_came, BLOBS, id="followers-without-ids-and-blobs"
+    ),
+    pytest.param(
+        "parallel", reasoning_without, as_it_came, UNSTORED | BLOBS, id="reasoning-without-ids"
+    ),
+    pytest.param(
+        "preamble",
+        less_preamble,
+        less_preamble_and_ids,
+        UNSTORED | BLOBS,
+        id="preamble-gone-reasoning-kept",
+    ),
+    pytest.param(
+        "preamble", less_preamble, less_preamble_and_ids, BLOBS, id="preamble-gone-and-stored"
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", ["memory", "redis"])
+@pytest.mark.parametrize(("variant", "trim", "wanted", "more"), REPAIRED)
+async def test_what_is_known_to_be_unpaired_is_mended_before_the_first_try(  # noqa: PLR0917
+    variant: Any, trim: Trim, wanted: Trim, more: Item, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """One try a turn, and each turn goes on from the one before."""
+    redis: RedisServer | None = None
+    if kind == "redis":
+        redis = request.getfixturevalue("shared_redis")
+        redis.do("FLUSHALL")
+    one = await talk(StandIn(variant), redis.url if redis else "memory://", trim, wanted, more)
+
+    assert all("repaired=" in mark and "healed" not in mark for mark in one.marks[1:])
+
+
+@pytest.mark.parametrize(
+    ("profile", "wanted"),
+    [
+        pytest.param("openai", less_preamble_and_ids, id="by-value"),
+        pytest.param("azure", call_by_value, id="left-out-where-its-id-is-demanded"),
+    ],
+)
+async def test_a_call_whose_preamble_and_reasoning_are_gone_passes(
+    profile: str, wanted: Trim
+) -> None:
+    """Its id would demand reasoning that leads to words which are not there any more."""
+    await talk(
+        StandIn("preamble"), "memory://", call_alone, wanted, UNSTORED, upstream_profile=profile
+    )
+
+
+async def test_it_may_be_switched_off() -> None:
+    """Then upstream names what is wrong, and the second try is served."""
+    standin = StandIn()
+    with pytest.raises(AssertionError):
+        await talk(
+            standin,
+            "memory://",
+            followers_without,
+            as_it_came,
+            KEEPS,
+            repairs="duplicates,hollow,foreign,dangling",
+        )
+
+    assert [one.status for one in standin.received[:3]] == [200, 400, 200]
+
+
+@pytest.mark.parametrize("item_id", ["msg_1", "msg_0000000000000001"])
+async def test_a_second_answer_under_a_counted_id_is_sent(item_id: str) -> None:
+    """The same words, of another turn: no copy, as far as we can know."""
+    done: Item = {
+        "type": "message",
+        "id": item_id,
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "Done.", "annotations": []}],
+    }
+    said: list[Item] = [
+        {"role": "user", "content": "Dry the dishes."},
+        done,
+        {"role": "user", "content": "Feed the cat."},
+        done,
+        {"role": "user", "content": "Thanks."},
+    ]
+    standin = StandIn()
+    async with (
+        standin,
+        proxied(standin) as base_url,
+        aiohttp.ClientSession() as session,
+        session.post(
+            f"{base_url}/responses", json={"model": MODEL, "input": said}, headers=KEY
+        ) as response,
+    ):
+        await response.read()
+
+    assert inputs_of(standin)[0] == said
