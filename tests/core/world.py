@@ -12,14 +12,14 @@ from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Policy, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
-from reasoning_replay.core.history.joining import Joined, join
 from reasoning_replay.core.history.lookup_keys import (
     LookupResult,
     choose,
     keys_of_request,
     keys_of_turn,
 )
-from reasoning_replay.core.history.matching import Matches, match_items, parent_of
+from reasoning_replay.core.history.matching.joining import Joined, join
+from reasoning_replay.core.history.matching.matches import Matches, match_items, parent_of
 from reasoning_replay.core.history.plan import Anchors, Plan
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn, turn_id

@@ -18,9 +18,9 @@ from typing import Any
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.dialects.responses.request import Request, read_request
-from reasoning_replay.core.history.joining import join
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching import match_items, parent_of
+from reasoning_replay.core.history.matching.joining import join
+from reasoning_replay.core.history.matching.matches import match_items, parent_of
 from reasoning_replay.core.history.plan import Plan
 
 from tests.core.world import Item, World, answer

@@ -7,7 +7,7 @@ from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_turn
-from reasoning_replay.core.history.matching import match_items
+from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.turns import records_of, turns_of
 from reasoning_replay.core.tenancy.jwt_claims import claims_of
 from reasoning_replay.core.tenancy.scope import Scoping, account_of, hint_of, read_parts

@@ -17,7 +17,7 @@ from reasoning_replay.core.dialects.responses.profiles import PROFILES, Policy
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose
-from reasoning_replay.core.history.matching import match_items, parent_of
+from reasoning_replay.core.history.matching.matches import match_items, parent_of
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Anchors, Outcome, Plan
 from reasoning_replay.core.history.turns import Turn

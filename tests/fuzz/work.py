@@ -20,7 +20,7 @@ from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Policy
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose, keys_of_turn
-from reasoning_replay.core.history.matching import match_items
+from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.turns import Context, records_of, turns_of
 from reasoning_replay.core.tenancy.jwt_claims import claims_of
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts

@@ -8,7 +8,7 @@ from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
 from reasoning_replay.core.dialects.base import Capture, Cure, Decision
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState, Route
 from reasoning_replay.core.history.item_summary import ItemSummary
-from reasoning_replay.core.history.joining import Joined
+from reasoning_replay.core.history.matching.joining import Joined
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.tenancy.scope import Account
 

@@ -16,8 +16,8 @@ import msgspec
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.items import HistoryItem
-from reasoning_replay.core.history.joining import Joined
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
+from reasoning_replay.core.history.matching.joining import Joined
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.seen import Seen

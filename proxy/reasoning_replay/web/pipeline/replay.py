@@ -24,7 +24,6 @@ from reasoning_replay.core.dialects.base import (
     RefusedBodies,
 )
 from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, CaptureState, RequestState
-from reasoning_replay.core.history.joining import Joined
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
@@ -32,6 +31,7 @@ from reasoning_replay.core.history.lookup_keys import (
     key_of_response,
     keys_of_turn,
 )
+from reasoning_replay.core.history.matching.joining import Joined
 from reasoning_replay.core.history.turns import records_of, withheld_records
 from reasoning_replay.core.tenancy.scope import Scoping, account_of
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable

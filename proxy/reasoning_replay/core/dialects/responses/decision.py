@@ -20,9 +20,9 @@ from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemor
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
-from reasoning_replay.core.history.joining import Joined, join
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching import is_whole, match_items, parent_of
+from reasoning_replay.core.history.matching.joining import Joined, join
+from reasoning_replay.core.history.matching.matches import is_whole, match_items, parent_of
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
 from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote
 from reasoning_replay.core.history.seen import Seen

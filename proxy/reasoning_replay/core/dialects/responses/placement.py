@@ -30,7 +30,7 @@ from reasoning_replay.core.dialects.responses.reasoning_runs import (
 )
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
-from reasoning_replay.core.history.matching import Matches
+from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
 from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote
 from reasoning_replay.core.wire.json_spans import Edit

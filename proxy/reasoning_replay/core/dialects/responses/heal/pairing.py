@@ -22,7 +22,7 @@ from reasoning_replay.core.dialects.responses.request import Request, read_reque
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
-from reasoning_replay.core.history.matching import match_items
+from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.turns import Emitted
 
 __all__ = [

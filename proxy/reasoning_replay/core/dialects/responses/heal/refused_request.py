@@ -21,7 +21,7 @@ from reasoning_replay.core.dialects.responses.request import Request, read_reque
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching import Matches, match_items
+from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from reasoning_replay.core.history.item_index import IndexedTurns
-from reasoning_replay.core.history.matching import Matches
+from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["Joined", "join"]

@@ -1,12 +1,33 @@
-"""Matching: which captured turn each item of a request came from."""
+"""
+Matching: which captured turn each item of a request came from, decided for the whole request.
+
+The items that a model made between two messages of the other side are a block: they come from one
+response, in its order. Blocks are given to turns in five passes. Each fixes what it finds, and a
+later pass never decides against an earlier one:
+
+1. following: what was decided about the older part of the request, as upstream has seen it;
+2. names: an id or a `call_id` that was drawn at random gives a block to its turn;
+3. ancestry: each turn knows its parent, and how much had been said before it, so the turns before
+   a block that is fixed fall into their places;
+4. sayings: what a block says, after the same history as its turn. Of all explanations the one that
+   covers most of the history wins; those that differ and cover as much leave it ambiguous;
+5. descent: the turn behind a fixed one, where only one of its children says what follows.
+
+What is left open is missed or ambiguous; neither gets anything. Cost grows with the history, and
+with the turns that say what it says, of which a bounded number is compared.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from reasoning_replay.core.history.alignment import Alignment
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import RESPONSE, LookupResult
+from reasoning_replay.core.history.matching.alignment import Alignment
+from reasoning_replay.core.history.matching.following import follow, is_remembered, to_remember
+from reasoning_replay.core.history.matching.lineage import give_to_ancestors, give_to_descendants
+from reasoning_replay.core.history.matching.names import give_by_names
+from reasoning_replay.core.history.matching.sayings import give_by_sayings
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn, turn_id
@@ -56,11 +77,21 @@ def match_items(
         seen = _NOTHING_SEEN if request.run and not request.is_stateful else None
         return Matches(ambiguous=set(crowded - {RESPONSE}), seen=seen)
     found = Alignment(request, looked_up)
-    found.run(anew=anew)
+    seen = None
+    is_all = found.settle()
+    if not is_all or (is_remembered(found) and not anew):
+        found.begin()
+        if not anew:
+            follow(found)
+        give_by_names(found)
+        give_to_ancestors(found)
+        give_by_sayings(found)
+        give_to_descendants(found)
+        seen = to_remember(found)
     if request.is_stateful:
         return Matches(_after(request.continues, found.matches, looked_up))
     crowded = looked_up.crowded - found.matches.keys() - {RESPONSE}
-    return Matches(found.matches, found.ambiguous | crowded, found.seen)
+    return Matches(found.matches, found.ambiguous | crowded, seen)
 
 
 def parent_of(

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
-from reasoning_replay.core.history.blocks import Block
-from reasoning_replay.core.history.candidates import Candidates, may_be_called, says_the_same
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
+from reasoning_replay.core.history.matching.blocks import Block
+from reasoning_replay.core.history.matching.candidates import (
+    Candidates,
+    may_be_called,
+    says_the_same,
+)
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Turn
 

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects.responses.request import read_request
-from reasoning_replay.core.history.joining import Joined, join
-from reasoning_replay.core.history.matching import match_items
+from reasoning_replay.core.history.matching.joining import Joined, join
+from reasoning_replay.core.history.matching.matches import match_items
 
 from tests.core.world import Item, World, body, message, nameless, reasoning, user
 

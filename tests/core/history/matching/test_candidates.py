@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.items import ResponsesItem as Read
 from reasoning_replay.core.dialects.responses.items import read_item
 from reasoning_replay.core.dialects.responses.request import read_request
-from reasoning_replay.core.history.candidates import (
+from reasoning_replay.core.history.item_index import IndexedTurns, ItemIndex, Match
+from reasoning_replay.core.history.matching.candidates import (
     MINTED_CHARS,
     Candidates,
     _hand_of,
     may_be_called,
     says_the_same,
 )
-from reasoning_replay.core.history.item_index import IndexedTurns, ItemIndex, Match
 from reasoning_replay.core.history.turns import Context, Emitted, Turn, turn_id
 
 from tests.core.world import Item, body, call, drawn, message, search

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from reasoning_replay.core.dialects.responses.request import read_request
-from reasoning_replay.core.history.matching import is_whole, match_items
+from reasoning_replay.core.history.matching.matches import is_whole, match_items
 from reasoning_replay.core.history.plan import Outcome
 
 from tests.core.world import (

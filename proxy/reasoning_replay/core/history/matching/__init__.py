@@ -1,0 +1,1 @@
+"""Matching: which captured turn each item of a request came from."""

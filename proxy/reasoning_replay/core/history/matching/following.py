@@ -1,0 +1,85 @@
+"""Following: decides about the older part of a request as upstream has seen it decided."""
+
+from collections.abc import Sequence
+
+from reasoning_replay.core.history.item_index import Match
+from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.matching.alignment import Alignment
+from reasoning_replay.core.history.matching.blocks import Block
+from reasoning_replay.core.history.matching.sayings import is_plain
+from reasoning_replay.core.history.seen import Seen, decided, seen_of
+from reasoning_replay.core.history.turns import Turn
+
+__all__ = ["follow", "is_remembered", "to_remember"]
+
+
+def is_remembered(found: Alignment) -> bool:
+    """Tell whether the newest turn remembers anything but names that are certain."""
+    return bool(found.matches) and found.matches[max(found.matches)].turn.seen is not None
+
+
+def follow(found: Alignment) -> None:
+    """Decide as before about what stood ahead of the newest turn that heard just that."""
+    for block in reversed(found.blocks):
+        turns = _answers(found, block)
+        if turns:
+            _follow_all(found, block, turns)
+            return
+
+
+def to_remember(found: Alignment) -> Seen | None:
+    """Return what the turn that answers is to remember of what is decided now."""
+    places = found.places
+    return seen_of(
+        found.basis,
+        found.since,
+        (
+            (places[n].heard, match.turn.id, match.k)
+            for n, match in sorted(found.matches.items())
+            if places[n].item.role is not Role.REFERENCE
+        ),
+    )
+
+
+def _answers(found: Alignment, block: Block) -> list[Turn]:
+    """Return the turns that a block may be, all that was said before being the same."""
+    turns = found.by_whole.get(found.evidence.whole(block), ())
+    named = {match.turn.id for n in block.places if (match := found.matches.get(n)) is not None}
+    if named:
+        return [turn for turn in turns if {turn.id} == named]
+    options = [(turn, found.evidence.pairs(block, turn)) for turn in turns]
+    plain = [turn for turn, pairs in options if pairs and is_plain(found, block, turn, pairs)]
+    tie = max((found.tie(block, turn) for turn in plain), default=None)
+    return [turn for turn in plain if found.tie(block, turn) == tie]
+
+
+def _follow_all(found: Alignment, block: Block, turns: Sequence[Turn]) -> None:
+    """Decide as these turns remember it; where they differ, it is nobody's."""
+    since, known = 0, dict[int, tuple[bytes, int]]()
+    for number, turn in enumerate(turns):
+        if turn.seen is None:
+            return
+        first, theirs = decided(turn.seen, lambda this: _seen_by(found, this))
+        since = max(since, first)
+        known = theirs if not number else dict(known.items() & theirs.items())
+    for older in found.blocks[: block.number]:
+        for n in [*older.places]:
+            place = found.places[n]
+            if place.heard < since or place.item.role is Role.REFERENCE:
+                continue
+            found.matches.pop(n, None)
+            this, k = known.get(place.heard, (b"", 0))
+            its = found.turns.get(this)
+            if its is not None and k < len(its.items):
+                found.matches[n] = Match(its, k)
+                found.known.use(found.matches[n])
+            else:
+                older.places.remove(n)
+    found.blocks = [one for one in found.blocks if one.places]
+    if len(turns) == 1:
+        found.basis, found.since = turns[0].id, found.places[block.places[0]].heard
+
+
+def _seen_by(found: Alignment, this: bytes) -> Seen | None:
+    turn = found.turns.get(this)
+    return turn.seen if turn is not None else None

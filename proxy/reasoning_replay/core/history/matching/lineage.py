@@ -1,0 +1,55 @@
+"""Lineage: gives the blocks around one to the turns before and behind its own."""
+
+from reasoning_replay.core.history.matching.alignment import Alignment
+from reasoning_replay.core.history.matching.blocks import Block
+from reasoning_replay.core.history.matching.evidence import Pairs
+from reasoning_replay.core.history.turns import Turn
+
+__all__ = ["give_to_ancestors", "give_to_descendants"]
+
+
+def give_to_ancestors(found: Alignment) -> None:
+    """Give the blocks before one to the turns before its own."""
+    for block in found.blocks:
+        if block.turn is not None and block.turn.context.is_known:
+            for other, turn, pairs in found.ancestry(block, block.turn):
+                found.give(other, turn, pairs)
+
+
+def give_to_descendants(found: Alignment) -> None:
+    """Give the blocks behind one to the turns behind its own, while each is the only one."""
+    for block in found.blocks:
+        if block.turn is not None:
+            _give_behind(found, block, block.turn)
+
+
+def _give_behind(found: Alignment, block: Block, turn: Turn) -> None:
+    shift = found.shift(block, turn)
+    for number in range(block.number + 1, len(found.blocks)):
+        after = found.blocks[number]
+        if after.turn is turn:
+            continue  # the rest of it
+        if after.turn is not None:
+            return
+        options = _next_of(found, turn, after, shift)
+        if len(options) != 1:
+            if options:
+                found.ambiguous.add(after.places[0])
+            return
+        turn, pairs = options[0]
+        found.give(after, turn, pairs)
+        shift = found.shift(after, turn)
+
+
+def _next_of(found: Alignment, turn: Turn, block: Block, shift: int) -> list[tuple[Turn, Pairs]]:
+    """Return the children of a turn that may have a block."""
+    children = [child for child in found.children.get(turn.id, ()) if child.context.is_known]
+    options = [
+        (child, pairs)
+        for child in children
+        if not found.is_given(child)
+        and (pairs := found.evidence.pairs_in_place(block, child, shift))
+    ]
+    frame = found.frame_of(block)
+    same = [one for one in options if one[0].context.frame == frame]
+    return same if same and len(options) > 1 else options

@@ -1,0 +1,75 @@
+"""Names: gives blocks to the turns that an id or a `call_id` names, drawn at random."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from reasoning_replay.core.history.item_index import Match
+from reasoning_replay.core.history.matching.alignment import Alignment
+from reasoning_replay.core.history.matching.blocks import Block
+from reasoning_replay.core.history.matching.evidence import Pairs
+from reasoning_replay.core.history.turns import Turn
+
+__all__ = ["give_by_names"]
+
+
+def give_by_names(found: Alignment) -> None:
+    """Give blocks to the turns that their items name; what is no item of these is apart."""
+    blocks, found.blocks = found.blocks, []
+    named: list[tuple[Block, Turn, Pairs]] = []
+    for block in blocks:
+        for places, turn in _by_turn(found, block.places):
+            pairs = _pairs_of_own(found, places, turn) if turn is not None else {}
+            owned = [at for at, n in enumerate(places) if n in pairs]
+            first, last = (owned[0], owned[-1] + 1) if owned else (0, len(places))
+            for some in (places[:first], places[first:last], places[last:]):
+                if some:
+                    found.blocks.append(Block(len(found.blocks), some, block.depth))
+                    if turn is not None and some[0] in pairs:
+                        named.append((found.blocks[-1], turn, pairs))
+    for block, turn, pairs in named:
+        found.note(block, turn, pairs)
+    for block, turn, pairs in named:
+        found.give(block, turn, pairs)
+
+
+def _by_turn(found: Alignment, places: Sequence[int]) -> Iterator[tuple[list[int], Turn | None]]:
+    """Yield runs of items with the one turn that they name, if they name any."""
+    some: list[int] = []
+    named: Turn | None = None
+    for n in places:
+        match = found.matches.get(n)
+        if match is not None and named is not None and match.turn.id != named.id:
+            yield some, named
+            some, named = [], None
+        some.append(n)
+        if match is not None:
+            named = match.turn
+    yield some, named
+
+
+def _pairs_of_own(found: Alignment, places: list[int], turn: Turn) -> Pairs:
+    """
+    Pair the items of a block that is a turn's for certain.
+
+    Between two that are sure, those that say the same are paired, in their order; if just as
+    many are left there of the same types, they are the same ones, whatever a client made of
+    their words.
+    """
+    sure = {n: found.matches[n].k for n in places if n in found.matches}
+    ends = [(-1, -1), *((at, sure[n]) for at, n in enumerate(places) if n in sure)]
+    ends.append((len(places), len(turn.items)))
+    if any(k >= later for (_, k), (_, later) in itertools.pairwise(ends)):
+        return sure  # a client has put them into another order
+    pairs = dict(sure)
+    for (at, k), (to, until) in itertools.pairwise(ends):
+        between = places[at + 1 : to]
+        emitted = list(range(k + 1, until))
+        if not between:
+            continue
+        same = found.evidence.in_order(between, turn, emitted)
+        if len(same) < len(between) and len(between) == len(emitted):
+            both = list(zip(between, emitted, strict=True))
+            if all(found.evidence.may_be(n, Match(turn, e)) for n, e in both):
+                same = dict(both)
+        pairs |= same
+    return pairs
