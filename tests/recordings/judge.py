@@ -18,7 +18,7 @@ from tests.recordings.client import ID_IS_OPTIONAL, Piece, Take, Thought, is_sta
 from tests.recordings.rawjson import Edit, Span
 from tests.recordings.tape import Json, Key
 
-__all__ = ["RULES", "TOGETHER", "Result", "Rule", "Verdict", "judge"]
+__all__ = ["RULES", "TOGETHER", "Result", "Rule", "Verdict", "has_easy_form", "judge"]
 
 # Families that answer 400 to the value (wire.md, 2.4).
 WITHOUT_REASONING = re.compile(r"\bgpt-(3|4o|4\.1|4\b|4-)|-chat\b")
@@ -144,7 +144,7 @@ def _undo_include(sent: str, got: str, rule: Rule, verdict: Verdict) -> list[Edi
     verdict.has_include = True
     request = json.loads(sent)
     is_stored = request.get("store") is not False and rule.keeps_items
-    is_named = is_stored and not _has_easy_form(request)
+    is_named = is_stored and not has_easy_form(request)
     if is_named or is_stateful(request) or WITHOUT_REASONING.search(str(request.get("model"))):
         verdict.wrong.append("include was added where it is not needed, or is refused")
     if before is not None:
@@ -154,7 +154,7 @@ def _undo_include(sent: str, got: str, rule: Rule, verdict: Verdict) -> list[Edi
     return [Edit(got.rindex(",", 0, after.key_start), after.end, "")]
 
 
-def _has_easy_form(request: Mapping[str, Any]) -> bool:
+def has_easy_form(request: Mapping[str, Any]) -> bool:
     """Tell whether it has a message of the model that can have no id, so that a blob is needed."""
     items = request.get("input")
     return any(
