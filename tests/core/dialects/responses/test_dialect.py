@@ -4,6 +4,7 @@ import json
 from contextlib import nullcontext
 
 import pytest
+from msgspec import structs
 from reasoning_replay.core.dialects.base import AnyDialect, Caller, Cure, Decision, RefusedBodies
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
@@ -12,6 +13,7 @@ from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Anchors, Outcome
+from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
 from tests.core.world import answer, body, call, input_of, output, reasoning, user
@@ -101,3 +103,15 @@ def test_a_fetched_response_continues_what_its_request_began() -> None:
     assert one.retrieved("/v1/responses/resp_1") == "resp_1"
     assert one.origin_of("resp_1", held) is None
     assert one.origin_of("resp_2", held) is not None
+
+
+def test_a_fetched_response_remembers_what_its_request_was() -> None:
+    """What was kept when it was begun in the background stays as it was."""
+    one = dialect()
+    (turn,) = found(one).turns
+    begun = structs.replace(turn, items=(), seen=Seen(b"basis", 3, ()))
+    origin = one.origin_of("resp_1", LookupResult([begun]))
+
+    assert origin is not None
+    kept = ("context", "conversation", "parent", "created_ms", "seen")
+    assert [getattr(origin, name) for name in kept] == [getattr(begun, name) for name in kept]

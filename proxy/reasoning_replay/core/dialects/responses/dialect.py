@@ -109,6 +109,7 @@ class ResponsesDialect:
             parent=begun.parent,
             stores=begun.is_stored,
             created_ms=begun.created_ms,
+            seen=begun.seen,
         )
 
     # A refusal...
