@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from hashlib import sha256
+from functools import partial
 from itertools import cycle, pairwise
 from typing import Any
 
@@ -12,80 +13,33 @@ from reasoning_replay.adapters.stores.base import StoreError, StoreResult
 from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.core.history.turns import turn_of_record
 
+from tests.core.world import Item, call, drawn, message, nameless, output, reasoning, user
 from tests.redis_server import RedisServer
 from tests.web.wire import CALL, LOST, PAIRING, RS, as_json, error, response, whole
 from tests.web.world import Hooked, World, world
 
-Item = dict[str, Any]
 Start = Callable[..., contextlib.AbstractAsyncContextManager[World]]
 
 INCLUDE = "reasoning.encrypted_content"
 BLOB = RS["encrypted_content"]
-SECRET = "one for all replicas"
 
 
-@pytest.fixture(params=["memory", "redis"])
-def start(request: pytest.FixtureRequest) -> Start:
-    """Start a proxy and its upstream, with an empty store of either kind."""
-    url = "memory://"
-    if request.param == "redis":
-        redis: RedisServer = request.getfixturevalue("shared_redis")
-        redis.do("FLUSHALL")
-        url = redis.url
-
-    @contextlib.asynccontextmanager
-    async def started(**more: Any) -> AsyncIterator[World]:
-        async with world(store_url=url, scope_secret=SECRET, **more) as w:
-            yield w
-
-    return started
+@pytest.fixture
+def start(store: dict[str, Any]) -> Start:
+    """Start a proxy and its upstream."""
+    return partial(world, **store)
 
 
-def drawn(name: str) -> str:
-    """Return what upstream could have drawn at random."""
-    return sha256(name.encode()).hexdigest()[:24]
-
-
-def thought(name: str, **more: object) -> Item:
-    """Return reasoning as upstream emits it, with a blob."""
-    blob = {"encrypted_content": f"gAAAA{name}"}
-    return {"id": f"rs_{drawn(name)}", "type": "reasoning", "summary": []} | blob | more
-
-
-def said(name: str, text: str) -> Item:
-    """Return a message as upstream emits it."""
-    part = {"type": "output_text", "text": text, "annotations": []}
-    fixed = {"id": f"msg_{drawn(name)}", "type": "message", "status": "completed"}
-    return fixed | {"role": "assistant", "content": [part]}
-
-
-def call(name: str) -> Item:
-    """Return a call as upstream emits it."""
-    fixed = {"id": f"fc_{drawn(name)}", "type": "function_call", "call_id": f"call_{drawn(name)}"}
-    return fixed | {"name": "look", "arguments": as_json({"at": name}).decode()}
-
-
-def result(of: Item) -> Item:
-    """Return what a call brought."""
-    return {"type": "function_call_output", "call_id": of["call_id"], "output": "There it is."}
-
-
-def asked(text: str) -> Item:
-    """Return what a user says."""
-    return {"role": "user", "content": text}
-
-
-def nameless(item: Item) -> Item:
-    """Return an item without its id."""
-    return {key: value for key, value in item.items() if key != "id"}
+def response_id(*emitted: Item) -> str:
+    """Return the id of the response that has these items."""
+    return f"resp_{drawn(emitted)}"
 
 
 async def exchange(
     w: World, sent: Sequence[Item], *emitted: Item, **more: object
 ) -> list[Item]:  # fmt: skip
     """Have a history answered; return the input that upstream saw."""
-    name = f"resp_{drawn(str(emitted))}"
-    w.upstream.answers(whole(as_json(response(*emitted, rid=name))))
+    w.upstream.answers(whole(as_json(response(*emitted, rid=response_id(*emitted)))))
     answer = await w.turn(*sent, **more)
     assert answer.status == 200
     seen: list[Item] = w.sent()["input"]
@@ -99,27 +53,27 @@ def reasons(items: Sequence[Item]) -> list[str]:
 
 async def test_what_a_client_names_by_half_of_a_run_stands_in_its_order(start: Start) -> None:
     """Point 7: the half that is a reference stays behind the other, as it was emitted."""
-    one, two, deed = thought("one"), thought("two"), call("deed")
+    one, two, deed = reasoning("one"), reasoning("two"), call("deed")
     reference = {"type": "item_reference", "id": two["id"]}
-    sent = [asked("Look."), reference, deed, result(deed)]
+    sent = [user("Look."), reference, deed, output(deed)]
     async with start() as w:
-        await exchange(w, [asked("Look.")], one, two, deed)
-        seen = await exchange(w, sent, said("end", "Done."))
+        await exchange(w, [user("Look.")], one, two, deed)
+        seen = await exchange(w, sent, message("end", "Done."))
 
-    assert seen == [asked("Look."), one, *sent[1:]]
+    assert seen == [user("Look."), one, *sent[1:]]
 
 
 async def test_a_chat_in_the_easy_form_is_asked_for_blobs(start: Start) -> None:
     """Point 10: items that can have no id go by blobs, so these are asked for once one is seen."""
-    history: list[Item] = [asked("Hi, what can you do?")]
+    history: list[Item] = [user("Hi, what can you do?")]
     included, seen = [], []
     async with start() as w:
         for n in range(4):
             words = f"This is answer {n}, and it is not like any of the other answers."
-            blob = thought(f"{n}") if n else thought(f"{n}", encrypted_content=None)
-            seen = await exchange(w, history, blob, said(f"{n}", words))
+            blob = reasoning(f"{n}") if n else reasoning(f"{n}", encrypted_content=None)
+            seen = await exchange(w, history, blob, message(f"{n}", words))
             included.append(INCLUDE in w.sent().get("include", ()))
-            history += [{"role": "assistant", "content": words}, asked(f"And then, {n}?")]
+            history += [{"role": "assistant", "content": words}, user(f"And then, {n}?")]
 
     assert included == [False, True, True, True]
     assert reasons(seen) == ["gAAAA1", "gAAAA2"]  # of the first, upstream gave no blob
@@ -128,49 +82,51 @@ async def test_a_chat_in_the_easy_form_is_asked_for_blobs(start: Start) -> None:
 async def test_a_stock_phrase_does_not_crowd_out_what_is_certain(start: Start) -> None:
     """Point 11: six others said what went past the proxy last; the call names its conversation."""
     mine = call("mine")
-    sent = [asked("Look."), nameless(mine), result(mine), nameless(said("past", "Done."))]
+    sent = [user("Look."), nameless(mine), output(mine), nameless(message("past", "Done."))]
     async with start() as w:
         for n in range(6):
-            await exchange(w, [asked(f"Begin {n}.")], thought(f"x{n}"), said(f"x{n}", "Done."))
-        await exchange(w, [asked("Look.")], thought("mine"), mine)
-        seen = await exchange(w, [*sent, asked("Go on.")], said("e", "Yes."))
+            await exchange(w, [user(f"Begin {n}.")], reasoning(f"x{n}"), message(f"x{n}", "Done."))
+        await exchange(w, [user("Look.")], reasoning("mine"), mine)
+        seen = await exchange(w, [*sent, user("Go on.")], message("e", "Yes."))
 
     assert reasons(seen) == ["gAAAAmine"]
 
 
-async def test_calls_behind_the_response_that_is_named_get_their_reasoning(start: Start) -> None:
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_calls_behind_the_response_that_is_named_get_their_reasoning(
+    start: Start, *, is_known: bool
+) -> None:
     """Point 12: each step names the round before, and sends this round's calls by value."""
-    first, second = call("first"), call("second")
-    by_value: list[Item] = [asked("And now look.")]
+    first, second, hello = call("first"), call("second"), message("hi", "Hello!")
+    by_value: list[Item] = [user("And now look.")]
+    named = {"previous_response_id": response_id(reasoning("hi"), hello)}
     async with start() as w:
-        await exchange(w, [asked("Hi.")], thought("hi"), said("hi", "Hello!"))
-        named = {
-            "previous_response_id": f"resp_{drawn(str((thought('hi'), said('hi', 'Hello!'))))}"
-        }
-        await exchange(w, by_value, thought("first"), first, **named)
-        by_value += [first, result(first)]
-        one = await exchange(w, by_value, thought("second"), second, **named)
-        by_value += [second, result(second)]
-        two = await exchange(w, by_value, said("end", "Done."), **named)
+        if is_known:
+            await exchange(w, [user("Hi.")], reasoning("hi"), hello)
+        await exchange(w, by_value, reasoning("first"), first, **named)
+        by_value += [first, output(first)]
+        one = await exchange(w, by_value, reasoning("second"), second, **named)
+        by_value += [second, output(second)]
+        two = await exchange(w, by_value, message("end", "Done."), **named)
 
-    assert one == [by_value[0], thought("first"), *by_value[1:3]]
-    assert two == [*one, thought("second"), *by_value[3:]]
+    assert one == [by_value[0], reasoning("first"), *by_value[1:3]]
+    assert two == [*one, reasoning("second"), *by_value[3:]]
 
 
 async def test_what_the_named_response_has_is_left_to_upstream(start: Start) -> None:
     """Point 12: a call of its own chain is in the history that upstream holds already."""
-    deed, sent = call("deed"), [asked("Look.")]
+    deed, sent = call("deed"), [user("Look.")]
     async with start() as w:
-        await exchange(w, sent, thought("deed"), deed)
-        named = {"previous_response_id": f"resp_{drawn(str((thought('deed'), deed)))}"}
-        again = [deed, result(deed)]
-        assert await exchange(w, again, said("end", "Done."), **named) == again
+        await exchange(w, sent, reasoning("deed"), deed)
+        named = {"previous_response_id": response_id(reasoning("deed"), deed)}
+        again = [deed, output(deed)]
+        assert await exchange(w, again, message("end", "Done."), **named) == again
 
 
 async def test_turns_whose_lookup_failed_are_found_again(start: Start) -> None:
     """Point 17: one lookup in two fails, and in the end nothing of a long chat is missing."""
     turns, fails = 24, cycle([False, True])
-    history: list[Item] = [asked("Hi, what can you do?")]
+    history: list[Item] = [user("Hi, what can you do?")]
 
     async def before(operation: str) -> None:
         if operation == "recall" and next(fails):
@@ -179,9 +135,9 @@ async def test_turns_whose_lookup_failed_are_found_again(start: Start) -> None:
     async with start() as w:
         w.app.store.inner = Hooked(w.app.store.inner, before)
         for n in range(turns):
-            answer = said(f"{n}", f"This is answer {n}, and it is not like the other answers.")
-            seen = await exchange(w, history, thought(f"{n}"), answer, store=False)
-            history += [nameless(answer), asked(f"And then, {n}?")]
+            answer = message(f"{n}", f"This is answer {n}, and it is not like the other answers.")
+            seen = await exchange(w, history, reasoning(f"{n}"), answer, store=False)
+            history += [nameless(answer), user(f"And then, {n}?")]
 
     assert reasons(seen) == [f"gAAAA{n}" for n in range(turns - 1)]
 
@@ -226,10 +182,10 @@ async def lagging(start: Start) -> AsyncIterator[World]:
 async def test_what_upstream_did_without_it_does_without(start: Start) -> None:
     """A turn that was saved late: the prefix that upstream has seen stays as it is."""
     one, two = call("one"), call("two")
-    sent = [asked("Look."), one, result(one), two, result(two)]
+    sent = [user("Look."), one, output(one), two, output(two)]
     async with lagging(start) as w:
-        await exchange(w, sent[:1], thought("one"), one, store=False)
-        seen = await exchange(w, sent[:3], thought("two"), two, store=False)
+        await exchange(w, sent[:1], reasoning("one"), one, store=False)
+        seen = await exchange(w, sent[:3], reasoning("two"), two, store=False)
         assert seen == sent[:3]
         assert reasons(await exchange(w, sent, store=False)) == ["gAAAAtwo"]
 
@@ -237,11 +193,11 @@ async def test_what_upstream_did_without_it_does_without(start: Start) -> None:
 async def test_what_upstream_refused_to_do_without_comes_back_for_good(start: Start) -> None:
     """A cure decides anew, and the next request goes on from what upstream saw then."""
     two = call("two")
-    sent = [*LOST, two, result(two)]
+    sent = [*LOST, two, output(two)]
     async with lagging(start) as w:
         await exchange(w, sent[:1], RS, CALL, store=False)
         w.upstream.answers(error(PAIRING, "input"))
-        assert reasons(await exchange(w, LOST, thought("two"), two, store=False)) == [BLOB]
+        assert reasons(await exchange(w, LOST, reasoning("two"), two, store=False)) == [BLOB]
         assert reasons(await exchange(w, sent, store=False)) == [BLOB, "gAAAAtwo"]
         assert len(w.upstream.received) == 4
 
@@ -253,21 +209,18 @@ async def late(_: str) -> None:
 
 async def test_replicas_without_the_store_agree(shared_redis: RedisServer) -> None:
     """Point 19: none restores a half that only it knows, so the prefix stays as it is."""
-    shared_redis.do("FLUSHALL")
-    given: dict[str, Any] = {
-        "store_url": shared_redis.url,
-        "scope_secret": SECRET,
-        "store_budget_ms": 20,
-    }
-    history: list[Item] = [asked("Look.")]
+    prefix = f"rr-{secrets.token_hex(8)}"
+    shared: dict[str, Any] = {"store_url": shared_redis.url, "store_prefix": prefix}
+    given = shared | {"scope_secret": "one for all replicas", "store_budget_ms": 20}
+    history: list[Item] = [user("Look.")]
     seen: list[list[Item]] = []
     async with world(**given) as one, world(**given) as other:
         for w in (one, other):
             w.app.store.inner = Hooked(w.app.store.inner, late)
         for n, w in zip(range(8), cycle([one, other]), strict=False):
             deed = call(f"{n}")
-            seen.append(await exchange(w, history, thought(f"{n}"), deed, store=False))
-            history += [nameless(deed), result(deed)]
+            seen.append(await exchange(w, history, reasoning(f"{n}"), deed, store=False))
+            history += [nameless(deed), output(deed)]
 
     for now, then in pairwise(seen):
         assert then[: len(now)] == now

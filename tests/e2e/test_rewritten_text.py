@@ -1,5 +1,7 @@
 """Clients that keep texts in their own spelling get the reasoning back, and their own text out."""
 
+from typing import Any
+
 import pytest
 
 from tests.web.wire import CALL, MESSAGE, NEXT, RESULT, RS, as_json, response, whole
@@ -49,11 +51,11 @@ async def learn(w: World, asked_for: dict[str, object], said: dict[str, object])
 
 @pytest.mark.parametrize(("question", "answer", "kept_question", "kept_answer"), REWRITTEN)
 async def test_a_text_that_the_client_normalised_is_recognised(
-    question: str, answer: str, kept_question: str, kept_answer: str
+    store: dict[str, Any], question: str, answer: str, kept_question: str, kept_answer: str
 ) -> None:
     """Short words count only after the same history, so both sides' texts are folded."""
     kept = [asked(kept_question), told(words(kept_answer)), NEXT]
-    async with world() as w:
+    async with world(**store) as w:
         await learn(w, asked(question), words(answer))
         assert (await w.turn(*kept, store=False)).mark == "injected=1"
         [first, thought, *rest] = w.sent()["input"]
@@ -61,10 +63,10 @@ async def test_a_text_that_the_client_normalised_is_recognised(
     assert thought["encrypted_content"] == RS["encrypted_content"]
 
 
-async def test_a_refusal_without_an_id_is_recognised() -> None:
+async def test_a_refusal_without_an_id_is_recognised(store: dict[str, Any]) -> None:
     """It says why it refuses; the same words as text are another answer."""
     rain = asked("Rain?")
-    async with world() as w:
+    async with world(**store) as w:
         await learn(w, rain, refusal("I can’t say."))  # noqa: RUF001
         for said, injected in [(refusal("I can't say."), 1), (words("I can't say."), 0)]:
             answer = await w.turn(rain, told(said), NEXT, store=False)
@@ -81,10 +83,12 @@ async def test_a_refusal_without_an_id_is_recognised() -> None:
         ("gpt-oss:20b", "gpt-oss:120b", "injected=0, guarded_model=1, degraded=1"),
     ],
 )
-async def test_a_router_s_suffix_is_no_other_model(one: str, other: str, mark: str) -> None:
+async def test_a_router_s_suffix_is_no_other_model(
+    store: dict[str, Any], one: str, other: str, mark: str
+) -> None:
     """A tag that is the size of a model is."""
     rain = asked("Rain?")
-    async with world() as w:
+    async with world(**store) as w:
         w.upstream.answers(whole(as_json(response(RS, CALL, model=one))))
         w.upstream.otherwise = whole(b"{}")
         await w.turn(rain, model=one, store=False)

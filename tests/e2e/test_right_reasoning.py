@@ -1,6 +1,5 @@
 """The right reasoning, through the running app: the exact input that upstream receives."""
 
-import secrets
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -28,16 +27,6 @@ LATE = user("Is that all?")
 SESSIONS = pytest.mark.parametrize(
     ("mine", "other"), [("", ""), ("mine", "other")], ids=["no-sessions", "sessions"]
 )
-
-
-@pytest.fixture(params=["memory", "redis"])
-def store(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Settings of a store that no other test uses."""
-    url = "memory://"
-    if request.param == "redis":
-        url = request.getfixturevalue("shared_redis").url
-    prefix = f"rr-{secrets.token_hex(8)}"
-    return {"store_url": url, "store_prefix": prefix, "log_level": "error"}
 
 
 @pytest.fixture

@@ -1,0 +1,15 @@
+"""What these tests share: stores of either kind, each test with one of its own."""
+
+import secrets
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(params=["memory", "redis"])
+def store(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Settings of a store that no other test uses."""
+    url = "memory://"
+    if request.param == "redis":
+        url = request.getfixturevalue("shared_redis").url
+    return {"store_url": url, "store_prefix": f"rr-{secrets.token_hex(8)}", "log_level": "error"}
