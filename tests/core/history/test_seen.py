@@ -147,23 +147,56 @@ def test_what_is_remembered_is_what_was_decided(
 ) -> None:
     """Since the item from which on it is told, and with all that its basis remembers."""
     seen = seen_of(b"", since, one)
-    assert seen is not None
     want = {at: (turn, k) for at, turn, k in one}
     late = {at: origin for at, origin in want.items() if at >= since}
     assert decided(seen, lambda _: None) == (since, late)
 
     early = seen_of(b"", 0, [each for each in one if each[0] < since])
-    assert early is not None
     both = structs.replace(seen, basis=b"early")
     if since:
         assert decided(both, {b"early": early}.get) == (0, want)
 
 
-def test_what_leads_in_circles_or_is_too_much_is_not_followed() -> None:
-    """Damaged records cost no request its time, and long ones no conversation its room."""
+def test_what_leads_in_circles_is_not_followed() -> None:
+    """A damaged record costs no request its time."""
     seen = Seen(b"itself", 3, ())
     assert decided(seen, lambda _: seen) == (3, {})
 
-    many = [(2 * n, b"turn", n) for n in range(RUNS_MAX + 1)]
-    assert seen_of(b"", 0, many) is None
-    assert seen_of(b"", 0, many[1:]) is not None
+
+def test_of_very_much_the_newest_is_remembered() -> None:
+    """A long history of which something was missed for the first time takes bounded room."""
+    many = [(2 * n, b"turn", n) for n in range(2 * RUNS_MAX)]
+    seen = seen_of(b"basis", 0, many)
+
+    assert (seen.basis, seen.since) == (b"", 2 * RUNS_MAX)
+    assert [run.at for run in seen.runs] == [at for at, _, _ in many[RUNS_MAX:]]
+
+
+def test_a_long_tool_loop_that_missed_a_turn_goes_without_it_from_then_on() -> None:
+    """However many turns names had decided before."""
+    world, turns = World(), RUNS_MAX + 9
+    told: list[Item] = [ASKS[0]]
+    for n in range(turns + 2):
+        if n == turns:
+            late = list(world.turns.values())[-1]
+            take_away(world, late)
+        deed = call(f"{n}")
+        world.learn(body(told), [reasoning(f"{n}"), deed])
+        told += [deed, output(deed)]
+    world.keep(late)
+
+    assert reasons(world.seen(body(told))) == [f"{n}" for n in range(turns + 2) if n != turns - 1]
+
+
+def test_a_history_that_changes_each_time_is_not_remembered() -> None:
+    """Nothing that is appended to it could be recognised by it."""
+    world = World()
+    told: list[Item] = []
+    for n in range(4):
+        told.append(ASKS[n])
+        now = user(f"<now>{n}</now>")
+        world.learn(body([now, *told]), [reasoning(f"{n}"), SAYS[n]])
+        told.append(nameless(SAYS[n]))
+
+    assert {turn.seen for turn in world.turns.values()} == {None}
+    assert reasons(world.seen(body([*told, ASKS[4]]))) == ["0", "1", "2", "3"]

@@ -12,7 +12,7 @@ import msgspec
 
 __all__ = ["Run", "Seen", "decided", "seen_of"]
 
-# Of one request: what would take more is not remembered, and decided anew.
+# What one turn remembers itself; what is older than these is decided anew.
 RUNS_MAX = 64
 
 
@@ -40,7 +40,7 @@ class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
     Attributes:
         basis: The turn that remembers what was decided about older ones; b"" when none does.
         since: Index of the first item in `RequestHistory.heard` that is not older.
-        runs: Where the others came from; what is in none of them got no reasoning.
+        runs: Where those came from that are not; what is in none of them got no reasoning.
     """
 
     basis: bytes
@@ -48,9 +48,9 @@ class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
     runs: tuple[Run, ...]
 
 
-def seen_of(basis: bytes, since: int, matched: Iterable[tuple[int, bytes, int]]) -> Seen | None:
+def seen_of(basis: bytes, since: int, matched: Iterable[tuple[int, bytes, int]]) -> Seen:
     """
-    Return what a turn shall remember; None where that is too much.
+    Return what a turn shall remember; if that is too much, of the newest items alone.
 
     Args:
         basis: As of `Seen`.
@@ -68,7 +68,10 @@ def seen_of(basis: bytes, since: int, matched: Iterable[tuple[int, bytes, int]])
             runs[-1] = Run(last.at, turn, last.k, last.items + 1)
         else:
             runs.append(Run(at, turn, k, 1))
-    return Seen(basis, since, tuple(runs)) if len(runs) <= RUNS_MAX else None
+    if len(runs) <= RUNS_MAX:
+        return Seen(basis, since, tuple(runs))
+    newest = runs[-RUNS_MAX:]
+    return Seen(b"", newest[0].at, tuple(newest))
 
 
 def decided(

@@ -33,6 +33,7 @@ class Alignment:
         matches: Index into `RequestHistory.places` -> what the item is.
         ambiguous: Indices of items that more than one turn could have emitted.
         blocks: By number.
+        is_appended: Whether the request goes on from one that a turn answered, unchanged.
         basis: The turn that remembers what was decided about older items; b"" for none.
         since: Index of the first item in `RequestHistory.heard` that is not older.
         turns: By id.
@@ -50,6 +51,7 @@ class Alignment:
         self.turns: Mapping[bytes, Turn] = self.known.turns
         self.evidence = Evidence(request, self.known)
         self.blocks: list[Block] = []
+        self.is_appended = False
         self.basis, self.since = b"", 0
         self.children: dict[bytes, list[Turn]] = defaultdict(list)
         self.by_content: dict[bytes, list[Turn]] = defaultdict(list)

@@ -23,13 +23,16 @@ def follow(found: Alignment) -> None:
     for block in reversed(found.blocks):
         turns = _answers(found, block)
         if turns:
+            found.is_appended = True
             _follow_all(found, block, turns)
             return
 
 
 def to_remember(found: Alignment) -> Seen | None:
-    """Return what the turn that answers is to remember of what is decided now."""
+    """Return what the turn that answers is to remember; None where clients do not only append."""
     places = found.places
+    if found.matches and not found.is_appended:
+        return None
     return seen_of(
         found.basis,
         found.since,
