@@ -8,7 +8,7 @@ from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.json_spans import Unspliceable, without
 
-__all__ = ["blob_digest", "emitted_of", "reasoning_of"]
+__all__ = ["blob_digest", "emitted_of", "is_open", "reasoning_of"]
 
 # An item of more bytes (a generated image, a long file) is known by its digest alone.
 RAW_MAX_BYTES = 32 * 1024
@@ -50,3 +50,8 @@ def blob_digest(item: ResponsesItem) -> bytes:
     """Return the digest by which an `encrypted_content` is remembered; b"" when there is none."""
     blob = item.blob
     return digest(b"blob", blob.encode("utf-8", "surrogatepass")) if blob else b""
+
+
+def is_open(part: Reasoning) -> bool:
+    """Tell whether the text of reasoning is in the open: it is bound to nothing, and no pair."""
+    return b'"reasoning_text"' in part.raw

@@ -10,6 +10,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import structs
 
+from reasoning_replay.core.dialects.responses.emitted import is_open
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
 from reasoning_replay.core.dialects.responses.request import Request
@@ -68,8 +69,8 @@ def choose_form(
     run = [_less(part, profile.omits) for part in missing] if profile.omits else missing
     if profile.needs and not all(_holds(part, profile.needs) for part in run):
         return None
-    if False not in [b'"reasoning_text"' in part.raw for part in run]:
-        # Its text is in the open and bound to nothing: it is injected just as it came.
+    if False not in [is_open(part) for part in run]:
+        # It is injected just as it came.
         return InjectionForm(tuple([part.raw for part in run]))
     is_stored = request.stores and led.is_stored and profile.keeps_items
     return _FORMS[profile.ids](_Case(request.body, led, run, is_stored))

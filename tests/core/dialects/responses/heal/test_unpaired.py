@@ -25,6 +25,7 @@ SAID, WS = message("1", "Sunny."), search("1")
 EASY: Item = {"role": "assistant", "content": "Sunny."}
 REWORDED = nameless(message("1", "It will be sunny."))
 COUNTED: Item = {**R1, "id": "rs_1"}
+OPEN: Item = {**R1, "content": [{"type": "reasoning_text", "text": "Hm."}]}
 BARE_R1, BARE_C1 = nameless(R1), nameless(C1)
 KEPT: dict[str, Any] = {}
 UNSTORED: dict[str, Any] = {"store": False}
@@ -104,6 +105,7 @@ LEFT: list[Any] = [
     pytest.param([[R1, C1, C2]], KEPT, [R1, C2, O1, O2], id="may-be-put-in-again"),
     pytest.param([[R1, R2, C1]], KEPT, [R2, BARE_C1, O1], id="half-a-run"),
     pytest.param([[R1, C1]], KEPT, [R1, MORE], id="nothing-behind-it"),
+    pytest.param([[OPEN, C1]], KEPT, [OPEN, BARE_C1, O1], id="in-the-open"),
     pytest.param([[R1, {**C1, "id": ""}]], KEPT, [R1, BARE_C1, O1], id="upstream-gave-no-id"),
     pytest.param([[BARE_R1, C1]], KEPT, [BARE_R1, C1, O1], id="upstream-named-no-reasoning"),
 ]

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from reasoning_replay.core.dialects.responses.emitted import is_open
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis
 from reasoning_replay.core.dialects.responses.heal.input_editor import (
     InputPiece,
@@ -108,7 +109,7 @@ class RefusedRequest:
         thought = self.thought(piece)
         if thought is not None:
             part = thought.part
-            is_whole = part.has_blob or _is_open(part)
+            is_whole = part.has_blob or is_open(part)
             return self.sendable(part) if is_whole and self.can_go(thought.turn, part) else b""
         emitted = self.emitted(piece)
         return emitted.raw if emitted is not None else b""
@@ -123,7 +124,7 @@ class RefusedRequest:
 
     def can_go(self, turn: Turn, part: Reasoning) -> bool:
         """Whether captured reasoning means anything to the model that is asked."""
-        if _is_open(part):
+        if is_open(part):
             return True
         is_known = part.has_blob or (bool(part.id) and self.sent.stores and turn.is_stored)
         return is_known and self.is_own(turn)
@@ -138,7 +139,3 @@ class RefusedRequest:
             elif piece.item.role is Role.REASONING:
                 ours.add(piece)
         return ours
-
-
-def _is_open(part: Reasoning) -> bool:
-    return b'"reasoning_text"' in part.raw

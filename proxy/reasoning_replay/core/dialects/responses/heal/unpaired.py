@@ -8,6 +8,7 @@ upstream takes both forms, and nothing is lost by either.
 
 from collections.abc import Collection, Sequence
 
+from reasoning_replay.core.dialects.responses.emitted import is_open
 from reasoning_replay.core.dialects.responses.heal.input_editor import InputPiece, Run, runs_of
 from reasoning_replay.core.dialects.responses.heal.reasoning_index import (
     KnownReasoning,
@@ -42,8 +43,10 @@ def pair(
     for run in runs_of(pieces):
         both = (*run.reasoning, *run.group, *run.later)
         thought = thoughts.certain(run.reasoning[-1].item) if run.group else None
+        if thought is None or is_open(thought.part):
+            continue
         # What another repair has changed is as it shall be.
-        if thought is None or any(piece.raw is not piece.item.raw for piece in both):
+        if any(piece.raw is not piece.item.raw for piece in both):
             continue
         own = Run(run.reasoning[-len(thought.follower.run) :], run.group, run.later)
         known = [thoughts.certain(piece.item) for piece in own.reasoning]
