@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.core.changes import AROUND, OF_TOOLS, Change, window
 from tests.core.world import (
     Item,
     call,
@@ -16,7 +17,6 @@ from tests.core.world import (
     reasoning,
     user,
 )
-from tests.e2e.changes import AROUND, OF_TOOLS, Change, window
 from tests.e2e.chats import Chat, Tenant, injected, said
 from tests.web.world import world
 
