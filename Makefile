@@ -35,7 +35,7 @@ test: $(VENV)/dev ## all that CI asks: format, lint, types, import floors, tests
 bench: $(VENV)/dev ## measure speed against nginx and a bare proxy; ARGS="--quick small stream" for less
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-fuzz: $(VENV)/fuzz ## look for inputs that break a promise, ten minutes; ARGS="--seconds 600 sse rows"
+fuzz: $(VENV)/fuzz ## look for inputs that break a promise, a quarter of an hour; ARGS="--seconds 600 sse rows"
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 soak: $(VENV)/dev ## half an hour of mixed load while Redis and upstream fail; ARGS="--minutes 2"

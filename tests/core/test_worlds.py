@@ -1,7 +1,15 @@
 """Never invent, and a stable prefix: laws over random worlds whose clients do what clients do."""
 
-import pytest
+from collections.abc import Callable
 
+import pytest
+from reasoning_replay.core.dialects.responses.placement import plan_injection
+from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.request import Request
+from reasoning_replay.core.history.matching.matches import Matches
+from reasoning_replay.core.history.plan import Plan
+
+from tests.core import worlds
 from tests.core.worlds import play
 
 # Seeds are fixed, so that a run says the same each time; `python -m tests.core.worlds` plays more.
@@ -17,8 +25,9 @@ def test_nothing_wrong_is_injected_and_no_prefix_moves(numbers: range) -> None:
     assert counts["injected", "all"] > 2000
 
 
-def test_most_of_what_is_due_is_injected() -> None:
-    """By kind of client; where all that is said is short, less is safe."""
+def test_most_of_what_is_due_is_injected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By kind of client, without rare habits; where all that is said is short, less is safe."""
+    monkeypatch.setattr(worlds, "RARE", {})
     counts, _ = play(range(300))
 
     shares = {
@@ -29,3 +38,32 @@ def test_most_of_what_is_due_is_injected() -> None:
     assert shares["tool loop, ids kept"] > 0.93
     assert shares["tool loop, ids dropped"] > 0.84
     assert shares["plain chat, ids kept"] > 0.93
+
+
+def _late(request: Request, matched: Matches, policy: Policy) -> Plan:
+    """Take each item for one behind it."""
+    keys = sorted(matched.matches)
+    found = zip(keys[1:], [matched.matches[n] for n in keys], strict=False)
+    return plan_injection(request, Matches(dict(found)), policy)
+
+
+def _now_and_then(request: Request, matched: Matches, policy: Policy) -> Plan:
+    return Plan() if len(request.places) % 4 == 3 else plan_injection(request, matched, policy)
+
+
+@pytest.mark.parametrize(("plan", "fault"), [(_late, "wrong: "), (_now_and_then, "moved: ")])
+def test_a_planted_fault_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    plan: Callable[..., Plan],
+    fault: str,
+) -> None:
+    """With the command that repeats it, and by the status of the process."""
+    monkeypatch.setattr("sys.argv", ["worlds", "0", "4"])
+    assert worlds.main() == 0
+    assert "\n16 conversations, 0 worlds with faults" in capsys.readouterr().out
+    monkeypatch.setattr(worlds, "plan_injection", plan)
+    assert worlds.main() == 1
+    out = capsys.readouterr().out
+    assert "python -m tests.core.worlds " in out
+    assert fault in out

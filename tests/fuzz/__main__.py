@@ -1,8 +1,10 @@
 """
-`make fuzz`: every target by every driver, one process each, and one table.
+`make fuzz`: every target by every driver, one process each, and random worlds; a table of both.
 
-    python -m tests.fuzz                          all of them, about ten minutes
+    python -m tests.fuzz                          all of them, about thirteen minutes
     python -m tests.fuzz --seconds 600 sse rows   two of them, ten minutes each
+    python -m tests.fuzz --seconds 600 worlds     worlds alone, forty minutes
+    python -m tests.fuzz --first 0 worlds         from this number on, and not from a random one
     python -m tests.fuzz --repeat sse FILE        one input once more
 
 Exits 1 if anything was found; the input is kept, and the command that repeats it is printed.
@@ -10,12 +12,14 @@ Exits 1 if anything was found; the input is kept, and the command that repeats i
 
 import argparse
 import importlib.util
+import random
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from tests.fuzz import worlds
 from tests.fuzz.drivers import DRIVERS, SEEDS, figures_of, load_pump
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.work import SUPERLINEAR, growth
@@ -27,6 +31,9 @@ FOLDER = Path(".fuzz")
 SECONDS = 45.0
 # Of a target's time.
 SHARES = {"drawn": 0.25, "guided": 0.5, "grown": 0.25}
+WORLDS = "worlds"
+# Worlds have so many times the time of a target, and all cores.
+WORLDS_SHARE = 4
 _ROW = "{:<15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9}"
 
 
@@ -35,14 +42,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=__doc__.split("\n")[1]
     )
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join([*TARGETS, WORLDS]))
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each target")
     parser.add_argument("--drivers", default=",".join(DRIVERS), help="some of them, by comma")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="for what is found and kept")
     parser.add_argument("--repeat", nargs=2, metavar=("TARGET", "FILE"), help="one input once more")
+    parser.add_argument("--first", type=int, help="number of the first world; else by chance")
     parser.add_argument("--one", choices=DRIVERS, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    unknown = {*given.targets} - {*TARGETS}
+    unknown = {*given.targets} - {*TARGETS, WORLDS}
     if unknown:
         parser.error(f"no such target: {', '.join(sorted(unknown))}")
     if given.repeat:
@@ -50,7 +58,12 @@ def main() -> int:
     if given.one:
         DRIVERS[given.one](given.targets[0], given.seconds, given.folder)
         return 0
-    return _run(given.targets or list(TARGETS), given.drivers.split(","), given)
+    names = given.targets or [*TARGETS, WORLDS]
+    targets = [name for name in names if name != WORLDS]
+    findings = _run(targets, given.drivers.split(","), given) if targets else 0
+    if WORLDS in names:
+        findings += _worlds(given)
+    return findings > 0
 
 
 def _repeat(name: str, file: Path) -> int:
@@ -79,7 +92,15 @@ def _run(names: list[str], drivers: list[str], given: argparse.Namespace) -> int
         findings += found
     seconds = round(time.monotonic() - began)
     print(_ROW.format("all", total, "", "", "", "", seconds, findings))
-    return findings > 0
+    return findings
+
+
+def _worlds(given: argparse.Namespace) -> int:
+    first = random.randrange(1 << 32) if given.first is None else given.first  # noqa: S311
+    print(f"worlds from {first} on", flush=True)
+    table, findings = worlds.play(first, given.seconds * WORLDS_SHARE)
+    print(table)
+    return findings
 
 
 def _target(name: str, drivers: list[str], given: argparse.Namespace) -> tuple[int, int]:

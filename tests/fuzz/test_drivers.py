@@ -1,5 +1,6 @@
 """What a driver finds is kept, and can be repeated; what it did is told in figures."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,19 @@ def test_one_target_is_run_and_told_in_a_row(tmp_path: Path) -> None:
     assert row.split()[0] == "scope"
     assert int(row.split()[1]) == int(total.split()[1]) > 0
     assert row.split()[-1] == total.split()[-1] == "0"
+
+
+def test_worlds_are_played_from_a_number_on() -> None:
+    """As many as there is time for, and their table is told."""
+    asked = ["--seconds", "0.3", "--first", "0", "worlds"]
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "tests.fuzz", *asked], capture_output=True, text=True, check=True
+    )
+    first, head, *_, last = done.stdout.splitlines()
+
+    assert first == "worlds from 0 on"
+    assert head.split()[:3] == ["client", "due", "injected"]
+    assert re.fullmatch(r"[1-9][\d,]* conversations, 0 worlds with faults", last)
 
 
 def test_what_is_found_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
