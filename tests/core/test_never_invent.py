@@ -141,3 +141,89 @@ def test_instructions_that_change_keep_nothing_back() -> None:
     found = injected(world, told, instructions="It is late.")
 
     assert found == [f"gAAAA{n} ahead of {1 + 2 * n}" for n in range(4)]
+
+
+def test_a_canned_greeting_at_the_head_is_no_cut_conversation() -> None:
+    """The client wrote it; another conversation's model has said the same."""
+    world = World()
+    world.learn(body([HI]), [reasoning("other"), message("other", "Hello!")])
+
+    assert injected(world, [nameless(message("", "Hello!")), WEATHER]) == []
+
+
+def test_a_counted_id_is_nothing_where_its_item_does_something_else() -> None:
+    """Two conversations count alike; only the other one's calls are known, and one is the same."""
+    world = World()
+    one = {"id": "fc_0000000000000003", "call_id": "call_00000002"}
+    two = {"id": "fc_0000000000000005", "call_id": "call_00000004"}
+    same = call("2", **two)
+    world.learn(body([HI]), [reasoning("other"), call("1", **one), same])
+    mine = call("1", arguments='{"city":"Rome"}', **one)
+
+    assert injected(world, [HI, mine, same, output(mine), output(same)]) == []
+
+
+def test_what_was_said_behind_an_unknown_answer_is_not_put_in_its_place() -> None:
+    """It says the same, and is the only child that is known of the turn before."""
+    world, long = World(), message("1", "This is a long answer that nobody else has given yet.")
+    told = [HI, nameless(long), HI]
+    done = nameless(message("", "Done."))
+    world.learn(body(told[:1]), [reasoning("1"), long])
+    world.learn(body([*told, done, HI]), [reasoning("3"), message("3", "Done.")])
+
+    assert injected(world, [*told, done, HI]) == ["gAAAA1 ahead of 1"]
+
+
+def test_of_repeated_words_behind_a_cut_each_gets_its_own_or_nothing() -> None:
+    """As many were cut as are missing ahead of what is certain."""
+    world, first = World(), message("0", "This is a long answer that nobody else has given yet.")
+    told = [HI]
+    world.learn(body(told), [reasoning("0"), first])
+    told += [nameless(first), HI]
+    for n in range(1, 4):
+        world.learn(body(told), [reasoning(f"{n}"), message(f"{n}", "Sunny.")])
+        told += [nameless(message("", "Sunny.")), HI]
+
+    assert set(injected(world, told[1:])) <= {
+        "gAAAA0 ahead of 0",
+        "gAAAA1 ahead of 2",
+        "gAAAA2 ahead of 4",
+        "gAAAA3 ahead of 6",
+    }
+
+
+def test_a_message_of_the_application_that_moves_puts_no_call_in_anothers_place() -> None:
+    """`call_0` everywhere, the same arguments twice, and as many messages before by chance."""
+    world = World()
+    said: list[Item] = [HI]
+
+    def sent() -> list[Item]:
+        at = max(n for n, item in enumerate(said) if item.get("role") == "user")
+        return [*said[:at], user(f"<now>{len(said)}</now>"), *said[at:]]
+
+    for name, arguments in (("1", f'{{"q":"{"x" * 70}"}}'), ("2", "{}"), ("3", "{}")):
+        deed = call(name, call_id="call_0", arguments=arguments)
+        world.learn(body(sent()), [reasoning(name), deed])
+        said += [nameless(deed), output(deed, "ok")]
+    world.learn(body(sent()), [reasoning("4"), message("4", "y" * 70)])
+    said += [nameless(message("4", "y" * 70)), user("yes")]
+    deed = call("5", call_id="call_0", arguments=f'{{"q":"{"z" * 70}"}}')
+    world.learn(body(sent()), [reasoning("5"), deed])
+    said += [nameless(deed), output(deed, "ok")]
+
+    places = {"1": 1, "2": 3, "3": 5, "4": 7, "5": 10}
+    assert set(injected(world, sent())) <= {f"gAAAA{n} ahead of {at}" for n, at in places.items()}
+
+
+def test_a_turn_whose_past_was_ambiguous_does_not_lose_to_a_longer_line() -> None:
+    """Two conversations say the same, each with a clock; what comes of it is nobody's."""
+    world, says = World(), [f"This is the long answer number {n} of two twins." for n in range(3)]
+    for name in ("a", "b"):
+        told: list[Item] = []
+        for n, text in enumerate(says):
+            now = user(f"<now>{name}{n}</now>")
+            told.append(user(f"Question {n}?"))
+            world.learn(body([now, *told]), [reasoning(f"{name}{n}"), message(f"{name}{n}", text)])
+            told.append(nameless(message("", text)))
+
+    assert injected(world, [user("<now>late</now>"), *told, HI]) == []

@@ -13,7 +13,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import dropwhile, takewhile, zip_longest
 from random import Random
 from typing import Any
 
@@ -39,10 +39,9 @@ RARE = {
     "retrieval": 0.1,
     "shared": 0.1,
     "same": 0.1,
-    # Off: with these, wrong items or moved prefixes are found that are not cured yet.
-    "users_same": 0,
-    "cut": 0,
-    "is_twin": 0,
+    "users_same": 0.1,
+    "cut": 0.1,
+    "is_twin": 0.05,
 }
 MODEL = "gpt-5.6"
 HEX = "0123456789abcdef"
@@ -114,6 +113,11 @@ class Habits:
         return not changes and self.environment == "none"
 
     @property
+    def ids_are_certain(self) -> bool:
+        """Whether its ids tell whose an item is."""
+        return self.ids == "kept" and self.naming == "random"
+
+    @property
     def kinds(self) -> list[str]:
         """The kinds of clients that it counts as."""
         return [
@@ -167,12 +171,16 @@ class Conversation:
 
     Attributes:
         dice: For all that is said in it; a twin's begin with the same.
+        words_of: The first conversation that has these.
+        has_twin: Whether it is a twin, or has one.
         seen: What upstream saw last.
     """
 
     number: int
     habits: Habits
     dice: Random
+    words_of: int
+    has_twin: bool = False
     history: list[Said] = field(default_factory=list)
     counted: int = 0
     seen: list[str] | None = None
@@ -194,17 +202,20 @@ class RandomWorld(World):
         self.faults: list[str] = []
         self._emitted: dict[int, list[Said]] = {}
         self._asked: dict[int, tuple[object, ...]] = {}  # what had been visible to a response
+        self._words_of: dict[int, int] = {}  # as of `Conversation`
         self._captured: set[int] = set()
         self._turn_ids: dict[int, bytes] = {}
         self._clock = 0
         self._rarely = Random(f"rarely {number}")  # noqa: S311 - as above
         self._people: list[Conversation] = []
         for n in range(CONVERSATIONS):
-            one = Conversation(n, self._rare(self._habits()), self.random)
+            one = Conversation(n, self._rare(self._habits()), self.random, n)
             if n and one.habits.is_twin:
-                before, seed = self._people[-1], f"{number} {n}"
-                before.dice, one.dice = Random(seed), Random(seed)  # noqa: S311 - as above
-                one.habits = replace(before.habits, is_twin=True)
+                before = self._people[-1]
+                one.words_of, one.habits = before.words_of, replace(before.habits, is_twin=True)
+                for each in (before, one):
+                    each.has_twin = True
+                    each.dice = Random(f"{number} {one.words_of}")  # noqa: S311 - as above
             self._people.append(one)
 
     def play(self, steps: int = STEPS) -> None:
@@ -343,6 +354,7 @@ class RandomWorld(World):
         habits = one.habits
         self.responses += 1
         this, calls = self.responses, 0
+        self._words_of[this] = one.words_of
         said: list[Said] = []
         shape = one.dice.choice(SHAPES if habits.has_tools else CHAT_SHAPES)
         for k, kind in enumerate(shape.split()):
@@ -402,7 +414,8 @@ class RandomWorld(World):
             lost = self.random.choice(captured)
             self._captured.remove(lost)
             del self.turns[self._turn_ids[lost]]
-            one.seen = None
+            for each in self._people:  # a twin may have been given it
+                each.seen = None
 
     # Judging.
 
@@ -434,7 +447,10 @@ class RandomWorld(World):
         }
         self._count(one, "due", len(due))
         self._count(one, "injected", sum(map(len, injected.values())))
-        if one.habits.only_appends:
+        # Of twins that nothing tells apart, one sees what the other one made ambiguous.
+        is_certain = one.habits.name == "own" or one.habits.ids_are_certain
+        is_stable = one.habits.only_appends and not one.habits.fails
+        if is_stable and (is_certain or not one.has_twin):
             if one.seen is not None and seen[: len(one.seen)] != one.seen:
                 self._count(one, "moved", 1)
                 self.faults.append(f"moved: {one.habits}")
@@ -451,11 +467,20 @@ class RandomWorld(World):
         if led and (said.response, said.k) == (response, led[0].k):
             return
         # Where all that could be seen is the same, now or when both were asked for, nobody can tell
-        # one answer from the other.
-        visible = (*(each.visible for each in sent[:n]), json.dumps(more))
-        head = next(e for e in its[k + 1 :] if e.kind != "R")
+        # one answer from the other; nor where a twin's is all that is known of the same words.
+        began = n
+        while began and sent[began - 1].kind in "MC":
+            began -= 1
+        visible = (*(each.visible for each in sent[:began]), json.dumps(more))
         asked = (visible, self._asked.get(said.response))
-        if said.response >= 0 and self._asked[response] in asked and head.visible == said.visible:
+        is_same = self._asked[response] in asked or (
+            one.has_twin and one.words_of == self._words_of[response]
+        )
+        if one.habits.window or one.habits.cut:
+            is_same = is_same or self._asked[response][-len(visible) :] == visible
+        group = takewhile(lambda e: e.kind != "R", dropwhile(lambda e: e.kind == "R", its[k:]))
+        own = self._emitted[said.response][said.k] if said.response >= 0 else said
+        if said.response >= 0 and is_same and own.visible in [e.visible for e in group]:
             self._count(one, "twins", 1)
             return
         self._count(one, "wrong", 1)

@@ -129,9 +129,12 @@ class Alignment:
             for other in reversed(self.blocks[max(0, before - NEIGHBOURS) : before]):
                 if other.turn is not None:
                     break
-                if pairs := self.evidence.pairs_in_place(other, parent, shift):
+                # Behind a turn of the line that has no place, where it stood says nothing.
+                at = None if unplaced else shift
+                if pairs := self.evidence.pairs_in_place(other, parent, at):
                     yield other, parent, pairs
                     before, unplaced = other.number, -1
+                    shift = other.depth - parent.context.depth
                     break
             unplaced += 1
             if unplaced > ANCESTORS_WEIGHED:
@@ -146,6 +149,13 @@ class Alignment:
     def is_kin(self, block: Block, turn: Turn) -> bool:
         """Tell whether a turn descends from one that a block before it has."""
         return any(self._given.get(one, block.number) < block.number for one in self.line(turn))
+
+    def is_in_step(self, block: Block, turn: Turn) -> bool:
+        """Tell whether it had heard as many messages behind its nearest ancestor as stand there."""
+        for one in self.line(turn):
+            if self._given.get(one, block.number) < block.number:
+                return self.shift(block, self.turns[one]) == block.depth - turn.context.depth
+        return True
 
     def line(self, turn: Turn) -> Iterator[bytes]:
         """Yield the ids of the turns before one, the newest first, as many as are worth a look."""

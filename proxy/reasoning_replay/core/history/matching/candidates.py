@@ -197,7 +197,7 @@ def _hand_of(name: str) -> tuple[str, int, bool] | None:
 
 def says_the_same(item: HistoryItem, emitted: Emitted) -> bool:
     """Tell whether an item of a recognised turn is one of those that it emitted."""
-    if item.id and item.id == emitted.id:
+    if item.id and item.id == emitted.id and is_distinctive(item.id, ""):
         return True
     if not _agrees(item, emitted):
         return False

@@ -34,14 +34,15 @@ class Evidence:
         self._places = request.places
         self._known = known
 
-    def pairs_in_place(self, block: Block, turn: Turn, shift: int) -> Pairs:
+    def pairs_in_place(self, block: Block, turn: Turn, shift: int | None) -> Pairs:
         """
         Pair a whole block with a turn whose line is known, if it stands where the turn did.
 
         Args:
             block: No turn has it yet.
             turn: Of the same line as a turn that has a block.
-            shift: How many more messages stand before that block than its turn had heard.
+            shift: How many more messages stand before that block than its turn had heard; None:
+                it tells nothing of this one.
 
         Returns:
             {} unless it does.
@@ -50,7 +51,7 @@ class Evidence:
         is_there = len(pairs) == len(block.places) and self._fits(block, turn, pairs, shift)
         return pairs if is_there else {}
 
-    def _fits(self, block: Block, turn: Turn, pairs: Iterable[int], shift: int) -> bool:
+    def _fits(self, block: Block, turn: Turn, pairs: Iterable[int], shift: int | None) -> bool:
         """
         Tell whether a turn of the same line has its place before a block's messages.
 
@@ -61,7 +62,7 @@ class Evidence:
         if theirs.whole == self.whole(block):
             return True
         equal = self.equal_links(block, turn)
-        if block.depth == theirs.depth and not shift and (equal or not block.depth):
+        if shift == 0 and block.depth == theirs.depth and (equal or not block.depth):
             return True
         return equal == TAIL_LINKS or self.says_much(pairs, block, equal)
 
@@ -125,8 +126,8 @@ class Evidence:
         if len(pairs) == len(block.places):
             if len(pairs) == len(turn.items) or self.says_much(pairs, block, 0):
                 return pairs
-            is_begun = sorted(pairs.values()) == [*range(len(pairs))]  # the rest was left out
-            return pairs if is_begun and turn.context.whole == self.whole(block) else {}
+            # After all that was said just so, the rest was left out.
+            return pairs if turn.context.whole == self.whole(block) else {}
         are_messages = all(self._places[n].item.type == "message" for n in block.places)
         return pairs if are_messages and len(pairs) == len(turn.items) else {}
 

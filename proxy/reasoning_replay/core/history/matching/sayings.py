@@ -5,6 +5,7 @@ Of all explanations of a block, and of those before it, the one that covers most
 wins. Those that differ and cover as much leave it ambiguous.
 """
 
+import itertools
 from typing import NamedTuple
 
 from reasoning_replay.core.history.fingerprints import TRACE_BYTES
@@ -17,6 +18,8 @@ __all__ = ["give_by_sayings", "is_plain"]
 
 # What fits more turns than this is no evidence, and comparing them all is not linear.
 CANDIDATES_WEIGHED = 32
+# So far behind a block is looked for a turn that may not go on from it.
+BLOCKS_AHEAD = 8
 
 
 class _Explanation(NamedTuple):
@@ -24,17 +27,32 @@ class _Explanation(NamedTuple):
     One way in which a block, and blocks before it, came from turns.
 
     Attributes:
-        weight: Whether a block before it has one of the turn's ancestors, how many blocks it
-            explains, and how much of what was said before the block the turn had heard.
-        tie: As of `Alignment.tie`.
+        is_kin: Whether a block before it has one of the turn's ancestors.
+        is_in_step: As of `Alignment.is_in_step`.
+        reach: How many items of the block it explains, and how much of what was said before the
+            block the turn had heard.
+        tie: As of `Alignment.tie`, and whether the turn had heard just what was said before.
         turn: Of the block.
         path: By the number of a block: its turn, and how their items pair.
     """
 
-    weight: tuple[bool, int, int]
-    tie: tuple[bool, bool]
+    is_kin: bool
+    is_in_step: bool
+    reach: tuple[int, int]
+    tie: tuple[bool, bool, bool]
     turn: Turn
     path: dict[int, tuple[Turn, Pairs]]
+
+    @property
+    def weight(self) -> tuple[bool, int, bool, int, int]:
+        """Return what is compared, what counts most first."""
+        items, heard = self.reach
+        return self.is_kin, items, self.is_in_step, len(self.path), heard
+
+    def may_be_as_good(self, best: "_Explanation") -> bool:
+        """Tell whether all that it lacks is a line, as nobody knows what came before its turn."""
+        is_lost = not self.turn.parent and bool(self.turn.context.answered)
+        return is_lost and self.reach >= best.reach
 
 
 def give_by_sayings(found: Alignment) -> None:
@@ -55,12 +73,7 @@ def is_plain(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
     theirs = turn.context
     if found.is_kin(block, turn) or found.evidence.says_much(pairs, block, LINKS_WEIGHED):
         return True
-    if theirs.hint != found.request.hint:
-        return False
-    frame = found.frame_of(block)
-    if not block.depth:  # the head was cut right up to the block
-        return not block.number and frame in (b"", theirs.frame)
-    if frame != theirs.frame:
+    if theirs.hint != found.request.hint or theirs.frame != found.frame_of(block):
         return False
     return theirs.whole == found.evidence.whole(block)
 
@@ -74,8 +87,8 @@ def _explain(found: Alignment, block: Block) -> None:
     if not options:
         return
     explained = [_explanation(found, block, *option) for option in options]
-    best = max(one.weight for one in explained)
-    left = [one for one in explained if one.weight == best]
+    best = max(explained, key=lambda one: one.weight)
+    left = [one for one in explained if one.weight == best.weight or one.may_be_as_good(best)]
     tie = max(one.tie for one in left)
     left = [one for one in left if one.tie == tie]
     if not any(is_plain(found, block, *one.path[block.number]) for one in left):
@@ -100,12 +113,22 @@ def _explanation(
     path = {block.number: (turn, pairs)}
     for other, ancestor, its in found.ancestry(block, turn):
         path[other.number] = (ancestor, its)
-    weight = found.is_kin(block, turn), len(path), reach
-    return _Explanation(weight, found.tie(block, turn), turn, path)
+    return _Explanation(
+        is_kin=found.is_kin(block, turn),
+        is_in_step=found.is_in_step(block, turn),
+        reach=(len(pairs), reach),
+        tie=(*found.tie(block, turn), turn.context.whole == found.evidence.whole(block)),
+        turn=turn,
+        path=path,
+    )
 
 
 def _options(found: Alignment, block: Block) -> list[tuple[Turn, Pairs, int]] | None:
-    """Return the turns that a block may be by what it says; None: more than can be weighed."""
+    """
+    Return the turns that a block may be by what it says.
+
+    None where that is more than can be weighed, or contradicts what stands behind it.
+    """
     contents = {found.places[n].item.content for n in block.places} - {b""}
     turns = {t.id: t for content in contents for t in found.by_content.get(content, ())}
     if len(turns) > CANDIDATES_WEIGHED:
@@ -114,7 +137,9 @@ def _options(found: Alignment, block: Block) -> list[tuple[Turn, Pairs, int]] | 
         if not 0 < len(turns) <= CANDIDATES_WEIGHED:
             return None
     is_crowded = not found.crowded.isdisjoint(block.places)
-    options = []
+    options: list[tuple[Turn, Pairs, int]] = []
+    line = _line_behind(found, block)
+    is_contradicted = False
     for turn in turns.values():
         if found.is_given(turn) or not turn.context.is_known:
             continue
@@ -122,29 +147,51 @@ def _options(found: Alignment, block: Block) -> list[tuple[Turn, Pairs, int]] | 
             continue
         pairs = found.evidence.pairs(block, turn)
         reach = found.evidence.reach(block, turn, pairs) if pairs else 0
-        if reach and not _contradicts(found, block, turn):
+        if not reach or _contradicts(found, block, turn):
+            continue
+        if line and turn.id not in line:
+            is_contradicted = True
+        else:
             options.append((turn, pairs, reach))
-    return options
+    return None if is_contradicted and not options else options
 
 
 def _contradicts(found: Alignment, block: Block, turn: Turn) -> bool:
     """Tell whether what the model had said before is known to be something else."""
     before = found.blocks[block.number - 1] if block.number else None
-    parent = found.turns.get(turn.parent)
     if before is not None and before.turn is not None:
         if turn.parent == before.turn.id:
-            return False
-        if turn.parent and parent is not None and before.turn.id not in found.line(turn):
+            # It stood behind its parent; but what it had heard last may be of a turn between the
+            # two that nobody knows. What the client has rewritten says nothing of that.
+            if not _is_verbatim(found, before):
+                return False
+        elif turn.parent in found.turns and before.turn.id not in found.line(turn):
             return True
-    place = found.places[block.places[0]]
-    return _differ(place.answered, turn.context.answered) and not (
-        parent is not None and before is not None and before.turn is parent
-    )
+    return _differ(found.places[block.places[0]].answered, turn.context.answered)
+
+
+def _line_behind(found: Alignment, block: Block) -> list[bytes]:
+    """Return the next turn that has a block behind one, and all before it; [] if not all known."""
+    later = itertools.islice(found.blocks, block.number + 1, block.number + 1 + BLOCKS_AHEAD)
+    after = next((one.turn for one in later if one.turn is not None), None)
+    if after is None:
+        return []
+    line = [after.id, *found.line(after)]
+    root = found.turns.get(line[-1])
+    is_whole = root is not None and not (root.parent or root.context.answered)
+    return line if is_whole else []
+
+
+def _is_verbatim(found: Alignment, block: Block) -> bool:
+    """Tell whether a block says what its turn had said."""
+    matches = [(n, found.matches.get(n)) for n in block.places]
+    return all(m and m.emitted.content == found.places[n].item.content for n, m in matches)
 
 
 def _differ(ours: bytes, theirs: bytes) -> bool:
-    """Tell whether two runs that a model is known to have made have nothing in common."""
-    if not ours or not theirs:
-        return False
-    traces = {theirs[at : at + TRACE_BYTES] for at in range(0, len(theirs), TRACE_BYTES)}
-    return traces.isdisjoint(ours[at : at + TRACE_BYTES] for at in range(0, len(ours), TRACE_BYTES))
+    """Tell whether each of two runs has something that the other lacks."""
+    one, two = (
+        {run[at : at + TRACE_BYTES] for at in range(0, len(run), TRACE_BYTES)}
+        for run in (ours, theirs)
+    )
+    return bool(one - two) and bool(two - one)
