@@ -205,6 +205,7 @@ class RandomWorld(World):
         self._words_of: dict[int, int] = {}  # as of `Conversation`
         self._captured: set[int] = set()
         self._turn_ids: dict[int, bytes] = {}
+        self._seen: dict[int, list[str] | None] = {}  # what upstream saw when it made a response
         self._clock = 0
         self._rarely = Random(f"rarely {number}")  # noqa: S311 - as above
         self._people: list[Conversation] = []
@@ -278,6 +279,7 @@ class RandomWorld(World):
         if self._happens(habits.retry):
             answers.append(self._exchange(one, sent, more))
         said = self.random.choice(answers)
+        one.seen = self._seen.get(said[0].response)
         history += said
         calls = [each for each in said if each.kind == "C"]
         for each in calls:
@@ -397,7 +399,7 @@ class RandomWorld(World):
         joined = join(matched, found.turns)
         self.join(joined)
         said = self._emit(one)
-        self._asked[self.responses] = seen_by_it
+        self._asked[self.responses], self._seen[self.responses] = seen_by_it, one.seen
         items = [each.item for each in said]
         made = answer(items, f"resp_{self._drawn()}", model=MODEL, store=False)
         seen = None if has_failed or joined.left else matched.seen
@@ -414,7 +416,8 @@ class RandomWorld(World):
             lost = self.random.choice(captured)
             self._captured.remove(lost)
             del self.turns[self._turn_ids[lost]]
-            for each in self._people:  # a twin may have been given it
+            self._seen.clear()  # a twin may have been given it, too
+            for each in self._people:
                 each.seen = None
 
     # Judging.
