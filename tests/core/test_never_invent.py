@@ -143,14 +143,6 @@ def test_instructions_that_change_keep_nothing_back() -> None:
     assert found == [f"gAAAA{n} ahead of {1 + 2 * n}" for n in range(4)]
 
 
-def test_a_canned_greeting_at_the_head_is_no_cut_conversation() -> None:
-    """The client wrote it; another conversation's model has said the same."""
-    world = World()
-    world.learn(body([HI]), [reasoning("other"), message("other", "Hello!")])
-
-    assert injected(world, [nameless(message("", "Hello!")), WEATHER]) == []
-
-
 def test_a_counted_id_is_nothing_where_its_item_does_something_else() -> None:
     """Two conversations count alike; only the other one's calls are known, and one is the same."""
     world = World()

@@ -480,7 +480,8 @@ class RandomWorld(World):
             one.has_twin and one.words_of == self._words_of[response]
         )
         if one.habits.window or one.habits.cut:
-            is_same = is_same or self._asked[response][-len(visible) :] == visible
+            is_head = all(each.kind in "FE" for each in sent[:began])  # cut right up to it
+            is_same = is_same or is_head or self._asked[response][-len(visible) :] == visible
         group = takewhile(lambda e: e.kind != "R", dropwhile(lambda e: e.kind == "R", its[k:]))
         own = self._emitted[said.response][said.k] if said.response >= 0 else said
         if said.response >= 0 and is_same and own.visible in [e.visible for e in group]:

@@ -62,6 +62,7 @@ _WORDS = msgspec.json.Decoder(list[_Words])
 _PARTS = msgspec.json.Decoder(list[Raw])
 _PART = msgspec.json.Decoder(_ContentPart)
 _WHOLE_PARTS = msgspec.json.Decoder(list[_ContentPart])
+_SYNTAX = b'"\\{}[]:, '  # of JSON: what every call has says nothing
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
@@ -209,7 +210,7 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
             return len(self.text) or len(_refusal(self._head.content))
         head = self._head
         does = (head.arguments, head.input, head.action, head.operation, head.code, head.output)
-        return sum(len(memoryview(part)) for part in does)
+        return sum(len(bytes(part).translate(None, _SYNTAX)) for part in does if part is not NONE)
 
     def _read_content(self) -> bytes:
         if self.type == "message":

@@ -29,7 +29,7 @@ def _give_behind(found: Alignment, block: Block, turn: Turn) -> None:
         after = found.blocks[number]
         if after.turn is turn:
             continue  # the rest of it
-        if after.turn is not None:
+        if after.turn is not None or after.is_tied:
             return
         options = _next_of(found, turn, after, shift)
         if len(options) != 1:

@@ -73,9 +73,12 @@ def is_plain(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
     theirs = turn.context
     if found.is_kin(block, turn) or found.evidence.says_much(pairs, block, LINKS_WEIGHED):
         return True
-    if theirs.hint != found.request.hint or theirs.frame != found.frame_of(block):
+    if theirs.hint != found.request.hint:
         return False
-    return theirs.whole == found.evidence.whole(block)
+    frame = found.frame_of(block)
+    if not (block.number or block.depth):  # the head was cut right up to the block
+        return frame in (b"", theirs.frame)
+    return frame == theirs.frame and theirs.whole == found.evidence.whole(block)
 
 
 def _explain(found: Alignment, block: Block) -> None:
