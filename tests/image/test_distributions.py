@@ -4,6 +4,7 @@ import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from reasoning_replay import __version__
@@ -50,7 +51,9 @@ def test_what_is_built_installs_beside_proxy_py(tmp_path: Path) -> None:
         f"reasoning_replay-{__version__}.dist-info",
     }
     with tarfile.open(source) as opened:
-        opened.extractall(tmp_path, filter="data")
+        # Before 3.11.4, as in Debian 12, there are no filters.
+        safely: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        opened.extractall(tmp_path, **safely)  # noqa: S202 (our own)
     (unpacked,) = tmp_path.glob("reasoning_replay-*")
     _, again = built(backend, unpacked, tmp_path / "again")
     assert content(again) == files
