@@ -81,6 +81,10 @@ def _follow_all(found: Alignment, block: Block, turns: Sequence[Turn]) -> None:
     found.blocks = [one for one in found.blocks if one.places]
     if len(turns) == 1:
         found.basis, found.since = turns[0].id, found.places[block.places[0]].heard
+        if known:  # its line stands there, so it is no other block's
+            for n, k in found.evidence.pairs(block, turns[0]).items():
+                found.matches.setdefault(n, Match(turns[0], k))
+                found.known.use(found.matches[n])
 
 
 def _seen_by(found: Alignment, this: bytes) -> Seen | None:
