@@ -71,7 +71,9 @@ def is_plain(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
     from the head on, the frame, and the conversation's name.
     """
     theirs = turn.context
-    if found.is_kin(block, turn) or found.evidence.says_much(pairs, block, LINKS_WEIGHED):
+    if found.evidence.says_much(pairs, block, LINKS_WEIGHED):
+        return True
+    if found.is_kin(block, turn) and found.is_in_step(block, turn):
         return True
     if theirs.hint != found.request.hint:
         return False
