@@ -219,3 +219,13 @@ def test_a_turn_whose_past_was_ambiguous_does_not_lose_to_a_longer_line() -> Non
             told.append(nameless(message("", text)))
 
     assert injected(world, [user("<now>late</now>"), *told, HI]) == []
+
+
+def test_of_many_turns_that_say_the_same_the_one_after_just_that_is_meant() -> None:
+    """A client goes back to the beginning of a long chat in the same words."""
+    world, told = World(), [GO_ON]
+    for n in range(40):
+        world.learn(body(told), [reasoning(f"{n}"), message(f"{n}", "Done.")])
+        told += [nameless(message("", "Done.")), GO_ON]
+
+    assert injected(world, told[:3]) == ["gAAAA0 ahead of 1"]
