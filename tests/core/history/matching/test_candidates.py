@@ -126,6 +126,17 @@ def test_two_numbers_of_one_count_are_two_calls(ours: str, theirs: str, may: boo
     assert may_be_called(read_of(bare), emitted({**bare, "id": theirs})) is may
 
 
+def test_a_name_of_a_million_digits_costs_no_more_than_it_is_long() -> None:
+    """A client may send one; where it is compared in quadratic time, this test takes an hour."""
+    long = "1" * 1_000_000
+    ours, theirs = read_of({**C1, "id": "", "call_id": long + "x"}), emitted(C1)
+
+    assert may_be_called(ours, theirs)
+    assert not may_be_called(
+        read_of({**C1, "call_id": long + "1"}), emitted({**C1, "call_id": long})
+    )
+
+
 @pytest.mark.parametrize(
     ("item", "same"),
     [

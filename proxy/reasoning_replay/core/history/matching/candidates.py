@@ -1,6 +1,5 @@
 """Candidates: the turns found for a request, by every name and text of their items."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -20,7 +19,7 @@ _MODEL, _REFERENCE = Role.MODEL, Role.REFERENCE
 # (`msg_0000…1`) has few different characters, however long it is.
 MINTED_CHARS = range(16, 1025)
 MINTED_SYMBOLS = 6
-_COUNTED = re.compile(r"(.*?)[0-9]+")
+_DIGITS = "0123456789"
 
 
 class Candidates:
@@ -165,8 +164,8 @@ def may_be_called(item: HistoryItem, emitted: Emitted) -> bool:
 
 def _are_two_numbers(one: str, other: str) -> bool:
     """Tell whether two names are different numbers of one count."""
-    ours, theirs = _COUNTED.fullmatch(one), _COUNTED.fullmatch(other)
-    return one != other and ours is not None and theirs is not None and ours[1] == theirs[1]
+    stem = one.rstrip(_DIGITS)
+    return one != other and stem not in (one, other) and stem == other.rstrip(_DIGITS)
 
 
 def _are_two(one: str, other: str) -> bool:
