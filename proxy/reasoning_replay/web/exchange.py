@@ -8,7 +8,7 @@ from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
 from reasoning_replay.core.dialects.base import Capture, Cure, Decision
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState, Route
 from reasoning_replay.core.history.item_summary import ItemSummary
-from reasoning_replay.core.history.matching.joining import Joined
+from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.tenancy.scope import Account
 
@@ -152,7 +152,7 @@ class AnswerReport:
     state: str = ""
     capture: Capture | None = None
     saved_names: frozenset[bytes] = frozenset()
-    joined: Joined = Joined()  # noqa: RUF009 (it never changes)
+    joined: Joined = NOT_JOINED
     reasoning_items: int = 0
     reasoning_bytes: int = 0
 

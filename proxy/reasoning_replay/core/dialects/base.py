@@ -17,7 +17,7 @@ from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
-from reasoning_replay.core.history.matching.joining import Joined
+from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.seen import Seen
@@ -225,7 +225,7 @@ class Decision:
     outcomes: Mapping[Outcome, int] = field(default_factory=dict)
     injected_bytes: int = 0
     summary: ItemSummary | None = None
-    joined: Joined = Joined()  # noqa: RUF009 (it never changes)
+    joined: Joined = NOT_JOINED
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,11 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     items: tuple[Emitted, ...]
     seen: Seen | None = None
 
+    @property
+    def lacks_parent(self) -> bool:
+        """Whether its parent is unknown, although a model had spoken before it."""
+        return not self.parent and bool(self.context.answered)
+
     def without_reasoning(self, is_refused: Callable[[bytes], bool]) -> "Turn":
         """Return the same turn less every run of which upstream has refused a blob."""
         items = tuple(

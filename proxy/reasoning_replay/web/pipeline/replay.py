@@ -31,7 +31,7 @@ from reasoning_replay.core.history.lookup_keys import (
     key_of_response,
     keys_of_turn,
 )
-from reasoning_replay.core.history.matching.joining import Joined
+from reasoning_replay.core.history.matching.joining import NOT_JOINED
 from reasoning_replay.core.history.turns import records_of, withheld_records
 from reasoning_replay.core.tenancy.scope import Scoping, account_of
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
@@ -249,7 +249,7 @@ class Replay:
         if saved is Saved.DONE:
             for conversation in joined.left:
                 self._store.forget_soon(exchange.scope, conversation)
-            exchange.answer.joined = Joined()
+            exchange.answer.joined = NOT_JOINED
             exchange.answer.state = CaptureState.SAVED
             exchange.answer.reasoning_items = capture.reasoning_items
             exchange.answer.reasoning_bytes = capture.reasoning_bytes

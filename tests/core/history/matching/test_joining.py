@@ -105,7 +105,7 @@ def test_what_is_one_conversation_stays_as_it_is(fails: tuple[bool, ...]) -> Non
 
 
 def test_conversations_that_only_begin_alike_stay_apart() -> None:
-    """One that was begun by somebody else, and goes on from nothing here, is not taken over."""
+    """Another client goes on from the same first answer: there is nothing to join."""
     world = chat(False, False)
     other = [user("Question 0?"), nameless(answered(0)), user("And what else?")]
     world.learn(body(other), [reasoning("else"), message("else", "Nothing else, as it seems.")])

@@ -21,7 +21,7 @@ from reasoning_replay.core.dialects.responses.request import Request, read_reque
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching.joining import Joined, join
+from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined, join
 from reasoning_replay.core.history.matching.matches import is_whole, match_items, parent_of
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
 from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote
@@ -33,7 +33,6 @@ __all__ = ["RequestPlanner", "ResponsesSettings"]
 
 _NO_REPAIRS: Mapping[Any, int] = MappingProxyType({})
 _NOTHING_FOUND = LookupResult()
-_NOT_JOINED = Joined()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class RequestPlanner:
             base = request.body
         matched = match_items(request, held)
         parent = parent_of(request, matched, held)
-        joined = _NOT_JOINED if held.is_stale else join(matched, held.turns)
+        joined = NOT_JOINED if held.is_stale else join(matched, held.turns)
         has_failed = found is None or (held.is_stale and not is_whole(request, matched, held))
         # What a failed lookup missed, or is still missing, does not stay so.
         seen = None if has_failed or joined.left else matched.seen

@@ -38,6 +38,7 @@ class Alignment:
         since: Index of the first item in `RequestHistory.heard` that is not older.
         turns: By id.
         by_content, by_whole, children: The same by what they say, after what, and by their parent.
+        parentless: Those that lack their parent.
     """
 
     def __init__(self, request: RequestHistory[HistoryItem], looked_up: LookupResult) -> None:
@@ -56,6 +57,7 @@ class Alignment:
         self.children: dict[bytes, list[Turn]] = defaultdict(list)
         self.by_content: dict[bytes, list[Turn]] = defaultdict(list)
         self.by_whole: dict[bytes, list[Turn]] = defaultdict(list)
+        self.parentless: list[Turn] = []
         self._given: dict[bytes, int] = {}  # turns that have a block, with its number
 
     def settle(self) -> bool:
@@ -69,8 +71,14 @@ class Alignment:
         for turn in self.turns.values():
             self.children[turn.parent].append(turn)
             self.by_whole[turn.context.whole].append(turn)
+            if turn.lacks_parent:
+                self.parentless.append(turn)
             for content in {item.content for item in turn.items if item.content}:
                 self.by_content[content].append(turn)
+
+    def contents(self, block: Block) -> set[bytes]:
+        """Return what the items of a block say."""
+        return {self.places[n].item.content for n in block.places} - {b""}
 
     # Giving.
 
@@ -99,13 +107,16 @@ class Alignment:
         self._given[turn.id] = min(block.number, self._given.get(turn.id, block.number))
         for n, k in pairs.items():
             if n not in self.matches:
-                match = Match(turn, k)
-                self.matches[n] = match
-                self.known.use(match)
+                self.match(n, turn, k)
             self.ambiguous.discard(n)
 
+    def match(self, n: int, turn: Turn, k: int) -> None:
+        """Note what an item is; each captured item is used once."""
+        self.matches[n] = match = Match(turn, k)
+        self.known.use(match)
+
     def _beside(self, block: Block, step: int) -> Block | None:
-        """Return the next block, if nobody has it and only outputs stand between."""
+        """Return the next block, if it has no turn yet and only outputs are in between."""
         number = block.number + step
         if not 0 <= number < len(self.blocks) or self.blocks[number].turn is not None:
             return None
@@ -146,16 +157,12 @@ class Alignment:
         first = self.blocks[self._given.get(turn.id, block.number)]
         return first.depth - turn.context.depth
 
-    def is_kin(self, block: Block, turn: Turn) -> bool:
-        """Tell whether a turn descends from one that a block before it has."""
-        return any(self._given.get(one, block.number) < block.number for one in self.line(turn))
-
-    def is_in_step(self, block: Block, turn: Turn) -> bool:
-        """Tell whether it had heard as many messages behind its nearest ancestor as stand there."""
+    def kin(self, block: Block, turn: Turn) -> Turn | None:
+        """Return the nearest ancestor of a turn that has a block before this one."""
         for one in self.line(turn):
             if self._given.get(one, block.number) < block.number:
-                return self.shift(block, self.turns[one]) == block.depth - turn.context.depth
-        return True
+                return self.turns[one]
+        return None
 
     def line(self, turn: Turn) -> Iterator[bytes]:
         """Yield the ids of the turns before one, the newest first, as many as are worth a look."""

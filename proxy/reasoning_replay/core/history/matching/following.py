@@ -1,8 +1,8 @@
 """Following: decides about the older part of a request as upstream has seen it decided."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
-from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.blocks import Block
@@ -57,34 +57,40 @@ def _answers(found: Alignment, block: Block) -> list[Turn]:
 
 
 def _follow_all(found: Alignment, block: Block, turns: Sequence[Turn]) -> None:
-    """Decide as these turns remember it; where they differ, it is nobody's."""
-    since, known = 0, dict[int, tuple[bytes, int]]()
-    for number, turn in enumerate(turns):
-        if turn.seen is None:
-            return
-        first, theirs = decided(turn.seen, lambda this: _seen_by(found, this))
-        since = max(since, first)
-        known = theirs if not number else dict(known.items() & theirs.items())
+    """Decide as these turns remember it. Where they differ, an item stays unmatched."""
+    remembered = [
+        decided(turn.seen, partial(_seen_by, found)) for turn in turns if turn.seen is not None
+    ]
+    if len(remembered) < len(turns):
+        return
+    since, known = remembered[0]
+    for first, theirs in remembered[1:]:
+        since, known = max(since, first), dict(known.items() & theirs.items())
     for older in found.blocks[: block.number]:
-        for n in [*older.places]:
-            place = found.places[n]
-            if place.heard < since or place.item.role is Role.REFERENCE:
-                continue
-            found.matches.pop(n, None)
-            this, k = known.get(place.heard, (b"", 0))
-            its = found.turns.get(this)
-            if its is not None and k < len(its.items):
-                found.matches[n] = Match(its, k)
-                found.known.use(found.matches[n])
-            else:
-                older.places.remove(n)
+        older.places = [n for n in older.places if _may_be_matched(found, n, since, known)]
     found.blocks = [one for one in found.blocks if one.places]
     if len(turns) == 1:
         found.basis, found.since = turns[0].id, found.places[block.places[0]].heard
-        if known:  # its line stands there, so it is no other block's
+        if known:  # its line stands there, so it is the turn of no other block
             for n, k in found.evidence.pairs(block, turns[0]).items():
-                found.matches.setdefault(n, Match(turns[0], k))
-                found.known.use(found.matches[n])
+                if n not in found.matches:
+                    found.match(n, turns[0], k)
+
+
+def _may_be_matched(
+    found: Alignment, n: int, since: int, known: Mapping[int, tuple[bytes, int]]
+) -> bool:
+    """Match an item as before; tell whether it may be matched at all."""
+    place = found.places[n]
+    if place.heard < since or place.item.role is Role.REFERENCE:
+        return True
+    found.matches.pop(n, None)
+    this, k = known.get(place.heard, (b"", 0))
+    turn = found.turns.get(this)
+    if turn is None or k >= len(turn.items):
+        return False
+    found.match(n, turn, k)
+    return True
 
 
 def _seen_by(found: Alignment, this: bytes) -> Seen | None:

@@ -15,7 +15,7 @@ from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.turns import Turn
 
-__all__ = ["Joined", "join"]
+__all__ = ["NOT_JOINED", "Joined", "join"]
 
 
 class Joined(NamedTuple):
@@ -31,7 +31,7 @@ class Joined(NamedTuple):
     left: tuple[bytes, ...] = ()
 
 
-_NOTHING = Joined()
+NOT_JOINED = Joined()
 
 
 def join(matched: Matches, turns: Sequence[Turn]) -> Joined:
@@ -43,7 +43,7 @@ def join(matched: Matches, turns: Sequence[Turn]) -> Joined:
         turns: All that were found for it: conversations as a whole.
     """
     if isinstance(turns, IndexedTurns):  # they are one conversation
-        return _NOTHING
+        return NOT_JOINED
     stays, before = b"", b""
     parents: dict[bytes, bytes] = {}
     left: dict[bytes, None] = {}
@@ -60,4 +60,4 @@ def join(matched: Matches, turns: Sequence[Turn]) -> Joined:
         for turn in turns
         if turn.conversation in left
     ]
-    return Joined(tuple(moved), tuple(left)) if left else _NOTHING
+    return Joined(tuple(moved), tuple(left)) if left else NOT_JOINED

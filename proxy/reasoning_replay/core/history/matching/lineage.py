@@ -53,19 +53,16 @@ def _next_of(found: Alignment, turn: Turn, block: Block, shift: int) -> list[tup
     frame = found.frame_of(block)
     same = [one for one in options if one[0].context.frame == frame]
     options = same if same and len(options) > 1 else options
-    # One of which nobody knows what came before it may be a child, too.
-    return options + [one for one in _lost(found, block) if options]
+    # A turn that lacks its parent may be a child, too.
+    return options + _parentless(found, block) if options else []
 
 
-def _lost(found: Alignment, block: Block) -> list[tuple[Turn, Pairs]]:
-    """Return the turns without a known past that say what a block says."""
-    contents = {found.places[n].item.content for n in block.places} - {b""}
-    turns = {turn.id: turn for content in contents for turn in found.by_content.get(content, ())}
+def _parentless(found: Alignment, block: Block) -> list[tuple[Turn, Pairs]]:
+    """Return the turns that lack their parent and say what a block says."""
+    contents = found.contents(block)
     return [
         (turn, pairs)
-        for turn in turns.values()
-        if not turn.parent
-        and turn.context.answered
-        and not found.is_given(turn)
+        for turn in found.parentless
+        if not (found.is_given(turn) or contents.isdisjoint(item.content for item in turn.items))
         and (pairs := found.evidence.pairs(block, turn))
     ]

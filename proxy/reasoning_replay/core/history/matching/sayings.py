@@ -28,7 +28,8 @@ class _Explanation(NamedTuple):
 
     Attributes:
         is_kin: Whether a block before it has one of the turn's ancestors.
-        is_in_step: As of `Alignment.is_in_step`.
+        is_in_step: Whether as many messages stand behind the nearest of these as the turn had heard
+            since.
         reach: How many items of the block it explains, and how much of what was said before the
             block the turn had heard.
         tie: As of `Alignment.tie`, and whether the turn had heard just what was said before.
@@ -50,9 +51,8 @@ class _Explanation(NamedTuple):
         return self.is_kin, items, self.is_in_step, len(self.path), heard
 
     def may_be_as_good(self, best: "_Explanation") -> bool:
-        """Tell whether all that it lacks is a line, as nobody knows what came before its turn."""
-        is_lost = not self.turn.parent and bool(self.turn.context.answered)
-        return is_lost and self.reach >= best.reach
+        """Tell whether only its line is shorter, as the turn lacks its parent."""
+        return self.turn.lacks_parent and self.reach >= best.reach
 
 
 def give_by_sayings(found: Alignment) -> None:
@@ -72,8 +72,6 @@ def is_plain(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
     """
     theirs = turn.context
     if found.evidence.says_much(pairs, block, LINKS_WEIGHED):
-        return True
-    if found.is_kin(block, turn) and found.is_in_step(block, turn):
         return True
     if theirs.hint != found.request.hint:
         return False
@@ -96,7 +94,10 @@ def _explain(found: Alignment, block: Block) -> None:
     left = [one for one in explained if one.weight == best.weight or one.may_be_as_good(best)]
     tie = max(one.tie for one in left)
     left = [one for one in left if one.tie == tie]
-    if not any(is_plain(found, block, *one.path[block.number]) for one in left):
+    if not any(
+        (one.is_kin and one.is_in_step) or is_plain(found, block, *one.path[block.number])
+        for one in left
+    ):
         found.ambiguous.add(block.places[0])
         return
     common = {
@@ -118,9 +119,11 @@ def _explanation(
     path = {block.number: (turn, pairs)}
     for other, ancestor, its in found.ancestry(block, turn):
         path[other.number] = (ancestor, its)
+    kin = found.kin(block, turn)
+    shift = block.depth - turn.context.depth
     return _Explanation(
-        is_kin=found.is_kin(block, turn),
-        is_in_step=found.is_in_step(block, turn),
+        is_kin=kin is not None,
+        is_in_step=kin is None or found.shift(block, kin) == shift,
         reach=(len(pairs), reach),
         tie=(*found.tie(block, turn), turn.context.whole == found.evidence.whole(block)),
         turn=turn,
@@ -134,7 +137,7 @@ def _options(found: Alignment, block: Block) -> list[tuple[Turn, Pairs, int]] | 
 
     None where that is more than can be weighed, or contradicts what stands behind it.
     """
-    contents = {found.places[n].item.content for n in block.places} - {b""}
+    contents = found.contents(block)
     turns = {t.id: t for content in contents for t in found.by_content.get(content, ())}
     if len(turns) > CANDIDATES_WEIGHED:
         exact = found.by_whole.get(found.evidence.whole(block), ())
@@ -148,7 +151,7 @@ def _options(found: Alignment, block: Block) -> list[tuple[Turn, Pairs, int]] | 
     for turn in turns.values():
         if found.is_given(turn) or not turn.context.is_known:
             continue
-        if is_crowded and not found.is_kin(block, turn):
+        if is_crowded and found.kin(block, turn) is None:
             continue
         pairs = found.evidence.pairs(block, turn)
         reach = found.evidence.reach(block, turn, pairs) if pairs else 0
@@ -166,8 +169,8 @@ def _contradicts(found: Alignment, block: Block, turn: Turn) -> bool:
     before = found.blocks[block.number - 1] if block.number else None
     if before is not None and before.turn is not None:
         if turn.parent == before.turn.id:
-            # It stood behind its parent; but what it had heard last may be of a turn between the
-            # two that nobody knows. What the client has rewritten says nothing of that.
+            # Its parent is right before the block. But a turn that was never captured may have
+            # stood between the two: then it had heard other words last, unless they are rewritten.
             if not _is_verbatim(found, before):
                 return False
         elif turn.parent in found.turns and before.turn.id not in found.line(turn):
@@ -183,7 +186,7 @@ def _line_behind(found: Alignment, block: Block) -> list[bytes]:
         return []
     line = [after.id, *found.line(after)]
     root = found.turns.get(line[-1])
-    is_whole = root is not None and not (root.parent or root.context.answered)
+    is_whole = root is not None and not (root.parent or root.lacks_parent)
     return line if is_whole else []
 
 
