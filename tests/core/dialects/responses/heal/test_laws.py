@@ -37,6 +37,14 @@ LEFT_OUT = ("id", "encrypted_content", "content", "status")
 # A client's copy of reasoning, ahead of what it led to, has its id; the other has a bad one.
 TWICE = history_of([("R C", True)])
 THOUGHT_TWICE = TWICE, changed(TWICE.items, [("copy", 1, 3), ("change", 1, 2)])
+# One response with reasoning before a hosted search and before a call, sent to another model; the
+# first reasoning lacks its id.
+SEARCHED = history_of([("R W R C", True)])
+SEARCHED_WITHOUT_ID = [
+    SEARCHED.items[0],
+    {key: value for key, value in SEARCHED.items[1].items() if key != "id"},
+    *SEARCHED.items[2:],
+]
 
 
 def raws(request: bytes) -> list[bytes]:
@@ -145,6 +153,7 @@ def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(requests())
+@example((SEARCHED, SEARCHED_WITHOUT_ID, {"model": "o4-mini"}))
 def test_repairing_twice_is_repairing_once(requested: Requested) -> None:
     """What is mended has nothing left to mend; users' words and outputs stay."""
     history, sent, more = requested

@@ -45,14 +45,15 @@ def pair(
         thought = thoughts.certain(run.reasoning[-1].item) if run.group else None
         if thought is None or is_open(thought.part):
             continue
-        # What another repair has changed is as it shall be.
-        if any(piece.raw is not piece.item.raw for piece in both):
+        # Another repair has decided about these already.
+        if any(piece.raw is not piece.item.raw for piece in (*run.reasoning, run.group[0])):
             continue
+        before = [piece.raw for piece in both]
         own = Run(run.reasoning[-len(thought.follower.run) :], run.group, run.later)
         known = [thoughts.certain(piece.item) for piece in own.reasoning]
         if known == thought.whole_run:
             _pair(own, thought, profile, there, is_kept=is_kept)
-            count += sum(piece.raw is not piece.item.raw for piece in both)
+            count += sum(piece.raw != raw for piece, raw in zip(both, before, strict=True))
     return count
 
 
