@@ -62,7 +62,7 @@ def test_a_stalled_reader_costs_lines_beyond_a_bound(pipe: tuple[IO[bytes], IO[s
             kept += 1
     assert after == many
     assert QUEUED_LINES <= kept < many
-    assert [line["event"] for line in lines[-2:]] == ["log_lines_lost", "more"]
+    assert lines[-1]["event"] == "more"
 
 
 @pytest.mark.parametrize("is_blocking", [True, False])
