@@ -5,36 +5,49 @@ from contextlib import nullcontext
 
 import pytest
 from msgspec import structs
-from reasoning_replay.core.dialects.base import AnyDialect, Caller, Cure, Decision, RefusedBodies
+from reasoning_replay.core.dialects.base import (
+    AnyDialect,
+    Caller,
+    Cure,
+    Decision,
+    Origin,
+    RefusedBodies,
+)
+from reasoning_replay.core.dialects.registry import route_of
+from reasoning_replay.core.dialects.responses import decision
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
-from reasoning_replay.core.dialects.responses.profiles import GENERIC
-from reasoning_replay.core.dialects.states import RequestState
+from reasoning_replay.core.dialects.responses.profiles import GENERIC, PROFILES, Profile
+from reasoning_replay.core.dialects.states import RequestState, Route
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Anchors, Outcome
 from reasoning_replay.core.history.seen import Seen
+from reasoning_replay.core.history.turns import Context
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
-from tests.core.world import answer, body, call, input_of, output, reasoning, user
+from tests.core.world import Item, answer, body, call, input_of, output, reasoning, user
 
 R1, C1 = reasoning("1"), call("1")
+R2, C2 = reasoning("2"), call("2")
 SCOPE = b"scope"
 CALLER = Caller(SCOPE, NO_ACCOUNT)
 ASK = user("What is the weather?")
 
 
-def dialect(*, is_shadow: bool = False) -> AnyDialect:
-    """Return one that may do everything."""
-    settings = ResponsesSettings(is_shadow, Anchors.ALL, GENERIC, "never", [*Repair], 1 << 20)
+def dialect(
+    *, is_shadow: bool = False, include: str = "never", profile: Profile = GENERIC
+) -> AnyDialect:
+    """Return a dialect that may repair everything."""
+    settings = ResponsesSettings(is_shadow, Anchors.ALL, profile, include, [*Repair], 1 << 20)
     return ResponsesDialect(settings, lambda: 0.0, nullcontext())
 
 
 def found(one: AnyDialect) -> LookupResult:
     """Return what a store holds once one turn was captured."""
     question = one.ask(body([ASK]), {}, SCOPE)
-    decision = one.decide(CALLER, body([ASK]), question, LookupResult(), is_created=True)
-    capture = one.capture(decision.origin)
+    first = one.decide(CALLER, body([ASK]), question, LookupResult(), is_created=True)
+    capture = one.capture(first.origin)
     capture.read(answer([R1, C1], "resp_1"))
     turn = capture.snapshot(1).turn
     assert turn is not None
@@ -50,12 +63,124 @@ def decided(one: AnyDialect, sent: bytes, held: LookupResult | None) -> Decision
 def test_reasoning_that_was_captured_is_injected() -> None:
     """The whole way: ask, decide, capture, ask, decide."""
     one = dialect()
-    decision = decided(one, body([ASK, C1, output(C1)]), found(one))
+    made = decided(one, body([ASK, C1, output(C1)]), found(one))
 
-    assert input_of(decision.body) == [ASK, R1, C1, output(C1)]
-    assert (decision.state, decision.outcomes) == (RequestState.PLANNED, {Outcome.INJECTED: 1})
-    assert decision.injected_bytes > 0
-    assert decision.summary is not None
+    assert input_of(made.body) == [ASK, R1, C1, output(C1)]
+    assert (made.state, made.outcomes) == (RequestState.PLANNED, {Outcome.INJECTED: 1})
+    assert made.injected_bytes > 0
+    assert made.summary is not None
+
+
+def test_a_fault_in_the_summary_costs_the_request_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The inspector shows no items; the reasoning is injected."""
+    monkeypatch.setattr(decision, "summarise", None)
+    one = dialect()
+    made = decided(one, body([ASK, C1, output(C1)]), found(one))
+
+    assert input_of(made.body) == [ASK, R1, C1, output(C1)]
+    assert made.summary is None
+
+
+def test_a_request_that_continues_a_stored_response_is_not_repaired() -> None:
+    """Its history is at the upstream; an item that occurs twice is left for the upstream."""
+    one = dialect()
+    sent = body([C1, C1, output(C1)], previous_response_id="resp_0")
+    made = decided(one, sent, LookupResult())
+
+    assert made.body is sent
+    assert made.state is RequestState.STATEFUL
+
+
+def test_a_repaired_request_keeps_its_hint() -> None:
+    """The client's own name for its conversation counts for the repaired body as well."""
+    one = dialect()
+    sent = body([ASK, C1, C1, output(C1)], prompt_cache_key="thread-1")
+    made = decided(one, sent, found(one))
+
+    assert input_of(made.body) == [ASK, R1, C1, output(C1)]
+    assert made.repairs == {Repair.DUPLICATES: 1}
+    named = decided(one, body([ASK], prompt_cache_key="thread-1"), LookupResult())
+    assert made.origin is not None
+    assert named.origin is not None
+    assert made.origin.context.hint == named.origin.context.hint != b""
+
+
+@pytest.mark.parametrize("items", [[], [ASK, R1]])
+def test_an_input_that_is_empty_or_ends_with_reasoning_is_looked_at(items: list[Item]) -> None:
+    """Reasoning at the end is left out, if the upstream would ask for what follows it."""
+    made = decided(dialect(), body(items), LookupResult())
+
+    assert input_of(made.body) == items[:1]
+
+
+def test_conversations_that_a_failed_lookup_split_are_joined() -> None:
+    """The next response is saved in the older one, from which the lookup continues."""
+    one = dialect()
+    held = found(one)
+    failed = decided(one, body([ASK, C1, output(C1)]), None)
+    capture = one.capture(failed.origin)
+    capture.read(answer([R2, C2], "resp_2"))
+    turn = capture.snapshot(2).turn
+    assert turn is not None
+    sent = body([ASK, C1, output(C1), C2, output(C2)])
+    made = decided(one, sent, LookupResult([*held.turns, turn]))
+
+    assert input_of(made.body) == [ASK, R1, C1, output(C1), R2, C2, output(C2)]
+    assert made.joined.left == (turn.conversation,)
+    assert made.origin is not None
+    assert made.origin.conversation == held.turns[0].conversation
+
+
+def test_the_turn_after_a_cure_records_no_decisions() -> None:
+    """The upstream saw another request than the one that was decided."""
+    one = dialect()
+    origin = Origin(Context(), "gpt-5.4", seen=Seen(b"basis", 3, ()))
+    capture = one.capture(origin)
+    capture.note_cure()
+    capture.read(answer([R1, C1], "resp_1"))
+    turn = capture.snapshot(1).turn
+
+    assert turn is not None
+    assert turn.seen is None
+
+
+INCLUDED = ["reasoning.encrypted_content"]
+EASY = {"role": "assistant", "content": "Sunny."}
+
+
+@pytest.mark.parametrize(
+    ("include", "items", "more", "is_included"),
+    [
+        pytest.param("auto", [ASK], {"store": False}, True, id="nothing-is-stored"),
+        pytest.param("auto", [ASK], {}, False, id="ids-are-enough"),
+        pytest.param("auto", [ASK, EASY, ASK], {}, True, id="the-easy-form-has-no-ids"),
+        pytest.param("always", [ASK], {}, True, id="always"),
+        pytest.param("never", [ASK], {"store": False}, False, id="never"),
+        pytest.param("always", [ASK], {"background": True}, False, id="in-the-background"),
+        pytest.param("always", [ASK], {"model": "gpt-4o"}, False, id="a-model-without-reasoning"),
+        pytest.param("always", [ASK], {"previous_response_id": "resp_0"}, False, id="stateful"),
+    ],
+)
+def test_encrypted_reasoning_is_requested_where_ids_are_not_enough(
+    include: str, items: list[Item], more: Item, *, is_included: bool
+) -> None:
+    """As the setting `include` says; nothing else of the request changes."""
+    sent = body(items, **more)
+    made = decided(dialect(include=include), sent, LookupResult())
+
+    assert json.loads(made.body) == json.loads(sent) | (
+        {"include": INCLUDED} if is_included else {}
+    )
+
+
+def test_an_upstream_that_ignores_include_is_not_sent_it() -> None:
+    """Its profile says so, whatever the setting."""
+    sent = body([ASK], store=False)
+    made = decided(dialect(include="always", profile=PROFILES["vllm"]), sent, LookupResult())
+
+    assert made.body is sent
 
 
 @pytest.mark.parametrize("is_away", [True, False])
@@ -63,11 +188,11 @@ def test_what_is_not_sent_otherwise_is_the_clients_own_object(*, is_away: bool) 
     """In shadow mode, and where the store did not answer."""
     one = dialect(is_shadow=not is_away)
     sent = body([ASK, C1, output(C1)])
-    decision = decided(one, sent, None if is_away else found(one))
+    made = decided(one, sent, None if is_away else found(one))
 
-    assert decision.body is sent
-    assert (decision.state is RequestState.STORE_FAILED) == is_away
-    assert decision.injected_bytes == 0
+    assert made.body is sent
+    assert (made.state is RequestState.STORE_FAILED) == is_away
+    assert made.injected_bytes == 0
 
 
 def test_a_lone_surrogate_stands_in_the_way_of_no_injection() -> None:
@@ -75,10 +200,10 @@ def test_a_lone_surrogate_stands_in_the_way_of_no_injection() -> None:
     one = dialect()
     odd = {"role": "user", "content": "?"}
     sent = body([ASK, C1, output(C1), odd]).replace(b'"?"', rb'"\ud83d"')
-    decision = decided(one, sent, found(one))
+    made = decided(one, sent, found(one))
 
-    assert decision.outcomes == {Outcome.INJECTED: 1}
-    assert rb'"\ud83d"' in decision.body
+    assert made.outcomes == {Outcome.INJECTED: 1}
+    assert rb'"\ud83d"' in made.body
 
 
 @pytest.mark.parametrize("is_edited", [True, False])
@@ -115,3 +240,88 @@ def test_a_fetched_response_remembers_what_its_request_was() -> None:
     assert origin is not None
     kept = ("context", "conversation", "parent", "created_ms", "seen")
     assert [getattr(origin, name) for name in kept] == [getattr(begun, name) for name in kept]
+
+
+def refusal_body(message: str) -> bytes:
+    """Return an error as the upstream writes it."""
+    return json.dumps({"error": {"message": message, "code": None}}).encode()
+
+
+UNVERIFIED = f"The encrypted content for item {R1['id']} could not be verified."
+
+
+def test_a_blob_that_was_refused_is_not_injected_again() -> None:
+    """The cure sends the request without it; once that is accepted, it is refused for an hour."""
+    one = dialect()
+    held = found(one)
+    given = body([ASK, C1, output(C1)])
+    sent = decided(one, given, held).body
+    assert one.is_refusal(400)
+    bodies = RefusedBodies(given, sent)
+    refusal = one.diagnose(400, refusal_body(UNVERIFIED))
+    assert refusal.is_understood
+    cured = one.cure(SCOPE, bodies, one.ask_for_cure(bodies, refusal), refusal, held)
+
+    assert cured is not None
+    assert "reasoning" not in {item.get("type") for item in input_of(cured.body)}
+    assert list(cured.withheld) == held.turns
+    one.learn(SCOPE, refusal, cured)
+    assert Outcome.INJECTED not in decided(one, given, held).outcomes
+    other = Caller(b"another scope", NO_ACCOUNT)
+    asked = one.ask(given, {}, other.scope)
+    assert Outcome.INJECTED in one.decide(other, given, asked, held, is_created=True).outcomes
+
+
+@pytest.mark.parametrize("scope", [SCOPE, None])
+def test_a_request_is_cured_with_or_without_a_scope(scope: bytes | None) -> None:
+    """Without a scope, earlier refusals are not consulted."""
+    one = dialect()
+    given = body([ASK, R1, C1, output(C1)], model="gpt-4o")
+    bodies = RefusedBodies(given, given)
+    refusal = one.diagnose(
+        400, refusal_body("Reasoning input items can only be provided to a reasoning model.")
+    )
+    cured = one.cure(scope, bodies, one.ask_for_cure(bodies, refusal), refusal, LookupResult())
+
+    assert cured is not None
+    assert [item.get("type") for item in input_of(cured.body)][1:] == [
+        C1["type"],
+        "function_call_output",
+    ]
+    one.learn(SCOPE, refusal, cured)
+    again = decided(one, given, LookupResult())
+    assert again.repairs == {Repair.FOREIGN: 1}
+
+
+@pytest.mark.parametrize(
+    ("event", "is_failing", "is_refusing"),
+    [
+        ({"type": "response.completed"}, False, False),
+        ({"type": "error", "status": 500}, True, False),
+        ({"type": "error", "status": 400}, True, True),
+        ({"type": "response.failed"}, True, True),
+    ],
+)
+def test_events_that_end_a_response(event: Item, *, is_failing: bool, is_refusing: bool) -> None:
+    """A refusal may be healed; any other failure is the client's to handle."""
+    one, data = dialect(), json.dumps(event).encode()
+
+    assert (one.is_failing_event(data), one.is_refusing_event(data)) == (is_failing, is_refusing)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "route"),
+    [
+        ("POST", "/v1/responses", Route.RESPONSES),
+        ("POST", "/openai/deployments/d/responses", Route.RESPONSES),
+        ("POST", "/v1/responses/compact", Route.COMPACT),
+        ("POST", "/v1/responses/input_tokens", Route.INPUT_TOKENS),
+        ("POST", "/v1/chat/completions", Route.OTHER),
+        ("GET", "/v1/responses/resp_1", Route.RETRIEVE),
+        ("GET", "/v1/models", Route.OTHER),
+        ("DELETE", "/v1/responses/resp_1", Route.OTHER),
+    ],
+)
+def test_the_route_of_a_request(method: str, path: str, route: Route) -> None:
+    """A path that no dialect has is passed through."""
+    assert route_of(method, path) is route

@@ -1,7 +1,7 @@
 """The head of a message on a WebSocket is read whatever stands in it; what is odd is not there."""
 
 import pytest
-from reasoning_replay.core.dialects.responses.socket_messages import read_message
+from reasoning_replay.core.dialects.responses.socket_messages import may_be_request, read_message
 
 # (what a message says, the stream, the response it is about, the one before it, the status)
 READ = [
@@ -43,3 +43,22 @@ def test_what_is_odd_is_not_there(
 def test_what_is_no_object_is_no_message(said: bytes) -> None:
     """Some upstreams send pings and words."""
     assert read_message(said) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "may_be"),
+    [
+        (b'{"type":"response.create","response":{}}', "response.create", True),
+        (b'{"type":"response\\u002ecreate"}', "response.create", True),
+        (b'{"type":"session.update"}', "session.update", False),
+        (b'{"type":7}', "", False),
+        (b"{}", "", False),
+    ],
+)
+def test_a_request_is_found_by_a_cheap_search(said: bytes, kind: str, *, may_be: bool) -> None:
+    """The search may be wrong about other messages, but never misses a request."""
+    message = read_message(said)
+
+    assert message is not None
+    assert message.kind == kind
+    assert may_be_request(said) is may_be

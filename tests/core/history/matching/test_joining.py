@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.matching.joining import Joined, join
 from reasoning_replay.core.history.matching.matches import match_items
 
@@ -111,3 +112,12 @@ def test_conversations_that_only_begin_alike_stay_apart() -> None:
     world.learn(body(other), [reasoning("else"), message("else", "Nothing else, as it seems.")])
 
     assert joined(world, 2) == Joined()
+
+
+def test_the_cached_turns_of_one_conversation_are_not_searched() -> None:
+    """They are one conversation already."""
+    world = chat(False, True, True)
+    request = read_request(body(history(3)), {})
+    found = world.recall(request)
+
+    assert join(match_items(request, found), IndexedTurns(found.turns)) == Joined()

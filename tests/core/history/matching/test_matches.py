@@ -605,3 +605,15 @@ def test_a_copy_is_whole_where_no_turn_of_its_line_is_missing(
     found = found._replace(turns=found.turns[lost:])
 
     assert is_whole(request, match_items(request, found), found) is want
+
+
+def test_items_of_one_turn_in_another_order_are_matched_by_their_ids_alone() -> None:
+    """A client has moved them: what stands between two of them is not paired by its place."""
+    world = World()
+    first, second = call("1"), call("2")
+    world.learn(body([ASK]), [R1, first, A2, second])
+    sent = [ASK, second, *without_ids([A2]), first, output(first), output(second)]
+    request = read_request(body(sent), {})
+    found = match_items(request, world.recall(request))
+
+    assert {n: match.k for n, match in found.matches.items()} == {1: 2, 3: 0}
