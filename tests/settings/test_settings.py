@@ -95,8 +95,8 @@ def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
         pytest.param("store_prefix", "a b", "String should match pattern '^[A-Za-z0-9_.:-]{1,64}$'; the default is rr", id="prefix"),  # noqa: E501
         pytest.param("upstream_ca_file", "/nowhere/ca.pem", "cannot be read: No such file or directory; name a file, or leave it empty", id="file"),  # noqa: E501
         pytest.param("upstream_proxy", "proxy:3128", "not a URL; start it with http:// or https://", id="egress"),  # noqa: E501
-        pytest.param("scope_from", "claim:oid", "name some of credential, claims:NAME+NAME and header:NAME, by comma", id="source"),  # noqa: E501
-        pytest.param("scope_from", "header:te", "header: te does not go on to the upstream; use one that does", id="source-of-one-hop"),  # noqa: E501
+        pytest.param("scope_from", "claim:oid", "use a comma-separated list of credential, claims:NAME+NAME and header:NAME", id="source"),  # noqa: E501
+        pytest.param("scope_from", "header:te", "header: te is not forwarded to the upstream; use one that is", id="source-of-one-hop"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_a_fault_names_what_where_and_the_way_out(

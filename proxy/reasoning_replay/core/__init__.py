@@ -1,6 +1,6 @@
 """
-Core: what the product decides, as pure functions. No I/O, no event loop, no clock.
+Core: every decision of the product, as pure functions.
 
 No I/O, no event loop, no clock, no environment, no logging.
-Read in this order: spans, items, turns, request, sse, capture, identity, inject.
+Read in this order: `wire`, `tenancy`, `history`, `dialects`.
 """

@@ -1,1 +1,1 @@
-"""History: what is kept of conversations and how it is found again; knows no dialect."""
+"""History: captured conversations, and how a request finds them; independent of any dialect."""

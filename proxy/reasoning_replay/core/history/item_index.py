@@ -1,4 +1,4 @@
-"""Item index: captured items by the ids that the upstream gave them."""
+"""Item index: captured items by the ids that upstream assigned to them."""
 
 from collections.abc import Iterable
 
@@ -24,21 +24,22 @@ class Match(msgspec.Struct, frozen=True, gc=False):
 
 class ItemIndex:
     """
-    Captured items, found by their names. Never changed: `after` makes another.
+    Captured items by id and `call_id`. An index is never changed: `after` returns a new one.
 
     Attributes:
-        turns: By id.
-        types: Of all their items.
-        by_id: Items by their id; those without one are under "".
+        turns: Turns by id.
+        types: Types of all their items.
+        by_id: Items by their id; items without one are under "".
         by_call: Items by their `call_id`, in the same way.
-        sole: Items by their id, where no other captured item has one of their names: whatever has
-            an item's id and `call_id`, and is of its type and name, is that item for certain.
+        sole: Items by their id, only those that share neither their id nor their `call_id` with
+            another captured item. An item of a request with the same id, `call_id`, type and tool
+            name is certainly this item.
     """
 
     __slots__ = ("by_call", "by_id", "sole", "turns", "types")
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
-        """Find every item by its names."""
+        """Index every item of the turns; a later turn replaces an earlier one of the same id."""
         self.turns: dict[bytes, Turn] = {}
         self.types: set[str] = set()
         self.by_id: dict[str, list[Match]] = {}
@@ -48,14 +49,14 @@ class ItemIndex:
             self._add(turn)
 
     def after(self, turn: Turn) -> "ItemIndex":
-        """Return the names of the same turns, and of one that is none of them."""
+        """Return an index of the same turns and of a further one, which must be new."""
         more = ItemIndex()
         more.turns = self.turns.copy()
         more.types = self.types.copy()
         more.by_id = self.by_id.copy()
         more.by_call = self.by_call.copy()
         more.sole = self.sole.copy()
-        for item in turn.items:  # of the lists, those that become others
+        for item in turn.items:  # copy only the lists that will change
             for name, known in ((item.id, more.by_id), (item.call_id, more.by_call)):
                 if name in known:
                     known[name] = [*known[name]]
@@ -89,15 +90,17 @@ class ItemIndex:
 
 class IndexedTurns(list[Turn]):
     """
-    Turns that are looked_up again and again, each once; they are not changed any more.
+    Turns of one conversation with an index that many requests share; no turn occurs twice.
+
+    Neither the turns nor the list may be changed.
 
     Attributes:
-        names: Of their items.
+        names: Index of their items.
     """
 
     __slots__ = ("names",)
 
     def __init__(self, turns: Iterable[Turn], before: "IndexedTurns | None" = None) -> None:
-        """Look through their names; only the last one's, if `before` is all the others."""
+        """Index the turns; only the last one, if `before` holds all the others."""
         super().__init__(turns)
         self.names: ItemIndex = ItemIndex(self) if before is None else before.names.after(self[-1])

@@ -1,8 +1,8 @@
 """
-Item summary: the items of a request as people may see them, by type, id and size alone.
+Item summary: the items of a request for display, with only their types, ids and sizes.
 
-What is made here is JSON at once, so that neither a body nor an item is kept by it, and bounded,
-however much a client sends.
+A summary is encoded to JSON immediately, so it keeps no reference to a body or an item. Its size is
+bounded for every request.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,15 +16,17 @@ from reasoning_replay.core.history.request_history import Place, RequestHistory
 
 __all__ = ["ItemSummary", "summarise"]
 
-# So many items are all shown. Of more, the first and the last are, and those with notes.
+# Up to this many items are all shown. Of a longer list, only the first and last items and those
+# with notes are shown.
 WHOLE_SHOWN = 200
 FIRST_SHOWN = 20
 LAST_SHOWN = 60
 NOTED_SHOWN = 400
-# Of what a client writes: ids of the API have 64 at the most, and its longest type about 30.
+# Limits on values that a client writes. The API's ids have at most 64 characters, its longest type
+# about 30.
 ID_CHARS = 64
 WORD_CHARS = 40
-# Beyond, only the counts are kept: it takes characters that JSON spells long to get there.
+# A larger summary is reduced to its counts. Only characters with long JSON escapes reach this size.
 JSON_MAX_BYTES = 128 << 10
 
 _ENCODE = msgspec.json.Encoder().encode
@@ -35,21 +37,21 @@ class ItemSummary(NamedTuple):
     The items of one request.
 
     Attributes:
-        total: How many items there are.
-        shown: JSON: `items` has for each item its letter (below), type, id and bytes, and a
-            number for so many that are left out there; `notes` has the plan's, the newest of them.
+        total: Number of items in the request.
+        shown: JSON. `items` lists for each item its letter (below), type, id and size in bytes; a
+            number stands for that many omitted items. `notes` lists the newest notes of the plan.
     """
 
     total: int
     shown: bytes
 
     def counted(self) -> "ItemSummary":
-        """Return the same less all but the number of its items."""
+        """Return a summary with only the number of items."""
         items = [self.total] if self.total else []
         return self._replace(shown=_ENCODE({"items": items, "notes": []}))
 
 
-# Whose item it is, in one letter.
+# One letter for the role of an item.
 _MESSAGE, _CALL, _USER, _OUTPUT = "m", "c", "u", "o"
 _OTHERS = {Role.FRAME: "f", Role.REASONING: "r", Role.REFERENCE: "i"}
 _MODEL, _CLIENT = Role.MODEL, Role.CLIENT
@@ -59,13 +61,13 @@ _Entry = tuple[str, str, str, int]
 
 def summarise(request: RequestHistory[HistoryItem], notes: Sequence[PlanNote]) -> ItemSummary:
     """
-    Return what is shown of a request.
+    Return the summary of a request.
 
     Args:
-        request: As it was planned for.
-        notes: The plan's.
+        request: The request that the plan was made for.
+        notes: Notes of the plan.
 
-    Cost: linear in the items that are shown, not in those that there are.
+    Cost: linear in the number of shown items and of notes, not of all items.
     """
     places = request.places
     total = len(places)
@@ -81,7 +83,7 @@ def summarise(request: RequestHistory[HistoryItem], notes: Sequence[PlanNote]) -
             break
     try:
         shown = _ENCODE({"items": items, "notes": noted})
-    except UnicodeEncodeError:  # half a surrogate in an id
+    except UnicodeEncodeError:  # a lone surrogate in an id
         shown = b""
     if not shown or len(shown) > JSON_MAX_BYTES:
         shown = _ENCODE({"items": [total] if total else [], "notes": _summed(notes)})
@@ -107,7 +109,7 @@ def _entries(places: Iterable[Place[HistoryItem]]) -> list[_Entry | int]:
 def _shortened(
     places: Sequence[Place[HistoryItem]], notes: Sequence[PlanNote]
 ) -> list[_Entry | int]:
-    """Leave out what stands between the first and the last, less what something is said of."""
+    """Return the first and last items, and between them only the items with notes."""
     total = len(places)
     told = {note.place for note in notes}
     told.update(range(FIRST_SHOWN), range(total - LAST_SHOWN, total))
@@ -123,7 +125,7 @@ def _shortened(
 
 
 def _summed(notes: Sequence[PlanNote]) -> list[PlanNote]:
-    """Return one note for each outcome, at the one place that is left."""
+    """Return one note for each outcome, all at place 0, the only entry that is left."""
     sums: dict[Outcome, tuple[int, int]] = {}
     for _, what, count, size, _ in notes:
         before = sums.get(what, (0, 0))

@@ -1,4 +1,4 @@
-"""Items: one unit of history as every dialect presents it to lookup and matching."""
+"""Items: the interface by which every dialect presents a unit of history to lookup and matching."""
 
 from enum import Enum
 from typing import Protocol
@@ -7,26 +7,26 @@ __all__ = ["HistoryItem", "Role"]
 
 
 class Role(Enum):
-    """Which side an item belongs to. Lookup and matching need no more of its type than this."""
+    """Side that an item belongs to, for lookup and matching."""
 
     REASONING = "reasoning"
     MODEL = "model"  # emitted by a model: a run of reasoning can lead to it
-    CLIENT = "client"  # said or done by the other side: users, tools
-    FRAME = "frame"  # system and developer: set by the application, not said in the conversation
-    REFERENCE = "reference"  # stands for a stored item by id
+    CLIENT = "client"  # from the client's side: users and tools
+    FRAME = "frame"  # system and developer messages: set by the application
+    REFERENCE = "reference"  # refers to an item that upstream stores, by id
 
 
 class HistoryItem(Protocol):
-    """One item of a request, as a dialect reads it."""
+    """One item of a request, parsed by a dialect."""
 
     @property
     def type(self) -> str:
-        """The dialect's word for its kind; "message" for text that one side said."""
+        """The dialect's type name; "message" for the text of either side."""
         ...
 
     @property
     def role(self) -> Role:
-        """Which side it belongs to."""
+        """Side that it belongs to."""
         ...
 
     @property
@@ -36,7 +36,7 @@ class HistoryItem(Protocol):
 
     @property
     def call_id(self) -> str:
-        """The id that ties a call to its output; "" when absent."""
+        """The id that links a call to its output; "" when absent."""
         ...
 
     @property
@@ -46,27 +46,27 @@ class HistoryItem(Protocol):
 
     @property
     def start(self) -> int:
-        """Offset in the request's body, in bytes."""
+        """Byte offset of the item in the request's body."""
         ...
 
     @property
     def end(self) -> int:
-        """Offset behind it."""
+        """Byte offset after the item."""
         ...
 
     @property
     def content(self) -> bytes:
-        """Digest of what the item says or does, equal for all spellings; b"" for nothing."""
+        """Digest of the item's text or action, equal for all spellings; b"" if it is empty."""
         ...
 
     @property
     def trace(self) -> bytes:
-        """Eight bytes that tell it from what another conversation's model said or did."""
+        """Eight bytes that distinguish it from a model's items in other conversations."""
         ...
 
     @property
     def said(self) -> bytes:
-        """Digest of what the client's side said with it: a link of the conversation's chain."""
+        """Digest of the client side's content: a link of the conversation's chain."""
         ...
 
     @property
@@ -76,5 +76,5 @@ class HistoryItem(Protocol):
 
     @property
     def chars(self) -> int:
-        """About how many characters it says: what is short recurs by chance."""
+        """Approximate length of its content in characters: short content recurs by chance."""
         ...

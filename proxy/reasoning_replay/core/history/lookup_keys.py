@@ -1,8 +1,8 @@
 """
-Lookup keys: how a store finds the conversations that a request may continue.
+Lookup keys: digests by which a store finds the conversations that a request may continue.
 
-Every captured item leads to its conversation by several keys: its id, its `call_id`, and what it
-says together with what had been said before it. A request is looked up by the same keys.
+Every captured item leads to its conversation by several keys: its id, its `call_id`, and its
+content combined with the history before it. A request is looked up by the same keys.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,25 +31,25 @@ __all__ = [
     "response_named_by",
 ]
 
-# A request is looked up by this many of its newest items, and this many spread over the rest:
-# any one of them leads to its conversation, which is then loaded whole.
+# A request is looked up by this many of its newest items, and by this many spread over the rest.
+# Any one of them leads to its conversation, which is then loaded completely.
 NEWEST_LOOKED_UP = 16
 SPREAD_LOOKED_UP = 8
 CONVERSATIONS_LOADED = 6
 
 Key = bytes
-RESPONSE = -1  # in Lookup.place: not an item, but the response that the request continues
+RESPONSE = -1  # in Lookup.place: the response that the request continues, instead of an item
 
 
 class Lookup(NamedTuple):
     """
-    What one item of a request is looked up by.
+    The lookup keys of one item of a request.
 
     Attributes:
-        place: Its index in the request, or RESPONSE.
-        certain: Keys that one item alone has: its id and its `call_id`.
-        doubtful: Keys of what it says and after what, the strongest first; may be made only when
-            they are looked at. Where one of them leads, the last one leads, too.
+        place: Index of the item in the request, or RESPONSE.
+        certain: Keys that only one item has: from its id and its `call_id`.
+        doubtful: Keys from its content and the history before it, the strongest first. They may be
+            computed on first use. If one of them leads to a conversation, so does the last one.
     """
 
     place: int
@@ -58,17 +58,17 @@ class Lookup(NamedTuple):
 
     @property
     def keys(self) -> Sequence[Key]:
-        """All of them."""
+        """All keys, the certain ones first."""
         return [*self.certain, *self.doubtful]
 
 
 class ConversationChoice(NamedTuple):
     """
-    Which conversations to load.
+    The conversations to load.
 
     Attributes:
         conversations: Their ids, at most CONVERSATIONS_LOADED.
-        crowded: Places of items that more conversations could have said than can be compared.
+        crowded: Places of items that could come from more conversations than can be loaded.
     """
 
     conversations: list[bytes]
@@ -77,11 +77,11 @@ class ConversationChoice(NamedTuple):
 
 class LookupResult(NamedTuple):
     """
-    What a store holds for a request: every turn of the conversations chosen for it.
+    The result of a lookup: every turn of the conversations that were chosen for a request.
 
     Attributes:
-        crowded: As of `ConversationChoice`.
-        is_stale: Whether the store did not answer, and these are local copies of before.
+        crowded: As in `ConversationChoice`.
+        is_stale: Whether the store failed and the turns are local copies, not validated.
     """
 
     turns: Sequence[Turn] = ()
@@ -90,22 +90,22 @@ class LookupResult(NamedTuple):
 
 
 def key_of_response(response_id: str) -> Key:
-    """Return the key under which a response's conversation is found."""
+    """Return the key that leads to the conversation of a response."""
     return key_of_turn(turn_id(response_id))
 
 
 def key_of_turn(this: bytes) -> Key:
-    """Return the key under which a turn's conversation is found, by the turn's id."""
+    """Return the key that leads to the conversation of a turn, from the turn's id."""
     return digest(b"r", this)
 
 
 def keys_of_name(name: str) -> list[Key]:
-    """Return the keys of the conversation that an item's id or `call_id` belongs to."""
+    """Return the keys that lead from an item's id or `call_id` to its conversation."""
     return _certain(name, "", "")
 
 
 def keys_of_turn(turn: Turn) -> list[Key]:
-    """Return every key that shall lead to a turn's conversation."""
+    """Return every key that must lead to the conversation of a turn."""
     keys = [key_of_turn(turn.id)]
     context = turn.context
     for item in turn.items:
@@ -117,7 +117,7 @@ def keys_of_turn(turn: Turn) -> list[Key]:
 
 
 def certain_keys_of_turn(turn: Turn) -> list[Key]:
-    """Return those of a turn's keys that one item alone has, or the turn itself."""
+    """Return the keys of a turn that belong to only one item, or to the turn itself."""
     keys = [key_of_turn(turn.id)]
     for item in turn.items:
         keys += [_key_of(part.id) for part in item.run if is_distinctive(part.id, "")]
@@ -126,10 +126,10 @@ def certain_keys_of_turn(turn: Turn) -> list[Key]:
 
 
 def keys_of_request(request: RequestHistory[HistoryItem]) -> list[Lookup]:
-    """Return what to look a request up by, newest item first."""
+    """Return the lookups of a request, newest item first."""
     anchors = request.anchors
     if not (anchors or request.is_stateful):
-        return []  # as the first request of a conversation
+        return []  # the first request of a conversation
     newest, older = anchors[-NEWEST_LOOKED_UP:], anchors[:-NEWEST_LOOKED_UP]
     step = max(1, -(-len(older) // SPREAD_LOOKED_UP))
     asked = [_asked(request, n) for n in reversed(older[::step] + newest)]
@@ -145,13 +145,14 @@ def choose(
     Choose the conversations to load.
 
     Args:
-        asked: As `keys_of_request` gives it.
-        leads_to: The conversations that a key leads to, newest last.
+        asked: Result of `keys_of_request`.
+        leads_to: Returns the conversations that a key leads to, newest last.
 
-    The certain keys of all items come first; what is said shares the room that they leave: for each
-    item the strongest key that leads anywhere, and then, newest item first, all that say the same
-    after another history. What leads to more conversations than there is room for decides nothing:
-    to load some of them would make an ambiguous saying look clear.
+    The certain keys of all items come first. The doubtful keys share the remaining room: first, for
+    each item, the strongest key that leads to a conversation; then, newest item first, the
+    conversations with the same content after another history. An item that leads to more
+    conversations than there is room for adds none of them: if only some were loaded, ambiguous
+    content would look unambiguous.
     """
     chosen: dict[bytes, None] = {}
     crowded: set[int] = set()
@@ -164,7 +165,7 @@ def choose(
 
     doubtful: list[Lookup] = []
     for item in asked:
-        # Both, where an item has both: if they disagree, that must come out.
+        # By all certain keys of an item, because matching must detect a contradiction.
         found = {conversation: None for key in item.certain for conversation in leads_to(key)}
         if found:
             take(item, found)
@@ -191,7 +192,7 @@ def _asked(request: RequestHistory[HistoryItem], n: int) -> Lookup:
 
 
 class _ContentKeys(Sequence[Key]):
-    """The doubtful keys of an item, made when they are looked at: where names lead, nobody does."""
+    """Doubtful keys of an item, computed on first use: not needed if a certain key leads."""
 
     def __init__(self, request: RequestHistory[HistoryItem], place: Place[HistoryItem]) -> None:
         self._request = request
@@ -212,7 +213,7 @@ class _ContentKeys(Sequence[Key]):
     @overload
     def __getitem__(self, at: slice) -> list[Key]: ...
     def __getitem__(self, at: int | slice) -> Key | list[Key]:
-        if at == -1 and self:  # most sayings are new: nothing else has to be made then
+        if at == -1 and self:  # most content is new, and then no other key is needed
             return _key_of_saying(self._place.item.content)
         return self._keys[at]
 
@@ -221,7 +222,7 @@ class _ContentKeys(Sequence[Key]):
 
 
 def _certain(item_id: str, call_id: str, name: str) -> list[Key]:
-    """Return the keys of an item's names; ids and call ids share one space: clients mix them."""
+    """Return the keys of an item's ids; ids and call ids share one space: clients mix them."""
     keys = [_key_of(item_id)] if item_id and is_distinctive(item_id, "") else []
     if call_id and is_distinctive(call_id, name):
         keys.append(_key_of(call_id))
@@ -234,10 +235,11 @@ def _key_of(name: str) -> Key:
 
 def _doubtful(content: bytes, context: Context) -> list[Key]:
     """
-    Return the keys of a saying, the strongest first.
+    Return the keys of an item's content, the strongest first.
 
-    After all that was said, under the same instructions and name; after all that was said, after
-    the last of it, and alone: for histories whose frame is rewritten, or whose head is cut.
+    The content is combined with: the whole chain, the frame and the hint; the whole chain; the
+    chain's last link; nothing. The weaker keys serve clients that rewrite the frame or cut the head
+    of the history.
     """
     if not content or not context.is_known:
         return []
@@ -255,7 +257,7 @@ def _key_of_saying(content: bytes) -> Key:
 
 
 def response_named_by(item: HistoryItem) -> str:
-    """Return the response id that pydantic-ai puts before a `call_id` that is used repeatedly."""
+    """Return the response id that pydantic-ai puts before a reused `call_id`; "" without one."""
     if ":" not in item.call_id:
         return ""
     response_id, _, call_id = item.call_id.rpartition(":")

@@ -1,4 +1,4 @@
-"""Plan: what is decided about the reasoning of one request, as edits and counted outcomes."""
+"""Plan: the decisions about the reasoning of one request, as edits and counted outcomes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,37 +12,37 @@ __all__ = ["Anchors", "Outcome", "Plan", "PlanNote"]
 
 
 class Anchors(StrEnum):
-    """Which items reasoning is injected ahead of."""
+    """Items that reasoning is injected before."""
 
     ALL = "all"
     TOOL_CALLS = "tool_calls"
 
 
 class Outcome(StrEnum):
-    """What became of the reasoning that a request should carry; the unit is one reasoning item."""
+    """Outcomes for the reasoning that a request should carry, counted in reasoning items."""
 
     INJECTED = "injected"
-    PRESENT = "present"  # the client replays it itself
-    MISSED = "missed"  # an emitted item of which nothing is known (counted once a run of them)
+    PRESENT = "present"  # the client replayed it
+    MISSED = "missed"  # no turn is known for an emitted item; counted once for a run of items
     AMBIGUOUS = "ambiguous"  # more than one turn could have emitted the item
     GUARDED_MODEL = "guarded_model"  # made by another model family
-    GUARDED_UNFINISHED = "guarded_unfinished"  # what it led to never finished
-    GUARDED_FORM = "guarded_form"  # no form of it that this request may carry
+    GUARDED_UNFINISHED = "guarded_unfinished"  # the item that it led to never finished
+    GUARDED_FORM = "guarded_form"  # it has no form that this request may carry
     SKIPPED = "skipped"  # by setting: it led to no tool call
-    REFUSED = "refused"  # upstream refused the request with it, and got it without
-    DEGRADED = "degraded"  # items whose id was left out, so that they pass without reasoning
+    REFUSED = "refused"  # upstream refused the request with it; the retry left it out
+    DEGRADED = "degraded"  # counts items: their id was left out, so they need no reasoning
 
 
 class PlanNote(NamedTuple):
     """
-    What became of reasoning at one place of a request.
+    Outcome for the reasoning at one place of a request.
 
     Attributes:
         place: Index into `RequestHistory.places`.
-        outcome: What became of it.
-        items: Of how many reasoning items.
-        size_bytes: Of the item that was injected ahead of the place; else 0.
-        reasoning_id: The id that the injected item was captured under; else "".
+        outcome: The outcome.
+        items: Number of reasoning items with this outcome.
+        size_bytes: Size of the item that was injected before the place; else 0.
+        reasoning_id: Id that the injected item was captured with; else "".
     """
 
     place: int
@@ -55,11 +55,11 @@ class PlanNote(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Plan:
     """
-    The decided edits of a request, and what each reasoning item's fate was.
+    The edits of a request, and the outcome for each reasoning item.
 
     Attributes:
-        outcomes: How many there are of each; the sums of the notes.
-        notes: Where that was; a place may have several.
+        outcomes: Number of items for each outcome; the sums of the notes.
+        notes: The outcomes by place; a place may have several.
     """
 
     edits: tuple[Edit, ...] = ()
@@ -68,9 +68,9 @@ class Plan:
 
     @property
     def injected_bytes(self) -> int:
-        """How many bytes of reasoning the edits put in."""
+        """Number of bytes of reasoning that the edits inject."""
         return sum([note.size_bytes for note in self.notes])
 
     def apply(self, body: bytes) -> bytes:
-        """Carry the edits out; a plan without edits returns the same object."""
+        """Apply the edits to a body; without edits, return the identical object."""
         return json_spans.apply(body, self.edits)

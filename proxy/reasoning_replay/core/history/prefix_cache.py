@@ -1,10 +1,8 @@
 """
-Prefix cache: the parsed histories of recent requests.
+Prefix cache: the parsed histories of recent requests, so that only new items are parsed.
 
-A longer request is parsed only from where it grew.
-
-Most requests of an agent repeat the one before them byte for byte and add a little. Comparing
-bytes takes a hundredth of the time that parsing them takes.
+Most requests of an agent repeat the previous one byte for byte and append a few items. Comparing
+bytes takes a hundredth of the time that parsing takes.
 """
 
 from collections import OrderedDict
@@ -14,15 +12,16 @@ from typing import Generic, TypeVar
 
 __all__ = ["ParsedPrefix", "PrefixCache"]
 
-# Shorter inputs are parsed as fast as they are found here.
+# Shorter bodies are parsed as fast as a lookup here takes.
 LEAST_BYTES = 16 * 1024
-# What an item takes when it is parsed, without its bytes: measured as about 900.
+# Memory of a parsed item without its raw bytes; measured: about 900 bytes.
 ITEM_BYTES = 1024
 # Prefixes are grouped by the first bytes of their input. Conversations with the same system
-# message share a group, so a group holds many; the newest of them are kept.
+# message share a group, so a group can be large; only its newest prefixes are kept.
 HEAD_BYTES = 1024
 PREFIXES_PER_HEAD = 256
-# Two prefixes of one group almost always differ here, so that a whole one is rarely compared.
+# The last bytes of two prefixes in one group almost always differ, so comparing these first avoids
+# most full comparisons.
 TAIL_BYTES = 64
 
 _Parsed = TypeVar("_Parsed")
@@ -33,12 +32,12 @@ _NO_LOCK = nullcontext()
 @dataclass(frozen=True, slots=True)
 class ParsedPrefix(Generic[_Parsed]):
     """
-    The beginning of a body, and what it was parsed to.
+    The beginning of a body, and the result of parsing it.
 
     Attributes:
-        prefix: The body up to the end of the input's last item.
-        parsed: Never changed.
-        items: How many items that is, for the bound in bytes.
+        prefix: The body up to the end of the last input item.
+        parsed: The result; shared by requests, so it must not be changed.
+        items: Number of items in it, for the estimate of its size.
     """
 
     prefix: bytes
@@ -47,11 +46,11 @@ class ParsedPrefix(Generic[_Parsed]):
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory it takes."""
+        """Estimated memory, in bytes."""
         return 2 * len(self.prefix) + self.items * ITEM_BYTES
 
     def begins(self, body: bytes) -> bool:
-        """Tell whether a body starts with this prefix."""
+        """Return whether a body starts with this prefix."""
         prefix, end = self.prefix, len(self.prefix)
         tail = max(0, end - TAIL_BYTES)
         return body[tail:end] == prefix[tail:] and body.startswith(prefix)
@@ -59,14 +58,14 @@ class ParsedPrefix(Generic[_Parsed]):
 
 class PrefixCache(Generic[_Parsed]):
     """
-    Parsed prefixes, bounded in bytes; the least recently used goes first.
+    Parsed prefixes, bounded in bytes; the least recently used is evicted first.
 
-    It holds nothing that a store holds, and what it returns is a function of the bytes of the
-    request. Tenants are kept apart all the same, because response times would tell.
+    The cache holds no store data: its results depend only on the bytes of the request. Tenants are
+    separated nevertheless, because response times could reveal the requests of another tenant.
     """
 
     def __init__(self, max_bytes: int, lock: AbstractContextManager[object] = _NO_LOCK) -> None:
-        """Start empty; with a lock, it may be used from several threads."""
+        """Create an empty cache; it may be used from several threads if a lock is given."""
         self.size_bytes = 0
         self._max_bytes = max_bytes
         self._groups: dict[_GroupKey, dict[bytes, ParsedPrefix[_Parsed]]] = {}
@@ -78,11 +77,11 @@ class PrefixCache(Generic[_Parsed]):
         Return the longest parsed prefix of a body.
 
         Args:
-            tenant: Prefixes of other tenants are never returned.
-            body: The request's.
-            start: Offset of its input in bytes.
+            tenant: Tenant of the request; prefixes of other tenants are never returned.
+            body: Body of the request.
+            start: Byte offset of its input.
 
-        Cost: a comparison of 64 bytes for each prefix of the group, and of one whole prefix.
+        Cost: a comparison of 64 bytes for each prefix of the group, and usually one in full.
         """
         if len(body) < LEAST_BYTES:
             return None
@@ -103,13 +102,15 @@ class PrefixCache(Generic[_Parsed]):
         grown_from: ParsedPrefix[_Parsed] | None = None,
     ) -> None:
         """
-        Keep what the beginning of a body was parsed to.
+        Add the parsed prefix of a body.
+
+        A prefix is not added if it is short, or if it needs more than half of the cache.
 
         Args:
-            tenant: As in `find`.
-            new: What `find` will return.
-            start: Offset of the input in bytes.
-            grown_from: The shorter prefix that it replaces.
+            tenant: As for `find`.
+            new: The prefix that `find` will return.
+            start: Byte offset of the input.
+            grown_from: The shorter prefix that the new one replaces.
         """
         prefix, size = new.prefix, new.size_bytes
         is_short = len(prefix) < max(LEAST_BYTES, start + HEAD_BYTES)

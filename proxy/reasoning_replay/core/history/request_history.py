@@ -1,4 +1,4 @@
-"""Request history: the items of one request in order, with what had been said before each."""
+"""Request history: the items of one request in order, each with digests of the items before it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from reasoning_replay.core.wire.digest import DIGEST_BYTES, digest
 __all__ = ["HistoryPrefix", "Place", "RequestHistory", "empty_prefix", "extend"]
 
 _START = digest(b"chain")
-# So many items of a model's last run are remembered: enough to tell one run from another.
+# Number of items of a run that are kept in a turn's context: enough to distinguish runs.
 ANSWERED_ITEMS = 8
 _MODEL, _CLIENT, _FRAME = Role.MODEL, Role.CLIENT, Role.FRAME
 
@@ -24,13 +24,13 @@ ItemT_co = TypeVar("ItemT_co", bound=HistoryItem, covariant=True)
 
 class Place(msgspec.Struct, Generic[ItemT_co], gc=False, eq=False):
     """
-    One item of a request, with what had been said before it.
+    One item of a request, with the history before it.
 
     Attributes:
-        depth: How many links of the conversation's chain precede it.
-        frame: Digest of what the application had set by then.
-        before: The model's last run of items that was over by then.
-        heard: How many items of `RequestHistory.heard` precede it.
+        depth: Number of links of the conversation's chain before it.
+        frame: Digest of instructions, system and developer messages before it.
+        before: The model's run of items before the current run.
+        heard: Number of items of `RequestHistory.heard` before it.
     """
 
     item: ItemT_co
@@ -41,26 +41,27 @@ class Place(msgspec.Struct, Generic[ItemT_co], gc=False, eq=False):
 
     @property
     def answered(self) -> bytes:
-        """What the model had said or done last before, as `Context.answered`."""
+        """Traces of the model's previous run, as `Context.answered`."""
         return _traces(self.before)
 
 
 @dataclass(slots=True)
 class RequestHistory(Generic[ItemT_co]):
     """
-    What a request says, as far as lookup and matching are concerned.
+    The content of a request that lookup and matching need.
 
     Attributes:
-        model: As the client asked for it; "" when absent.
-        hint: Digest of the conversation's name as the client gave it; b"" when it gave none.
-        continues: The id of the response that the request names as the one before it; "" if none.
-        is_stateful: Whether the upstream itself holds the history, or the older part of it.
+        model: Model name in the request; "" when absent.
+        hint: Digest of the conversation's name that the client sent; b"" without one.
+        continues: Id of the previous response that the request names; "" when absent.
+        is_stateful: Whether upstream itself holds the history, or the older part of it.
         places: Every item, in order.
         anchors: Indices of the items by which a conversation can be looked up.
-        has_reasoning: Whether it holds reasoning, or what may stand for it.
-        said: 16 bytes for everything that users and tools said, in order.
-        heard: Everything that was said by anybody, in order, but for reasoning and the frame.
-        frame: Digest of what the application set; b"" when it set nothing.
+        has_reasoning: Whether there is reasoning, or a reference that may stand for it.
+        said: A 16-byte digest of each item from the client's side (users and tools), in order.
+        heard: Every item from the client's side and the model, in order, without reasoning,
+            references and the frame.
+        frame: Digest of instructions, system and developer messages; b"" without any.
         run: The model's last run of items.
     """
 
@@ -80,12 +81,12 @@ class RequestHistory(Generic[ItemT_co]):
 
     @property
     def links(self) -> list[bytes]:
-        """8 bytes for everything that users and tools said, in order."""
+        """The first 8 bytes of each digest in `said`, in order."""
         return [said[:LINK_BYTES] for said in self.said]
 
     @property
     def chains(self) -> list[bytes]:
-        """The chain's digest before each link, and behind the last: one more than links."""
+        """The chain's digest before each link, and after the last: one more than links."""
         if self._chains is None:
             state = sha256(_START)
             self._chains = [state.digest()[:DIGEST_BYTES]]
@@ -95,7 +96,7 @@ class RequestHistory(Generic[ItemT_co]):
         return self._chains
 
     def context(self, place: Place[HistoryItem] | None = None) -> Context:
-        """Return what had been said before an item; None is the end of the history."""
+        """Return the context of an item; None is the end of the history."""
         end = len(self.said) if place is None else place.depth
         newest = self.said[max(0, end - TAIL_LINKS) : end]
         return Context(
@@ -105,15 +106,15 @@ class RequestHistory(Generic[ItemT_co]):
             frame=self.frame if place is None else place.frame,
             answered=_traces(self.run) if place is None else place.answered,
             hint=self.hint,
-            whole=self.whole() if place is None else b"",  # a lookup needs none
+            whole=self.whole() if place is None else b"",  # not needed by a lookup
             is_known=not self.is_stateful,
         )
 
     def whole(self, place: Place[HistoryItem] | None = None) -> bytes:
-        """Return a digest of all that had been said before an item, by the model too."""
+        """Return a digest of all messages before an item, from both sides."""
         if self._wholes is None:
             said = [i.trace if i.role is _MODEL else i.said for i in self.heard]
-            if place is None:  # most requests need no other
+            if place is None:  # most requests need no other digest
                 return sha256(b"".join(said)).digest()[:DIGEST_BYTES]
             state = sha256()
             self._wholes = [state.digest()[:DIGEST_BYTES]]
@@ -123,7 +124,7 @@ class RequestHistory(Generic[ItemT_co]):
         return self._wholes[len(self.heard) if place is None else place.heard]
 
     def _chain(self) -> bytes:
-        """Return the last of the chains; most requests need no other."""
+        """Return the last of `chains`; most requests need no other."""
         if self._chains is not None:
             return self._chains[-1]
         return sha256(b"".join([_START, *self.said])).digest()[:DIGEST_BYTES]
@@ -131,14 +132,14 @@ class RequestHistory(Generic[ItemT_co]):
 
 class HistoryPrefix(NamedTuple, Generic[ItemT]):
     """
-    The history up to one of its items. Never changed: `extend` makes a longer one.
+    The history up to one of its items. It is never changed: `extend` returns a longer one.
 
     Attributes:
-        began: What the application had set ahead of the first item.
-        frame: What it had set by the end.
-        before: The model's run before the present one.
-        anchors, has_reasoning: As of `RequestHistory`.
-        is_over: Whether somebody else has spoken since the present run.
+        began: Digest of the frame before the first item.
+        frame: Digest of the frame at the end.
+        before: The model's run before the current one.
+        anchors, has_reasoning: As in `RequestHistory`.
+        is_over: Whether an item from the client's side ended the current run.
     """
 
     began: bytes
@@ -154,7 +155,7 @@ class HistoryPrefix(NamedTuple, Generic[ItemT]):
 
 
 def empty_prefix(began: bytes) -> HistoryPrefix[ItemT]:
-    """Return a history without items; `began` is the digest of what the application set."""
+    """Return a history without items; `began` is the digest of the frame before the first one."""
     return HistoryPrefix(
         began,
         places=[],
@@ -170,7 +171,7 @@ def empty_prefix(began: bytes) -> HistoryPrefix[ItemT]:
 
 
 def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefix[ItemT]:
-    """Return the history with further items behind it."""
+    """Return the history with further items appended."""
     began, places, anchors, has_reasoning, said, heard, frame, before, run, is_over = prefix
     places, anchors, said, heard, run = [*places], [*anchors], [*said], [*heard], [*run]
     for item in items:
@@ -199,5 +200,5 @@ def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefi
 
 
 def _traces(run: list[ItemT]) -> bytes:
-    """Return a run of the model's items, as far as it is kept."""
+    """Return the traces of the last items of a run."""
     return b"".join([item.trace for item in run[-ANSWERED_ITEMS:]]) if run else b""

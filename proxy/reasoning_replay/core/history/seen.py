@@ -1,9 +1,9 @@
 """
-Seen: what a turn remembers of its request, so that the next one is decided in the same way.
+Seen: the decisions about a request, recorded in its turn so that the next request repeats them.
 
-A client that only appends sends the same items again, and more. What upstream saw ahead of them
-must not change: a turn that was matched is matched again, and what was missed, or ambiguous, stays
-so. Each turn remembers what was decided about the items that the turn before it had not yet had.
+A client that only appends sends the same items again, followed by new ones. The prefix that
+upstream sees must not change: a matched item is matched again, and a missed or ambiguous item stays
+so. Each turn records only the decisions about items that are new since the previous turn.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,19 +12,19 @@ import msgspec
 
 __all__ = ["Run", "Seen", "decided", "seen_of"]
 
-# What one turn remembers itself; what is older than these is decided anew.
+# Largest number of runs that one turn records. Older items are decided again.
 RUNS_MAX = 64
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
-    Items in a row that one turn emitted in a row.
+    Consecutive items of a request that one turn emitted consecutively.
 
     Attributes:
-        at: The first one's index in `RequestHistory.heard`.
-        turn: Its id.
-        k: The first one's index in the turn.
-        items: How many they are.
+        at: Index of the first item in `RequestHistory.heard`.
+        turn: Id of the turn.
+        k: Index of the first item in the turn.
+        items: Number of items.
     """
 
     at: int
@@ -35,12 +35,12 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
-    What was decided about the items of a request.
+    Decisions about the items of a request.
 
     Attributes:
-        basis: The turn that remembers what was decided about older ones; b"" when none does.
-        since: Index of the first item in `RequestHistory.heard` that is not older.
-        runs: Where those came from that are not; what is in none of them got no reasoning.
+        basis: Id of the turn that records the decisions about older items; b"" without one.
+        since: Index in `RequestHistory.heard` of the first item that is not older.
+        runs: Sources of the items that are not older. An item in none of the runs got no reasoning.
     """
 
     basis: bytes
@@ -50,12 +50,12 @@ class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 def seen_of(basis: bytes, since: int, matched: Iterable[tuple[int, bytes, int]]) -> Seen:
     """
-    Return what a turn shall remember; if that is too much, of the newest items alone.
+    Return the decisions that a turn records: all of them, or only the newest if there are too many.
 
     Args:
-        basis: As of `Seen`.
-        since: As of `Seen`.
-        matched: Index of an item, its turn's id and its index there; in order.
+        basis: As in `Seen`.
+        since: As in `Seen`.
+        matched: For each matched item its index, its turn's id and its index in the turn; in order.
     """
     runs: list[Run] = []
     for at, turn, k in matched:
@@ -78,11 +78,14 @@ def decided(
     seen: Seen, of_turn: Callable[[bytes], Seen | None]
 ) -> tuple[int, dict[int, tuple[bytes, int]]]:
     """
-    Return since which item it is remembered what was decided; and what was matched from there on.
+    Return the first item with a recorded decision, and all matches from there on.
 
     Args:
-        seen: Of the newest turn.
-        of_turn: What a turn remembers; None where the turn is gone, or remembers nothing.
+        seen: Decisions that the newest turn records.
+        of_turn: Returns the decisions of another turn; None if it is gone or records none.
+
+    Returns:
+        The index of the item in `RequestHistory.heard`; and item index -> (turn id, index there).
     """
     matched: dict[int, tuple[bytes, int]] = {}
     while True:

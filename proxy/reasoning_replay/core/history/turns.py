@@ -1,21 +1,21 @@
 """
-Turns: what is kept of one response, and the records that a store keeps of it.
+Turns: the captured content of responses, and the records that a store keeps of them.
 
-A turn is kept as records, each with a name and a value. A record is written once and never
-changes, so writing it again is harmless, and replicas never overwrite what others have found:
+A turn is stored as records, each with a name and a value. A record is written once and never
+changes, so writing it again is harmless, and replicas never overwrite the data of each other:
 
     name = created_ms (8 bytes, big-endian), turn id (16), part
     part = "h" digest            head: parent, context, models, whether upstream keeps the items,
-                                 and what upstream saw of the turns before
-           "i" position          item, with the run of reasoning ahead of it
+                                 and the decisions about the turns before
+           "i" position          item, with the run of reasoning before it
            "b" position digest   digests of the blobs that were seen for that run
            "w" position          tombstone: the run is withheld from now on
 
-A part that a later snapshot of the same answer may know better carries a digest of its value;
-readers merge all of them. Names sort by the age of the turn, so a store trims by names alone.
+A part that a later snapshot of the same response may change has a digest of its value in its name;
+readers merge all versions. Names sort by the age of the turn, so a store can trim by names alone.
 A value is one byte of format version and one MessagePack value. Readers ignore records of other
-versions and damaged ones. Items behind one that is missing are ignored, too: what is left is a
-state that the answer once had, and no item seems to follow another that it did not follow.
+versions and damaged ones. They also ignore items after a missing one. The remaining items are a
+state that the response once had, so no item follows another that it did not follow upstream.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -45,21 +45,21 @@ FORMAT = b"\x03"
 TIME_BYTES = 8
 ID_BYTES = 16
 POSITION_BYTES = 4
-VERSION_BYTES = 8  # of the digest in a name
+VERSION_BYTES = 8  # length of the digest in a name
 LINK_BYTES = 8
 TAIL_LINKS = 8
 
 
 class Reasoning(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
-    One reasoning item as it may be injected.
+    One reasoning item in the form that may be injected.
 
     Attributes:
-        id: Its `rs_…`; "" where the upstream gives none.
-        raw: Its JSON as upstream wrote it, less what input refuses.
-        blobs: Digests of every `encrypted_content` seen for it: in `output_item.added`,
-            `output_item.done` and `response.completed` they are different strings.
-        has_blob: Whether `raw` carries one.
+        id: Its id (`rs_…`); "" if upstream assigns none.
+        raw: Its JSON as upstream wrote it, without members that requests may not carry.
+        blobs: Digests of every `encrypted_content` seen for it: the strings in
+            `output_item.added`, `output_item.done` and `response.completed` differ.
+        has_blob: Whether `raw` carries a blob.
     """
 
     id: str
@@ -68,21 +68,22 @@ class Reasoning(msgspec.Struct, frozen=True, array_like=True, gc=False):
     has_blob: bool
 
     def known_by(self, blobs: Iterable[bytes]) -> "Reasoning":
-        """Return the same item with these digests of blobs added."""
+        """Return the same item with further digests of blobs."""
         seen = {*self.blobs, *blobs} - {b""}
         return Reasoning(self.id, self.raw, tuple(sorted(seen)), self.has_blob)
 
 
 class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
-    One item that is not reasoning, and the run of reasoning that stood directly ahead of it.
+    One item that is not reasoning, and the run of reasoning directly before it.
 
     Attributes:
-        content: As `Item.content`.
-        run: The reasoning ahead of it; () when there was none, or when `withheld`.
-        withheld: There was reasoning, but it may not be injected: the item never finished, or
+        content: As `HistoryItem.content`.
+        run: The reasoning before it; () without any, or if `withheld`.
+        withheld: Whether there was reasoning that may not be injected: the item never finished, or
             upstream has refused the reasoning since.
-        raw: Its JSON as upstream wrote it, less what input refuses; b"" when over RAW_MAX_BYTES.
+        raw: Its JSON as upstream wrote it, without members that requests may not carry; b"" if it
+            is longer than RAW_MAX_BYTES.
     """
 
     type: str
@@ -95,7 +96,7 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     raw: bytes = b""
 
     def after(self, run: tuple[Reasoning, ...], *, withheld: bool) -> "Emitted":
-        """Return the same item behind a run of reasoning."""
+        """Return the same item with another run of reasoning before it."""
         if run == self.run and withheld == self.withheld:
             return self
         return structs.replace(self, run=run, withheld=withheld)
@@ -103,19 +104,21 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class Context(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
-    What had been said before a turn, by users and tools alone.
+    Digests of the history before a turn.
 
-    What the model said is left out: clients reshape it, and it is matched item by item anyway.
+    The chain holds only items from the client's side (users and tools). The model's items are left
+    out: clients reshape them, and they are matched one by one anyway.
 
     Attributes:
-        chain: Digest of all of it from the head on.
+        chain: Digest of all links from the head on.
         tail: The last links of the chain, 8 bytes each, newest last, at most 8 of them.
-        depth: How many links there were.
-        frame: Digest of instructions, system and developer messages; b"" when there were none.
-        hint: Digest of the conversation's name as the client gave it; b"" when it gave none.
-        answered: Traces of what the model had said or done last before it, 8 bytes each.
-        whole: Digest of all that anybody had said before it; b"" in a lookup, which needs none.
-        is_known: False when the history lies with upstream (`previous_response_id`, a GET).
+        depth: Number of links.
+        frame: Digest of instructions, system and developer messages; b"" without any.
+        hint: Digest of the conversation's name that the client sent; b"" without one.
+        answered: Traces of the last items of the model before the turn, 8 bytes each.
+        whole: Digest of all items before the turn, from both sides; b"" in a lookup, which does
+            not need it.
+        is_known: False if only upstream has the history (`previous_response_id`, a GET).
     """
 
     chain: bytes = b""
@@ -130,16 +133,16 @@ class Context(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
-    What one response emitted, in output order.
+    The items that one response emitted, in output order.
 
     Attributes:
-        id: 16 bytes, from the response's id.
-        conversation: 16 bytes; turns of one conversation are kept and expire together.
-        parent: The newest turn in the history that led to this one; b"" when none was matched.
-        models: Families of the model that was asked for and the one that answered.
-        is_stored: Whether upstream keeps the items, so that a bare id means something to it.
-        created_ms: When it was captured, since the epoch; orders the turns of a conversation.
-        seen: What upstream saw of the turns before it; None: the next request decides anew.
+        id: 16-byte digest of the response's id.
+        conversation: 16-byte id; the turns of a conversation are stored and expire together.
+        parent: Id of the newest turn that was matched in its request; b"" without one.
+        models: Families of the requested model and of the model named in the response.
+        is_stored: Whether upstream keeps the items, so that it can resolve a bare id.
+        created_ms: Time of capture in ms since the epoch; orders the turns of a conversation.
+        seen: Decisions about the items before it; None: the next request decides again.
     """
 
     id: bytes
@@ -154,11 +157,11 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def lacks_parent(self) -> bool:
-        """Whether its parent is unknown, although a model had spoken before it."""
+        """Whether its parent is unknown, although its request held items of a model."""
         return not self.parent and bool(self.context.answered)
 
     def without_reasoning(self, is_refused: Callable[[bytes], bool]) -> "Turn":
-        """Return the same turn less every run of which upstream has refused a blob."""
+        """Return the same turn without the runs that hold a blob that upstream refused."""
         items = tuple(
             item.after((), withheld=True)
             if any(is_refused(blob) for part in item.run for blob in part.blobs)
@@ -182,27 +185,27 @@ _ITEM_DECODER = msgspec.msgpack.Decoder(Emitted)
 _Blobs = tuple[tuple[bytes, ...], ...]
 _BLOBS_DECODER = msgspec.msgpack.Decoder(_Blobs)
 _HEAD, _ITEM, _BLOBS, _WITHHELD = b"h", b"i", b"b", b"w"
-_PART = TIME_BYTES + ID_BYTES  # where it begins in the name of a record
+_PART = TIME_BYTES + ID_BYTES  # offset of the part in the name of a record
 _DAMAGED = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
 def turn_id(response_id: str) -> bytes:
-    """Return the id under which a response's turn is kept."""
+    """Return the id of a response's turn."""
     return digest(b"turn", response_id.encode("utf-8", "surrogatepass"))
 
 
 def prefix_of_records(turn: Turn) -> bytes:
-    """Return what the names of all records of a turn begin with; it sorts by the turn's age."""
+    """Return the common prefix of the names of a turn's records; it sorts by the turn's age."""
     return turn.created_ms.to_bytes(TIME_BYTES) + turn.id
 
 
 def records_of(turn: Turn, known: Container[bytes] = frozenset()) -> dict[bytes, bytes]:
     """
-    Return the records of a turn as far as it is known, by name.
+    Return the records of a turn by name.
 
     Args:
-        turn: Any snapshot of it. Its id has 16 bytes.
-        known: Names of records that are kept already; they are not made again.
+        turn: Any snapshot of the turn.
+        known: Names of records that are already stored; they are left out.
     """
     prefix = prefix_of_records(turn)
     records: dict[bytes, bytes] = {}
@@ -221,7 +224,8 @@ def records_of(turn: Turn, known: Container[bytes] = frozenset()) -> dict[bytes,
     add(_HEAD, head, versioned=True)
     for n, item in enumerate(turn.items):
         position = n.to_bytes(POSITION_BYTES)
-        # Blobs become known bit by bit, also after the item was written.
+        # Further blobs may become known after the item was written, so they are records of their
+        # own.
         run = tuple(structs.replace(part, blobs=()) for part in item.run)
         add(_ITEM + position, structs.replace(item, run=run))
         if any(part.blobs for part in item.run):
@@ -231,11 +235,11 @@ def records_of(turn: Turn, known: Container[bytes] = frozenset()) -> dict[bytes,
 
 def withheld_records(turn: Turn, is_refused: Callable[[bytes], bool]) -> dict[bytes, bytes]:
     """
-    Return tombstones for every run of a turn of which upstream has refused a blob.
+    Return a tombstone for each run of a turn that holds a blob that upstream refused.
 
     Args:
-        turn: As it is kept.
-        is_refused: Tells whether upstream refused the blob with this digest.
+        turn: The stored turn.
+        is_refused: Returns whether upstream refused the blob with this digest.
     """
     prefix = prefix_of_records(turn)
     return {
@@ -247,14 +251,14 @@ def withheld_records(turn: Turn, is_refused: Callable[[bytes], bool]) -> dict[by
 
 def turns_of(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
     """
-    Return the turns that a conversation's records tell of, oldest first.
+    Return the turns of a conversation from its records, oldest first.
 
-    Records may come from several snapshots of a turn, and some may be missing or damaged. Where
-    two answers had the same id, as some upstreams count theirs, the later one is the turn.
+    Records may come from several snapshots of a turn, and some may be missing or damaged. If two
+    responses have the same id (some upstreams use counters), only the later one is returned.
 
     Args:
-        conversation: Its id.
-        records: By name, in any order.
+        conversation: Id of the conversation.
+        records: Values by name, in any order.
     """
     of_turns: dict[bytes, list[bytes]] = {}
     for name in sorted(records):
@@ -269,17 +273,17 @@ def turns_of(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
 
 
 def turn_of_record(name: bytes) -> bytes:
-    """Return the part of a record's name that all records of its turn share, and no others."""
+    """Return the prefix of a record's name that exactly the records of its turn share."""
     return name[:_PART]
 
 
 def turn_id_of_record(name: bytes) -> bytes:
-    """Return the id of the turn that a record of this name, or the beginning of it, tells of."""
+    """Return the turn's id from a record's name, or from the result of `turn_of_record`."""
     return name[TIME_BYTES:_PART]
 
 
 def is_head(name: bytes) -> bool:
-    """Tell whether a record of this name begins a turn."""
+    """Return whether a record of this name is the head of a turn."""
     return name[_PART : _PART + 1] == _HEAD
 
 
@@ -287,13 +291,13 @@ def _read_turn(
     conversation: bytes, this: bytes, names: Sequence[bytes], records: Mapping[bytes, bytes]
 ) -> Turn | None:
     """
-    Return a turn as its records have it; None without a head.
+    Return a turn from its records; None without a head.
 
     Args:
-        conversation: As in `turns_of`.
-        this: As `turn_of_record` gives it.
-        names: Of its records, in their order: those of one part follow one another.
-        records: By name.
+        conversation: As for `turns_of`.
+        this: Result of `turn_of_record`.
+        names: Sorted names of its records.
+        records: Values by name.
     """
     heads: list[_HeadRecord] = []
     items: dict[bytes, Emitted] = {}
@@ -332,10 +336,10 @@ def _read_turn(
 
 
 def _merged(heads: Sequence[_HeadRecord]) -> _HeadRecord:
-    """Return what several snapshots of a turn tell of it."""
+    """Return one head from those of several snapshots of a turn."""
     first = heads[0]
     models = sorted({model for head in heads for model in head.models})
-    # A bare id that upstream may not know is never injected.
+    # False if in doubt: a bare id that upstream may not know must never be injected.
     is_stored = all(head.is_stored for head in heads)
     return _HeadRecord(first.parent, tuple(models), is_stored, first.context, first.seen)
 
@@ -343,7 +347,7 @@ def _merged(heads: Sequence[_HeadRecord]) -> _HeadRecord:
 def _in_a_row(
     items: Mapping[bytes, Emitted], blobs: Mapping[bytes, Sequence[_Blobs]], withheld: set[bytes]
 ) -> Iterable[Emitted]:
-    """Yield the items up to the first that is missing."""
+    """Yield the items before the first missing one."""
     for n, (position, item) in enumerate(items.items()):
         if position != n.to_bytes(POSITION_BYTES):
             return

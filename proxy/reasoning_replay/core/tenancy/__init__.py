@@ -1,1 +1,1 @@
-"""Tenancy: whose request it is."""
+"""Tenancy: the tenant that a request belongs to."""

@@ -1,7 +1,7 @@
 """
-JWT claims: what a token says of its bearer that outlives its renewal (RFC 7519).
+JWT claims: the parts of a token that identify its bearer and survive its renewal (RFC 7519).
 
-The signature is not checked here: `scope` says what that means, and why it is enough.
+The signature is not checked here: the docstring of `scope.Scoping` explains why that is safe.
 """
 
 import binascii
@@ -13,12 +13,13 @@ from reasoning_replay.core.wire.json_spans import Unspliceable
 
 __all__ = ["ISSUER", "claims_of"]
 
-# Claims are an issuer's word: those of another are another's, also where nobody asks for it.
+# Equal claims of different issuers are different bearers, so the issuer always counts, even if the
+# setting does not name it.
 ISSUER = "iss"
 
-# Longer than any that a server takes, whose limit on a header is 8 to 16 KiB.
+# Servers limit a header to 8 to 16 KiB, so none accepts a longer token.
 TOKEN_MAX_CHARS = 16 * 1024
-# RFC 6750, section 2.1: the scheme's case does not matter. RFC 7515, section 3.1: three parts.
+# RFC 6750, section 2.1: case does not matter in the scheme. RFC 7515, section 3.1: three parts.
 _BEARER_JWT = re.compile(r"(?i:bearer) [\w-]+\.([\w-]+)\.[\w-]+", re.ASCII)
 _TO_BASE64 = str.maketrans("-_", "+/")
 _PLAIN = re.compile(rb"true|false|-?[0-9][0-9.eE+-]*")
@@ -26,15 +27,16 @@ _PLAIN = re.compile(rb"true|false|-?[0-9][0-9.eE+-]*")
 
 def claims_of(authorization: str, names: Sequence[str]) -> list[bytes] | None:
     """
-    Return the issuer and the values of some claims, each in a form that no other value has.
+    Return the issuer and the values of some claims, each in a form unique to its value.
 
     Args:
-        authorization: The value of the one header of that name.
-        names: Claims that all must be there.
+        authorization: Value of the only Authorization header.
+        names: Required claims.
 
     Returns:
-        None unless this is a bearer's JWT that has each of them once, as a scalar: what readers
-        may disagree on (a key twice, half a surrogate) says nothing. `iss` may be absent.
+        None unless this is a Bearer JWT that has each claim as a non-empty scalar. A payload that
+        parsers may disagree on (a repeated key, a lone surrogate) returns None, too. `iss` may be
+        absent: it is b"" then.
     """
     token = _BEARER_JWT.fullmatch(authorization) if len(authorization) <= TOKEN_MAX_CHARS else None
     if token is None:
@@ -50,7 +52,7 @@ def claims_of(authorization: str, names: Sequence[str]) -> list[bytes] | None:
 
 
 def _scalar(payload: bytes, found: dict[str, json_spans.Member], name: str) -> bytes:
-    """Return a claim's value: a string decoded, behind a quote; a number or a boolean as it is."""
+    """Return a claim's value: a quote and the decoded string, or a raw number or boolean."""
     if (at := found.get(name)) is None:
         raise Unspliceable(name)
     raw = payload[at.start : at.end]

@@ -1,8 +1,9 @@
 """
-Scope: whose request it is, and which conversation it says it continues.
+Scope: the tenant of a request, and the conversation that the client names in it.
 
-A scope is a tenant at an upstream: the whole key space of what may be read back.
-Without a credential there is no scope, and without a scope nothing is kept and nothing injected.
+A scope is a tenant at one upstream. It is the key space of the store: a request reads and writes
+only there. A request without a credential (or without the header that is configured instead) has no
+scope; nothing is captured or injected for it.
 """
 
 import re
@@ -27,13 +28,15 @@ __all__ = [
 
 _AUTHORIZATION = "authorization"
 _CREDENTIALS = (_AUTHORIZATION, "api-key", "x-api-key")
-# Encrypted content is bound to the organisation; projects are separate tenants of one key.
+# Encrypted content is bound to the organisation. One key may serve several projects, which are
+# separate tenants.
 _PART_OF_SCOPE = ("openai-organization", "openai-project", "chatgpt-account-id")
-# Who the blobs are issued for. A key may change within an account, and its blobs stay good.
+# Headers that name the account that blobs are issued for. A key may change within an account; the
+# blobs of that account stay valid.
 _ACCOUNTS = ("openai-organization", "chatgpt-account-id")
 Account = tuple[bytes, ...]
 NO_ACCOUNT: Account = (b"", b"")
-# What clients of today send; two conversations may share one, so it only ever breaks a tie.
+# Session headers of current clients. Two conversations may share a value, so it only breaks ties.
 _HINTS = (
     CONVERSATION_HEADER,
     "session-id",
@@ -52,20 +55,20 @@ _SUCCESS = 2  # the first digit of a status
 # RFC 9110, section 5.6.2.
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CLAIM = re.compile(r"[!-*\--~]+")  # text without spaces, commas and "+"
-# Claims of one token and not of its bearer, and those that all who use an API have in common.
+# Claims that belong to one token and not to its bearer; claims that all users of an API share.
 _OF_A_TOKEN = frozenset({"exp", "iat", "nbf", "jti", "auth_time", "nonce", "uti", "aio", "rh"})
 _OF_EVERYBODY = frozenset({"iss", "aud", "ver", "typ", "scp", "scope"})
 
 
 class Parts(NamedTuple):
     """
-    What tells tenants apart.
+    Parts of a request that distinguish tenants.
 
     Attributes:
-        credential: The credential headers count, whole.
-        claims: These claims of a token stand for it, where it has them all. The other credential
-            headers count besides.
-        headers: Headers that whoever stands in front sets; in lower case.
+        credential: Whether the full values of the credential headers count.
+        claims: Claims that replace the token, if it has all of them. The other credential headers
+            count in addition.
+        headers: Required headers that a gateway in front of the proxy sets; in lower case.
     """
 
     credential: bool = True
@@ -75,10 +78,10 @@ class Parts(NamedTuple):
 
 def read_parts(written: str) -> Parts:
     """
-    Read `credential`, `claims:NAME+NAME` and `header:NAME`, by comma.
+    Parse a comma-separated list of `credential`, `claims:NAME+NAME` and `header:NAME`.
 
     Raises:
-        ValueError: With a reason and a way out.
+        ValueError: The list is not valid. The message names the reason and a way out.
     """
     credential = False
     claims: tuple[str, ...] = ()
@@ -91,12 +94,12 @@ def read_parts(written: str) -> Parts:
             case "claims" if not claims:
                 claims = _read_claims(named)
             case "claims":
-                raise ValueError("claims twice; join them: claims:tid+oid")
+                raise ValueError("claims occurs twice; join the names: claims:tid+oid")
             case "header":
                 headers.append(_read_header(named.lower()))
             case _:
                 raise ValueError(
-                    "name some of credential, claims:NAME+NAME and header:NAME, by comma"
+                    "use a comma-separated list of credential, claims:NAME+NAME and header:NAME"
                 )
     if credential and claims:
         raise ValueError("credential and claims: a token counts whole or by its claims; keep one")
@@ -106,21 +109,21 @@ def read_parts(written: str) -> Parts:
 def _read_claims(named: str) -> tuple[str, ...]:
     names = tuple(named.split("+"))
     if not all(map(_CLAIM.fullmatch, names)):
-        raise ValueError("claims: a name is empty or no text; use claims:tid+oid")
+        raise ValueError("claims: a name is empty or has invalid characters; use claims:tid+oid")
     if passing := [name for name in names if name in _OF_A_TOKEN]:
         raise ValueError(f"claims: {passing[0]} changes with each token; use claims:tid+oid")
     if set(names) <= _OF_EVERYBODY:
-        raise ValueError("claims: these say nothing of whose a token is; use claims:tid+oid")
+        raise ValueError("claims: these do not identify a token's bearer; use claims:tid+oid")
     return tuple(sorted(set(names)))
 
 
 def _read_header(name: str) -> str:
     if not _TOKEN.fullmatch(name):
-        raise ValueError("header: not a header's name; use header:x-tenant-id")
+        raise ValueError("header: not a valid header name; use header:x-tenant-id")
     if is_of_one_hop(name):
-        raise ValueError(f"header: {name} does not go on to the upstream; use one that does")
+        raise ValueError(f"header: {name} is not forwarded to the upstream; use one that is")
     if name in (*_CREDENTIALS, *_PART_OF_SCOPE):
-        raise ValueError(f"header: {name} counts already; use credential, or another header")
+        raise ValueError(f"header: {name} is not allowed here; use credential, or another header")
     return name
 
 
@@ -129,25 +132,26 @@ CREDENTIAL = Parts()
 
 class Scoping:
     """
-    How a request's scope is made, for one upstream; prepared once, asked on every request.
+    Computation of request scopes for one upstream: prepared once, used for every request.
 
-    Where claims stand for a token, whoever forges one with somebody's claims is in that somebody's
-    scope: the signature is upstream's to check, and nothing that upstream has not agreed to may
-    teach the forger anything. What is found goes into a request that upstream refuses with 401 or
-    403; such an answer is neither healed nor captured, and like every one that is no success it
-    is passed on without a word of what was found. All that is left is the time it took, and a
-    place among the tenant's exchanges. So upstream must check tokens, and before it looks at
-    bodies: one that answers anybody, or quotes a body back to strangers, tells the forger.
+    With claims, a forged token that carries the claims of a tenant gets the scope of that tenant,
+    because only upstream checks signatures. The forger must not learn anything from this. Reasoning
+    that was found goes only into the request, which upstream refuses with 401 or 403. Such a
+    response is neither healed nor captured. Like every response that is not a success, it is
+    forwarded without any sign of the result. Two effects remain: the response time, and an entry
+    among the tenant's exchanges. So upstream must check tokens, and must do so before it reads
+    bodies. An upstream that accepts any token, or that quotes bodies to unauthenticated callers,
+    would reveal stored reasoning to the forger.
     """
 
     def __init__(self, upstream: str, secret: str, parts: Parts = CREDENTIAL) -> None:
         """
-        Prepare what all scopes have in common.
+        Prepare the part of the digest that all scopes share.
 
         Args:
-            upstream: The URL that requests go to; another upstream is another scope.
-            secret: Keys the digest, so that a store that leaks cannot be searched for credentials.
-            parts: What tells tenants apart.
+            upstream: URL that requests are sent to; another upstream is another scope.
+            secret: Key of the digest, so that a leaked store cannot be searched for credentials.
+            parts: Parts of a request that distinguish tenants.
         """
         self._parts = parts
         self._blank = blake2b(digest_size=16, key=sha256(secret.encode()).digest())
@@ -155,17 +159,17 @@ class Scoping:
         self._credentials = _CREDENTIALS if parts.credential or parts.claims else ()
         self._counting = (*parts.headers, *self._credentials, *_PART_OF_SCOPE)
         self._looked_at = frozenset({*self._counting, "connection"})
-        self._claims = " ".join(("claims", *parts.claims)).encode()  # no header has such a name
+        self._claims = " ".join(("claims", *parts.claims)).encode()  # never the name of a header
 
     def of(self, headers: Mapping[str, str]) -> bytes | None:
         """
-        Return the 16-byte scope of a request, or None when it is not known whose it is.
+        Return the 16-byte scope of a request, or None if its tenant is unknown.
 
         Args:
-            headers: The request's as they came, repeated ones repeatedly. Of two that have one
-                name, both count; one that `Connection` names does not, as upstream will not see it.
+            headers: All headers of the request, repeated ones included: all values of a name count.
+                A header that `Connection` names does not count, because upstream does not see it.
 
-        Cost: about 10 us; 60 with claims.
+        Cost: about 10 us; about 60 us with claims.
         """
         found = self._found(headers)
         parts = self._parts
@@ -194,7 +198,7 @@ class Scoping:
         return state.digest()
 
     def _found(self, headers: Mapping[str, str]) -> dict[str, list[str]]:
-        """Return the values that count by their names in lower case, less those that end here."""
+        """Return the headers that count, by name in lower case, without those that end here."""
         found: dict[str, list[str]] = {}
         looked_at = self._looked_at
         for given, value in headers.items():
@@ -206,7 +210,7 @@ class Scoping:
         return found
 
     def tells(self, status: int) -> bool:
-        """Tell whether an answer of this status may say what was found: was the caller let in?"""
+        """Return whether a response of this status may report the result of the lookup."""
         if status in _NOT_LET_IN:
             return False
         return status // 100 == _SUCCESS or not self._parts.claims
@@ -217,11 +221,11 @@ def _sized(said: list[bytes]) -> bytes:
 
 
 def account_of(headers: Mapping[str, str]) -> Account:
-    """Return a digest of each name of its account that a request gives; b"" for one it does not."""
+    """Return a digest of each account header of a request; b"" for an absent one."""
     organization, account = _ACCOUNTS
     named = headers.get(organization, ""), headers.get(account, "")
     if not any(named):
-        return NO_ACCOUNT  # as most
+        return NO_ACCOUNT  # most requests
     return tuple(
         [
             digest(b"account", name.encode("utf-8", "surrogateescape")) if name else b""
@@ -231,7 +235,7 @@ def account_of(headers: Mapping[str, str]) -> Account:
 
 
 def hint_of(headers: Mapping[str, str], body_field: Callable[[str], str]) -> bytes:
-    """Return a digest of the conversation's name as the client gives it; b"" when it gives none."""
+    """Return a digest of the conversation's name that the client sent; b"" without one."""
     for name in _HINTS:
         if value := headers.get(name, ""):
             return digest(b"hint", value.encode("utf-8", "surrogateescape"))

@@ -1,1 +1,1 @@
-"""Wire: bytes and syntax, with no knowledge of any API."""
+"""Wire: bytes and syntax, without knowledge of any API."""

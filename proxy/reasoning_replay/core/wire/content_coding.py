@@ -1,8 +1,8 @@
 """
-Content coding: incremental decoders for gzip, deflate, br and zstd, bounded in what they make.
+Content coding: incremental decoders for gzip, deflate, br and zstd with a limit on their output.
 
-A few bytes may decode to gigabytes. A decoder counts its output and stops as soon as there is more
-than it may make, so that hardly more than that is ever held.
+A few bytes may decode to gigabytes. A decoder counts its output and stops as soon as the limit is
+exceeded, so memory use stays close to the limit.
 """
 
 import io
@@ -15,44 +15,45 @@ import zstandard
 
 __all__ = ["Decoder", "TooLarge", "Undecodable", "decode", "decoder_for", "is_encoded"]
 
-# The output of one step, counted before the next step.
+# Largest output of one step. It is counted before the next step.
 STEP_BYTES = 2 * 1024 * 1024
-# The input of one step. The input after the end of a gzip member or zstd frame is copied, so small
-# slices keep a body of many empty members linear.
+# Largest input of one step. The input after the end of a gzip member or zstd frame is copied, so
+# small slices keep the cost linear for a body of many empty members.
 SLICE_BYTES = 16 * 1024
-# zstandard has no output limit. A block makes 128 KiB of four bytes (RFC 8878, 3.1.1.2).
+# zstandard has no output limit. Four bytes can decode to a block of 128 KiB (RFC 8878, 3.1.1.2).
 ZSTD_MAX_RATIO = 128 * 1024 // 4
-# The window that decoders of zstd in HTTP support, and that encoders stay within (RFC 9659).
+# Window that zstd decoders in HTTP support and that encoders must not exceed (RFC 9659).
 ZSTD_MAX_WINDOW_BYTES = 8 * 1024 * 1024
 # Low nibble of a zlib header's first byte (RFC 1950, 2.2). Bare deflate never begins with it: that
-# would be a stored block with padding that is not zero.
+# would be a stored block with non-zero padding.
 ZLIB_METHOD = 8
 
 
 class Undecodable(ValueError):
-    """The bytes are not what their Content-Encoding says, or the coding is unknown."""
+    """The bytes do not match their Content-Encoding, or the coding is unknown."""
 
 
 class TooLarge(Undecodable):
-    """The bytes decode to more than is allowed."""
+    """The decoded bytes exceed the limit."""
 
 
 class Decoder(ABC):
-    """A decoder for one body that arrives in pieces."""
+    """Decoder for one body that arrives in chunks."""
 
     @property
     @abstractmethod
     def is_whole(self) -> bool:
-        """Whether the coding says that the body ends here."""
+        """Whether the end of the encoded body was reached; always true without a coding."""
 
     @abstractmethod
     def feed(self, chunk: bytes) -> bytes:
         """
-        Return what the next bytes decode to, possibly nothing yet.
+        Decode the next bytes and return the output, which may be empty.
 
         Raises:
-            TooLarge: The whole output is more than is allowed. The decoder is unusable then.
-            Undecodable: The bytes are damaged, or come after the end. As above.
+            TooLarge: The whole output exceeds the limit. The decoder is unusable afterwards.
+            Undecodable: The bytes are damaged, or follow the end. The decoder is unusable
+                afterwards.
         """
 
 
@@ -116,7 +117,7 @@ class _Gzip(_Bounded):
 
 
 class _Deflate(_Gzip):
-    """The zlib format (RFC 9110, 8.4.1.2), or bare deflate, which some send under this name."""
+    """Decoder of the zlib format (RFC 9110, 8.4.1.2) and of bare deflate, which some peers send."""
 
     def _next(self, first: int) -> "zlib._Decompress":
         if self._state is not None:
@@ -135,7 +136,7 @@ class _Brotli(_Bounded):
         return bool(self._state.is_finished())
 
     def _steps(self, encoded: bytes) -> Iterator[bytes]:
-        # The output buffer doubles until it is over the limit.
+        # The output buffer doubles until it exceeds the limit, hence half a step.
         yield self._state.process(encoded, output_buffer_limit=STEP_BYTES // 2)
         while not self._state.can_accept_more_data():
             yield self._state.process(b"", output_buffer_limit=STEP_BYTES // 2)
@@ -146,7 +147,7 @@ class _Zstandard(_Bounded):
         super().__init__(max_bytes)
         self._context = zstandard.ZstdDecompressor(max_window_size=ZSTD_MAX_WINDOW_BYTES)
         self._state = self._context.decompressobj()
-        # A slice makes half of `max_bytes`, or one step, at the most.
+        # The output of one slice is at most half of `max_bytes`, or one step if that is more.
         most_bytes = max(max_bytes // 2, STEP_BYTES)
         self.slice_bytes = min(most_bytes // ZSTD_MAX_RATIO, SLICE_BYTES)
 
@@ -174,7 +175,7 @@ _DECODERS: dict[str, type[_Identity | _Bounded]] = {
 
 
 def is_encoded(content_encoding: str) -> bool:
-    """Return whether a `Content-Encoding` names any coding."""
+    """Return whether a `Content-Encoding` names a coding other than `identity`, known or not."""
     return _DECODERS.get(content_encoding.strip().lower()) is not _Identity
 
 
@@ -183,11 +184,11 @@ def decoder_for(content_encoding: str, max_bytes: int) -> Decoder:
     Return a decoder for a `Content-Encoding`.
 
     Args:
-        content_encoding: The header's value; "" without one.
-        max_bytes: Bound on the whole output. A body that is not encoded has no bound here.
+        content_encoding: Value of the header; "" if it is absent.
+        max_bytes: Limit on the whole output, in bytes; not applied to a body without a coding.
 
     Raises:
-        Undecodable: The coding is unknown, or several are applied one after another.
+        Undecodable: The coding is unknown, or there is more than one.
     """
     coding = content_encoding.strip().lower()
     if coding not in _DECODERS:
@@ -197,19 +198,19 @@ def decoder_for(content_encoding: str, max_bytes: int) -> Decoder:
 
 def decode(body: bytes, content_encoding: str, max_bytes: int) -> bytes:
     """
-    Decode a whole body; one that is not encoded is returned as it is.
+    Decode a complete body; return it unchanged if it is not encoded.
 
     Args:
-        body: From its first byte to its last.
+        body: The complete encoded body.
         content_encoding: As for `decoder_for`.
         max_bytes: As for `decoder_for`.
 
     Raises:
-        TooLarge: It decodes to more than `max_bytes`.
-        Undecodable: It is damaged, its end is missing, or its coding is unknown.
+        TooLarge: The decoded body exceeds `max_bytes`.
+        Undecodable: The body is damaged, its end is missing, or its coding is unknown.
 
-    Cost: two or three milliseconds for each MB of output. Memory: up to half as much again as
-    `max_bytes`, or a step, and the window of the coding (16 MiB for brotli).
+    Cost: two or three milliseconds for each MB of output. Memory: `max_bytes`, plus half of it or
+    one step (the larger of the two), plus the window of the coding (16 MiB for brotli).
     """
     decoder = decoder_for(content_encoding, max_bytes)
     decoded = decoder.feed(body)

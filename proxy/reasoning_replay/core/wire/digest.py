@@ -1,4 +1,4 @@
-"""Digest: the one hash that fingerprints, lookup keys and hints are made with."""
+"""Digest: the hash function for fingerprints, lookup keys and hints."""
 
 from hashlib import sha256
 
@@ -7,11 +7,11 @@ import msgspec
 __all__ = ["DIGEST_BYTES", "digest"]
 
 DIGEST_BYTES = 16
-# Injective: no other sequence of byte strings packs to the same bytes. This is the cheapest way in
-# C to keep ("ab", "c") and ("a", "bc") apart.
+# Injective: two different sequences of byte strings never pack to the same bytes. Packing in C is
+# the cheapest way to distinguish ("ab", "c") from ("a", "bc").
 _PACK = msgspec.msgpack.Encoder().encode
 
 
 def digest(*parts: bytes) -> bytes:
-    """Return a 16-byte digest of a sequence of byte strings; ("ab", "c") and ("a", "bc") differ."""
+    """Return a 16-byte digest of a sequence of byte strings; the boundaries between them count."""
     return sha256(_PACK(parts)).digest()[:DIGEST_BYTES]

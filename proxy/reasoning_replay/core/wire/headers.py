@@ -1,11 +1,11 @@
 """
-Headers: which of them end at this hop. All others are forwarded unchanged and in order.
+Headers: removal of the headers that end at this hop; all others are forwarded in order.
 
 https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1
 
-One is changed, where an answer is to be read: which codings upstream may choose from.
+One header is changed, and only if the proxy must read the response: Accept-Encoding.
 
-Headers are bytes here, as they came: what is no text in any coding that we know goes on as well.
+Headers are raw bytes, so a value in an unknown character set is forwarded as well.
 """
 
 import re
@@ -25,7 +25,8 @@ __all__ = [
 
 Headers = list[tuple[bytes, bytes]]
 
-# Ours, for applications that know their conversation's name; it is not sent on.
+# The proxy's own header, for applications that know the name of their conversation. It is not
+# forwarded.
 CONVERSATION_HEADER = "x-reasoning-replay-conversation"
 
 _HOP_BY_HOP = frozenset(
@@ -41,7 +42,7 @@ _HOP_BY_HOP = frozenset(
         "upgrade",
     }
 )
-# Host and Content-Length are written anew for the next hop; Expect was answered at this one.
+# Host and Content-Length are written again for the next hop. Expect was handled at this hop.
 _REWRITTEN = frozenset({"host", "content-length", "expect", CONVERSATION_HEADER})
 _NOT_PASSED = frozenset(name.encode() for name in _HOP_BY_HOP)
 _NOT_SENT = frozenset(name.encode() for name in _HOP_BY_HOP | _REWRITTEN)
@@ -52,26 +53,26 @@ _WEIGHT_OF_ZERO = re.compile(rb"\s*q\s*=\s*0(\.0*)?\s*", re.IGNORECASE)
 
 
 def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return a request's headers as they go on, less what is written anew for the next hop."""
+    """Return a request's headers without those that end here or are rewritten for the next hop."""
     return _less(headers, _NOT_SENT)
 
 
 def for_downstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return an answer's headers as they go back; Content-Length among them."""
+    """Return a response's headers without those that end here; Content-Length is kept."""
     return _less(headers, _NOT_PASSED)
 
 
 def without(headers: Headers, name: bytes) -> Headers:
-    """Return headers less every one of a name; `name` in lower case."""
+    """Return headers without any of this name; `name` in lower case."""
     return [field for field in headers if field[0].lower() != name]
 
 
 def asking_for_identity(headers: Headers) -> Headers:
     """
-    Ask for an answer that is not encoded, in place of what the request accepts.
+    Replace Accept-Encoding by `identity`, which asks for a response without a content coding.
 
-    It stays as it is when it does not say what it accepts, which no upstream takes as a wish to
-    get an encoded answer, or when it refuses identity (RFC 9110, 12.5.3).
+    Headers stay unchanged in two cases: without Accept-Encoding, because upstreams do not encode
+    then; and if the client refuses `identity` (RFC 9110, 12.5.3).
     """
     at = [at for at, (name, _) in enumerate(headers) if name.lower() == _ACCEPT_ENCODING]
     if not at or _refuses_identity(b",".join([headers[index][1] for index in at])):
@@ -82,16 +83,16 @@ def asking_for_identity(headers: Headers) -> Headers:
 
 
 def is_of_one_hop(name: str) -> bool:
-    """Tell whether a header of this name never goes on; `name` in lower case."""
+    """Return whether a header of this name is never forwarded; `name` in lower case."""
     return name in _HOP_BY_HOP or name in _REWRITTEN
 
 
 def ending_here(connection: Iterable[str]) -> set[str]:
-    """Return the names of headers, in lower case, that a client's `Connection` lets end here."""
+    """Return the header names that `Connection` values list, in lower case: they end here."""
     return {option.strip().lower() for value in connection for option in value.split(",")}
 
 
-@lru_cache(maxsize=64)  # clients all say the same
+@lru_cache(maxsize=64)  # clients send few different values
 def _refuses_identity(accepted: bytes) -> bool:
     refused: dict[bytes, bool] = {}
     for option in accepted.lower().split(b","):
@@ -110,7 +111,8 @@ def _less(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> 
         elif name == _CONNECTION:
             named.append(field[1].decode("latin-1"))
     if named:
-        # The length is no option of one hop: without it nobody knows where an answer ends.
+        # Content-Length is kept even if Connection lists it: the receiver needs it to find the end
+        # of the response.
         ends = {option.encode("latin-1") for option in ending_here(named)} - {_LENGTH}
         kept = [field for field in kept if field[0].lower() not in ends]
     return kept

@@ -1,9 +1,9 @@
 """
-JSON spans: byte ranges inside raw JSON, and edits carried out on them.
+JSON spans: byte ranges inside raw JSON, and edits of these ranges.
 
-The law of this file: a byte that no edit names leaves as it came, and in the same order.
+The law of this file: bytes outside the edited ranges keep their values and their order.
 Bodies are never decoded and encoded again, because number spelling, escapes, key order
-and duplicate keys would not survive it (README, Decisions D2).
+and duplicate keys would be lost (docs/decisions.md, D2).
 """
 
 import re
@@ -32,13 +32,13 @@ __all__ = [
     "without",
 ]
 
-# Between the last value and the next one: white space, at most one comma, and the opening bracket.
+# The bytes between two values: white space, at most one comma, and the opening bracket.
 _TO_KEY = re.compile(rb'[ \t\r\n{,]*("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _TO_ELEMENT = re.compile(rb"[ \t\r\n,]*")
 _COMMA_AFTER = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
 _CLOSE = re.compile(rb"[ \t\r\n{]*\}[ \t\r\n]*")
 _SPACE = b" \t\r\n"
-_PLACE = itemgetter(0, 1)  # of an edit
+_PLACE = itemgetter(0, 1)  # the range of an edit
 
 NONE = Raw(b"")
 
@@ -47,10 +47,11 @@ _ELEMENTS = json.Decoder(list[Raw])
 _STRING = json.Decoder(str)
 _ENCODE = json.Encoder().encode
 
-# One that is not ended goes to the end: to look for others in it again and again is not linear.
+# An unterminated string extends to the end of the document: to search it again for further strings
+# would not be linear.
 _QUOTED = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z|\\\Z)', re.DOTALL)
 
-# An escape as it is read: a pair of surrogates, one of them alone, or any other.
+# An escape: a pair of surrogates, a lone surrogate (the group), or any other.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -59,15 +60,15 @@ _ESCAPE = re.compile(
 
 
 class Unspliceable(ValueError):
-    """The bytes are not one JSON value of the expected kind, or readers could disagree on them."""
+    """The bytes are not one JSON value of the expected type, or parsers could disagree on them."""
 
 
 class TooMany(Unspliceable):
-    """There are more values than is worth looking at."""
+    """The document has more values than the limit."""
 
 
 class Member(NamedTuple):
-    """One `"key": value` of an object, as offsets in bytes into the whole document."""
+    """One `"key": value` of an object, as byte offsets into the whole document."""
 
     key_start: int
     start: int
@@ -84,13 +85,13 @@ class Edit(NamedTuple):
 
 def bound(body: bytes, max_values: int) -> None:
     """
-    Refuse a document of very many values before they are made: a few bytes may be each of them.
+    Reject a document with too many values before it is decoded: each value may be only two bytes.
 
     Raises:
-        TooMany: There are more than `max_values`.
+        TooMany: It has more than `max_values` commas outside strings.
 
-    Cost: nothing for a body too short to hold them; else next to nothing, unless there are as many
-    commas; then a pass over all strings.
+    Cost: none for a body too short to hold so many values; otherwise one count of commas, and a
+    pass over all strings if there are too many commas.
     """
     if len(body) < 2 * max_values:
         return
@@ -100,22 +101,23 @@ def bound(body: bytes, max_values: int) -> None:
 
 def members(body: bytes, start: int = 0, end: int | None = None) -> dict[str, Member]:
     """
-    Locate every member of a JSON object, decoding none of the values.
+    Locate every member of a JSON object without decoding the values.
 
     Args:
-        body: The document, UTF-8. Its size is bounded by the caller, in bytes.
-        start: Offset of the object in the document.
-        end: Offset behind the object; None is the end of the document.
+        body: The document, UTF-8. The caller limits its size.
+        start: Byte offset of the object in the document.
+        end: Byte offset after the object; None is the end of the document.
 
     Returns:
         Decoded key -> Member, in wire order; {} for an empty object.
 
     Raises:
-        Unspliceable: Not one object, nested too deep, or a key occurs twice: readers disagree
-            on which of two wins (RFC 8259, section 4), so the caller must forward as is.
+        Unspliceable: Not one object, nested too deep, or a key occurs twice. Parsers disagree
+            on which of the two wins (RFC 8259, section 4), so the caller must forward the bytes
+            unchanged.
 
-    Cost: one C pass, and some Python for each key; where there is white space between them, one
-    regular-expression match each.
+    Cost: one C pass and some Python for each key; with white space between members, one
+    regular-expression match for each key.
     """
     stop = len(body) if end is None else end
     values = _decoded(body if stop - start == len(body) else memoryview(body)[start:stop])
@@ -133,19 +135,19 @@ def members(body: bytes, start: int = 0, end: int | None = None) -> dict[str, Me
 
 def unambiguous(document: bytes) -> dict[str, Raw]:
     """
-    Return the members of a JSON object, decoding none of the values; in wire order.
+    Return the raw values of a JSON object by key, in wire order.
 
     Raises:
-        Unspliceable: As `members`.
+        Unspliceable: As for `members`.
 
     Cost: three C passes.
     """
     values = _decoded(document)
-    # Written anew, it has each key once and none escaped. White space apart, the other is longer if
-    # it has more than that, and nothing makes it shorter.
+    # The encoded copy has each key once, without escapes. A document that repeats or escapes a key
+    # is longer than that, white space aside. It is never shorter.
     again = _ENCODE(values)
     if len(again) != len(document) and len(_packed(again)) != len(_packed(document)):
-        _walk(values, document, 0, len(document))  # escapes, or a key that occurs twice
+        _walk(values, document, 0, len(document))  # raises if a key occurs twice
     return values
 
 
@@ -154,9 +156,12 @@ def place_of(values: Mapping[str, Raw], document: bytes, key: str) -> Member:
     Locate one member of an object.
 
     Args:
-        values: As `unambiguous` gives them for the document.
-        document: Whole.
-        key: One of theirs.
+        values: The result of `unambiguous` for the document.
+        document: The whole JSON object.
+        key: A key of `values`.
+
+    Raises:
+        KeyError: The object has no such member.
     """
     at = 0
     for name, raw in values.items():
@@ -175,7 +180,7 @@ def _decoded(document: bytes | memoryview) -> dict[str, Raw]:
 
 
 def _packed(document: bytes) -> bytes:
-    """Return a document less white space, and no more than that."""
+    """Return a document without the white space between its values; nothing else changes."""
     try:
         return json.format(document, indent=-1)
     except (MsgspecError, RecursionError) as error:
@@ -184,10 +189,10 @@ def _packed(document: bytes) -> bytes:
 
 def _is_compact(values: Mapping[str, Raw], size: int) -> bool:
     """
-    Tell whether nothing stands between the members of an object but quotes, colons and commas.
+    Return whether only quotes, colons and commas separate the members of an object.
 
-    White space, an escape in a key and a key that occurs twice all make it longer than its keys
-    and last values are, and nothing makes it shorter: its size, in bytes, tells.
+    White space, an escape in a key and a repeated key each make the object longer than the sum of
+    its decoded keys and last values. It is never shorter, so comparing sizes (in bytes) is enough.
     """
     keys = len("".join(values).encode())
     held = sum([len(memoryview(raw)) for raw in values.values()])
@@ -195,7 +200,7 @@ def _is_compact(values: Mapping[str, Raw], size: int) -> bool:
 
 
 def _walk(values: Mapping[str, Raw], body: bytes, start: int, stop: int) -> dict[str, Member]:
-    """Locate members wherever they stand."""
+    """Locate members with any white space or escapes around and in their keys."""
     found: dict[str, Member] = {}
     at = start
     to_key, is_at = _TO_KEY.match, body.startswith
@@ -217,7 +222,7 @@ def elements(body: bytes, start: int, end: int) -> list[tuple[int, int]]:
     Locate every element of the JSON array at `body[start:end]`.
 
     Returns:
-        (start, end) offsets in bytes into the whole document, in order; [] for an empty array.
+        (start, end) byte offsets into the whole document, in order; [] for an empty array.
 
     Raises:
         Unspliceable: Not one array, or nested too deep.
@@ -243,17 +248,17 @@ def elements(body: bytes, start: int, end: int) -> list[tuple[int, int]]:
 
 def readable(document: bytes) -> bytes:
     r"""
-    Return a document of the same length whose lone surrogate escapes are U+FFFD.
+    Return a document of the same length with each lone surrogate escape replaced by U+FFFD.
 
-    `"\\ud83d"` is JSON by its grammar and what JavaScript writes for a string that was cut in the
-    middle of a character, but no Unicode, so that our decoder refuses it. Offsets into what is
-    returned are offsets into the document.
+    `"\\ud83d"` is valid JSON grammar, and JavaScript writes it for a string that was cut in the
+    middle of a character. But it is not valid Unicode, so msgspec rejects it. Offsets into the
+    result are offsets into the document.
     """
     return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], document)
 
 
 def text(raw: bytes | Raw) -> str | None:
-    """Return the string that a raw JSON value is, or None when it is of another type."""
+    """Return the string in a raw JSON value; None for another type or a damaged string."""
     value = bytes(raw)
     if not value.startswith(b'"'):
         return None
@@ -265,7 +270,7 @@ def text(raw: bytes | Raw) -> str | None:
 
 def remove(body: bytes, found: Mapping[str, Member], key: str) -> Edit:
     """
-    Return the edit that takes one member out of an object, with the one comma that goes with it.
+    Return the edit that removes one member of an object and one comma next to it.
 
     Raises:
         KeyError: The object has no such member.
@@ -283,16 +288,19 @@ def remove(body: bytes, found: Mapping[str, Member], key: str) -> Edit:
 
 def without(value: bytes, keys: Iterable[str]) -> bytes:
     """
-    Return a JSON object less some members, all other bytes kept; itself when it has none of them.
+    Return a JSON object without some members; all other bytes are kept.
+
+    Returns:
+        The same object if it has none of the members.
 
     Raises:
-        Unspliceable: As `members`.
+        Unspliceable: As for `members`.
     """
     values = unambiguous(value)
     present = [key for key in keys if key in values]
     if not present:
         return value
-    if len(present) > 1:  # one comma may go with either of two neighbours
+    if len(present) > 1:  # edits of two neighbours could both remove the same comma
         return without(without(value, present[:1]), present[1:])
     key = present[0]
     return apply(value, [remove(value, {key: place_of(values, value, key)}, key)])
@@ -300,9 +308,9 @@ def without(value: bytes, keys: Iterable[str]) -> bytes:
 
 def apply(body: bytes, edits: Iterable[Edit]) -> bytes:
     """
-    Carry out edits on a document. No edits: the very same object, not an equal one.
+    Apply edits to a document; without edits, return the identical object, not a copy.
 
-    Edits at one place are carried out in the order given; ranges must not overlap.
+    Edits of the same range are applied in the order given. Other ranges must not overlap.
     """
     pieces: list[bytes | memoryview] = []
     view = memoryview(body)
@@ -317,10 +325,10 @@ def apply(body: bytes, edits: Iterable[Edit]) -> bytes:
 
 
 class LenientDecoder:
-    """Reads the members of a struct, each raw, whatever it is."""
+    """Decoder of the members that a struct names, as raw JSON of any type."""
 
     def __init__(self, strict: type[Struct]) -> None:
-        """Read what that struct has."""
+        """Prepare a decoder for the fields of this struct."""
         self._names = strict.__struct_fields__
         members = [(name, Raw, NONE) for name in self._names]
         struct = defstruct("_" + strict.__name__, members, gc=False)
@@ -328,10 +336,10 @@ class LenientDecoder:
 
     def decode(self, document: bytes | Raw) -> dict[str, Raw]:
         """
-        Return every member by its name; an absent one is NONE.
+        Return every field by its name; an absent one is NONE.
 
         Raises:
-            MsgspecError, RecursionError, UnicodeDecodeError: It is no object of JSON.
+            MsgspecError, RecursionError, UnicodeDecodeError: The document is not a JSON object.
         """
         found = self._decoder.decode(document)
         return {name: getattr(found, name) for name in self._names}

@@ -1,8 +1,8 @@
 """
-SSE: a reader of server-sent events that follows a stream without touching it.
+SSE: a reader of server-sent events that follows a stream without changing it.
 
-Only the few events that carry whole items are worth decoding. Everything else (deltas, by far
-the most) costs one search for a marker and one for the end of an event.
+Only the few events that carry whole items are worth decoding. All others (most are deltas) cost
+one search for a marker and one for the end of an event.
 Framing: https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
@@ -11,21 +11,21 @@ from collections.abc import Callable
 
 __all__ = ["Events", "first_event"]
 
-# A blank line, whichever of the three line ends the upstream writes or mixes: written out, twice,
-# it is found in half the time that a repeated group takes.
+# A blank line, with any mix of the three line ends. Writing the group out twice takes half the time
+# of a repeated group.
 _END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
-_LF_END = b"\n\n"  # the same where there is no "\r": found in a fiftieth of it
+_LF_END = b"\n\n"  # enough for a stream without "\r"; the search takes a fiftieth of the time
 _LINE = re.compile(rb"\r\n|\n|\r")
 
 
 class Events:
     """
-    Cut a stream into events, wherever the network cut it.
+    Splitter of a stream into events, independent of the chunks that the network delivers.
 
-    Law: feeding the same bytes in any cut gives the same events.
+    Law: feeding the same bytes in any chunks returns the same events.
 
     Attributes:
-        is_overrun: Whether an event exceeded the bound; no event behind it is given.
+        is_overrun: Whether an event exceeded the limit; no later event is returned.
     """
 
     def __init__(self, frame_max_bytes: int, is_worth_reading: Callable[[bytes], bool]) -> None:
@@ -33,24 +33,24 @@ class Events:
         Start at the beginning of a stream.
 
         Args:
-            frame_max_bytes: Of one event.
-            is_worth_reading: A cheap search that tells whether an event, or a chunk of events,
-                may hold what the caller needs; all others are passed over unread.
+            frame_max_bytes: Limit on one event, in bytes.
+            is_worth_reading: Cheap search. It returns whether an event, or a chunk of events, may
+                hold data that the caller needs; all others are skipped.
         """
         self._is_worth_reading = is_worth_reading
         self.is_overrun = False
         self._buffer = bytearray()
-        self._searched = 0  # so much of the buffer holds no end of an event
+        self._searched = 0  # the first bytes of the buffer that hold no end of an event
         self._has_cr = False
         self._max_bytes = frame_max_bytes
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """
-        Take the next bytes of the stream.
+        Read the next bytes of the stream.
 
         Returns:
-            The `data` of every event that this chunk ended and that is worth reading, joined as
-            the standard says.
+            The `data` of every event that ends in this chunk and is worth reading. Several `data`
+            lines are joined by line feeds, as the standard requires.
         """
         buffer = self._buffer
         is_whole = not buffer and chunk.endswith(b"\n\n") and len(chunk) <= self._max_bytes
@@ -62,10 +62,10 @@ class Events:
         self._has_cr = self._has_cr or b"\r" in chunk
         found: list[bytes] = []
         start = 0
-        search_from = max(0, self._searched - 3)  # an end may have been cut in two
+        search_from = max(0, self._searched - 3)  # an end may span two chunks
         while (end := self._end(search_from)) is not None:
             stop, following = end
-            # A final "\r" may be the first half of "\r\n": the blank line is still being written.
+            # A final "\r" may be the first half of "\r\n": the blank line may be incomplete.
             if following == len(buffer) and buffer.endswith(b"\r"):
                 break
             if stop - start > self._max_bytes:
@@ -82,7 +82,7 @@ class Events:
         return found
 
     def _end(self, search_from: int) -> tuple[int, int] | None:
-        """Return where the next event ends, and where the one behind it begins."""
+        """Return the offsets where the next event ends and where the one after it begins."""
         if self._has_cr:
             match = _END.search(self._buffer, search_from)
             return match.span() if match is not None else None
@@ -98,7 +98,7 @@ class Events:
 
 
 def first_event(stream: bytes) -> bytes | None:
-    """Return the data of a stream's first event, behind comments; None while it is not whole."""
+    """Return the data of a stream's first event, comments skipped; None until it is complete."""
     start = 0
     for end in _END.finditer(stream):
         if data := _data(stream[start : end.start()]):

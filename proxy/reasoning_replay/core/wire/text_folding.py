@@ -1,9 +1,10 @@
 """
-Text folding: one spelling for all those that clients give a text, so that its digest stays equal.
+Text folding: one spelling for all copies of a text, so that they have the same digest.
 
-Clients keep what was said as their screens or databases need it: with straight quotes, another
-Unicode form, HTML escapes, without citations. Letters and digits are never changed in meaning:
-what two different answers could differ by is kept. Nothing that is sent is ever folded.
+Clients store a text as their screens or databases need it: with straight quotes, in another
+Unicode form, with HTML escapes, without citations. Folding never changes the meaning of letters
+and digits, so texts with different meanings keep different digests. A folded text is only hashed,
+never sent.
 """
 
 import re
@@ -11,20 +12,20 @@ import unicodedata
 
 __all__ = ["folded"]
 
-# With the forms that NFKC would make one of these of, so that folding once is enough.
+# Includes the compatibility forms that NFKC turns into these characters, so one pass is enough.
 _SAME = {
     "'": "\u2018\u2019\u201a\u201b",
     '"': "\u201c\u201d\u201e\u201f",
     # Hyphens, dashes, and the minus sign.
     "-": "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe31\ufe32\ufe58",
     "...": "\u2026",
-    # What has no width: a soft hyphen, spaces, joiners, marks of direction.
+    # Characters without width: a soft hyphen, spaces, joiners, direction marks.
     "": "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff",
 }
 _PLAIN = {ord(mark): plain for plain, marks in _SAME.items() for mark in marks}
 _TYPOGRAPHY = re.compile(f"[{''.join(map(chr, _PLAIN))}]+")
-# Two kinds of text have no other form. What NFKC would turn into another number: 10² is not 102.
-# And long runs of combining marks, which cost it quadratic time (Unicode bounds a run at 30).
+# Two classes of characters are not normalised. NFKC would turn the first into another number: 10²
+# is not 102. Long runs of combining marks would cost quadratic time (Unicode limits a run to 30).
 _AS_IT_IS = re.compile(
     "([ª²³¹º¼-¾\u2070-\u209f\u2150-\u218f\u2460-\u24ff\u3200-\u33ff\U0001f100-\U0001f16f]"
     r"|[^\x00-\x7f\w\s]{33,})"
@@ -42,13 +43,14 @@ _ESCAPED = {
     "#x27": "'",
     "nbsp": " ",
 }
-# However often it was escaped. NFKC would join U+0338 with what is ahead of it.
+# Matches a text that was escaped several times, too. NFKC would join U+0338 with the character
+# before it.
 _ESCAPE = re.compile(f"&(?:amp;)*({'|'.join(_ESCAPED)});(?!\u0338)")
 
-# As OpenAI writes them: a link in parentheses that shows its own host (web search of the API, in
-# all of the recorded traffic), 【4:0†source】 (file search) and private-use spans (the models'
-# own form). `[1]` stays: it may be an index or a choice. They end words or sentences; and as no
-# white space is in them, none can come about where one is taken out.
+# Citations as OpenAI writes them: a link in parentheses that shows its own host (web search of the
+# API, in all recorded traffic), 【4:0†source】 (file search) and private-use spans (the models' own
+# form). `[1]` stays: it may be an index or a choice. A citation ends a word or a sentence. It holds
+# no white space, so removing one never forms a new one.
 _CITATION = re.compile(
     r" ?(?:"
     r"\(\[(?P<host>[\w.-]+)\]\(https?://(?:www\.)?(?P=host)(?:[/?#][^\s()]*)?\)\)"
@@ -61,14 +63,14 @@ _IN_CITATIONS = ("](http", "†", "\ue201")
 
 def folded(text: str) -> str:
     """
-    Return the spelling that a text shares with all its copies; folding it again changes nothing.
+    Return the one spelling that all copies of a text share; folding is idempotent.
 
     >>> folded("7 °C — “fine”… &amp;  cold.【4:0†source】")
     '7 °C - "fine"... & cold.'
     """
     if not text.isascii():
         text = _TYPOGRAPHY.sub(_plain, text)
-        if not unicodedata.is_normalized("NFKC", text):  # a cheap look, nearly always
+        if not unicodedata.is_normalized("NFKC", text):  # a cheap check for almost every text
             text = _normalised(text)
     if "&" in text:
         text = _ESCAPE.sub(_unescaped, text)

@@ -1,4 +1,4 @@
-"""Trace context: the header in which a request names the span that it is part of (W3C)."""
+"""Trace context: the W3C headers in which a request names its parent span."""
 
 from reasoning_replay.core.wire.headers import Headers, without
 
@@ -9,11 +9,11 @@ TRACEPARENT, _STATE = b"traceparent", b"tracestate"
 
 def with_parent(headers: Headers, parent: bytes, *, goes_on: bool) -> Headers:
     """
-    Return headers that name a parent span, in the place and under the name of the client's header.
+    Return headers that name a parent span; the client's header keeps its position and spelling.
 
     Args:
-        headers: The headers that would be sent.
-        parent: The value of `traceparent`.
+        headers: Headers of the outgoing request.
+        parent: Value of `traceparent`.
         goes_on: Whether the parent is part of the client's trace. Otherwise `tracestate`, which
             describes that trace, is left out (https://www.w3.org/TR/trace-context/).
     """

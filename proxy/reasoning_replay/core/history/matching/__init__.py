@@ -1,1 +1,1 @@
-"""Matching: which captured turn each item of a request came from."""
+"""Matching: the assignment of the items of a request to the captured turns that emitted them."""

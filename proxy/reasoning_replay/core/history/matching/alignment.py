@@ -1,8 +1,8 @@
 """
-Alignment: which blocks of a request have been given to which captured turns.
+Alignment: the assignment of a request's blocks to captured turns, shared by all passes.
 
-The passes (`following`, `names`, `lineage`, `sayings`) give blocks, each what it is sure of. What
-is given stays given, and around it what else the turn emitted is found.
+Each pass (`following`, `names`, `lineage`, `sayings`) assigns the blocks that it is sure of. An
+assignment is final. It includes neighbouring blocks that hold the rest of the turn.
 """
 
 from collections import defaultdict
@@ -19,30 +19,32 @@ from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["Alignment"]
 
-# A turn whose place has moved, as messages came and went before it, is looked for so far away.
+# Number of blocks that are searched for a turn. Its block may have moved, because clients add and
+# remove messages before it.
 NEIGHBOURS = 4
-# So many turns of a line are looked at, or one after another that have no place.
+# Limit on the ancestors that are considered, and on consecutive ancestors without a block.
 ANCESTORS_WEIGHED = 32
 
 
 class Alignment:
     """
-    The blocks of one request, and the turns that have them.
+    The blocks of one request, and the turns that they are assigned to.
 
     Attributes:
-        matches: Index into `RequestHistory.places` -> what the item is.
+        matches: Index into `RequestHistory.places` -> the captured item.
         ambiguous: Indices of items that more than one turn could have emitted.
-        blocks: By number.
-        is_appended: Whether the request goes on from one that a turn answered, unchanged.
-        basis: The turn that remembers what was decided about older items; b"" for none.
-        since: Index of the first item in `RequestHistory.heard` that is not older.
-        turns: By id.
-        by_content, by_whole, children: The same by what they say, after what, and by their parent.
-        parentless: Those that lack their parent.
+        blocks: Blocks in order.
+        is_appended: Whether the request begins with the unchanged history of a captured turn.
+        basis: Id of the turn that records the decisions about older items; b"" without one.
+        since: Index in `RequestHistory.heard` of the first item that is not older.
+        turns: Turns by id.
+        by_content, by_whole, children: Turns by the content of their items, by `Context.whole`, and
+            by the id of their parent.
+        parentless: Turns without a known parent (`Turn.lacks_parent`).
     """
 
     def __init__(self, request: RequestHistory[HistoryItem], looked_up: LookupResult) -> None:
-        """Look at a request and what was found for it; `begin` makes the blocks."""
+        """Prepare the matching of a request; `begin` makes the blocks."""
         self.request = request
         self.places = request.places
         self.crowded = looked_up.crowded
@@ -58,15 +60,15 @@ class Alignment:
         self.by_content: dict[bytes, list[Turn]] = defaultdict(list)
         self.by_whole: dict[bytes, list[Turn]] = defaultdict(list)
         self.parentless: list[Turn] = []
-        self._given: dict[bytes, int] = {}  # turns that have a block, with its number
+        self._given: dict[bytes, int] = {}  # id of an assigned turn -> number of its first block
 
     def settle(self) -> bool:
-        """Match what is certain by its names; tell whether nothing else can be matched."""
+        """Match items by certain ids; return whether no other item can be matched."""
         self.matches, is_all = self.known.settle(self.places)
         return is_all
 
     def begin(self) -> None:
-        """Make the blocks, and find turns by what they say."""
+        """Make the blocks, and index the turns."""
         self.blocks = blocks_of(self.request, self.known.types)
         for turn in self.turns.values():
             self.children[turn.parent].append(turn)
@@ -77,17 +79,17 @@ class Alignment:
                 self.by_content[content].append(turn)
 
     def contents(self, block: Block) -> set[bytes]:
-        """Return what the items of a block say."""
+        """Return the content digests of a block's items."""
         return {self.places[n].item.content for n in block.places} - {b""}
 
-    # Giving.
+    # Assigning blocks.
 
     def is_given(self, turn: Turn) -> bool:
-        """Tell whether a turn has a block."""
+        """Return whether a block is assigned to a turn."""
         return turn.id in self._given
 
     def give(self, block: Block, turn: Turn, pairs: Pairs) -> None:
-        """Give a block to a turn, and with it those around it that are the rest of the turn."""
+        """Assign a block to a turn, and neighbouring blocks that hold the rest of the turn."""
         self.note(block, turn, pairs)
         first, last = min(pairs.values(), default=0), max(pairs.values(), default=0)
         for step, rest in ((-1, range(first)), (1, range(last + 1, len(turn.items)))):
@@ -102,7 +104,7 @@ class Alignment:
                 at = after
 
     def note(self, block: Block, turn: Turn, pairs: Pairs) -> None:
-        """Give a block to a turn, and nothing else."""
+        """Assign a block to a turn, without its neighbours."""
         block.turn = turn
         self._given[turn.id] = min(block.number, self._given.get(turn.id, block.number))
         for n, k in pairs.items():
@@ -111,12 +113,12 @@ class Alignment:
             self.ambiguous.discard(n)
 
     def match(self, n: int, turn: Turn, k: int) -> None:
-        """Note what an item is; each captured item is used once."""
+        """Match an item with item `k` of a turn; each captured item is used once."""
         self.matches[n] = match = Match(turn, k)
         self.known.use(match)
 
     def _beside(self, block: Block, step: int) -> Block | None:
-        """Return the next block, if it has no turn yet and only outputs are in between."""
+        """Return the neighbouring block, if it is not assigned and no message is in between."""
         number = block.number + step
         if not 0 <= number < len(self.blocks) or self.blocks[number].turn is not None:
             return None
@@ -125,10 +127,10 @@ class Alignment:
         between = self.places[one.places[-1] + 1 : two.places[0]]
         return None if any(place.item.type == "message" for place in between) else other
 
-    # Lines.
+    # Ancestors.
 
     def ancestry(self, block: Block, turn: Turn) -> Iterator[tuple[Block, Turn, Pairs]]:
-        """Yield the blocks before one that are the turns' before a turn, newest first."""
+        """Yield the blocks before one that fit ancestors of its turn, newest first."""
         shift, before = self.shift(block, turn), block.number
         seen = {turn.id}
         unplaced = 0
@@ -136,11 +138,11 @@ class Alignment:
         while parent is not None and parent.id not in seen and before:
             seen.add(parent.id)
             if not parent.context.is_known or parent.id in self._given:
-                return  # one that is given has its own line
+                return  # an assigned ancestor is searched from its own block
             for other in reversed(self.blocks[max(0, before - NEIGHBOURS) : before]):
                 if other.turn is not None:
                     break
-                # Behind a turn of the line that has no place, where it stood says nothing.
+                # After an ancestor without a block, positions are no evidence.
                 at = None if unplaced else shift
                 if pairs := self.evidence.pairs_in_place(other, parent, at):
                     yield other, parent, pairs
@@ -153,19 +155,23 @@ class Alignment:
             parent = self.turns.get(parent.parent)
 
     def shift(self, block: Block, turn: Turn) -> int:
-        """Return how many more messages stand before a turn's first block than it had heard."""
+        """
+        Return how far a turn has moved: its block's depth minus the depth of its context.
+
+        The block is the first one assigned to the turn, or this one if there is no other.
+        """
         first = self.blocks[self._given.get(turn.id, block.number)]
         return first.depth - turn.context.depth
 
     def kin(self, block: Block, turn: Turn) -> Turn | None:
-        """Return the nearest ancestor of a turn that has a block before this one."""
+        """Return the nearest ancestor of a turn that a block before this one is assigned to."""
         for one in self.line(turn):
             if self._given.get(one, block.number) < block.number:
                 return self.turns[one]
         return None
 
     def line(self, turn: Turn) -> Iterator[bytes]:
-        """Yield the ids of the turns before one, the newest first, as many as are worth a look."""
+        """Yield the ids of a turn's ancestors, newest first, up to ANCESTORS_WEIGHED."""
         at: Turn | None = turn
         for _ in range(ANCESTORS_WEIGHED):
             if at is None or not at.parent:
@@ -176,10 +182,10 @@ class Alignment:
     # Frames.
 
     def frame_of(self, block: Block) -> bytes:
-        """Return what the application had set before a block."""
+        """Return the digest of the frame before a block."""
         return self.places[block.places[0]].frame
 
     def tie(self, block: Block, turn: Turn) -> tuple[bool, bool]:
-        """Tell whether the conversation's name is that of a turn, and the frame of a block."""
+        """Return whether a turn has the request's hint, and whether it has the block's frame."""
         hint, theirs = self.request.hint, turn.context
         return bool(hint) and theirs.hint == hint, theirs.frame == self.frame_of(block)

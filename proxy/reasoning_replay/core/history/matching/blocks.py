@@ -1,4 +1,4 @@
-"""Blocks: the items that a model made between two messages of the other side."""
+"""Blocks: the runs of a model's items between two messages of the client's side."""
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ __all__ = ["Block", "blocks_of"]
 @dataclass(slots=True)
 class Block:
     """
-    The items of a model between two messages of the other side.
+    The items of a model between two messages of the client's side.
 
     Attributes:
-        number: Its place among the blocks.
-        places: Indices of its items, reasoning left out.
-        depth: How many messages of the other side stand before it.
-        turn: The turn that emitted it; None: not known.
+        number: Index among the blocks.
+        places: Indices of its items, without reasoning.
+        depth: Number of messages of the client's side before it.
+        turn: The turn that emitted it; None if unknown.
         is_tied: Whether several turns explain it equally well.
-        whole: Digest of all that was said before it; b"" until it is first needed.
+        whole: Digest of the whole history before it; b"" until first use.
     """
 
     number: int
@@ -34,10 +34,10 @@ class Block:
 
 def blocks_of(request: RequestHistory[HistoryItem], emitted_types: AbstractSet[str]) -> list[Block]:
     """
-    Return the runs of items that a model made, in order.
+    Return the blocks of a request, in order.
 
-    Some outputs are upstream's own, as those of a hosted search: what has been emitted once is no
-    message of the other side.
+    Some outputs come from upstream itself, for example from a hosted search. So an item of a type
+    that a turn emitted belongs to a block, regardless of its role; messages are the exception.
     """
     blocks: list[Block] = []
     is_open = False

@@ -1,4 +1,4 @@
-"""Candidates: the turns found for a request, by every name and text of their items."""
+"""Candidates: the turns found for a request, searched by the ids of their items."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -15,8 +15,8 @@ __all__ = ["Candidates", "may_be_called", "says_the_same"]
 
 _MODEL, _REFERENCE = Role.MODEL, Role.REFERENCE
 
-# Of an id that upstream has drawn, prefix included; Copilot's are the longest. One that counts
-# (`msg_0000…1`) has few different characters, however long it is.
+# Length of a random upstream id, prefix included; Copilot's are the longest. A counter
+# (`msg_0000…1`) has few different characters, regardless of its length.
 MINTED_CHARS = range(16, 1025)
 MINTED_SYMBOLS = 6
 _DIGITS = "0123456789"
@@ -24,15 +24,16 @@ _DIGITS = "0123456789"
 
 class Candidates:
     """
-    Recalled turns, and which of their items are spoken for.
+    Turns found for a request, and which of their items are already matched.
 
     Attributes:
-        turns: By id.
-        types: Of all their items; an item of another type is none of them, unless it only refers.
+        turns: Turns by id.
+        types: Types of all their items. An item of another type cannot match, unless it is a
+            reference.
     """
 
     def __init__(self, turns: Iterable[Turn]) -> None:
-        """Find every item by its names."""
+        """Index every item by its ids, unless the turns have an index."""
         names = turns.names if isinstance(turns, IndexedTurns) else ItemIndex(turns)
         self.turns: Mapping[bytes, Turn] = names.turns
         self.types: AbstractSet[str] = names.types
@@ -42,10 +43,11 @@ class Candidates:
 
     def settle(self, places: Sequence[Place[HistoryItem]]) -> tuple[dict[int, Match], bool]:
         """
-        Match what is certain by its names, in order, each captured item once.
+        Match items that their ids identify with certainty, in order, each captured item once.
 
         Returns:
-            Index of a place -> what its item is; and whether no other item can be any of them.
+            Index of a place -> the captured item; and whether no other item of the request can
+            match one.
         """
         matches: dict[int, Match] = {}
         is_all = True
@@ -78,21 +80,21 @@ class Candidates:
             elif (item.type in types or item.role is _REFERENCE) and (
                 item.role is _MODEL or item.type != "message"
             ):
-                is_all = False  # as no message of others is anything that a model has said
+                is_all = False  # only messages that are not from a model can never match
         used.update(map(_place, unnoted))
         return matches, is_all
 
     def use(self, match: Match) -> None:
-        """Note that a captured item is spoken for: each is used once."""
+        """Record that a captured item is matched: each is used once."""
         self._used.add(_place(match))
 
     def free(self, matches: Iterable[Match], item: HistoryItem) -> list[Match]:
-        """Return those that are not spoken for, and that the item can be at all."""
+        """Return the captured items that are not matched yet and agree in type and tool name."""
         used = self._used
         return [m for m in matches if (m.turn.id, m.k) not in used and _agrees(item, m.emitted)]
 
     def certain(self, item: HistoryItem) -> Match | None:
-        """Match by an id that upstream emitted, or by a call id that only one call has."""
+        """Match by a random id from upstream, or by a `call_id` that only one call has."""
         named, called = self._by_id.get(item.id), self._by_call.get(item.call_id)
         if (
             named
@@ -101,7 +103,7 @@ class Candidates:
             and len(named) == len(called) == 1
             and ":" not in item.call_id
         ):
-            # Both names are one item's, as they are of most calls.
+            # Fast path, for most calls: id and `call_id` lead to one and the same item.
             match = named[0]
             if (match.turn.id, match.k) not in self._used and _agrees(item, match.emitted):
                 sure = is_distinctive(item.id, "") or is_distinctive(item.call_id, item.name)
@@ -119,19 +121,19 @@ class Candidates:
             by_call = self.free(self._by_call.get(item.call_id, ()), item)
             by_call = by_call or self.free(self._by_id.get(item.call_id, ()), item)
         if by_id and by_call and not self._have_common(by_id, by_call):
-            return None  # one item, two origins: contradictory
+            return None  # contradiction: the id and the `call_id` lead to different items
         if len(by_id) == 1:
             return by_id[0]
         return by_call[0] if len(by_call) == 1 else None
 
     @staticmethod
     def _have_common(some: Sequence[Match], others: Sequence[Match]) -> bool:
-        if some[0] is others[0]:  # an item is one object, by whichever name it is found
+        if some[0] is others[0]:  # both indexes share one object for an item
             return True
         return not {_place(match) for match in some}.isdisjoint(map(_place, others))
 
     def _in_response(self, response_id: str, item: HistoryItem) -> list[Match]:
-        """Find the call that `<response id>:<call id>` names."""
+        """Return the calls that `<response id>:<call id>` names."""
         turn = self.turns.get(turn_id(response_id))
         call_id = item.call_id.rpartition(":")[2]
         items = enumerate(turn.items if turn is not None else ())
@@ -143,7 +145,7 @@ def _place(match: Match) -> tuple[bytes, int]:
 
 
 def _agrees(item: HistoryItem, emitted: Emitted) -> bool:
-    """Tell whether an item can be one that was emitted, whatever its ids say."""
+    """Return whether an item agrees with an emitted one in type and tool name; ignores ids."""
     if item.role is Role.REFERENCE:
         return True
     if item.type != emitted.type:
@@ -152,7 +154,7 @@ def _agrees(item: HistoryItem, emitted: Emitted) -> bool:
 
 
 def may_be_called(item: HistoryItem, emitted: Emitted) -> bool:
-    """Tell whether an item's own names leave open that it is one that was emitted."""
+    """Return whether the ids of an item allow that it is an emitted one."""
     if _are_two(item.id, emitted.id) or _are_two_numbers(item.call_id, emitted.call_id):
         return False
     return (
@@ -163,18 +165,18 @@ def may_be_called(item: HistoryItem, emitted: Emitted) -> bool:
 
 
 def _are_two_numbers(one: str, other: str) -> bool:
-    """Tell whether two names are different numbers of one count."""
+    """Return whether two ids are different values of one counter."""
     stem = one.rstrip(_DIGITS)
     return one != other and stem not in (one, other) and stem == other.rstrip(_DIGITS)
 
 
 def _are_two(one: str, other: str) -> bool:
     """
-    Tell whether two ids are of two items, as one hand has made both.
+    Return whether two different ids have the same origin, so that they name two items.
 
-    A client may give an item an id of its own (`msg_0`, a uuid), and it is still what upstream
-    said. But one like upstream's is upstream's: with it, what says the same is another item, and
-    the right one is only not known here.
+    A client may replace an item's id by its own (`msg_0`, a UUID), so a different id alone proves
+    nothing. But a different id in upstream's format is from upstream. It then names another item
+    with the same content, and that item was not captured.
     """
     if _are_two_numbers(one, other):
         return True
@@ -182,7 +184,7 @@ def _are_two(one: str, other: str) -> bool:
 
 
 def _hand(name: str) -> tuple[str, int, bool] | None:
-    """Return what ids of one making have in common; None for one that is not drawn at random."""
+    """Return the format that ids of one origin share; None for an id that is not random."""
     return _hand_of(name) if len(name) in MINTED_CHARS else None
 
 
@@ -195,7 +197,7 @@ def _hand_of(name: str) -> tuple[str, int, bool] | None:
 
 
 def says_the_same(item: HistoryItem, emitted: Emitted) -> bool:
-    """Tell whether an item of a recognised turn is one of those that it emitted."""
+    """Return whether an item has the random id or the content of an emitted one."""
     if item.id and item.id == emitted.id and is_distinctive(item.id, ""):
         return True
     if not _agrees(item, emitted):

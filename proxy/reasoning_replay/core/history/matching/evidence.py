@@ -1,4 +1,4 @@
-"""Evidence: how a block of a request and a captured turn agree, by what is said and after what."""
+"""Evidence: comparison of a block of a request with a captured turn, by content and history."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,37 +15,37 @@ from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Turn
 
 __all__ = ["LINKS_WEIGHED", "Evidence", "Pairs"]
 
-Pairs = dict[int, int]  # index of a place -> index of the item of a turn that it is
+Pairs = dict[int, int]  # index of a place -> index of the matching item in a turn
 
-# So many of the last messages are looked at to weigh what was said before.
+# Number of the last client messages before a block that count as evidence.
 LINKS_WEIGHED = 32
-# Different sayings of so many characters in all are not said twice by chance, after one another.
+# Consecutive distinct texts with this many characters in total do not recur by chance.
 MUCH_CHARS = 24
-# Nor is one of so many, whatever was said before it.
+# Content with this many characters does not recur by chance, regardless of the history before it.
 LONG_CHARS = 64
 
 
 class Evidence:
-    """What a request says of turns."""
+    """Evidence that a request gives about the turns that were found for it."""
 
     def __init__(self, request: RequestHistory[HistoryItem], known: Candidates) -> None:
-        """Look at one request and the turns that were found for it."""
+        """Prepare the comparison of a request with the turns that were found for it."""
         self._request = request
         self._places = request.places
         self._known = known
 
     def pairs_in_place(self, block: Block, turn: Turn, shift: int | None) -> Pairs:
         """
-        Pair a whole block with a turn whose line is known, if it stands where the turn did.
+        Pair a whole block with an ancestor or child of another block's turn, if its position fits.
 
         Args:
-            block: No turn has it yet.
-            turn: Of the same line as a turn that has a block.
-            shift: How many more messages stand before that block than its turn had heard; None:
-                it tells nothing of this one.
+            block: A block that is not assigned yet.
+            turn: An ancestor or a child of the other block's turn.
+            shift: Number of client messages before the other block, minus the number before its
+                turn; None if positions are no evidence.
 
         Returns:
-            {} unless it does.
+            {} if the block is not in the turn's position or not all of its items can be paired.
         """
         pairs = self.pairs(block, turn)
         is_there = len(pairs) == len(block.places) and self._fits(block, turn, pairs, shift)
@@ -53,10 +53,11 @@ class Evidence:
 
     def _fits(self, block: Block, turn: Turn, pairs: Iterable[int], shift: int | None) -> bool:
         """
-        Tell whether a turn of the same line has its place before a block's messages.
+        Return whether a block is in the position of a turn.
 
-        As much was said before as its turn had heard, and the last of it is the same; or what is
-        said is long enough to recur nowhere else.
+        Any of these is enough: the whole history before both is the same; the number of messages
+        before both is the same, and so is the last one; the last eight messages are the same; the
+        content is too long to recur elsewhere.
         """
         theirs = turn.context
         if theirs.whole == self.whole(block):
@@ -67,7 +68,7 @@ class Evidence:
         return equal == TAIL_LINKS or self.says_much(pairs, block, equal)
 
     def equal_links(self, block: Block, turn: Turn) -> int:
-        """Count how many of the last messages before a block are those that a turn had heard."""
+        """Count the last client messages before a block that equal the last before a turn."""
         ours, tail = self._request.said[: block.depth], turn.context.tail
         equal = 0
         for at in range(len(tail) - LINK_BYTES, -1, -LINK_BYTES):
@@ -78,9 +79,9 @@ class Evidence:
 
     def reach(self, block: Block, turn: Turn, pairs: Iterable[int]) -> int:
         """
-        Return how much of what was said before a block its turn had heard; 0: not enough.
+        Return how many client messages before a block and before a turn agree; 0: too few.
 
-        What a turn had heard and the request lacks at its head was cut off there.
+        Older messages that only the turn has count as cut off by the client.
         """
         request, theirs, depth = self._request, turn.context, block.depth
         if theirs.depth == depth and theirs.chain == request.chains[depth]:
@@ -97,7 +98,7 @@ class Evidence:
         return equal if self.says_much(pairs, block, 0) and equal < theirs.depth else 0
 
     def says_much(self, paired: Iterable[int], block: Block, links: int) -> bool:
-        """Tell whether items, and so many messages before them, say what hardly recurs."""
+        """Return whether items, with up to `links` messages before them, hardly recur by chance."""
         chars = self.chars(paired)
         said: set[bytes] = set()
         at = block.places[0] - 1
@@ -111,37 +112,37 @@ class Evidence:
         return chars >= MUCH_CHARS
 
     def chars(self, paired: Iterable[int]) -> int:
-        """Count the characters of some items, each saying once."""
+        """Count the characters of some items; equal content counts once."""
         items = [self._places[n].item for n in paired]
         return sum({item.content: item.chars for item in items}.values())
 
     def pairs(self, block: Block, turn: Turn) -> Pairs:
         """
-        Pair the items of a block with those of a turn that say the same, in order.
+        Pair the items of a block with those of a turn that have the same content, in order.
 
         Returns:
-            {} unless one side is paired whole: clients leave out items, or add messages.
+            {} unless all items of one side are paired: clients leave out items, or add messages.
         """
         pairs = self.in_order(block.places, turn, range(len(turn.items)))
         if len(pairs) == len(block.places):
             if len(pairs) == len(turn.items) or self.says_much(pairs, block, 0):
                 return pairs
-            # After all that was said just so, the rest was left out.
+            # After exactly the same history, the client left out the rest of the turn.
             return pairs if turn.context.whole == self.whole(block) else {}
         are_messages = all(self._places[n].item.type == "message" for n in block.places)
         return pairs if are_messages and len(pairs) == len(turn.items) else {}
 
     def in_order(self, places: Sequence[int], turn: Turn, emitted: Sequence[int]) -> Pairs:
         """
-        Pair what says the same, in order.
+        Pair items with the same content, in order.
 
         Args:
             places: Indices of items of the request.
-            turn: Any.
-            emitted: Which of its items.
+            turn: Any turn.
+            emitted: Indices of the turn's items that may be paired.
 
         Returns:
-            Those of the places that are one.
+            The pairs; places without a counterpart are left out.
         """
         pairs: Pairs = {}
         at = 0
@@ -156,12 +157,12 @@ class Evidence:
         return pairs
 
     def whole(self, block: Block) -> bytes:
-        """Return a digest of all that was said before a block, as `Context.whole`."""
+        """Return a digest of the whole history before a block, as `Context.whole`."""
         if not block.whole:
             block.whole = self._request.whole(self._places[block.places[0]])
         return block.whole
 
     def may_be(self, n: int, match: Match) -> bool:
-        """Tell whether an item can be a captured one, whatever it says."""
+        """Return whether an item can be a captured one, regardless of its content."""
         item, emitted = self._places[n].item, match.emitted
         return bool(self._known.free([match], item)) and may_be_called(item, emitted)

@@ -1,4 +1,4 @@
-"""Following: decides about the older part of a request as upstream has seen it decided."""
+"""Following: the pass that repeats earlier decisions, so that upstream sees the same prefix."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -14,12 +14,12 @@ __all__ = ["follow", "is_remembered", "to_remember"]
 
 
 def is_remembered(found: Alignment) -> bool:
-    """Tell whether the newest turn remembers anything but names that are certain."""
+    """Return whether the newest matched turn records decisions; it records none if ids decided."""
     return bool(found.matches) and found.matches[max(found.matches)].turn.seen is not None
 
 
 def follow(found: Alignment) -> None:
-    """Decide as before about what stood ahead of the newest turn that heard just that."""
+    """Repeat the decisions about the blocks before the newest turn with exactly their history."""
     for block in reversed(found.blocks):
         turns = _answers(found, block)
         if turns:
@@ -29,7 +29,7 @@ def follow(found: Alignment) -> None:
 
 
 def to_remember(found: Alignment) -> Seen | None:
-    """Return what the turn that answers is to remember; None where clients do not only append."""
+    """Return the decisions that the next turn records; None if the client does not only append."""
     places = found.places
     if found.matches and not found.is_appended:
         return None
@@ -45,7 +45,7 @@ def to_remember(found: Alignment) -> Seen | None:
 
 
 def _answers(found: Alignment, block: Block) -> list[Turn]:
-    """Return the turns that a block may be, all that was said before being the same."""
+    """Return the turns that a block may come from, only those with exactly the same history."""
     turns = found.by_whole.get(found.evidence.whole(block), ())
     named = {match.turn.id for n in block.places if (match := found.matches.get(n)) is not None}
     if named:
@@ -57,7 +57,7 @@ def _answers(found: Alignment, block: Block) -> list[Turn]:
 
 
 def _follow_all(found: Alignment, block: Block, turns: Sequence[Turn]) -> None:
-    """Decide as these turns remember it. Where they differ, an item stays unmatched."""
+    """Repeat the decisions of these turns. If they differ about an item, it stays unmatched."""
     remembered = [
         decided(turn.seen, partial(_seen_by, found)) for turn in turns if turn.seen is not None
     ]
@@ -71,7 +71,7 @@ def _follow_all(found: Alignment, block: Block, turns: Sequence[Turn]) -> None:
     found.blocks = [one for one in found.blocks if one.places]
     if len(turns) == 1:
         found.basis, found.since = turns[0].id, found.places[block.places[0]].heard
-        if known:  # its line stands there, so it is the turn of no other block
+        if known:  # its ancestors are matched, so no other block can come from this turn
             for n, k in found.evidence.pairs(block, turns[0]).items():
                 if n not in found.matches:
                     found.match(n, turns[0], k)
@@ -80,7 +80,7 @@ def _follow_all(found: Alignment, block: Block, turns: Sequence[Turn]) -> None:
 def _may_be_matched(
     found: Alignment, n: int, since: int, known: Mapping[int, tuple[bytes, int]]
 ) -> bool:
-    """Match an item as before; tell whether it may be matched at all."""
+    """Match an item as before; return False if it must stay unmatched."""
     place = found.places[n]
     if place.heard < since or place.item.role is Role.REFERENCE:
         return True

@@ -1,9 +1,9 @@
 """
-Joining: conversations that turn out to be one.
+Joining: the merge of stored conversations that turn out to be one.
 
-A request whose lookup failed begins a conversation of its own. When a later lookup finds its turns
-behind those of another, they become part of that one: only so many conversations are loaded for a
-request, and what belongs together is to be kept, and deleted, together.
+A request starts a new conversation if its lookup failed. A later lookup may find the turns of this
+conversation after those of another; they are then moved there. This matters for two reasons: only a
+few conversations are loaded for a request, and related turns must be kept and deleted together.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ __all__ = ["NOT_JOINED", "Joined", "join"]
 
 class Joined(NamedTuple):
     """
-    What changes in a store when conversations are joined.
+    Changes of a store that join conversations.
 
     Attributes:
-        turns: As they are kept from now on: in the conversation that stays, with their parents.
-        left: Conversations that all their turns have left.
+        turns: The moved turns, with their new conversation and their parents.
+        left: Conversations that have no turns any more.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -36,13 +36,13 @@ NOT_JOINED = Joined()
 
 def join(matched: Matches, turns: Sequence[Turn]) -> Joined:
     """
-    Join the conversations that begin, without a parent, behind a turn of another one.
+    Join each conversation that begins, without a parent, after a turn of another one.
 
     Args:
-        matched: Where the items of a request came from.
-        turns: All that were found for it: conversations as a whole.
+        matched: Matches of a request.
+        turns: All turns that were found for it: complete conversations.
     """
-    if isinstance(turns, IndexedTurns):  # they are one conversation
+    if isinstance(turns, IndexedTurns):  # always one conversation
         return NOT_JOINED
     stays, before = b"", b""
     parents: dict[bytes, bytes] = {}

@@ -1,4 +1,4 @@
-"""Lineage: gives the blocks around one to the turns before and behind its own."""
+"""Lineage: the passes that assign neighbours of assigned blocks to ancestors and children."""
 
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.blocks import Block
@@ -9,7 +9,7 @@ __all__ = ["give_to_ancestors", "give_to_descendants"]
 
 
 def give_to_ancestors(found: Alignment) -> None:
-    """Give the blocks before one to the turns before its own."""
+    """Assign the blocks before each assigned one to the ancestors of its turn."""
     for block in found.blocks:
         if block.turn is not None and block.turn.context.is_known:
             for other, turn, pairs in found.ancestry(block, block.turn):
@@ -17,7 +17,7 @@ def give_to_ancestors(found: Alignment) -> None:
 
 
 def give_to_descendants(found: Alignment) -> None:
-    """Give the blocks behind one to the turns behind its own, while each is the only one."""
+    """Assign the blocks after each assigned one to its turn's descendants, if only one fits."""
     for block in found.blocks:
         if block.turn is not None:
             _give_behind(found, block, block.turn)
@@ -28,7 +28,7 @@ def _give_behind(found: Alignment, block: Block, turn: Turn) -> None:
     for number in range(block.number + 1, len(found.blocks)):
         after = found.blocks[number]
         if after.turn is turn:
-            continue  # the rest of it
+            continue  # the rest of the same turn
         if after.turn is not None or after.is_tied:
             return
         options = _next_of(found, turn, after, shift)
@@ -42,7 +42,7 @@ def _give_behind(found: Alignment, block: Block, turn: Turn) -> None:
 
 
 def _next_of(found: Alignment, turn: Turn, block: Block, shift: int) -> list[tuple[Turn, Pairs]]:
-    """Return the children of a turn that may have a block."""
+    """Return the children of a turn that fit a block, and other turns that fit as well."""
     children = [child for child in found.children.get(turn.id, ()) if child.context.is_known]
     options = [
         (child, pairs)
@@ -53,12 +53,12 @@ def _next_of(found: Alignment, turn: Turn, block: Block, shift: int) -> list[tup
     frame = found.frame_of(block)
     same = [one for one in options if one[0].context.frame == frame]
     options = same if same and len(options) > 1 else options
-    # A turn that lacks its parent may be a child, too.
+    # A turn without a known parent may be a child, too.
     return options + _parentless(found, block) if options else []
 
 
 def _parentless(found: Alignment, block: Block) -> list[tuple[Turn, Pairs]]:
-    """Return the turns that lack their parent and say what a block says."""
+    """Return the turns without a known parent that have the content of a block."""
     contents = found.contents(block)
     return [
         (turn, pairs)

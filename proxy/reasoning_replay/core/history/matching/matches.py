@@ -1,20 +1,22 @@
 """
-Matching: which captured turn each item of a request came from, decided for the whole request.
+Matching: the search for the captured turn of each item, for the whole request at once.
 
-The items that a model made between two messages of the other side are a block: they come from one
-response, in its order. Blocks are given to turns in five passes. Each fixes what it finds, and a
-later pass never decides against an earlier one:
+A block is the items of a model between two messages of the client's side. They come from one
+response, in its order. Five passes assign blocks to turns. An assignment is final: a later pass
+never changes it.
 
-1. following: what was decided about the older part of the request, as upstream has seen it;
-2. names: an id or a `call_id` that was drawn at random gives a block to its turn;
-3. ancestry: each turn knows its parent, and how much had been said before it, so the turns before
-   a block that is fixed fall into their places;
-4. sayings: what a block says, after the same history as its turn. Of all explanations the one that
-   covers most of the history wins; those that differ and cover as much leave it ambiguous;
-5. descent: the turn behind a fixed one, where only one of its children says what follows.
+1. following: repeats earlier decisions about the older part of the request, because upstream has
+   seen them;
+2. names: a random id or `call_id` assigns a block to its turn;
+3. ancestry: each turn records its parent and the length of its history, so the ancestors of an
+   assigned turn get the blocks before it;
+4. sayings: a block is compared with turns by content and by the history before it. The explanation
+   that covers most of the history wins; different ones that cover as much leave the block
+   ambiguous;
+5. descent: a turn after an assigned one gets the next block if it is the only child that fits.
 
-What is left open is missed or ambiguous; neither gets anything. Cost grows with the history, and
-with the turns that say what it says, of which a bounded number is compared.
+Items that no pass assigns are missed or ambiguous; nothing is injected for them. Cost grows with
+the history and with the number of turns that have the same content; the latter is bounded.
 """
 
 from collections.abc import Mapping
@@ -40,12 +42,13 @@ _NOTHING_SEEN = Seen(b"", 0, ())
 @dataclass(slots=True)
 class Matches:
     """
-    What became of a request's items.
+    The result of matching for the items of a request.
 
     Attributes:
-        matches: Index into `Request.places` -> where that item came from.
+        matches: Index into `RequestHistory.places` -> the captured item.
         ambiguous: Indices of items that more than one turn could have emitted.
-        seen: What the turn that answers remembers of this; None where names decide it.
+        seen: Decisions that the next turn records; None if ids alone decide, or if the client does
+            not only append.
     """
 
     matches: dict[int, Match] = field(default_factory=dict)
@@ -53,7 +56,7 @@ class Matches:
     seen: Seen | None = None
 
     def newest(self) -> Turn | None:
-        """Return the turn that the end of the history came from; None when none was matched."""
+        """Return the turn of the last matched item; None without a match."""
         return self.matches[max(self.matches)].turn if self.matches else None
 
 
@@ -61,16 +64,16 @@ def match_items(
     request: RequestHistory[HistoryItem], looked_up: LookupResult, *, anew: bool = False
 ) -> Matches:
     """
-    Tell which captured turn each item of a request came from.
+    Match each item of a request with the captured item that it came from.
 
     Args:
-        request: As read. Where it names the response before it, upstream has all that led to that
-            response, and only what came after it is matched.
-        looked_up: What a store holds for it; turns in any order.
-        anew: Whether what was decided about older items is decided anew: upstream refuses it.
+        request: The parsed request. If it names the previous response, upstream has the history up
+            to that response, and only later turns are matched.
+        looked_up: Result of the lookup; turns in any order.
+        anew: Whether to ignore earlier decisions about older items, because upstream refused them.
 
     Returns:
-        Each captured item at most once, and nothing where evidence contradicts itself.
+        The matches. Each captured item occurs at most once; contradictory evidence is no match.
     """
     if not looked_up.turns:
         crowded = looked_up.crowded
@@ -97,7 +100,7 @@ def match_items(
 def parent_of(
     request: RequestHistory[HistoryItem], matched: Matches, looked_up: LookupResult
 ) -> Turn | None:
-    """Return the turn that a request goes on from: its newest, or else the one that it names."""
+    """Return the turn that a request continues: its newest match, or else the one that it names."""
     newest = matched.newest()
     if newest is None and request.continues:
         named = turn_id(request.continues)
@@ -109,10 +112,11 @@ def is_whole(
     request: RequestHistory[HistoryItem], matched: Matches, looked_up: LookupResult
 ) -> bool:
     """
-    Tell whether nothing seems to be missing of what is known of a request's conversation.
+    Return whether the captured part of a request's conversation seems to be complete.
 
-    Everything behind the newest turn that was matched is the client's, and each turn of its line is
-    there. Without the store, a local copy with gaps would have each replica inject another half.
+    It is complete if no item of a model follows the newest matched turn, and if all ancestors of
+    that turn are present. While the store fails, an incomplete local copy must not be used: each
+    replica would inject another part of the reasoning.
     """
     newest = matched.newest()
     if newest is None:
@@ -132,7 +136,7 @@ def is_whole(
 def _after(
     response_id: str, matches: Mapping[int, Match], looked_up: LookupResult
 ) -> dict[int, Match]:
-    """Return the matches whose turn goes on from a response, directly or by others."""
+    """Return the matches with turns that descend from a response."""
     if not response_id:
         return {}
     parents = {turn.id: turn.parent for turn in looked_up.turns}
@@ -144,5 +148,5 @@ def _after(
             line[at] = None
             at = parents[at]
         is_after |= dict.fromkeys(line, is_after.get(at, False))
-    is_after[turn_id(response_id)] = False  # upstream has the response itself
+    is_after[turn_id(response_id)] = False  # upstream already has the response itself
     return {n: match for n, match in matches.items() if is_after[match.turn.id]}

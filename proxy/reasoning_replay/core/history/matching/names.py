@@ -1,4 +1,4 @@
-"""Names: gives blocks to the turns that an id or a `call_id` names, drawn at random."""
+"""Names: the pass that assigns blocks to turns by random ids and `call_id`s."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,12 @@ __all__ = ["give_by_names"]
 
 
 def give_by_names(found: Alignment) -> None:
-    """Give blocks to the turns that their items name; what is no item of these is apart."""
+    """
+    Assign blocks to the turns that the ids of their items name.
+
+    A block with items of several turns is split; items before and after those of a turn become
+    blocks of their own.
+    """
     blocks, found.blocks = found.blocks, []
     named: list[tuple[Block, Turn, Pairs]] = []
     for block in blocks:
@@ -33,7 +38,7 @@ def give_by_names(found: Alignment) -> None:
 
 
 def _by_turn(found: Alignment, places: Sequence[int]) -> Iterator[tuple[list[int], Turn | None]]:
-    """Yield runs of items with the one turn that they name, if they name any."""
+    """Yield runs of items, each with the one turn that its ids name, or None."""
     some: list[int] = []
     named: Turn | None = None
     for n in places:
@@ -49,17 +54,17 @@ def _by_turn(found: Alignment, places: Sequence[int]) -> Iterator[tuple[list[int
 
 def _pairs_of_own(found: Alignment, places: list[int], turn: Turn) -> Pairs:
     """
-    Pair the items of a block that is a turn's for certain.
+    Pair the items of a block that certainly came from a turn.
 
-    Between two that are sure, those that say the same are paired, in their order; if just as
-    many are left there of the same types, they are the same ones, whatever a client made of
-    their words.
+    Between two certain items, items with the same content are paired in order. If not all can be
+    paired, but both sides have the same number of compatible items there, all are paired by
+    position, even if the client changed their text.
     """
     sure = {n: found.matches[n].k for n in places if n in found.matches}
     ends = [(-1, -1), *((at, sure[n]) for at, n in enumerate(places) if n in sure)]
     ends.append((len(places), len(turn.items)))
     if any(k >= later for (_, k), (_, later) in itertools.pairwise(ends)):
-        return sure  # a client has put them into another order
+        return sure  # the client changed the order
     pairs = dict(sure)
     for (at, k), (to, until) in itertools.pairwise(ends):
         between = places[at + 1 : to]

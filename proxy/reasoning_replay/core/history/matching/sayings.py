@@ -1,8 +1,8 @@
 """
-Sayings: gives blocks to turns by what they say, after the same history.
+Sayings: the pass that assigns blocks to turns by content and by the history before it.
 
-Of all explanations of a block, and of those before it, the one that covers most of the history
-wins. Those that differ and cover as much leave it ambiguous.
+An explanation covers a block and blocks before it. The one that covers most of the history wins.
+Different explanations that cover as much leave the block ambiguous.
 """
 
 import itertools
@@ -16,25 +16,24 @@ from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["give_by_sayings", "is_plain"]
 
-# What fits more turns than this is no evidence, and comparing them all is not linear.
+# Content that more turns share is no evidence, and comparing all of them would not be linear.
 CANDIDATES_WEIGHED = 32
-# So far behind a block is looked for a turn that may not go on from it.
+# Number of later blocks that are searched for an assigned one, which may rule out a turn.
 BLOCKS_AHEAD = 8
 
 
 class _Explanation(NamedTuple):
     """
-    One way in which a block, and blocks before it, came from turns.
+    One possible assignment of a block, and of blocks before it, to turns.
 
     Attributes:
-        is_kin: Whether a block before it has one of the turn's ancestors.
-        is_in_step: Whether as many messages stand behind the nearest of these as the turn had heard
-            since.
-        reach: How many items of the block it explains, and how much of what was said before the
-            block the turn had heard.
-        tie: As of `Alignment.tie`, and whether the turn had heard just what was said before.
-        turn: Of the block.
-        path: By the number of a block: its turn, and how their items pair.
+        is_kin: Whether a block before it is assigned to an ancestor of the turn.
+        is_in_step: Whether the number of messages since the nearest of these blocks equals the
+            number between the two turns; True without one.
+        reach: Number of items of the block that are paired; and `Evidence.reach`.
+        tie: `Alignment.tie`, and whether the whole history before the block and the turn is equal.
+        turn: Turn of the block.
+        path: Block number -> its turn, and the pairs of their items.
     """
 
     is_kin: bool
@@ -46,18 +45,18 @@ class _Explanation(NamedTuple):
 
     @property
     def weight(self) -> tuple[bool, int, bool, int, int]:
-        """Return what is compared, what counts most first."""
+        """Return the sort key of explanations, the most important criterion first."""
         items, heard = self.reach
         return self.is_kin, items, self.is_in_step, len(self.path), heard
 
     def may_be_as_good(self, best: "_Explanation") -> bool:
-        """Tell whether only its line is shorter, as the turn lacks its parent."""
+        """Return whether it may lose only because the turn's parent is unknown."""
         return self.turn.lacks_parent and self.reach >= best.reach
 
 
 def give_by_sayings(found: Alignment) -> None:
-    """Give the blocks that are left, the newest first, with those before them."""
-    for _ in range(2):  # what is given says more of what was left open behind it
+    """Assign the remaining blocks, newest first, each together with blocks before it."""
+    for _ in range(2):  # a block assigned in the first round is evidence for later open blocks
         for block in reversed(found.blocks):
             if block.turn is None and not block.is_tied:
                 _explain(found, block)
@@ -65,10 +64,10 @@ def give_by_sayings(found: Alignment) -> None:
 
 def is_plain(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
     """
-    Tell whether what a block says is enough for a turn, if no other explains as much.
+    Return whether a block's content is enough evidence for a turn without competitors.
 
-    Where nothing that is said is long, all that can be seen has to be the same: every message
-    from the head on, the frame, and the conversation's name.
+    If the text is short, everything visible must be the same: every message from the head on, the
+    frame, and the conversation's name.
     """
     theirs = turn.context
     if found.evidence.says_much(pairs, block, LINKS_WEIGHED):
@@ -76,13 +75,13 @@ def is_plain(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
     if theirs.hint != found.request.hint:
         return False
     frame = found.frame_of(block)
-    if not (block.number or block.depth):  # the head was cut right up to the block
+    if not (block.number or block.depth):  # the client cut all messages before the block
         return frame in (b"", theirs.frame)
     return frame == theirs.frame and theirs.whole == found.evidence.whole(block)
 
 
 def _explain(found: Alignment, block: Block) -> None:
-    """Give a block, and those before it, to the turns that explain most of the history."""
+    """Assign a block, and blocks before it, to the turns that explain most of the history."""
     options = _options(found, block)
     if options is None:
         found.ambiguous.add(block.places[0])
@@ -115,7 +114,7 @@ def _explain(found: Alignment, block: Block) -> None:
 def _explanation(
     found: Alignment, block: Block, turn: Turn, pairs: Pairs, reach: int
 ) -> _Explanation:
-    """Follow the line of a turn that a block may be."""
+    """Return the explanation of a block by a turn and its ancestors."""
     path = {block.number: (turn, pairs)}
     for other, ancestor, its in found.ancestry(block, turn):
         path[other.number] = (ancestor, its)
@@ -133,9 +132,9 @@ def _explanation(
 
 def _options(found: Alignment, block: Block) -> list[tuple[Turn, Pairs, int]] | None:
     """
-    Return the turns that a block may be by what it says.
+    Return the turns that a block may come from, by its content.
 
-    None where that is more than can be weighed, or contradicts what stands behind it.
+    None if there are too many to compare, or if every one contradicts the blocks after it.
     """
     contents = found.contents(block)
     turns = {t.id: t for content in contents for t in found.by_content.get(content, ())}
@@ -165,12 +164,12 @@ def _options(found: Alignment, block: Block) -> list[tuple[Turn, Pairs, int]] | 
 
 
 def _contradicts(found: Alignment, block: Block, turn: Turn) -> bool:
-    """Tell whether what the model had said before is known to be something else."""
+    """Return whether the model's items before a block cannot be those before a turn."""
     before = found.blocks[block.number - 1] if block.number else None
     if before is not None and before.turn is not None:
         if turn.parent == before.turn.id:
-            # Its parent is right before the block. But a turn that was never captured may have
-            # stood between the two: then it had heard other words last, unless they are rewritten.
+            # The block before is the turn's parent. But a turn that was not captured may have been
+            # between the two. Then the model's last items differ, unless the client changed them.
             if not _is_verbatim(found, before):
                 return False
         elif turn.parent in found.turns and before.turn.id not in found.line(turn):
@@ -179,7 +178,7 @@ def _contradicts(found: Alignment, block: Block, turn: Turn) -> bool:
 
 
 def _line_behind(found: Alignment, block: Block) -> list[bytes]:
-    """Return the next turn that has a block behind one, and all before it; [] if not all known."""
+    """Return the next assigned turn after a block and all its ancestors; [] if not all known."""
     later = itertools.islice(found.blocks, block.number + 1, block.number + 1 + BLOCKS_AHEAD)
     after = next((one.turn for one in later if one.turn is not None), None)
     if after is None:
@@ -191,13 +190,13 @@ def _line_behind(found: Alignment, block: Block) -> list[bytes]:
 
 
 def _is_verbatim(found: Alignment, block: Block) -> bool:
-    """Tell whether a block says what its turn had said."""
+    """Return whether the content of a block is unchanged from its turn."""
     matches = [(n, found.matches.get(n)) for n in block.places]
     return all(m and m.emitted.content == found.places[n].item.content for n, m in matches)
 
 
 def _differ(ours: bytes, theirs: bytes) -> bool:
-    """Tell whether each of two runs has something that the other lacks."""
+    """Return whether each of two runs has a trace that the other lacks."""
     one, two = (
         {run[at : at + TRACE_BYTES] for at in range(0, len(run), TRACE_BYTES)}
         for run in (ours, theirs)
