@@ -1,8 +1,8 @@
 """
-Dialect: what the wire format of one API must say, so that everything else can ignore it.
+Dialect interface: the wire format of one API, so that no other code depends on it.
 
-History, matching, stores, the web shell, metrics and the inspector know these answers alone. A
-dialect is one package below `dialects`; every method here is pure or changes only the dialect's
+History, matching, stores, the web shell, metrics and the inspector use only this interface. A
+dialect is one package below `dialects`. Every method here is pure or changes only the dialect's
 own bounded memory, so it may run in a thread.
 """
 
@@ -42,11 +42,11 @@ __all__ = [
 
 class Caller(NamedTuple):
     """
-    Whose request it is.
+    The tenant and account of a request.
 
     Attributes:
-        scope: 16 bytes; nothing of another scope is ever looked at.
-        account: The account that the upstream issues reasoning to, as far as the request names it.
+        scope: 16 bytes; data of other scopes is never read.
+        account: Account that upstream issues reasoning to, as far as the request names it.
     """
 
     scope: bytes
@@ -55,15 +55,18 @@ class Caller(NamedTuple):
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
     """
-    What the request was, as far as its answer's turn remembers it.
+    Facts about a request that are stored with the turn of its response.
 
     Attributes:
-        conversation: The one it continues; b"" starts a new one.
-        parent: The newest turn matched in its history; b"" when none was.
-        model: As the client asked for it; "" when unknown (a GET).
-        stores: Whether the upstream keeps the items, as far as the request says.
-        created_ms: Of the turn, where it was begun before; 0: the first snapshot begins it.
-        seen: As of `Turn`.
+        context: As in `Turn`.
+        conversation: Id of the conversation that it continues; b"" starts a new one.
+        parent: Id of the newest turn matched in its history, else of the turn of the response
+            that the request names; b"" if there is neither.
+        model: Model that the client requested; "" when unknown (a GET).
+        stores: Whether upstream stores the items, according to the request.
+        created_ms: Creation time of a turn whose capture began earlier, in ms since the epoch;
+            0: the first snapshot sets it.
+        seen: As in `Turn`.
     """
 
     context: Context
@@ -77,11 +80,11 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
 class CaptureSnapshot(msgspec.Struct, frozen=True, gc=False):
     """
-    The answer as far as it is known.
+    A response as far as it is known.
 
     Attributes:
-        status: The dialect's word for it; "" while there is none.
-        turn: What to keep; None while there is nothing to recognise it by.
+        status: Status in the dialect's own word; "" while unknown.
+        turn: Turn to store; None while it has nothing by which it could be matched.
     """
 
     status: str
@@ -90,7 +93,7 @@ class CaptureSnapshot(msgspec.Struct, frozen=True, gc=False):
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
     """
-    How many tokens an answer took; None where upstream does not say, or nothing that can be.
+    Token counts of a response; None for a count that upstream omits or that is impossible.
 
     Attributes:
         cached_tokens: Part of `input_tokens`.
@@ -105,18 +108,17 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
 class Capture(Protocol):
     """
-    Follows one answer. It never raises and never holds the client up.
+    The capture of one response. It never raises and never delays the client.
 
-    Feed it with `feed` (chunks of a stream), `hear` (events without framing) or `read` (a whole
-    JSON answer). Whenever `dirty` is true afterwards, something should be saved before the client
-    sees what was fed.
+    Call `feed` (chunks of a stream), `hear` (events without framing) or `read` (a whole JSON
+    response). If `dirty` is true afterwards, save a snapshot before the client gets those bytes.
 
     Attributes:
-        gave_up: Why it no longer follows; "" while it does.
-        reasoning_items, reasoning_bytes: Of the turn in the last snapshot.
-        removed: How many reasoning items the upstream says it left out, by reason.
-        reasoning_context: How much reasoning it went by, in a fixed word; "" if it did not say.
-        usage: Tokens, as the upstream reports them at the end; None if it does not.
+        gave_up: Reason why it stopped following the response; "" while it follows.
+        reasoning_items, reasoning_bytes: Count and size of the reasoning in the last snapshot.
+        removed: Number of reasoning items that upstream reports it left out, by reason.
+        reasoning_context: How much reasoning upstream used, as a fixed word; "" if not reported.
+        usage: Token counts that upstream reports at the end; None if it does not.
     """
 
     dirty: bool
@@ -128,60 +130,60 @@ class Capture(Protocol):
     usage: Usage | None
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes of a stream."""
+        """Process the next bytes of a stream."""
         ...
 
     def hear(self, data: bytes) -> None:
-        """Take the data of one event."""
+        """Process the data of one event."""
         ...
 
     def read(self, answer: bytes) -> None:
-        """Take a whole JSON answer."""
+        """Process a whole JSON response."""
         ...
 
     def close(self) -> None:
-        """Take the end of the stream."""
+        """Process the end of the stream."""
         ...
 
     def snapshot(self, created_ms: int) -> CaptureSnapshot:
-        """Return what is known so far, and count it as saved."""
+        """Return what is known so far, and mark it as saved."""
         ...
 
     def note_cure(self) -> None:
-        """Note that upstream did not see what was decided: its answer is to a cured request."""
+        """Record that the request was healed: upstream did not see the original decisions."""
         ...
 
     def successor(self) -> Origin:
-        """Return the origin of a response that the upstream begins behind this one, unasked."""
+        """Return the origin of a response that upstream starts after this one, unrequested."""
         ...
 
     @property
     def response_id(self) -> str:
-        """The answer's id; "" while it is not known."""
+        """Response id; "" while unknown."""
         ...
 
     @property
     def model(self) -> str:
-        """Who answers, in the upstream's words; "" while that is not known."""
+        """Model that responds, as upstream names it; "" while unknown."""
         ...
 
     @property
     def has_failed(self) -> bool:
-        """Whether the upstream says that there is no answer after all."""
+        """Whether upstream reports that the response failed or was cancelled."""
         ...
 
 
 class Refusal(Protocol):
-    """A refusal, understood as far as the dialect's error table goes."""
+    """An upstream's refusal of a request, classified by the dialect's error table."""
 
     @property
     def kind(self) -> StrEnum:
-        """What it is about; also a label."""
+        """Error class; also a metric label."""
         ...
 
     @property
     def is_understood(self) -> bool:
-        """Whether the table knows it, so that a cure may be sought."""
+        """Whether the refusal was classified, so that a cure can be tried."""
         ...
 
 
@@ -191,11 +193,11 @@ RefusalT = TypeVar("RefusalT", bound=Refusal)
 
 class Question(NamedTuple, Generic[RequestT]):
     """
-    What a request is, and what the store must be asked before anything is decided about it.
+    A parsed request and the store lookups that the decision about it needs.
 
     Attributes:
-        request: As parsed.
-        lookups: For the store, newest item first; empty where there is nothing to look up.
+        request: The parsed request.
+        lookups: Store lookups, newest item first; empty if there is nothing to look up.
     """
 
     request: RequestT
@@ -205,17 +207,17 @@ class Question(NamedTuple, Generic[RequestT]):
 @dataclass(frozen=True, slots=True)
 class Decision:
     """
-    What is decided about a request.
+    The decision about one request.
 
     Attributes:
         state: See RequestState.
-        body: What is sent: the same object as the client's body unless something is edited.
-        origin: For the capture of the answer; None where nothing is known of the request.
-        repairs: How many items each repair touched.
-        outcomes: What became of the reasoning, counted.
-        injected_bytes: Of all injected reasoning.
-        summary: What people may see of the items; None where it could not be made.
-        joined: Conversations that turned out to be the one that the answer is saved in.
+        body: Body to send: the client's own object unless something is edited.
+        origin: Origin for the capture of the response; None if nothing is known of the request.
+        repairs: Number of items that each repair touched.
+        outcomes: Count of each reasoning outcome.
+        injected_bytes: Size of all injected reasoning.
+        summary: Items by type, id and size, for people; None if it could not be made.
+        joined: Conversations found to be part of the one in which the response is stored.
     """
 
     state: RequestState
@@ -234,8 +236,8 @@ class RefusedBodies:
     The two forms of a request that was refused.
 
     Attributes:
-        given: What the client sent, decoded from any content coding.
-        sent: What the upstream refused; the same object where nothing was edited.
+        given: Body as the client sent it, after content decoding.
+        sent: Body that upstream refused; the same object if nothing was edited.
     """
 
     given: bytes
@@ -245,15 +247,16 @@ class RefusedBodies:
 @dataclass(frozen=True, slots=True)
 class Cure:
     """
-    What to send in place of a refused request.
+    The request to send in place of a refused one.
 
     Attributes:
-        body: The request, never the one that was refused.
-        injected: How many reasoning items it has that the client did not send.
-        injected_bytes: How many bytes they are.
-        is_clients_own: Whether it is what the client sent, to the byte.
-        lost: Digests of the blobs that it goes without. Once it is accepted, they were the fault.
-        withheld: Turns, as stored, of which the runs with lost blobs must never be injected again.
+        body: Body to send; it always differs from the refused one.
+        injected: Number of its reasoning items that the client did not send.
+        injected_bytes: Total size of those items.
+        is_clients_own: Whether the body equals the client's, byte for byte.
+        lost: Digests of the blobs that it leaves out. If it is accepted, they caused the refusal.
+        withheld: Stored turns that hold a blob that upstream named. Their runs with lost blobs
+            must never be injected again.
     """
 
     body: bytes
@@ -266,21 +269,21 @@ class Cure:
 
 class Dialect(Protocol[RequestT, RefusalT]):
     """
-    One API's wire format. A request meets the methods in this order.
+    The wire format of one API. The methods are in the order in which a request uses them.
 
     Attributes:
-        name: The label `dialect`.
+        name: Value of the label `dialect`.
     """
 
     name: str
 
     def ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[RequestT]:
         """
-        Parse a request.
+        Parse a request and return the store lookups that it needs.
 
         Raises:
-            TooMany: It has more items or values than are worth looking at.
-            Unspliceable: Readers could disagree on it; it must be forwarded as it is.
+            TooMany: The request has too many items or values to process.
+            Unspliceable: Parsers could disagree on the body; it must be forwarded unchanged.
         """
         ...
 
@@ -294,51 +297,51 @@ class Dialect(Protocol[RequestT, RefusalT]):
         is_created: bool,
     ) -> Decision:
         """
-        Decide what a request lacks, and splice it in.
+        Decide which reasoning a request lacks, and inject it.
 
         Args:
-            caller: Whose request it is.
-            body: As the client sent it, decoded from any content coding.
-            question: As `ask` returned it.
-            found: What the store holds; None when it did not answer.
-            is_created: Whether the request makes a response that will be captured.
+            caller: Scope and account of the request.
+            body: Body as the client sent it, after content decoding.
+            question: Result of `ask`.
+            found: Result of the lookups; None if the store did not respond.
+            is_created: Whether the request creates a response that will be captured.
         """
         ...
 
     def capture(self, origin: Origin | None) -> Capture:
-        """Return what follows the answer; `origin` is None where the request is unknown."""
+        """Return the capture for a response; `origin` is None if the request is unknown."""
         ...
 
     def retrieved(self, path: str) -> str:
-        """Return the id of the response that a GET of this path fetches; "" for none."""
+        """Return the id of the response that a GET of this path fetches; "" if it fetches none."""
         ...
 
     def origin_of(self, response_id: str, found: LookupResult) -> Origin | None:
-        """Return the origin of a fetched response; None where its capture would add nothing."""
+        """Return the origin of a fetched response; None if its capture would add nothing."""
         ...
 
     def is_refusal(self, status: int) -> bool:
-        """Tell whether an answer of this status is worth diagnosing."""
+        """Return whether a response with this status is worth diagnosing."""
         ...
 
     def is_failing_event(self, data: bytes) -> bool:
-        """Tell whether a stream that begins with this event has failed, for whatever reason."""
+        """Return whether a stream that begins with this event has failed, for any reason."""
         ...
 
     def is_refusing_event(self, data: bytes) -> bool:
-        """Tell whether a stream that begins with this event refuses what the request is."""
+        """Return whether a stream that begins with this event failed because of the request."""
         ...
 
     def diagnose(self, status: int, body: bytes) -> RefusalT:
-        """Tell what a refusal is about; `body` is decoded, or the data of an event."""
+        """Classify a refusal; `body` is a decoded response body, or the data of an event."""
         ...
 
     def ask_for_cure(self, bodies: RefusedBodies, refusal: RefusalT) -> Question[RequestT]:
         """
-        Parse a refused request, and say what must be looked up to cure it.
+        Parse a refused request and return the store lookups that a cure needs.
 
         Raises:
-            Unspliceable: It cannot be read.
+            Unspliceable: The body cannot be parsed safely.
         """
         ...
 
@@ -350,15 +353,15 @@ class Dialect(Protocol[RequestT, RefusalT]):
         refusal: RefusalT,
         found: LookupResult,
     ) -> Cure | None:
-        """Decide what to send in place of a refused request; None: the refusal is the client's."""
+        """Return the request to send instead of a refused one; None to forward the refusal."""
         ...
 
     def learn(self, scope: bytes, refusal: RefusalT, cure: Cure) -> None:
-        """Note that a cure was accepted: what it goes without will be refused again."""
+        """Record an accepted cure: upstream would refuse the content that it leaves out again."""
         ...
 
     def note_issued(self, account: Account, turn: Turn) -> None:
-        """Note for which account the upstream issued the reasoning of a turn."""
+        """Record for which account upstream issued the reasoning of a turn."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""States: the fixed words for what becomes of an exchange, which are also labels and log values."""
+"""Exchange states: the fixed words for the result of an exchange, used as labels and log values."""
 
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
@@ -14,59 +14,60 @@ __all__ = [
 
 
 class Route(StrEnum):
-    """What an exchange is to the proxy; also the label that it is counted under."""
+    """How the proxy treats an exchange; also the label that it is counted under."""
 
     RESPONSES = "responses"  # POST …/responses: replay and capture
     COMPACT = "compact"  # POST …/responses/compact: replay
     INPUT_TOKENS = "input_tokens"  # POST …/responses/input_tokens: replay
     RETRIEVE = "retrieve"  # GET …/responses/{id}: capture
-    WEBSOCKET = "websocket"  # a whole WebSocket, from its handshake to its end
-    CREATE = "create"  # one response.create of a WebSocket, and its answer: replay and capture
-    OTHER = "other"  # passes through
+    WEBSOCKET = "websocket"  # one whole WebSocket, from its handshake to its close
+    CREATE = "create"  # one response.create of a WebSocket, and its response: replay and capture
+    OTHER = "other"  # passed through
 
 
 REPLAYED_ROUTES: AbstractSet[str] = frozenset(
     {Route.RESPONSES, Route.COMPACT, Route.INPUT_TOKENS, Route.CREATE}
 )
-# On these a response is made, so what it says of itself is counted.
+# These routes create a response, so what the response reports about itself is counted.
 CAPTURED_ROUTES: AbstractSet[str] = frozenset({Route.RESPONSES, Route.CREATE})
 
 
 class RequestState(StrEnum):
-    """What became of a request on a replayed route before it was sent."""
+    """State of a request on a replayed route at the time when it was sent."""
 
-    PLANNED = "planned"  # read, looked up and decided; what came of it is in items_total
+    PLANNED = "planned"  # parsed, looked up and decided; items_total counts the results
     STATEFUL = "stateful"  # the upstream holds the history itself
-    NO_SCOPE = "no_scope"  # no credential, so nothing is kept or injected
-    UNREADABLE = "unreadable"  # not JSON, or JSON that readers could disagree on
-    ENCODED = "encoded"  # a Content-Encoding that cannot be undone: unknown or damaged
-    TOO_LARGE = "too_large"  # over inspect_max_bytes, decoded_max_bytes or a WebSocket's bounds
-    BUSY = "busy"  # inspect_total_max_bytes was used up: sent on unread
-    STORE_FAILED = "store_failed"  # the store failed, or is not asked because it did
-    BUDGET_EXCEEDED = "budget_exceeded"  # the wait for the store was over (store_budget_ms)
-    FAILED = "failed"  # a fault of the proxy: sent as it came
+    NO_SCOPE = "no_scope"  # no credential, so nothing is stored or injected
+    UNREADABLE = "unreadable"  # not JSON, or JSON on which parsers could disagree
+    ENCODED = "encoded"  # a Content-Encoding that cannot be decoded: unknown or damaged
+    # Over inspect_max_bytes, decoded_max_bytes, a WebSocket limit, or the limit of items or values.
+    TOO_LARGE = "too_large"
+    BUSY = "busy"  # inspect_total_max_bytes was used up: forwarded without parsing
+    STORE_FAILED = "store_failed"  # the store failed, or is not asked because it failed before
+    BUDGET_EXCEEDED = "budget_exceeded"  # the store did not respond within store_budget_ms
+    FAILED = "failed"  # a fault of the proxy: forwarded unchanged
     OFF = "off"  # mode: off
 
 
 class CaptureState(StrEnum):
-    """What became of an answer on a captured route."""
+    """State of the capture of a response on a captured route."""
 
     SAVED = "saved"
-    LATE = "late"  # the store had not confirmed yet; the save goes on
-    NOTHING = "nothing"  # no item to recognise a turn by
+    LATE = "late"  # the store has not confirmed yet; the save continues
+    NOTHING = "nothing"  # no item by which a turn could be matched
     STORE_FAILED = "store_failed"
     TOO_LARGE = "too_large"
     UNREADABLE = "unreadable"
     FAILED = "failed"
-    REFUSED = "refused"  # not a 2xx answer
+    REFUSED = "refused"  # not a 2xx response
 
 
 class ExchangeOutcome(StrEnum):
-    """How an exchange ended. The proxy's own errors are told by their code instead."""
+    """How an exchange ended. The proxy's own errors are counted under their error code instead."""
 
     OK = "ok"
     REFUSED = "refused"  # 4xx
     UPSTREAM_ERROR = "upstream_error"  # 5xx
-    CUT_OFF = "cut_off"  # broken off after the head of the answer
+    CUT_OFF = "cut_off"  # upstream broke off after the head of the response
     CLIENT_GONE = "client_gone"  # the client left before the end
     CLIENT_STALLED = "client_stalled"  # the client stopped reading

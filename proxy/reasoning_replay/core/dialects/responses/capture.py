@@ -1,8 +1,8 @@
 """
-Capture: what one answer emitted, reasoning and the items that it led to, as a turn.
+Response capture: the reasoning that one response emitted and the items it led to, as a turn.
 
-One `Capture` follows one answer, plain or streamed. It is fed what the client is fed, and never
-holds the client up: whatever it cannot follow it gives up on, and says why.
+One `Capture` reads one response, plain or streamed. It gets the same bytes as the client and never
+delays the client. If it cannot follow the response, it stops and keeps the reason.
 """
 
 from collections.abc import Mapping
@@ -42,11 +42,11 @@ _STARTS = frozenset({"response.created", "response.queued", "response.in_progres
 
 class _CapturedItem(msgspec.Struct, frozen=True, gc=False):
     """
-    What is kept of one output item; its bytes are let go at once, as they may be an image's.
+    The stored part of one output item. Its other bytes are freed at once: an image can be large.
 
     Attributes:
-        reasoning: None when it is of another kind, or cannot be injected.
-        emitted: None when it is reasoning.
+        reasoning: None if the item is not reasoning, or cannot be injected.
+        emitted: None if the item is reasoning.
     """
 
     id: str
@@ -56,36 +56,36 @@ class _CapturedItem(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size_bytes(self) -> int:
-        """Size of the raw bytes that it keeps."""
+        """Size of the raw bytes that are kept."""
         return sum(len(kept.raw) for kept in (self.reasoning, self.emitted) if kept is not None)
 
 
 class ResponsesCapture:
     """
-    Follow one answer.
+    The capture of one response.
 
-    Call `feed` with each chunk of a stream, `hear` with each event where there is no framing, or
-    `read` with a whole JSON answer. Whenever `dirty` is true afterwards there is something that
-    should be saved before the client sees it.
+    Call `feed` with each chunk of a stream, `hear` with each event if there is no framing, or
+    `read` with a whole JSON response. If `dirty` is true afterwards, there is something to save
+    before the client gets those bytes.
 
     Attributes:
-        removed: How many reasoning items upstream says it left out, by one of REMOVALS.
-        reasoning_context: How much reasoning it went by, one of CONTEXTS; "" if it did not say.
-        reasoning_items, reasoning_bytes: Of the turn that the last snapshot has.
-        usage: As upstream reports it at the end; None if it does not.
+        removed: Number of reasoning items that upstream reports it left out, by one of REMOVALS.
+        reasoning_context: How much reasoning upstream used, one of CONTEXTS; "" if not reported.
+        reasoning_items, reasoning_bytes: Count and size of the reasoning in the last snapshot.
+        usage: Token counts that upstream reports at the end; None if it does not.
     """
 
     def __init__(self, origin: Origin, max_bytes: int) -> None:
         """
-        Start before the first byte of an answer.
+        Start before the first byte of a response.
 
         Args:
-            origin: Of the request.
-            max_bytes: Of one event, and of all that is kept of the answer; a larger answer is not
-                followed any further.
+            origin: Origin of the request.
+            max_bytes: Largest event, and most that is kept of the response in total, in bytes. A
+                larger response is not followed any further.
         """
         self.dirty = False
-        self.gave_up = ""  # why, when it no longer follows
+        self.gave_up = ""  # the reason, once it no longer follows
         self.reasoning_items = 0
         self.reasoning_bytes = 0
         self.removed = _NOTHING
@@ -93,8 +93,8 @@ class ResponsesCapture:
         self.usage: Usage | None = None
         self._origin = origin
         self._max_bytes = max_bytes
-        self._kept_bytes = 0  # of the raw bytes of all parts
-        self._events: Events | None = None  # of a stream
+        self._kept_bytes = 0  # total of the raw bytes of all parts
+        self._events: Events | None = None  # only for a stream
         self._parts: dict[int, _CapturedItem] = {}
         self._blobs: dict[int, set[bytes]] = {}
         self._response_id = ""
@@ -105,7 +105,7 @@ class ResponsesCapture:
         self._is_over = False
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes of a stream; never raises."""
+        """Process the next bytes of a stream; never raises."""
         if self.gave_up:
             return
         events = self._events
@@ -117,37 +117,37 @@ class ResponsesCapture:
             self.gave_up = "frame_too_long"
 
     def close(self) -> None:
-        """Take the end of the stream."""
+        """Process the end of the stream."""
         self._is_over = True
         if self._events is not None and not self.gave_up:
             for data in self._events.close():
                 self.hear(data)
 
     def read(self, answer: bytes) -> None:
-        """Take a whole JSON answer; never raises."""
+        """Process a whole JSON response; never raises."""
         self._response(answer, "response.completed")
 
     @property
     def response_id(self) -> str:
-        """Its id; "" while that is not known."""
+        """Response id; "" while unknown."""
         return self._response_id
 
     @property
     def model(self) -> str:
-        """Who answers, as upstream says it; "" while that is not known."""
+        """Model that responds, as upstream names it; "" while unknown."""
         return self._model
 
     @property
     def has_failed(self) -> bool:
-        """Whether upstream says that there is no answer after all."""
+        """Whether upstream reports that the response failed or was cancelled."""
         return self._status in ("failed", "cancelled")
 
     def note_cure(self) -> None:
-        """As `Capture.note_cure`: the next request decides anew."""
+        """Drop the recorded decisions, so that the next request decides anew."""
         self._origin = structs.replace(self._origin, seen=None)
 
     def successor(self) -> Origin:
-        """Return the origin of a response that upstream begins behind this one, unasked."""
+        """Return the origin of a response that upstream starts after this one, unrequested."""
         this = turn_id(self._response_id)
         origin = self._origin
         return Origin(
@@ -160,17 +160,18 @@ class ResponsesCapture:
 
     def snapshot(self, created_ms: int) -> CaptureSnapshot:
         """
-        Return what is known so far, and count it as saved.
+        Return what is known so far, and mark it as saved.
 
-        Items never change from one snapshot to the next, and new ones come behind the others.
+        Items never change from one snapshot to the next; new ones are appended.
 
         Args:
-            created_ms: The time of day; that of the first snapshot is the turn's.
+            created_ms: Current time, in ms since the epoch; the turn keeps that of its first
+                snapshot.
         """
         self.dirty = False
         self._created_ms = self._created_ms or created_ms
         items = self._emitted()
-        # Without items a turn is only worth its context, which a later GET of it will need.
+        # Without items, only the context of a turn is worth storing: a later GET of it needs it.
         if not self._response_id or not (items or self._status in _PENDING):
             return CaptureSnapshot(self._status, None)
         origin = self._origin
@@ -190,7 +191,7 @@ class ResponsesCapture:
         return CaptureSnapshot(self._status, turn)
 
     def hear(self, data: bytes) -> None:
-        """Take the JSON of one event; never raises."""
+        """Process the JSON of one event; never raises."""
         event = read_event(data)
         if event is None:
             return
@@ -202,12 +203,12 @@ class ResponsesCapture:
                 return
             item = read_item(bytes(event.item))
             if kind == _ADDED:
-                # Its blob is unfit to inject, but some clients replay it: it names the item.
+                # Not fit to inject, but some clients replay this blob: it identifies the item.
                 self._note_blob(index, item)
                 return
             before = self._parts.get(index)
             if before is not None and before.id != item.id:
-                index = max(self._parts) + 1  # an upstream that does not count its outputs
+                index = max(self._parts) + 1  # this upstream does not number its outputs
             self._keep(index, item)
             self.dirty = self.dirty or item.role is not Role.REASONING
         elif kind in _ENDS or kind in _STARTS:
@@ -235,13 +236,13 @@ class ResponsesCapture:
         for index, raw in enumerate(output or ()):
             item = read_item(bytes(raw))
             if index in parts:
-                # The item of its own event is the authoritative one; this one's blob differs.
+                # The item in its own event is the authoritative one; the blob differs here.
                 self._note_blob(index, item)
             elif item.id not in ids:
                 self._keep(index, item)
 
     def _keep(self, index: int, item: ResponsesItem) -> None:
-        """Keep an output item, as long as all of them together stay within the bound."""
+        """Keep an output item; give up if the total exceeds the limit."""
         if self.gave_up:
             return
         part = _part(item)
@@ -252,7 +253,7 @@ class ResponsesCapture:
         self._parts[index] = part
 
     def _note(self, response: ResponseFields) -> None:
-        """Note what upstream says it did to the reasoning that it was given."""
+        """Record what upstream reports about its use of the reasoning in the request."""
         if response.input_transformations is not NONE:
             removals = read_removals(response.input_transformations)
             self.removed = self.removed if removals is None else removals
@@ -260,24 +261,24 @@ class ResponsesCapture:
             self.reasoning_context = read_context(response.reasoning) or self.reasoning_context
 
     def _note_blob(self, index: int, item: ResponsesItem) -> None:
-        """Note one more blob that an item was seen with."""
+        """Record another blob that was seen for an item."""
         self._blobs.setdefault(index, set()).add(blob_digest(item))
 
     def _emitted(self) -> list[Emitted]:
-        """Tie each run of reasoning to the item directly behind it; a run with none is left out."""
+        """Attach each run of reasoning to the item directly after it; drop a run without one."""
         emitted: list[Emitted] = []
         run: list[Reasoning | None] = []
         is_pending = self._status in _PENDING and not self._is_over
         for n, (index, part) in enumerate(sorted(self._parts.items())):
             if is_pending and (index != n or not part.is_finished):
-                break  # what comes in between, or ahead of it, is not known yet
+                break  # an earlier item is still missing, or this one is not complete
             if part.emitted is None:
                 blobs = self._blobs.get(index)
                 reasoning = part.reasoning
                 run.append(reasoning.known_by(blobs) if reasoning and blobs else reasoning)
                 continue
             usable = tuple([reasoning for reasoning in run if reasoning is not None])
-            # Half a run is not what upstream emitted; and what never finished has no follower.
+            # Upstream did not emit half a run, and an unfinished item is no follower.
             withheld = bool(run) and (len(usable) < len(run) or not part.is_finished)
             emitted.append(part.emitted.after(() if withheld else usable, withheld=withheld))
             run = []
@@ -294,7 +295,7 @@ def _part(item: ResponsesItem) -> _CapturedItem:
 
 
 def _families(asked: str, answered: str) -> tuple[str, ...]:
-    """Return the families of those that are named, in order, each once."""
+    """Return the families of the requested and the responding model, sorted, without repeats."""
     if not answered:
         return (family(asked),) if asked else ()
     theirs = family(answered)

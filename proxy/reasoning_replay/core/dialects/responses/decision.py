@@ -1,4 +1,4 @@
-"""Decision: what becomes of a request, once the store has said what it holds for it."""
+"""Request planner: decides how a request is changed, once the store lookup is done."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,12 +41,12 @@ class ResponsesSettings:
     The settings of this dialect, as plain values.
 
     Attributes:
-        is_shadow: Whether everything is decided and nothing is sent otherwise than it came.
-        anchors: Which items reasoning is injected ahead of.
-        profile: Of the upstream.
-        include: When encrypted reasoning is asked for: `auto`, `always` or `never`.
-        repairs: What may be repaired before the first attempt.
-        capture_max_bytes: Of one event, and of all that is kept of an answer.
+        is_shadow: Whether requests are decided on but sent unchanged.
+        anchors: Items before which reasoning is injected.
+        profile: Profile of the upstream.
+        include: When to request encrypted reasoning: `auto`, `always` or `never`.
+        repairs: Repairs that are allowed before the first attempt.
+        capture_max_bytes: Largest event, and most that is kept of one response, in bytes.
     """
 
     is_shadow: bool
@@ -58,10 +58,10 @@ class ResponsesSettings:
 
 
 class RequestPlanner:
-    """Decides on requests for one upstream. It changes nothing that others look at."""
+    """Planner for the requests to one upstream. It changes no shared state."""
 
     def __init__(self, settings: ResponsesSettings, refusals: RefusalMemory) -> None:
-        """Keep what all requests share; the refusal memory is read and never changed."""
+        """Keep the shared settings and the refusal memory, which is only read."""
         self._settings = settings
         self._refusals = refusals
         self.policy = Policy(settings.anchors, settings.profile)
@@ -75,7 +75,7 @@ class RequestPlanner:
         *,
         is_created: bool,
     ) -> Decision:
-        """As `Dialect.decide`."""
+        """See `Dialect.decide`."""
         request, held = question.request, found or _NOTHING_FOUND
         if held.turns:
             held = self._refusals.without_refused(caller.scope, held)
@@ -87,7 +87,7 @@ class RequestPlanner:
         parent = parent_of(request, matched, held)
         joined = NOT_JOINED if held.is_stale else join(matched, held.turns)
         has_failed = found is None or (held.is_stale and not is_whole(request, matched, held))
-        # What a failed lookup missed, or is still missing, does not stay so.
+        # Not remembered after a failed lookup or a join: a miss must not become permanent.
         seen = None if has_failed or joined.left else matched.seen
         origin = _origin(request, parent, joined, seen)
         plan = Plan() if has_failed else plan_injection(request, matched, self.policy)
@@ -97,7 +97,7 @@ class RequestPlanner:
         outcomes, summary = plan.outcomes, _summary(request, plan.notes)
         if self._settings.is_shadow:
             return Decision(state, body, origin, repairs, outcomes, 0, summary, joined)
-        # The upstream says that it keeps nothing (zero data retention), and a blob is missing.
+        # Upstream reported that it stores nothing (zero data retention), and a blob is missing.
         keeps_nothing = parent is not None and not parent.is_stored
         lacks_blob = keeps_nothing and Outcome.GUARDED_FORM in outcomes
         wants = is_created and self._wants_include(caller.scope, request, lacks_blob=lacks_blob)
@@ -110,13 +110,13 @@ class RequestPlanner:
     def _repaired(
         self, caller: Caller, request: Request, held: LookupResult
     ) -> tuple[Request, Mapping[Repair, int]]:
-        """Repair what is certainly wrong, and parse the result."""
+        """Repair what is certainly wrong, and parse the result again."""
         scope, refusals = caller.scope, self._refusals
         if request.is_stateful:
             return request, _NO_REPAIRS
         is_unknown = not (held.turns or refusals.knows(caller))
         if is_unknown and is_sound(request):
-            return request, _NO_REPAIRS  # as most are
+            return request, _NO_REPAIRS  # the usual case
         repairs = Repairs(
             allowed=self._settings.repairs,
             is_refused=lambda blob: (
@@ -136,7 +136,7 @@ class RequestPlanner:
         return again, repaired.counts
 
     def _wants_include(self, scope: bytes, request: Request, *, lacks_blob: bool) -> bool:
-        """Tell whether an item may have to be injected where the upstream knows no id of it."""
+        """Return whether to ask for blobs: ids alone may not be enough for later requests."""
         profile = self._settings.profile
         if not profile.takes_include:
             return False
@@ -152,7 +152,7 @@ class RequestPlanner:
 
 
 def _origin(request: Request, parent: Turn | None, joined: Joined, seen: Seen | None) -> Origin:
-    """Return what the turn that answers a request will remember of it."""
+    """Return the facts about a request that are stored with the turn of its response."""
     conversation = parent.conversation if parent is not None else b""
     if conversation in joined.left:
         conversation = joined.turns[0].conversation
@@ -168,7 +168,7 @@ def _origin(request: Request, parent: Turn | None, joined: Joined, seen: Seen | 
 
 
 def _summary(request: Request, notes: Sequence[PlanNote]) -> ItemSummary | None:
-    """Return what people may see of a request; a fault in that costs the request nothing."""
+    """Return the item summary; None on a fault, which must not fail the request."""
     try:
         return summarise(request, notes)
     except Exception:  # noqa: BLE001 (fail open: the request does not need it)

@@ -1,4 +1,4 @@
-"""Responses dialect: the answers of OpenAI's Responses API to what `Dialect` asks."""
+"""Responses dialect: OpenAI's Responses API as an implementation of `Dialect`."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -34,15 +34,15 @@ from reasoning_replay.core.tenancy.scope import Account
 
 __all__ = ["ResponsesDialect"]
 
-# Parsed inputs of some twenty long conversations in flight.
+# Enough for the parsed inputs of about twenty long conversations in flight.
 PREFIXES_MAX_BYTES = 24 << 20
-# Refusals that are about the model, and are expected of it from then on.
+# Refusals that concern the model, and are expected from it for an hour after a cure.
 _OF_MODEL = frozenset({RefusalKind.INCLUDE, RefusalKind.NO_REASONING_MODEL})
 _UNKNOWN = Origin(context=Context(), model="")
 
 
 class ResponsesDialect:
-    """Implements `Dialect` for one upstream."""
+    """The Responses dialect for one upstream."""
 
     name = "responses"
 
@@ -53,22 +53,22 @@ class ResponsesDialect:
         lock: AbstractContextManager[object],
     ) -> None:
         """
-        Keep what all exchanges share.
+        Create the state that all exchanges share.
 
         Args:
             settings: Plain values.
-            clock: Seconds, never going backwards.
-            lock: Guards the prefix cache, which several threads use.
+            clock: Monotonic clock, in seconds.
+            lock: Lock of the prefix cache, which several threads use.
         """
         self._capture_max_bytes = settings.capture_max_bytes
         self._refusals = RefusalMemory(clock)
         self._planner = RequestPlanner(settings, self._refusals)
         self._prefixes: PrefixCache[ParsedInput] = PrefixCache(PREFIXES_MAX_BYTES, lock)
 
-    # A request...
+    # Requests
 
     def ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[Request]:
-        """As `Dialect.ask`."""
+        """See `Dialect.ask`."""
         request = read_request(body, headers, self._prefixes, scope)
         return Question(request, keys_of_request(request))
 
@@ -81,27 +81,27 @@ class ResponsesDialect:
         *,
         is_created: bool,
     ) -> Decision:
-        """As `Dialect.decide`."""
+        """See `Dialect.decide`."""
         return self._planner.decide(caller, body, question, found, is_created=is_created)
 
-    # Its answer...
+    # Responses
 
     def capture(self, origin: Origin | None) -> ResponsesCapture:
-        """As `Dialect.capture`."""
+        """See `Dialect.capture`."""
         return ResponsesCapture(origin or _UNKNOWN, self._capture_max_bytes)
 
     def retrieved(self, path: str) -> str:
-        """As `Dialect.retrieved`."""
+        """See `Dialect.retrieved`."""
         return retrieved(path)
 
     def origin_of(self, response_id: str, found: LookupResult) -> Origin | None:
-        """As `Dialect.origin_of`."""
+        """See `Dialect.origin_of`."""
         this = turn_id(response_id)
         begun = next((turn for turn in found.turns if turn.id == this), None)
         if begun is None:
             return _UNKNOWN
         if any(item.run for item in begun.items):
-            return None  # captured with blobs when it was made; a fetched one has none
+            return None  # captured with blobs at its creation; a fetched response has none
         return Origin(
             context=begun.context,
             model=begun.models[0] if begun.models else "",
@@ -112,26 +112,26 @@ class ResponsesDialect:
             seen=begun.seen,
         )
 
-    # A refusal...
+    # Refusals
 
     def is_refusal(self, status: int) -> bool:
-        """As `Dialect.is_refusal`."""
+        """See `Dialect.is_refusal`."""
         return is_refusal(status)
 
     def is_failing_event(self, data: bytes) -> bool:
-        """As `Dialect.is_failing_event`."""
+        """See `Dialect.is_failing_event`."""
         return is_failing_event(data)
 
     def is_refusing_event(self, data: bytes) -> bool:
-        """As `Dialect.is_refusing_event`."""
+        """See `Dialect.is_refusing_event`."""
         return is_refusing_event(data)
 
     def diagnose(self, status: int, body: bytes) -> Diagnosis:
-        """As `Dialect.diagnose`."""
+        """See `Dialect.diagnose`."""
         return diagnose(status, body)
 
     def ask_for_cure(self, bodies: RefusedBodies, refusal: Diagnosis) -> Question[Request]:
-        """As `Dialect.ask_for_cure`."""
+        """See `Dialect.ask_for_cure`."""
         sent = read_request(bodies.sent, {})
         return Question(sent, lookups_for(sent, refusal))
 
@@ -143,22 +143,22 @@ class ResponsesDialect:
         refusal: Diagnosis,
         found: LookupResult,
     ) -> Cure | None:
-        """As `Dialect.cure`."""
+        """See `Dialect.cure`."""
         sent = question.request
         is_edited = bodies.sent is not bodies.given
-        if sent.body is not bodies.sent:  # a lone surrogate: it can only be sent as it came
+        if sent.body is not bodies.sent:  # it has a lone surrogate, so it cannot be edited
             return Cure(bodies.given, is_clients_own=True) if is_edited else None
         given = read_request(bodies.given, {}) if is_edited else sent
         held = self._refusals.without_refused(scope, found) if scope is not None else found
         cured = cure(sent, given, refusal, held, self._planner.policy)
         if cured is None or not cured.withheld:
             return cured
-        # As they are stored: what is only refused for an hour stays so.
+        # Turns as stored: runs withheld for an hour only must not be withheld for good.
         named = {turn.id for turn in cured.withheld}
         return replace(cured, withheld=tuple(t for t in found.turns if t.id in named))
 
     def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure) -> None:
-        """As `Dialect.learn`."""
+        """See `Dialect.learn`."""
         for blob in cure.lost:
             self._refusals.refuse(scope, RefusalKind.BLOB, blob)
         if refusal.kind in _OF_MODEL:
@@ -166,5 +166,5 @@ class ResponsesDialect:
             self._refusals.refuse(scope, refusal.kind, model)
 
     def note_issued(self, account: Account, turn: Turn) -> None:
-        """As `Dialect.note_issued`."""
+        """See `Dialect.note_issued`."""
         self._refusals.issue(account, turn)

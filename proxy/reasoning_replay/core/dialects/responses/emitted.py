@@ -1,4 +1,4 @@
-"""Emitted items: what is kept of an output item, in the form that may be injected later."""
+"""Emitted items: the stored form of output items, in which they may be injected later."""
 
 import contextlib
 from collections.abc import Iterable
@@ -10,15 +10,17 @@ from reasoning_replay.core.wire.json_spans import Unspliceable, without
 
 __all__ = ["blob_digest", "emitted_of", "is_open", "reasoning_of"]
 
-# An item of more bytes (a generated image, a long file) is known by its digest alone.
+# Largest item that is stored with its JSON, in bytes; larger ones (a generated image, a long file)
+# are stored as digests.
 RAW_MAX_BYTES = 32 * 1024
 
-# Output-only: refused on input by some upstream (Azure: `status`; OpenAI SDKs strip `created_by`).
+# Output-only fields, which some upstreams refuse on input (Azure: `status`; OpenAI SDKs strip
+# `created_by`).
 _OUTPUT_ONLY = ("status", "created_by")
 
 
 def reasoning_of(item: ResponsesItem) -> Reasoning | None:
-    """Return a reasoning item in the form that may be injected; None when its bytes cannot."""
+    """Return a reasoning item in its injectable form; None if its JSON cannot be cut safely."""
     try:
         raw = _cut(item.raw, _OUTPUT_ONLY)
     except Unspliceable:
@@ -28,7 +30,7 @@ def reasoning_of(item: ResponsesItem) -> Reasoning | None:
 
 
 def emitted_of(item: ResponsesItem) -> Emitted:
-    """Return what is kept of an item that is not reasoning."""
+    """Return the stored form of an item that is not reasoning."""
     raw = b""
     if len(item.raw) <= RAW_MAX_BYTES:
         with contextlib.suppress(Unspliceable):
@@ -37,7 +39,7 @@ def emitted_of(item: ResponsesItem) -> Emitted:
 
 
 def _cut(raw: bytes, keys: Iterable[str]) -> bytes:
-    """Return an item less some members; one that is no UTF-8 would spoil the request it is in."""
+    """Return an item without some members; raise for invalid UTF-8, which would break a request."""
     if not raw.isascii():
         try:
             raw.decode()
@@ -47,11 +49,11 @@ def _cut(raw: bytes, keys: Iterable[str]) -> bytes:
 
 
 def blob_digest(item: ResponsesItem) -> bytes:
-    """Return the digest by which an `encrypted_content` is remembered; b"" when there is none."""
+    """Return the digest that identifies an `encrypted_content`; b"" if the item has none."""
     blob = item.blob
     return digest(b"blob", blob.encode("utf-8", "surrogatepass")) if blob else b""
 
 
 def is_open(part: Reasoning) -> bool:
-    """Tell whether the text of reasoning is in the open: it is bound to nothing, and no pair."""
+    """Return whether reasoning is plain text: not encrypted, and not part of a checked pair."""
     return b'"reasoning_text"' in part.raw

@@ -1,7 +1,7 @@
 """
-Id policy: whether reasoning is injected with ids or without, and which edits that takes.
+Id policy: whether reasoning is injected with ids or without, and the edits that this takes.
 
-Which forms an upstream takes is its profile's to say (`Ids`); here is what each means in edits.
+The profile states which forms an upstream accepts (`Ids`); this module turns each into edits.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,11 +27,11 @@ __all__ = [
     "takes_plainly",
 ]
 
-_NOTHING = b'[]" \t\r\n'  # what is left of a value that holds nothing, less `null`
+_NOTHING = b'[]" \t\r\n'  # characters of an empty value; `null` is compared separately
 
 
 class InjectionForm(msgspec.Struct, frozen=True, gc=False):
-    """What is injected: reasoning items as they are sent, and edits of the items behind them."""
+    """Injected content: reasoning items as they are sent, and edits of the items after them."""
 
     parts: tuple[bytes, ...]
     edits: tuple[Edit, ...] = ()
@@ -39,13 +39,13 @@ class InjectionForm(msgspec.Struct, frozen=True, gc=False):
 
 class FollowingItems(msgspec.Struct, frozen=True, gc=False):
     """
-    What a run of reasoning led to, as far as the request holds it; never empty.
+    The items that a run of reasoning led to and that the request holds; never empty.
 
     Attributes:
-        items: As the client sends them, in its order.
-        emitted: The same items, as upstream emitted them.
-        has_head: Whether the first one is the very item that the run stood ahead of.
-        is_stored: Whether upstream said that it keeps them.
+        items: The items in the request, in its order.
+        emitted: The same items as upstream emitted them.
+        has_head: Whether the first one is the item that stood directly after the run.
+        is_stored: Whether upstream reported that it stores them.
     """
 
     items: tuple[ResponsesItem, ...]
@@ -58,19 +58,19 @@ def choose_form(
     request: Request, profile: Profile, led: FollowingItems, missing: Sequence[Reasoning]
 ) -> InjectionForm | None:
     """
-    Choose the form of what is missing of a run; None when no form of it may be injected.
+    Choose the form in which missing reasoning is injected; None if no form is allowed.
 
     Args:
-        request: Where it goes.
-        profile: Of the upstream.
-        led: What it led to.
-        missing: In its order; not empty.
+        request: Request to inject into.
+        profile: Profile of the upstream.
+        led: Items that the run led to.
+        missing: Missing reasoning items of the run, in order; not empty.
     """
     run = [_less(part, profile.omits) for part in missing] if profile.omits else missing
     if profile.needs and not all(_holds(part, profile.needs) for part in run):
         return None
     if False not in [is_open(part) for part in run]:
-        # It is injected just as it came.
+        # Plain text is injected exactly as it was captured.
         return InjectionForm(tuple([part.raw for part in run]))
     is_stored = request.stores and led.is_stored and profile.keeps_items
     return _FORMS[profile.ids](_Case(request.body, led, run, is_stored))
@@ -78,15 +78,15 @@ def choose_form(
 
 def takes_plainly(profile: Profile) -> bool:
     """
-    Tell whether an upstream takes any run as it came, whole, ahead of the item that it led to.
+    Return whether an upstream accepts any complete run unchanged, directly before its item.
 
-    Whole, all of it has ids and blobs; and the item has the id that upstream gave it.
+    In a complete run, all reasoning has ids and blobs, and the item after it has its original id.
     """
     return not (profile.omits or profile.needs or profile.ids is Ids.DROPPED)
 
 
 def in_form(part: Reasoning, profile: Profile) -> bytes:
-    """Return one reasoning item as an upstream takes it, where there is nothing to choose."""
+    """Return one reasoning item as an upstream accepts it, if there is no form to choose."""
     going = _less(part, profile.omits)
     return without_id(going) if profile.ids is Ids.DROPPED and going.has_blob else going.raw
 
@@ -100,9 +100,9 @@ def id_removals(
     body: bytes, items: Iterable[tuple[ResponsesItem, Emitted]]
 ) -> tuple[Edit, ...] | None:
     """
-    Return the edits that leave out the ids that upstream would know items by.
+    Return the edits that remove the ids that upstream gave to these items.
 
-    None when the API demands one of them. An id that the client made up demands nothing.
+    None if the API requires one of the ids. An id that the client made up requires no reasoning.
     """
     edits: list[Edit] = []
     for item, emitted in items:
@@ -117,12 +117,12 @@ def id_removals(
 
 class _Case(msgspec.Struct, frozen=True, gc=False):
     """
-    One choice to make.
+    The inputs of one choice.
 
     Attributes:
-        body: The request's.
-        run: The missing reasoning, less what the upstream refuses of it.
-        is_stored: Whether an id alone means something to the upstream, here.
+        body: Request body.
+        run: Missing reasoning, without the members that upstream refuses.
+        is_stored: Whether upstream can resolve a bare id in this request.
     """
 
     body: bytes
@@ -140,7 +140,7 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def keeps_id(self) -> bool:
-        """Whether the item that the run stood ahead of is there, under its own id."""
+        """Whether the item directly after the run is present under its original id."""
         led = self.led
         return led.has_head and led.items[0].id == led.emitted[0].id != ""
 
@@ -153,7 +153,7 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
         return InjectionForm(tuple([part.raw for part in self.run]), edits)
 
     def add_id(self) -> Edit | None:
-        """Return the edit that gives the run's own item its id back; None if it takes none."""
+        """Return the edit that adds its original id to the item after the run; None if none can."""
         item, item_id = self.led.items[0], self.led.emitted[0].id
         if not self.led.has_head or not item_id or item.id or not item.takes_id:
             return None
@@ -161,7 +161,7 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
         found = _members(self.body, item)
         if found is None:
             return None
-        if "id" in found:  # null, or of a type that no id has
+        if "id" in found:  # null, empty, or not a string
             return Edit(found["id"].start, found["id"].end, value)
         at = item.start + 1
         return Edit(at, at, b'"id":' + value + b",")
@@ -181,12 +181,12 @@ def _together(case: _Case) -> InjectionForm | None:
 
 
 def _dropped(case: _Case) -> InjectionForm | None:
-    # An id that the API demands stays, and then the others of its group stay with it.
+    # If the API requires one id, that id stays, and so do the other ids of its group.
     return _nameless(case) or _together(case)
 
 
 def _nameless(case: _Case) -> InjectionForm | None:
-    """Without ids nothing is paired, so all those of the group have to go."""
+    """Return the form without ids: nothing may be paired then, so the whole group loses its ids."""
     removals = case.removals()
     if not case.has_blobs or removals is None:
         return None
@@ -202,10 +202,11 @@ def _required(case: _Case) -> InjectionForm | None:
         return None
     if case.keeps_id:
         return case.as_named()
-    if case.is_stored:  # upstream looks for what followed, and knows it by its id
+    if case.is_stored:  # upstream looks up the item after the run by its id
         added = case.add_id()
         return case.as_named(added) if added is not None else None
-    # What was not stored has no recorded follower: the item will do without its id, but no other.
+    # Upstream recorded no follower for items that it does not store. The original follower is
+    # accepted without its id, but no other item is.
     return case.as_named() if case.led.has_head else None
 
 
@@ -215,7 +216,7 @@ _FORMS: Mapping[Ids, Callable[[_Case], InjectionForm | None]] = MappingProxyType
 
 
 def _members(body: bytes, item: ResponsesItem) -> dict[str, Member] | None:
-    """Return the members of an item; None where readers could disagree on them: it stays."""
+    """Return the members of an item; None if parsers could disagree on them: then it stays."""
     try:
         return json_spans.members(body, item.start, item.end)
     except Unspliceable:
@@ -223,8 +224,8 @@ def _members(body: bytes, item: ResponsesItem) -> dict[str, Member] | None:
 
 
 def _less(part: Reasoning, omits: tuple[str, ...]) -> Reasoning:
-    """Return reasoning less some members; the same object when it has none of them."""
-    # Looking for the letters first spares most items the parse.
+    """Return reasoning without some members; the same object if it has none of them."""
+    # This substring search saves parsing most items.
     present = tuple(key for key in omits if key.encode() in part.raw)
     if not present:
         return part

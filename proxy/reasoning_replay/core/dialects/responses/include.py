@@ -1,4 +1,4 @@
-"""Include: asks the upstream for encrypted reasoning where the client did not."""
+"""Include edits: ask for encrypted reasoning where the client did not, or stop asking for it."""
 
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.wire import json_spans
@@ -15,15 +15,15 @@ def include_edit(request: Request) -> Edit | None:
     """
     Return the edit that merges `reasoning.encrypted_content` into a request's `include`.
 
-    None where it is there already, and where the value is of a type that the API does not take:
-    that is for upstream to refuse.
+    None if it is there already, or if the value has a type that the API does not accept: upstream
+    reports that error itself.
     """
     raw = request.raw("include")
     if not raw:
         at = request.body.index(b"{") + 1
         return Edit(at, at, b'"include":[' + _VALUE + b"]" + (b"," if request.values else b""))
     if raw == _VALUE_ALONE:
-        return None  # as most clients ask that do
+        return None  # the usual form
     member = json_spans.place_of(request.values, request.body, "include")
     if raw == b"null":
         return Edit(member.start, member.end, _VALUE_ALONE)
@@ -40,7 +40,7 @@ def include_edit(request: Request) -> Edit | None:
 
 
 def exclude_edit(request: Request) -> Edit | None:
-    """Return the edit that takes it out of a request's `include`; None where it is not in it."""
+    """Return the edit that removes it from a request's `include`; None if it is not there."""
     if "include" not in request.values:
         return None
     member = json_spans.place_of(request.values, request.body, "include")

@@ -1,9 +1,9 @@
 """
-Items: one element of `input` or `output`, parsed as far as recognising it needs.
+Response items: one element of `input` or `output`, parsed only as far as matching needs.
 
-An item of a shape nobody has seen yet must never cost a request, so reading fails soft:
-what is not the expected type counts as absent, and an unknown type is still an item.
-Types and their keys: `Items` of the Responses API; every vendor adds some of its own.
+An item of unknown shape must never fail a request, so parsing is lenient: a value of an unexpected
+type counts as absent, and an item of an unknown type is still an item.
+Types and their keys: `Items` of the Responses API; every vendor adds its own.
 """
 
 import re
@@ -23,7 +23,7 @@ __all__ = ["ResponsesItem", "read_item"]
 
 
 class _ItemFields(msgspec.Struct, gc=False):
-    """The fields that tell an item from another; what only some items have stays raw."""
+    """The fields that distinguish items; fields that only some items have stay raw."""
 
     type: str | None = None
     id: str | None = None
@@ -43,7 +43,7 @@ class _ItemFields(msgspec.Struct, gc=False):
 
 
 class _Words(msgspec.Struct, gc=False):
-    """A part of a message that is words."""
+    """A text part of a message."""
 
     type: Literal["input_text", "output_text", "text"]
     text: str
@@ -62,15 +62,15 @@ _WORDS = msgspec.json.Decoder(list[_Words])
 _PARTS = msgspec.json.Decoder(list[Raw])
 _PART = msgspec.json.Decoder(_ContentPart)
 _WHOLE_PARTS = msgspec.json.Decoder(list[_ContentPart])
-_SYNTAX = b'"\\{}[]:, '  # of JSON: what every call has says nothing
+_SYNTAX = b'"\\{}[]:, '  # JSON syntax; it is in every call, so it is not counted
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
-# Calls, programs, searches: everything that a model does ends in one of these, so far.
+# Everything that a model does (calls, programs, searches) has had one of these types so far.
 _MODEL_TYPE = re.compile(r".*_call|program|mcp_list_tools|mcp_approval_request|agent_message")
 # Types that the API accepts without `id` (OpenAI Python SDK 3.52, `*_param.py`; for messages the
-# easy form). The others would be refused without it, so theirs is never taken away.
+# easy form). It refuses the others without an id, so theirs is never removed.
 _ID_IS_OPTIONAL = frozenset(
     {
         "message",
@@ -85,16 +85,16 @@ _ID_IS_OPTIONAL = frozenset(
 
 class ResponsesItem(msgspec.Struct, gc=False, eq=False):
     """
-    One item of a request or an answer.
+    One item of a request or a response.
 
     Attributes:
-        raw: Its JSON, exactly as it came.
-        type: Its `type`; "message" when there is a role and no type; "" when unreadable.
-        id, call_id, name: As given; "" when absent or not a string.
-        start, end: Where it stands in the document it was read from, in bytes.
+        raw: JSON, exactly as received.
+        type: Value of `type`; "message" if there is a role and no type; "" if unreadable.
+        id, call_id, name: Values as received; "" if absent or not a string.
+        start, end: Byte range in the document from which it was read.
 
-    A history has thousands: a struct that the garbage collector does not look at is what they cost
-    least as. It refers to nothing that refers to it.
+    A history has thousands of items, so they are untracked by the garbage collector, the cheapest
+    form. This is safe because an item is never part of a reference cycle.
     """
 
     raw: bytes
@@ -106,7 +106,7 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
     call_id: str
     name: str
     _head: _ItemFields
-    # What is made when it is asked for...
+    # Computed on first use
     _blob: str | None = None
     _text: str | None = None
     _content: bytes | None = None
@@ -115,7 +115,7 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
 
     @property
     def is_tool(self) -> bool:
-        """Whether it is something the model did, rather than said."""
+        """Whether it is an action of the model and not a message."""
         return self.role is Role.MODEL and self.type != "message"
 
     @property
@@ -126,48 +126,48 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
     @property
     def is_finished(self) -> bool:
         """
-        Whether upstream had nothing to add to it.
+        Whether upstream completed it.
 
-        Finished items carry other words than `completed` too: images stay `generating`, hosted
-        tools may have `failed`, and some upstreams give no status.
+        A finished item may have another status than `completed`: images stay `generating`, hosted
+        tools may be `failed`, and some upstreams send no status.
         """
         return self.status not in ("incomplete", "in_progress")
 
     @property
     def status(self) -> str:
-        """Its `status`; "" when absent."""
+        """Value of `status`; "" if absent."""
         return self._head.status or ""
 
     @property
     def blob(self) -> str:
-        """Its `encrypted_content`; "" when absent or null."""
+        """Value of `encrypted_content`; "" if absent or null."""
         if self._blob is None:
             self._blob = json_spans.text(self._head.encrypted_content) or ""
         return self._blob
 
     @property
     def is_hollow(self) -> bool:
-        """Whether it is reasoning with nothing in it but its id: it stands for a stored item."""
+        """Whether it is reasoning with only an id, which stands for a stored item."""
         if self.role is not Role.REASONING or not self.id or self.blob:
             return False
         return bytes(self._head.content) in (b"", b"null", b"[]")
 
     @property
     def is_reasoning(self) -> bool:
-        """Whether it is reasoning, or a reference that names some."""
+        """Whether it is reasoning, or a reference to reasoning."""
         role = self.role
         return role is Role.REASONING or (role is Role.REFERENCE and self.id.startswith("rs_"))
 
     @property
     def is_id_alone(self) -> bool:
-        """Whether it means nothing but to an upstream that keeps the item of its id."""
+        """Whether it is useful only to an upstream that stores the item with its id."""
         return self.is_hollow or self.role is Role.REFERENCE
 
     @property
     def is_anchor(self) -> bool:
         """Whether a conversation can be looked up by it."""
         role = self.role
-        if role is Role.CLIENT or role is Role.FRAME:  # first, because most items are one of these
+        if role is Role.CLIENT or role is Role.FRAME:  # first, because most items have these roles
             return self.type == "compaction"
         return role is not Role.REASONING or self.is_hollow
 
@@ -176,8 +176,8 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
         """
         Whether an `id` may be added to it.
 
-        A message in the easy form (no type, or content that is not a list of output parts) is
-        read by the API as another shape, which knows no id.
+        The API reads a message in the easy form (no type, or content that is not a list of output
+        parts) as another shape, which has no id.
         """
         if self.type != "message":
             return self.role is Role.MODEL
@@ -185,7 +185,7 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
 
     @property
     def text(self) -> str:
-        """A message's text, folded; "" for other items and messages without."""
+        """Folded text of a message; "" for other items and for messages without text."""
         if self._text is None:
             self._text = folded(_said(self._head.content)[0]) if self.type == "message" else ""
         return self._text
@@ -193,11 +193,11 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
     @property
     def content(self) -> bytes:
         """
-        What it says or does, as a digest that survives what clients do to items.
+        Digest of what the item says or does; it survives the changes that clients make.
 
-        Equal for a message whose parts were joined, whose annotations were dropped or whose text
-        was normalised, and for a call whose arguments were spelled differently; b"" where nothing
-        was said. A message without text says what it refuses with.
+        It is equal for a message with joined parts, dropped annotations or normalised text, and for
+        a call with differently spelled arguments. b"" if the item has no content. For a message
+        without text, its refusal counts.
         """
         if self._content is None:
             self._content = self._read_content()
@@ -205,7 +205,7 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
 
     @property
     def chars(self) -> int:
-        """About how many characters it says: what is short recurs by chance."""
+        """Approximate number of characters of content: short content recurs by chance."""
         if self.type == "message":
             return len(self.text) or len(_refusal(self._head.content))
         head = self._head
@@ -227,7 +227,7 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
 
     @property
     def trace(self) -> bytes:
-        """Eight bytes that tell it from what another conversation's model said or did."""
+        """Eight bytes that distinguish it from model items of other conversations."""
         if self._trace is None:
             self._trace = self._read_trace()[:TRACE_BYTES]
         return self._trace
@@ -239,7 +239,7 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
 
     @property
     def said(self) -> bytes:
-        """What the client's side said with it, as a digest: the links of a conversation's chain."""
+        """Digest of the item as client input: one link of the conversation's chain."""
         if self._said is None:
             self._said = self._read_said()
         return self._said
@@ -249,13 +249,13 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
             words, rest = _said(self._head.content)
             return digest(b"u", folded(words).encode("utf-8", "surrogatepass"), *rest)
         if self.type.endswith("_output"):
-            # Without call_id: some clients number their calls anew.
+            # Without call_id: some clients renumber their calls.
             return digest(b"o", self.type.encode(), bytes(self._head.output) or self.raw)
         return digest(b"x", self.raw)
 
 
 def read_item(raw: bytes, start: int = 0, end: int = 0) -> ResponsesItem:
-    """Read one item; never raises, whatever the bytes are."""
+    """Parse one item; never raises, whatever the bytes are."""
     try:
         head = _HEAD.decode(raw)
     except _ERRORS:
@@ -269,7 +269,7 @@ def read_item(raw: bytes, start: int = 0, end: int = 0) -> ResponsesItem:
 
 
 def _loosely(raw: bytes) -> _ItemFields:
-    """Read a head of which some field is not of the type that it should be, or nothing at all."""
+    """Decode a head in which some field has an unexpected type, or an unreadable one as empty."""
     try:
         members = _LOOSE_HEAD.decode(raw)
     except _ERRORS:
@@ -292,7 +292,7 @@ def _role(kind: str, said_by: str) -> Role:
     return Role.FRAME if said_by in ("system", "developer") else Role.CLIENT
 
 
-# Those that histories are made of, so that most items are looked up and not matched.
+# The items of most histories: their role is looked up, without matching a regex.
 _ROLES = {
     (kind, said_by): _role(kind, said_by)
     for kind, said_by in (
@@ -310,7 +310,7 @@ _ROLES = {
 
 
 def _said(content: Raw) -> tuple[str, list[bytes]]:
-    """Split a message's content into its words and the raw parts that are not words."""
+    """Split a message's content into its text and the raw parts that are not text."""
     raw = bytes(content)
     words = json_spans.text(raw)
     if words is not None:
@@ -318,7 +318,7 @@ def _said(content: Raw) -> tuple[str, list[bytes]]:
     try:
         return "".join([part.text for part in _WORDS.decode(raw)]), []
     except _ERRORS:
-        pass  # some part is not words, or not as it should be
+        pass  # some part is not text, or is malformed
     try:
         parts = _PARTS.decode(raw)
     except _ERRORS:
@@ -340,7 +340,7 @@ def _said(content: Raw) -> tuple[str, list[bytes]]:
 
 
 def _refusal(content: Raw) -> str:
-    """Return what a message refuses with, in place of text."""
+    """Return the text of a message's refusal parts; "" if it has none."""
     try:
         parts = _WHOLE_PARTS.decode(content)
     except _ERRORS:
@@ -350,7 +350,7 @@ def _refusal(content: Raw) -> str:
 
 
 def _canonical(raw: bytes) -> bytes:
-    """Return JSON spelled one way, also where it is wrapped in a string (once or twice)."""
+    """Return JSON in one canonical spelling, also if it is wrapped in up to three strings."""
     value = raw
     for _ in range(3):
         inner = json_spans.text(value)

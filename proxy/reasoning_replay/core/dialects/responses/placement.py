@@ -1,16 +1,16 @@
 """
 Placement: decides which reasoning a request lacks, and where it is injected.
 
-`plan_injection` is pure and total: it takes the matches and returns edits, with the reasons
-counted.
-The rules it follows are the API's (pairing by id both ways, order, no reasoning at the end):
+`plan_injection` is pure and total: it takes the matches and returns edits, with counted reasons.
+It follows the rules of the API (pairing by id both ways, order, no reasoning at the end):
 
-- a run of reasoning goes directly before the first item of its group that the client still sends,
-  where a group is the item the run led to and those behind it up to the next run;
-- it goes in a form that the upstream takes, with ids or without (`id_policy`);
-- where reasoning exists but may not be injected, the ids that would demand it are left out instead
-  (*degrade*), if the upstream takes the items without;
-- what the client replays itself, by id or by any blob of it, is left alone.
+- A run of reasoning goes directly before the first item of its group that the client still sends.
+  A group is the item that the run led to and the items after it, up to the next run.
+- It is injected in a form that upstream accepts, with ids or without (`id_policy`).
+- If reasoning exists but may not be injected, the ids that require it are removed instead
+  (*degrade*), if upstream accepts the items without them.
+- Reasoning that the client replays itself is left alone. It is recognised by its id, by any of its
+  blobs, or by its place before an item of its group.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,16 +47,16 @@ def plan_injection(request: Request, matched: Matches, policy: Policy) -> Plan:
     Decide the edits of one request.
 
     Args:
-        request: Of a stateful one, what upstream holds is not matched.
-        matched: Where its items came from.
+        request: Parsed request. If it is stateful, the items that upstream holds are not matched.
+        matched: Origin of each matched item.
         policy: See Policy.
 
     Returns:
-        A Plan; its edits do not overlap, and only insert whole reasoning items, insert ids that
-        upstream emitted, or take ids away.
+        A plan with edits that do not overlap. They only insert whole reasoning items, insert ids
+        that upstream emitted, or remove ids.
     """
     if not (matched.matches or matched.ambiguous) and (request.is_stateful or not request.run):
-        return _NO_PLAN  # nothing of a model's is in it, as far as is known
+        return _NO_PLAN  # it holds no model items, as far as is known
     return _Planner(request, matched, policy).run()
 
 
@@ -72,7 +72,7 @@ class _Planner:
     def run(self) -> Plan:
         groups = groups_of(self._recognised.matches)
         theirs = replayed(self._request, groups)
-        # Most runs are injected as they came, ahead of the very item that they led to.
+        # Most runs are injected as captured, directly before the item that they led to.
         may_be_plain = (
             not theirs
             and self._policy.anchors is Anchors.ALL
@@ -85,7 +85,7 @@ class _Planner:
         return Plan(tuple(self._edits), _summed(self._notes), tuple(self._notes))
 
     def _inject_plainly(self, group: ReasoningRun) -> bool:
-        """Do what `_inject` does where there is nothing to weigh; False where there is."""
+        """Do the work of `_inject` for the simple case; return False if a choice is needed."""
         turn, index = group.turn, group.places[0]
         own, item = turn.items[group.head], self._request.places[index].item
         if not own.id or item.id != own.id or self._recognised.matches[index].k != group.head:
@@ -106,7 +106,7 @@ class _Planner:
         if turn.items[group.head].withheld:
             ahead = self._request.places[max(0, group.places[0] - 1)].item.role
             if ahead in (Role.REASONING, Role.REFERENCE):
-                return  # the client replays it all the same: its own affair
+                return  # the client replays it anyway, at its own risk
             self._guard(group, Outcome.GUARDED_UNFINISHED, 1, is_partial=False)
             return
         run = group.run
@@ -142,7 +142,7 @@ class _Planner:
         return any(kind != "message" for kind in kinds)
 
     def _is_displaced(self, group: ReasoningRun) -> bool:
-        """Tell whether the run's own item may be the unknown one directly ahead of the anchor."""
+        """Return whether the unknown item directly before the anchor may be the run's own item."""
         anchor = group.places[0]
         if self._recognised.matches[anchor].k == group.head:
             return False
@@ -153,7 +153,7 @@ class _Planner:
         return is_model and ahead not in self._recognised.matches
 
     def _place_of(self, group: ReasoningRun, n: int, theirs: Mapping[RunPosition, int]) -> int:
-        """Return where to insert: ahead of the anchor, or of a later item of the run before it."""
+        """Return where to insert: before the anchor, or before a later part of the same run."""
         places, anchor = self._request.places, group.places[0]
         if not theirs:
             return anchor
@@ -187,9 +187,9 @@ class _Planner:
     ) -> None:
         self._notes.append(PlanNote(group.places[0], outcome, count))
         if is_partial:
-            return  # the client replays half of the run: what it means by that is its own affair
+            return  # the client replays a part of the run; its intent is unknown
         if not self._policy.profile.checks_pairs:
-            return  # no id demands anything there
+            return  # this upstream requires no reasoning by id
         led = self._led(group)
         for index, item, emitted in zip(group.places, led.items, led.emitted, strict=True):
             removals = id_removals(self._request.body, [(item, emitted)])
@@ -198,14 +198,14 @@ class _Planner:
                 self._notes.append(PlanNote(index, Outcome.DEGRADED))
 
     def _note_unknown(self) -> None:
-        """PlanNote what cannot be told, and each run of emitted items of which nothing is known."""
+        """Note each ambiguous item, and each run of emitted items without any match."""
         for index in sorted(self._recognised.ambiguous):
             self._notes.append(PlanNote(index, Outcome.AMBIGUOUS))
         if self._request.is_stateful or is_known_not_to_reason(self._request.model):
-            return  # the upstream holds what is unknown, or the model has none
+            return  # upstream holds the unknown part, or the model does not reason
         matches, ambiguous = self._recognised.matches, self._recognised.ambiguous
         if matches.keys() >= set(self._request.anchors):
-            return  # as in most histories
+            return  # the usual case: every item was matched
         is_run = False
         for index, place in enumerate(self._request.places):
             role = place.item.role
@@ -219,7 +219,7 @@ def _summed(notes: Iterable[PlanNote]) -> dict[Outcome, int]:
     injected = 0
     for note in notes:
         what = note.outcome
-        if what is _INJECTED:  # as most are: an enum's word takes long to look up
+        if what is _INJECTED:  # the usual case, without the slow hash of an enum member
             injected += note.items
         else:
             sums[what] = sums.get(what, 0) + note.items

@@ -1,8 +1,8 @@
 """
-Profiles: what is known of each upstream's Responses API, as data.
+Upstream profiles: the known properties of each upstream's Responses API, as data.
 
-No other module knows a vendor by name; they ask the fields of the `Profile` in force.
-A profile says what may be sent. It never decides what reasoning is whose.
+No other module decides by a vendor's name; each reads the fields of the active `Profile`.
+A profile states what may be sent. It never decides to which item reasoning belongs.
 """
 
 import re
@@ -19,48 +19,48 @@ __all__ = ["AUTO", "GENERIC", "PROFILES", "Ids", "Policy", "Profile", "profile_o
 
 AUTO = "auto"
 
-# Shapes of `encrypted_content`. Formats change: they tell a foreign blob after a refusal that
-# names none, and are never a reason to leave one out beforehand.
+# Shapes of `encrypted_content`. Formats change, so a shape only identifies foreign blobs after a
+# refusal that names none. It is never a reason to leave a blob out before the first attempt.
 _ANY = re.compile(r".+", re.DOTALL)
 _NONE = re.compile(r"(?!)")
 _FERNET = re.compile(r"gAAAA[A-Za-z0-9_-]+={0,2}")
-# Unpadded standard base64; that of its own tools' output has the item's id ahead (recorded).
+# Unpadded standard base64; the output of xAI's own tools has the item's id as a prefix (recorded).
 _XAI = re.compile(r"(?!gAAAA)(?:tco_[0-9a-f-]+_call-[0-9a-f-]+_)?[A-Za-z0-9+/]+")
 _BEDROCK = re.compile(r"rsn_[A-Za-z0-9+/_-]+={0,2}")
 _PLAIN = re.compile(r"(?!gAAAA|rsn_).+", re.DOTALL)
 
 
 class Ids(StrEnum):
-    """How the ids of reasoning and of what it led to travel."""
+    """How the ids of reasoning and of the items that it led to are sent."""
 
-    TOGETHER = "together"  # pairs are checked by id: both or neither; a lost pair is injected
-    KEPT = "kept"  # reasoning goes with its id, and what it led to is left as it is
-    DROPPED = "dropped"  # neither, wherever the API takes the items without
-    REQUIRED = "required"  # reasoning without its id is refused, and stored pairs are checked
+    TOGETHER = "together"  # pairs are checked by id: both ids or neither; a lost id is added
+    KEPT = "kept"  # reasoning keeps its id; the items that it led to stay as they are
+    DROPPED = "dropped"  # no ids, wherever the API accepts the items without them
+    REQUIRED = "required"  # reasoning without an id is refused, and stored pairs are checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """
-    One upstream.
+    The properties of one upstream.
 
     Attributes:
-        name: As in the setting `upstream_profile`.
-        source: Where this is known from.
-        hosts: Patterns of `host` or `host:port` by which `auto` recognises it, `*` for any text.
+        name: Value of the setting `upstream_profile`.
+        source: Evidence for the other fields.
+        hosts: Patterns of `host` or `host:port` by which `auto` recognises it; `*` is any text.
         ids: See Ids.
-        omits: Members of a reasoning item that input refuses.
-        needs: The member without which reasoning is of no use there; "" when any form is.
-        takes_include: Whether `include: ["reasoning.encrypted_content"]` brings anything.
-        keeps_items: Whether it can keep items at all; where it cannot, an id alone means nothing,
-            whatever a request says about `store`.
-        blob: The shape of its `encrypted_content`.
-        provider: As OpenTelemetry's conventions on generative AI call it; "" where they have no
-            word for it, and `name` does.
-        base_path: Where its API is, below the host; "" where that differs.
-        key_names: Environment variables that its users have their key in.
-        key_header: What a key is sent as: `authorization`, behind `Bearer`, or `api-key`.
-        wants_key: Whether it asks for one unless told otherwise.
+        omits: Members of a reasoning item that are refused on input.
+        needs: Member without which reasoning is useless there; "" if any form is useful.
+        takes_include: Whether `include: ["reasoning.encrypted_content"]` has an effect.
+        keeps_items: Whether it can store items at all. If not, a bare id means nothing to it,
+            whatever the request's `store` is.
+        blob: Shape of its `encrypted_content`.
+        provider: Name in OpenTelemetry's generative AI conventions; "" if they have none, and
+            `name` is used.
+        base_path: Path of the API on its host; "" if that varies.
+        key_names: Environment variables in which its users keep their key.
+        key_header: Header that carries a key: `authorization` (after `Bearer`) or `api-key`.
+        wants_key: Whether it requires a key by default.
     """
 
     name: str
@@ -80,18 +80,18 @@ class Profile:
 
     @property
     def checks_pairs(self) -> bool:
-        """Whether an item's id may demand the reasoning that the item was emitted behind."""
+        """Whether an item's id may require the reasoning that was emitted before the item."""
         return self.ids is not Ids.KEPT
 
     def is_own_blob(self, blob: str) -> bool:
-        """Tell whether an `encrypted_content` has the shape of this upstream's own."""
+        """Return whether an `encrypted_content` has the shape of this upstream's own."""
         return self.blob.fullmatch(blob) is not None
 
 
 GENERIC = Profile(
     name="generic",
     provider="openai",
-    source="What OpenAI documents; gateways in front of several vendors (opencode zen, LiteLLM)",
+    source="OpenAI's documentation; gateways to several vendors (opencode zen, LiteLLM)",
 )
 
 _ALL = (
@@ -160,7 +160,7 @@ _ALL = (
     Profile(
         name="xai",
         provider="x_ai",
-        source="docs.x.ai best-practices (30 days of storage; blobs go back every turn), "
+        source="docs.x.ai best-practices (30 days of storage; blobs are sent every turn), "
         "CLIProxyAPI internal/signature/grok_validation.go (unpadded base64); ruby_llm's "
         "recordings (with all ids, and with none)",
         hosts=("api.x.ai", "*.api.x.ai"),
@@ -238,14 +238,14 @@ PROFILES: Mapping[str, Profile] = MappingProxyType({profile.name: profile for pr
 
 def profile_of(name: str, upstream_url: str) -> Profile:
     """
-    Return the profile in force.
+    Return the active profile.
 
     Args:
-        name: One of PROFILES, or `auto`: recognise it by the host, else `generic`.
-        upstream_url: A valid URL; what it has besides host and port tells nothing.
+        name: A key of PROFILES, or `auto`: the profile of the host, else `generic`.
+        upstream_url: A valid URL; only its host and port are used.
 
     Raises:
-        KeyError: There is no such profile.
+        KeyError: The profile does not exist.
     """
     if name != AUTO:
         return PROFILES[name]
@@ -260,7 +260,7 @@ def profile_of(name: str, upstream_url: str) -> Profile:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the operator and the upstream allow."""
+    """The limits that the operator and the upstream set for injection."""
 
     anchors: Anchors = Anchors.ALL
     profile: Profile = GENERIC

@@ -1,7 +1,7 @@
 """
-Reasoning runs: where a request holds the items that a run of reasoning led to.
+Reasoning runs: the items of a request that each run of reasoning led to.
 
-A group is the item that a run led to and those behind it up to the next run.
+A group is the item that a run led to and the items after it, up to the next run.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ __all__ = ["ReasoningRun", "RunPosition", "groups_of", "head_of_group", "replaye
 
 _REPLAYED = (Role.REASONING, Role.REFERENCE)
 
-RunPosition = tuple[bytes, int, int]  # turn, where its run stands in it, position in the run
+RunPosition = tuple[bytes, int, int]  # turn, index of the run's item in it, position in the run
 
 
 class ReasoningRun(msgspec.Struct, gc=False):
@@ -29,8 +29,8 @@ class ReasoningRun(msgspec.Struct, gc=False):
     A run of reasoning with the items of its group that the request holds.
 
     Attributes:
-        head: Index of the run's own item in the turn.
-        places: Indices into Request.places, in its order.
+        head: Index in the turn of the item directly after the run.
+        places: Indices into `Request.places`, in ascending order.
     """
 
     turn: Turn
@@ -39,17 +39,17 @@ class ReasoningRun(msgspec.Struct, gc=False):
 
     @property
     def run(self) -> tuple[Reasoning, ...]:
-        """The reasoning."""
+        """The reasoning items of the run."""
         return self.turn.items[self.head].run
 
     @property
     def slots(self) -> list[RunPosition]:
-        """Where each part of the run stands."""
+        """Position of each reasoning item of the run."""
         return [(self.turn.id, self.head, n) for n in range(len(self.run))]
 
 
 def groups_of(matches: Mapping[int, Match]) -> list[ReasoningRun]:
-    """Return the groups of what was matched, by the index of its place, in their order."""
+    """Return the groups of the matched items, ordered by their first place in the request."""
     groups: dict[tuple[bytes, int], ReasoningRun] = {}
     for index in sorted(matches):
         match = matches[index]
@@ -66,9 +66,9 @@ def groups_of(matches: Mapping[int, Match]) -> list[ReasoningRun]:
 
 def head_of_group(match: Match) -> int | None:
     """
-    Return where in its turn the run stands that an item's group begins with; None without.
+    Return the index of the run with which an item's group begins; None if it has none.
 
-    What stood ahead of a compaction is in it, and is never injected.
+    A compaction includes the reasoning before it, which is never injected.
     """
     items, k = match.turn.items, match.k
     while k >= 0:
@@ -82,7 +82,7 @@ def head_of_group(match: Match) -> int | None:
 
 
 def replayed(request: Request, groups: Sequence[ReasoningRun]) -> dict[RunPosition, int]:
-    """Find the reasoning that the client sends itself: which slot -> index of its place."""
+    """Return the reasoning that the client replays: position -> index of its place."""
     if not (groups and request.has_reasoning):
         return {}
     places = request.places
@@ -101,7 +101,7 @@ def replayed(request: Request, groups: Sequence[ReasoningRun]) -> dict[RunPositi
         item = place.item
         if item.role not in _REPLAYED:
             continue
-        # One id may stand for two items (xAI), so a blob says more than an id does.
+        # Two items may have the same id (xAI), so a blob is better evidence than an id.
         named = by_blob.get(blob_digest(item)) or by_id.get(item.id or "?", [])
         if named:
             _take_first(named, found, index)
@@ -114,7 +114,7 @@ def replayed(request: Request, groups: Sequence[ReasoningRun]) -> dict[RunPositi
 
 
 def _anchors_after(places: Sequence[Place[ResponsesItem]], indices: list[int]) -> dict[int, int]:
-    """Return for each reasoning item the first place behind it that is not reasoning."""
+    """Return, for each reasoning item, the first place after it that is not reasoning."""
     after: dict[int, int] = {}
     anchor = len(places)
     for index in range(len(places) - 1, -1, -1) if indices else ():
@@ -125,7 +125,7 @@ def _anchors_after(places: Sequence[Place[ResponsesItem]], indices: list[int]) -
 
 
 def _take_first(slots: Iterable[RunPosition], found: dict[RunPosition, int], index: int) -> None:
-    """Note that an item of the request is the first of these that none is known to be yet."""
+    """Assign an item of the request to the first of these positions that is still free."""
     free = next((slot for slot in slots if slot not in found), None)
     if free is not None:
         found[free] = index

@@ -1,4 +1,4 @@
-"""Refusal memory: which blobs and models the upstream refused within the last hour, bounded."""
+"""Refusal memory: blobs and models that upstream refused within the last hour, bounded."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -13,12 +13,12 @@ from reasoning_replay.core.tenancy.scope import Account
 
 __all__ = ["RefusalMemory"]
 
-# How long a refusal is heeded before it is put to the test again, and how many are remembered.
+# How long a refusal is remembered before upstream is tried again, and how many are remembered.
 REMEMBERED_S = 3600.0
 REMEMBERED = 16_384
-# Of those, of one tenant: whoever teaches more than this forgets his own, and nobody else's.
+# Limit per tenant or account: above it, its own oldest entry is evicted.
 REMEMBERED_EACH = 1_024
-# How a blob begins that is encrypted for somebody: Fernet's version and the first of its time.
+# Start of a blob that is encrypted for one account: Fernet's version and first timestamp bytes.
 _TOKEN = b'"gAAAA'
 _O = TypeVar("_O", bound=Hashable)
 _K = TypeVar("_K", bound=Hashable)
@@ -27,33 +27,34 @@ _V = TypeVar("_V")
 
 class RefusalMemory:
     """
-    Which blobs and models were refused, and whose blobs upstream issued.
+    The blobs and models that upstream refused, and the accounts that it issued blobs to.
 
-    One process knows only what it has seen; what it does not know, upstream says.
+    Each process records only the refusals that it has seen. Upstream decides about all other blobs
+    and models.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Know nothing yet; the clock gives seconds, never going backwards."""
+        """Start empty; the clock is monotonic, in seconds."""
         self._clock = clock
         self._until: _Shares[bytes, tuple[str, str | bytes], float] = _Shares()
         self._issued: _Shares[Account, bytes, None] = _Shares()
         self._issued_for: dict[bytes, tuple[Account, ...]] = {}
 
     def refuse(self, scope: bytes, kind: str, what: str | bytes) -> None:
-        """Remember that upstream would not have something of a tenant's."""
+        """Record that upstream refused a blob or a model to a tenant."""
         self._until.put(scope, (kind, what), self._clock() + REMEMBERED_S)
 
     def is_refused(self, scope: bytes, kind: str, what: str | bytes) -> bool:
-        """Tell whether that was within the last hour."""
+        """Return whether upstream refused it within the last hour."""
         until = self._until.get(scope, (kind, what))
         return until is not None and until > self._clock()
 
     def knows(self, caller: Caller) -> bool:
-        """Tell whether anything is known that may concern this caller's requests."""
+        """Return whether any entry may concern this caller's requests."""
         return caller.scope in self._until or (any(caller.account) and bool(self._issued_for))
 
     def without_refused(self, scope: bytes, looked_up: LookupResult) -> LookupResult:
-        """Withhold what upstream has refused within the last hour."""
+        """Withhold the reasoning that upstream refused within the last hour."""
         if scope not in self._until:
             return looked_up
 
@@ -62,15 +63,15 @@ class RefusalMemory:
 
         turns = [turn.without_reasoning(is_refused) for turn in looked_up.turns]
         if all(map(is_same, turns, looked_up.turns)):
-            return looked_up  # whose names may be looked through already
+            return looked_up  # the same object, which may be indexed already
         return looked_up._replace(turns=turns)
 
     def issue(self, account: Account, turn: Turn) -> None:
-        """Remember for which account upstream issued the blobs of a turn."""
+        """Record the account to which upstream issued the blobs of a turn."""
         if not any(account):
             return
         runs = (part for item in turn.items for part in item.run)
-        # A token is nobody else's; a thought in plain text may be thought twice.
+        # A token belongs to one account; two accounts may get the same plain-text reasoning.
         tokens = (part for part in runs if _TOKEN in part.raw)
         for blob in (blob for part in tokens for blob in part.blobs):
             accounts = self._issued_for.get(blob, ())
@@ -80,7 +81,7 @@ class RefusalMemory:
                 self._forget(owner, forgotten)
 
     def is_of_another_account(self, account: Account, blob: bytes) -> bool:
-        """Tell whether a blob is known to have been issued for other accounts than this one."""
+        """Return whether a blob is known to be issued only to accounts other than this one."""
         issued = self._issued_for.get(blob, ())
         return bool(issued) and all(_differ(account, other) for other in issued)
 
@@ -94,10 +95,10 @@ class RefusalMemory:
 
 class _Shares(Generic[_O, _K, _V]):
     """
-    What is known of many owners: so much of each, and so much of all.
+    Entries of many owners, with one limit per owner and one for all.
 
-    Beyond its share an owner loses what it has had for longest; beyond all of them, whoever has
-    brought nothing for longest does.
+    Above its own limit, an owner loses its oldest entry. Above the limit for all, the least
+    recently updated owner does.
     """
 
     def __init__(self) -> None:
@@ -105,20 +106,20 @@ class _Shares(Generic[_O, _K, _V]):
         self._count = 0
 
     def __len__(self) -> int:
-        """Count what is known of all."""
+        """Count the entries of all owners."""
         return self._count
 
     def __contains__(self, owner: _O) -> bool:
-        """Tell whether anything is known of an owner."""
+        """Return whether an owner has any entry."""
         return owner in self._owners
 
     def get(self, owner: _O, key: _K) -> _V | None:
-        """Return what is known; None is nothing."""
+        """Return an entry; None if it is missing."""
         own = self._owners.get(owner)
         return own.get(key) if own is not None else None
 
     def put(self, owner: _O, key: _K, value: _V) -> list[tuple[_O, _K]]:
-        """Know something, as the newest; return the owners and keys that are forgotten for it."""
+        """Store an entry as the newest; return the owners and keys of evicted entries."""
         own = self._owners.setdefault(owner, OrderedDict())
         self._owners.move_to_end(owner)
         self._count += key not in own
@@ -139,6 +140,6 @@ class _Shares(Generic[_O, _K, _V]):
 
 
 def _differ(account: Account, other: Account) -> bool:
-    """Tell whether two accounts name the same thing differently."""
+    """Return whether two accounts differ in a part that both of them name."""
     pairs = zip(account, other, strict=True)
     return any(ours and theirs and ours != theirs for ours, theirs in pairs)

@@ -1,4 +1,4 @@
-"""Request: the body of a request to `/responses`, parsed as far as replay needs it."""
+"""Parsed request: the body of a request to `/responses`, parsed as far as injection needs it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,8 +24,8 @@ __all__ = ["ParsedInput", "Request", "read_request"]
 ParsedInput = HistoryPrefix[ResponsesItem]
 
 
-# Of a request's input, and of values in all of it. Real ones have some thousands of items; what
-# has more than these is sent on unread.
+# Limits of items in a request's input, and of values in its whole body. Real requests have some
+# thousands of items. A request above a limit is forwarded without parsing.
 ITEMS_MAX = 20_000
 VALUES_MAX = 200_000
 
@@ -33,39 +33,39 @@ VALUES_MAX = 200_000
 @dataclass(slots=True)
 class Request(RequestHistory[ResponsesItem]):
     """
-    One readable request; `places` is [] where `input` is a string or missing.
+    One parsed request; `places` is [] if `input` is a string or missing.
 
     Attributes:
-        body: The bytes that came; lone surrogates in them may read U+FFFD.
-        values: The JSON of each top-level value.
+        body: Body as received, except that lone surrogate escapes may be replaced by U+FFFD.
+        values: JSON of each top-level value.
     """
 
     body: bytes = b""
     values: Mapping[str, Raw] = field(default_factory=dict)
 
     def raw(self, key: str) -> bytes:
-        """Return the JSON of a top-level value; b"" when it is absent."""
+        """Return the JSON of a top-level value; b"" if it is absent."""
         return bytes(self.values.get(key, b""))
 
     def text(self, key: str) -> str:
-        """Return a top-level string; "" when it is absent or of another type."""
+        """Return a top-level string; "" if it is absent or of another type."""
         raw = self.values.get(key)
         return (json_spans.text(raw) or "") if raw is not None else ""
 
     @property
     def stores(self) -> bool:
-        """Whether upstream keeps the items of this exchange: the API's default."""
+        """Whether upstream stores the items of this exchange, which is the API's default."""
         return self.raw("store") != b"false"
 
     @property
     def has_easy_form(self) -> bool:
-        """Whether it holds something of a model's that can have no id: it goes by blobs alone."""
+        """Whether it holds a model message that cannot have an id: its reasoning needs a blob."""
         items = (self.places[n].item for n in reversed(self.anchors))
         return any(item.type == "message" and not (item.id or item.takes_id) for item in items)
 
     @property
     def is_background(self) -> bool:
-        """Whether the answer is fetched later."""
+        """Whether the client fetches the response later."""
         return self.raw("background") == b"true"
 
 
@@ -79,20 +79,20 @@ def read_request(
     tenant: bytes = b"",
 ) -> Request:
     """
-    Read the body of a request to `/responses`.
+    Parse the body of a request to `/responses`.
 
     Args:
-        body: UTF-8 JSON, decoded from any content coding; bounded by the caller, in bytes.
-        headers: The request's, for the conversation's name.
+        body: UTF-8 JSON, after content decoding; the caller limits its size.
+        headers: Request headers, for the name of the conversation.
         cache: Parsed prefixes; the request is added to it.
-        tenant: Prefixes of other tenants are never used.
+        tenant: Owner of the request; prefixes of other tenants are never used.
 
     Raises:
-        TooMany: It has more values, or more items, than is worth looking at.
+        TooMany: The request has too many values or items to process.
         Unspliceable: Not a JSON object in UTF-8, nested too deep, or a key occurs twice. The
-            caller forwards such a body as it is: upstream has its own words for it.
+            caller forwards such a body unchanged, and upstream reports its own error.
 
-    Cost: linear; about three C passes over the body, and some Python for each item that is new.
+    Cost: linear; about three C passes over the body, and some Python for each new item.
     """
     json_spans.bound(body, VALUES_MAX)
     if not body.isascii():
@@ -103,7 +103,7 @@ def read_request(
     try:
         values = json_spans.unambiguous(body)
     except Unspliceable:
-        # All that is read and cut below is the same at the same place in what came.
+        # The lengths stay the same, so offsets in the new body are valid in the original one.
         body = json_spans.readable(body)
         values = json_spans.unambiguous(body)
     request = Request("", b"", body=body, values=values)
@@ -130,7 +130,7 @@ def _read_items(
     prefix: ParsedInput = empty_prefix(began)
     at = 0
     kept = cache.find(tenant, body, given.start) if cache is not None else None
-    # Behind the last item it goes on with another, or it ends: "12" does not go on from "1".
+    # After the last item, the input continues with a comma or ends: "12" does not continue "1".
     if kept is not None and kept.parsed.began == began and body[len(kept.prefix)] in b",]":
         prefix, at = kept.parsed, len(kept.prefix)
     elements = _elements(body, given, at)
@@ -147,7 +147,7 @@ def _read_items(
 
 
 def _elements(body: bytes, given: Member, at: int) -> list[tuple[int, int]]:
-    """Return where the items of an input stand: all of them (0), or those behind an offset."""
+    """Return the byte ranges of an input's items: all of them (0), or those after an offset."""
     if not at:
         return json_spans.elements(body, given.start, given.end)
     if body[at : at + 1] == b"]":

@@ -1,4 +1,4 @@
-"""Routes: which requests belong to the Responses API, by method and path."""
+"""Routes: the requests that belong to the Responses API, by method and path."""
 
 import re
 
@@ -15,13 +15,13 @@ _POSTED = {
 
 
 def route_of(method: str, path: str) -> Route | None:
-    """Return which route a request is on; None for none. `path` comes without its query."""
+    """Return the route of a request; None if it has none here. `path` has no query."""
     if method == "POST":
         return next((route for end, route in _POSTED.items() if path.endswith(end)), None)
     return Route.RETRIEVE if method == "GET" and retrieved(path) else None
 
 
 def retrieved(path: str) -> str:
-    """Return the id of the response that a path names; "" when it names none."""
+    """Return the id of the response that a path names; "" if it names none."""
     found = _RETRIEVED.search(path)
     return found.group(1) if found is not None else ""

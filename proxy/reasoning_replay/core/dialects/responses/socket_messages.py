@@ -1,4 +1,4 @@
-"""Socket messages: the head of one message on a Responses WebSocket, of either side."""
+"""Socket messages: the head of one message on a Responses WebSocket, in either direction."""
 
 import msgspec
 from msgspec import Raw
@@ -18,12 +18,12 @@ class _Response(msgspec.Struct):
 
 class Message(msgspec.Struct):
     """
-    The head of a message, the client's or the upstream's, as raw JSON.
+    The head of a message from the client or from upstream, as raw JSON.
 
     Attributes:
         stream_id: Absent on the default stream.
-        response: In the upstream's messages.
-        previous_response_id: In the client's.
+        response: Only in messages from upstream.
+        previous_response_id: Only in messages from the client.
     """
 
     type: Raw = Raw(b"")
@@ -34,30 +34,30 @@ class Message(msgspec.Struct):
 
     @property
     def kind(self) -> str:
-        """Its type; "" when it has none."""
+        """Message type; "" if it has none."""
         return json_spans.text(self.type) or ""
 
     @property
     def stream(self) -> str:
-        """The name of its stream; "" is the default one."""
+        """Stream name; "" is the default stream."""
         return json_spans.text(self.stream_id) or ""
 
     @property
     def http_status(self) -> int:
-        """The status that an error has over HTTP; 0 when it has none."""
+        """Status that the error would have over HTTP; 0 if it has none."""
         status = bytes(self.status)
         return int(status) if len(status) == STATUS_DIGITS and status.isdigit() else 0
 
     @property
     def previous(self) -> str:
-        """The id of the response that this one continues; "" when it names none."""
+        """Id of the response that this one continues; "" if none is named."""
         response = self._response
         given = self.previous_response_id if response is None else response.previous_response_id
         return json_spans.text(given) or ""
 
     @property
     def response_id(self) -> str:
-        """The id of the response that it is about; "" when it names none."""
+        """Id of the response that the message is about; "" if none is named."""
         response = self._response
         return "" if response is None else json_spans.text(response.id) or ""
 
@@ -69,12 +69,12 @@ class Message(msgspec.Struct):
 
 
 def may_be_request(text: bytes) -> bool:
-    """Tell, by a cheap search, whether a client's message may be a `response.create`."""
+    """Return, by a cheap search, whether a client message may be a `response.create`."""
     return CREATE.encode() in text or b"\\u" in text
 
 
 def read_message(text: bytes) -> Message | None:
-    """Read the head of a message; None when it is no JSON object."""
+    """Decode the head of a message; None if it is not a JSON object."""
     try:
         return msgspec.json.decode(text, type=Message)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):

@@ -1,7 +1,7 @@
 """
-Healing: repairs before the first attempt, and cures for refused requests. Pure.
+Healing: repairs before the first attempt, and cures for refused requests. All of it is pure.
 
-`repair` fixes before the first attempt what is certain; `diagnosis` reads a refusal, and `cure`
-decides what to send once more (`pairing`, `ids`, `blobs`: one kind of fault each). All of it works
-on `pieces`: the items of an input that may be removed, moved, changed and added.
+`repair` fixes errors that are certain, before the first attempt. `diagnosis` classifies a refusal,
+and `cure` builds the request of the one retry (`pairing`, `ids`, `blobs`: one class of error each).
+All of them edit `pieces`: the items of an input, which can be removed, moved, changed and added.
 """

@@ -1,4 +1,4 @@
-"""Blob cures: for reasoning that the upstream refuses by its blob, a member or the model."""
+"""Blob cures: for reasoning that is refused because of its blob, a member or the model."""
 
 from collections.abc import Iterable
 
@@ -26,16 +26,17 @@ __all__ = [
     "without_reasoning",
 ]
 
-# What reasoning may hold besides its id.
+# Members that hold the content of reasoning.
 _HOLDING = ("encrypted_content", "content", "summary")
 
 
 def without_blobs(case: RefusedRequest) -> bytes | None:
     """
-    Leave out what was refused: ours first, then the client's.
+    Remove refused blobs: injected ones first, then the client's.
 
-    A blob that only does not match its id stays, without the id. Of the client's go those that
-    upstream names, and those that are not known to be this upstream's and model's own.
+    A blob that only fails to match its id stays, without the id. Of the client's blobs, the named
+    ones and those not known to be of this upstream and model are removed. If upstream names none,
+    those of a foreign shape are removed first.
     """
     sealed = _sealed(case.pieces)
     if case.diagnosis.is_bound:
@@ -43,18 +44,18 @@ def without_blobs(case: RefusedRequest) -> bytes | None:
     named = set(_named(case, sealed))
     says_which = bool(case.diagnosis.subject or case.diagnosis.ends)
     if says_which and not named and not case.added():
-        return None  # it is about none of the reasoning that is sent
+        return None  # the refusal is not about any reasoning in the request
     damaged = {piece for piece in named if _is_damaged(case, piece)}
     if damaged:
         for piece in damaged:
-            piece.raw = case.captured(piece)  # its item stays the one that upstream has named
+            piece.raw = case.captured(piece)  # `item` stays the one that upstream named
         return case.body(case.pieces)
     ours = case.added() & set(sealed)
     if ours and (not named or named & ours):
         refused = ours
     else:
         foreign = {p for p in sealed if not case.policy.profile.is_own_blob(p.item.blob)}
-        # Where one that was captured is refused, no other can be relied on.
+        # If a captured blob is refused, no other captured blob can be trusted.
         is_all = any(case.thought(piece) is not None for piece in named)
         doubtful = {piece for piece in sealed if is_all or not _is_trusted(case, piece)}
         refused = named | doubtful if named else foreign or doubtful or set(sealed)
@@ -65,10 +66,10 @@ def unsealed(
     pieces: list[InputPiece], refused: set[InputPiece], *, stores: bool
 ) -> list[InputPiece]:
     """
-    Leave refused blobs out: with the reasoning that they are in, or alone.
+    Remove refused blobs: together with their reasoning, or alone.
 
-    Alone where upstream keeps the items, so that the id says it all, and where otherwise a hosted
-    item of the group, whose id is required, would have to go as well.
+    Only the blob is removed if upstream stores the items, so that the id is enough, and if removing
+    the reasoning would also remove a hosted item of the group, which requires its id.
     """
     left = set(refused)
     for run in runs_of(pieces) if stores else ():
@@ -81,9 +82,9 @@ def unsealed(
 
 
 def named_blobs(case: RefusedRequest) -> set[bytes]:
-    """Return the digests of the one blob that upstream names, of all forms it is known in."""
+    """Return the digests, in all known forms, of the one blob that upstream names."""
     named = _named(case, _sealed(pieces_of(case.sent)))
-    # Four characters at each end may be those of several.
+    # The few characters that upstream quotes from each end may match several blobs.
     if case.diagnosis.is_bound or len({piece.item.blob for piece in named}) != 1:
         return set()
     return _digests(case, named)
@@ -91,9 +92,9 @@ def named_blobs(case: RefusedRequest) -> set[bytes]:
 
 def lost_blobs(case: RefusedRequest, body: bytes) -> set[bytes]:
     """
-    Return the digests of the blobs that a cured request goes without, as `named_blobs`.
+    Return the digests of the blobs that a cured request leaves out, in all known forms.
 
-    Less those that went because another was named: nothing was proven of them.
+    If upstream named a blob, others that were removed with it do not count: they may be good.
     """
     left = {place.item.blob for place in read_request(body, {}).places}
     sealed = _sealed(pieces_of(case.sent))
@@ -103,11 +104,11 @@ def lost_blobs(case: RefusedRequest, body: bytes) -> set[bytes]:
 
 
 def without_member(case: RefusedRequest) -> bytes | None:
-    """Leave a member out of all reasoning; what has nothing left goes as a whole."""
+    """Remove a member from all reasoning, and remove reasoning that becomes empty."""
     member = case.diagnosis.member
     index = case.diagnosis.index
     if any(p.index == index and p.item.role is not Role.REASONING for p in case.pieces):
-        return None  # of another item: reasoning is none of its business
+        return None  # the member is of another item, not of reasoning
     empty = set()
     for piece in case.pieces:
         if piece.item.role is Role.REASONING:
@@ -118,13 +119,13 @@ def without_member(case: RefusedRequest) -> bytes | None:
 
 
 def without_reasoning(case: RefusedRequest) -> bytes | None:
-    """Leave all reasoning out, and what names or asks for it."""
+    """Remove all reasoning, references to it, and the ids that require it."""
     gone = [piece for piece in case.pieces if piece.is_reasoning]
     return case.body(dropped(case.pieces, gone))
 
 
 def without_include(case: RefusedRequest) -> bytes | None:
-    """Ask for no encrypted reasoning."""
+    """Stop asking for encrypted reasoning."""
     edit = exclude_edit(case.sent)
     return json_spans.apply(case.sent.body, [edit]) if edit is not None else None
 
@@ -144,7 +145,7 @@ def _sealed(pieces: list[InputPiece]) -> list[InputPiece]:
 
 
 def _named(case: RefusedRequest, sealed: list[InputPiece]) -> list[InputPiece]:
-    """Return the reasoning that upstream's words are about; [] when they name none."""
+    """Return the reasoning that upstream's message names; [] if it names none."""
     subject, ends = case.diagnosis.subject, case.diagnosis.ends
     if subject:
         return [piece for piece in sealed if subject in (piece.item.id, _captured_id(case, piece))]
@@ -155,13 +156,13 @@ def _named(case: RefusedRequest, sealed: list[InputPiece]) -> list[InputPiece]:
 
 
 def _captured_id(case: RefusedRequest, piece: InputPiece) -> str:
-    """Return the id of reasoning that goes without: upstream knows it by what is sealed in it."""
+    """Return the captured id of reasoning sent without one: upstream reads it from the blob."""
     thought = case.thought(piece) if not piece.item.id else None
     return thought.part.id if thought is not None else ""
 
 
 def _is_damaged(case: RefusedRequest, piece: InputPiece) -> bool:
-    """Tell whether a blob is none that upstream gave for the item, and a good one is kept."""
+    """Return whether upstream never issued this blob for the item, and a good one is stored."""
     thought = case.thought(piece)
     if thought is None or blob_digest(piece.item) in thought.part.blobs:
         return False
@@ -169,13 +170,13 @@ def _is_damaged(case: RefusedRequest, piece: InputPiece) -> bool:
 
 
 def _is_trusted(case: RefusedRequest, piece: InputPiece) -> bool:
-    """Tell whether a blob is known to come from where it goes; nobody is if all are foreign."""
+    """Return whether a blob is known to fit this account and model; never for a foreign blob."""
     thought = case.thought(piece)
     return thought is not None and not case.diagnosis.is_foreign and case.is_own(thought.turn)
 
 
 def _unnamed(case: RefusedRequest) -> list[InputPiece]:
-    """Leave out the ids of reasoning that goes by value, and those that would demand it by id."""
+    """Remove the ids of runs that have all their blobs, and the ids that require those runs."""
     for run in runs_of(case.pieces):
         if any(not piece.item.blob for piece in run.reasoning):
             continue
@@ -184,7 +185,7 @@ def _unnamed(case: RefusedRequest) -> list[InputPiece]:
 
 
 def _is_hollow(raw: bytes) -> bool:
-    """Tell whether nothing is left in reasoning but its id."""
+    """Return whether reasoning has no content, only an id."""
     found = json_spans.members(raw)
     held = [found[name] for name in _HOLDING if name in found]
     return all(raw[at.start : at.end] in (b"null", b"[]", b'""') for at in held)

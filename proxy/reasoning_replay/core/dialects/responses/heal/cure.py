@@ -1,9 +1,9 @@
 """
-Cure: the least edit that makes a refused request acceptable, inventing nothing.
+Cure: the smallest edit that makes a refused request acceptable, without inventing anything.
 
-`cure` is pure and total. It works on the request as it was sent, our own edits included, and does
-for the whole of it what the refusal asks for one item: the API names only the first.
-What belongs together stays together: reasoning, what it led to, and the outputs of its calls.
+`cure` is pure and total. It edits the request as it was sent, with the proxy's own edits. It
+applies the same edit to every affected item, because the API names only the first one.
+Related items stay together: reasoning, the items it led to, and the outputs of their calls.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ from reasoning_replay.core.wire.json_spans import Unspliceable
 
 __all__ = ["cure", "lookups_for"]
 
-# So many ids without content are looked up besides the one that upstream names.
+# Limit of bare ids, and of outputs, that are looked up in addition to the ids that upstream names.
 HOLLOW_LOOKED_UP = 64
 
 _CURES: Mapping[RefusalKind, Callable[[RefusedRequest], bytes | None]] = {
@@ -59,12 +59,12 @@ _CURES: Mapping[RefusalKind, Callable[[RefusedRequest], bytes | None]] = {
     RefusalKind.INCLUDE: without_include,
     RefusalKind.NO_REASONING_MODEL: without_reasoning,
 }
-# Faults that our edits cannot be the cause of, as long as no call or output is missing by them.
+# Refusals that the proxy's edits cannot cause, unless an edit removed a call or an output.
 _NEVER_OURS = frozenset({RefusalKind.LACKS_OUTPUT, RefusalKind.LACKS_CALL})
 
 
 def lookups_for(sent: Request, diagnosis: Diagnosis) -> list[Lookup]:
-    """Return what to look up for a cure: what upstream names, and all that the request holds."""
+    """Return the lookups for a cure: ids that upstream names, and all keys of the request."""
     names = [diagnosis.wanted, diagnosis.subject]
     hollow = [p.item.id for p in sent.places if p.item.is_id_alone]
     orphans = [p.item.call_id for p in sent.places if p.item.type.endswith("_output")]
@@ -77,17 +77,17 @@ def cure(
     sent: Request, given: Request, diagnosis: Diagnosis, looked_up: LookupResult, policy: Policy
 ) -> Cure | None:
     """
-    Decide what to send instead of a request that was refused.
+    Return the request to send instead of one that was refused.
 
     Args:
-        sent: As it went out.
-        given: As the client sent it.
-        diagnosis: Of the refusal.
-        looked_up: What the store holds for `lookups_for`.
-        policy: As for `plan`.
+        sent: Request as it was sent.
+        given: Request as the client sent it.
+        diagnosis: Diagnosis of the refusal.
+        looked_up: Result of the lookups of `lookups_for`.
+        policy: As in `plan_injection`.
 
     Returns:
-        None where nothing can be done: the refusal is the client's.
+        None if nothing can be done, and the refusal goes to the client.
     """
     case = RefusedRequest(sent, given, diagnosis, looked_up, policy)
     act = _CURES.get(diagnosis.kind)
@@ -117,7 +117,7 @@ def cure(
 
 
 def _is_less(sent: Request, given: Request) -> bool:
-    """Tell whether a request went out with fewer items, other than reasoning, than it came with."""
+    """Return whether the sent request has fewer items, without reasoning, than the client's."""
     return len(sent.places) - _thoughts(sent) < len(given.places) - _thoughts(given)
 
 
@@ -126,7 +126,7 @@ def _thoughts(request: Request) -> int:
 
 
 def _added(request: Request, given: Request) -> list[int]:
-    """Return the sizes of reasoning items that were not given: some that were may have gone."""
+    """Return the sizes in bytes of the reasoning items that the client did not send."""
     theirs = Counter(
         place.item.blob or place.item.id
         for place in given.places

@@ -1,8 +1,8 @@
 """
-Diagnosis: what a refusal says is wrong with the request.
+Diagnosis: the error in a request that a refusal reports.
 
-One table, and only what upstream says decides; nothing is guessed from a status alone.
-Texts: OpenAI and vendors behind the same API, as quoted in public issues of their clients.
+One table decides, from the text that upstream sends; nothing is guessed from a status alone.
+Texts: OpenAI and vendors with the same API, as quoted in public issues of their clients.
 """
 
 import re
@@ -22,42 +22,42 @@ __all__ = [
     "is_refusing_event",
 ]
 
-# The statuses that the API answers bad input with; 429 and 5xx are never healed.
+# Statuses with which the API refuses bad input; 429 and 5xx responses are never healed.
 _STATUSES = frozenset({400, 404, 422})
 
 
 class RefusalKind(StrEnum):
-    """What a request is refused for, as far as it may concern us."""
+    """The reason for a refusal, as far as it may concern the proxy."""
 
     LACKS_REASONING = "lacks_reasoning"  # an item without the reasoning that led to it
     LACKS_FOLLOWER = "lacks_follower"  # reasoning without the item that it led to
-    DUPLICATE = "duplicate"  # an id twice
-    NOT_FOUND = "not_found"  # an id alone, of something that is not kept
-    BLOB = "blob"  # encrypted content: damaged, or made by or for somebody else
-    INCLUDE = "include"  # the model knows no encrypted reasoning
-    NO_REASONING_MODEL = "no_reasoning_model"  # the model takes no reasoning at all
-    LACKS_TEXT = "lacks_text"  # reasoning must come with its text in the open
-    BAD_ID = "bad_id"  # an id of a form that the API does not take
+    DUPLICATE = "duplicate"  # the same id twice
+    NOT_FOUND = "not_found"  # a bare id of an item that upstream does not store
+    BLOB = "blob"  # encrypted content: damaged, or from another item, account or upstream
+    INCLUDE = "include"  # the model does not support encrypted reasoning
+    NO_REASONING_MODEL = "no_reasoning_model"  # the model accepts no reasoning at all
+    LACKS_TEXT = "lacks_text"  # reasoning must include its plain text
+    BAD_ID = "bad_id"  # an id in a form that the API does not accept
     LACKS_OUTPUT = "lacks_output"  # a call without its output
     LACKS_CALL = "lacks_call"  # an output without its call
     FIELD = "field"  # a member that reasoning may not have here
-    INPUT = "input"  # something else about items: our edits may be the cause
+    INPUT = "input"  # another error about items: the proxy's edits may be the cause
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """
-    A refusal, understood.
+    A classified refusal.
 
     Attributes:
-        subject: The id or `call_id` that it names; "" when it names none.
-        wanted: The id of the reasoning that the subject lacks.
-        index: Of the item in `input` that it points at.
-        member: The member of that item.
-        ends: The first and the last characters of the blob that it shows.
-        is_bound: The blob is whole, but belongs to another item id.
-        is_foreign: The blob is whole, but was made for somebody else.
+        subject: Id or `call_id` that it names; "" if it names none.
+        wanted: Id of the reasoning that the subject lacks.
+        index: Index in `input` of the item that it points at; None if it points at none.
+        member: Name of the refused member of that item.
+        ends: First and last characters of the blob that it quotes.
+        is_bound: Whether the blob is intact but belongs to another item id.
+        is_foreign: Whether the blob is intact but was issued to another account or resource.
     """
 
     kind: RefusalKind
@@ -71,11 +71,11 @@ class Diagnosis:
 
     @property
     def is_understood(self) -> bool:
-        """Whether the error table knows it, so that a cure may be sought."""
+        """Whether the refusal was classified, so that a cure can be tried."""
         return self.kind is not RefusalKind.OTHER
 
 
-# The first that is found decides. Named groups become the attributes of a Diagnosis.
+# The first match decides. Named groups become the attributes of a Diagnosis.
 
 
 def _row(kind: RefusalKind, *parts: str) -> tuple[RefusalKind, re.Pattern[str]]:
@@ -144,26 +144,26 @@ _OURS = re.compile(
     r"|input\[\d+\]|Invalid 'input",
     re.IGNORECASE,
 )
-# What is wrong stands at the beginning; what follows may be anybody's words.
+# The error is at the start of a message; the rest may quote any text.
 MESSAGE_MAX_CHARS = 4096
-# How deep the words of a refusal are looked for: {"detail": [{"error": {"message": …}}]}.
+# Depth to which the texts of a refusal are searched: {"detail": [{"error": {"message": …}}]}.
 _DEPTH_MAX = 4
 
 
 def is_refusal(status: int) -> bool:
-    """Tell whether an answer of this status is worth reading."""
+    """Return whether a response with this status is worth diagnosing."""
     return status in _STATUSES
 
 
 def is_failing_event(data: bytes) -> bool:
-    """Tell whether an event says that the answer has failed, for whatever reason."""
+    """Return whether an event reports that the response failed, for any reason."""
     event = _decoded(data)
     kind = event.get("type") if isinstance(event, dict) else None
     return kind in ("error", "response.failed")
 
 
 def is_refusing_event(data: bytes) -> bool:
-    """Tell whether an event says that there will be no answer, for what the request is."""
+    """Return whether an event reports a failure that the request itself caused."""
     if not is_failing_event(data):
         return False
     status = _decoded(data).get("status")
@@ -172,12 +172,12 @@ def is_refusing_event(data: bytes) -> bool:
 
 def diagnose(status: int, body: bytes) -> Diagnosis:
     """
-    Tell what a refusal is about.
+    Classify a refusal.
 
     Args:
-        status: HTTP status of the answer; 400 for an event that `is_refusing_event`.
-        body: The answer's, whole and decoded: JSON in any of the known forms, or plain text; or
-            the data of an event.
+        status: HTTP status of the response; 400 for an event that `is_refusing_event` accepts.
+        body: Whole response body after content decoding: JSON in any of the known forms, or plain
+            text; or the data of an event.
     """
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
@@ -214,7 +214,7 @@ def _read(kind: RefusalKind, found: dict[str, str | None]) -> Diagnosis:
     )
 
 
-def _decoded(body: bytes) -> Any:  # noqa: ANN401 (whatever JSON an upstream writes)
+def _decoded(body: bytes) -> Any:  # noqa: ANN401 (any JSON that an upstream sends)
     try:
         return msgspec.json.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -223,10 +223,10 @@ def _decoded(body: bytes) -> Any:  # noqa: ANN401 (whatever JSON an upstream wri
 
 def _sayings(value: object, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """
-    Yield every (member, text) that may belong to an error, wherever an upstream puts it.
+    Yield every (member, text) that may belong to an error, in any of the known structures.
 
-    `{"error": {"message": …}}`, `{"error": "…", "code": …}` (xAI), `{"detail": "…"}`, a list of
-    either, and the two events: `{"type": "error", …}` flat or not, and a failed response's.
+    These are `{"error": {"message": …}}`, `{"error": "…", "code": …}` (xAI), `{"detail": "…"}`, a
+    list of either, and two events: `{"type": "error", …}`, flat or nested, and a failed response.
     """
     if depth > _DEPTH_MAX:
         return

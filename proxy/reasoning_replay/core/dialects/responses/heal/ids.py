@@ -1,4 +1,4 @@
-"""Id cures: for ids that are sent twice, not found, or of a form that the API refuses."""
+"""Id cures: for ids that are sent twice, not found, or in a form that the API refuses."""
 
 import re
 from collections import defaultdict
@@ -20,7 +20,7 @@ from reasoning_replay.core.wire.json_spans import Unspliceable
 
 __all__ = ["completed", "deduplicated", "name_no_orphans", "outputs_without_call", "with_good_ids"]
 
-# How the ids of emitted items begin (OpenAI's API; ids of other types are not looked at).
+# Prefixes of emitted ids (OpenAI's API; ids of other types are not checked).
 _PREFIXES: Mapping[str, str] = {
     "message": "msg",
     "reasoning": "rs",
@@ -39,12 +39,12 @@ _PREFIXES: Mapping[str, str] = {
     "program": "cm",
 }
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# What a reference may stand for that no output is waiting for.
+# Id prefixes of referenced items that no output belongs to.
 _WITHOUT_OUTPUT = ("rs_", "msg_", "ws_", "fs_", "ci_", "ig_", "mcp_", "mcpl_")
 
 
 def deduplicated(case: RefusedRequest) -> bytes | None:
-    """Send every item once: the copies that say the same go, another item loses the id."""
+    """Send every item once: remove copies with equal content; other items only lose the id."""
     subject = case.diagnosis.subject
     if [piece.item.id for piece in case.pieces].count(subject) < 2:  # noqa: PLR2004 (twice)
         return _less_than_upstream_holds(case) if subject and case.sent.is_stateful else None
@@ -53,12 +53,12 @@ def deduplicated(case: RefusedRequest) -> bytes | None:
 
 def once(pieces: list[InputPiece], *, exact: bool = False) -> list[InputPiece]:
     """
-    Leave the second copy of an item with an id out, a call together with the copy of its output.
+    Remove the second copy of an item with an id; remove a call together with its output's copy.
 
     Args:
         pieces: The input of a request.
-        exact: Only copies that are equal to the letter and have a name drawn at random; all else
-            stays as it is. Under a counted id another answer may say the same words.
+        exact: Whether to remove only copies that are byte-identical and have a random name, and to
+            change nothing else. With counted ids, another response may have the same content.
     """
     copies, others = _repeated(pieces, exact=exact)
     results, repeated = _results(pieces)
@@ -69,7 +69,7 @@ def once(pieces: list[InputPiece], *, exact: bool = False) -> list[InputPiece]:
         if again is not None:
             gone |= {copy, again}
         elif len(results[call_id]) > 1:
-            others.append(copy)  # called twice, with two results: no copy after all
+            others.append(copy)  # called twice, with two results: not a copy
         else:
             gone.add(copy)
     for piece in () if exact else others:
@@ -84,7 +84,7 @@ def once(pieces: list[InputPiece], *, exact: bool = False) -> list[InputPiece]:
 def _repeated(
     pieces: list[InputPiece], *, exact: bool
 ) -> tuple[list[InputPiece], list[InputPiece]]:
-    """Return the pieces whose id is another's before them: those that say the same, and not."""
+    """Return the pieces that repeat an earlier id: copies with equal content, and all others."""
     first: dict[str, InputPiece] = {}
     copies: list[InputPiece] = []
     others: list[InputPiece] = []
@@ -103,7 +103,7 @@ def _repeated(
 def _results(
     pieces: list[InputPiece],
 ) -> tuple[Mapping[str, set[bytes]], Mapping[str, Iterator[InputPiece]]]:
-    """Return what the outputs of each call say, and those that say it once more."""
+    """Return the distinct results of each call, and the outputs that repeat a result."""
     results: dict[str, set[bytes]] = defaultdict(set)
     repeated: dict[str, list[InputPiece]] = defaultdict(list)
     for piece in pieces:
@@ -118,9 +118,9 @@ def _results(
 
 def completed(case: RefusedRequest) -> bytes | None:
     """
-    Put whole items where only an id stood; leave out what nobody can complete.
+    Replace bare ids by whole items; remove those that cannot be completed.
 
-    None when a call would have to go whose output stays: half of a unit is never removed.
+    None if a call would be removed while its output stays: half of a unit is never removed.
     """
     lost: set[InputPiece] = set()
     unnamed = False
@@ -132,10 +132,10 @@ def completed(case: RefusedRequest) -> bytes | None:
             whole = case.captured(piece)
             if whole:
                 piece.become(whole)
-            else:  # what was kept as long is gone as well, and there is one more try alone
+            else:  # items of the same age are probably gone as well, and only one retry is left
                 lost.add(piece)
         elif item.id == case.diagnosis.subject:
-            unnamed = True  # it is whole, and upstream looks its id up all the same
+            unnamed = True  # it is whole, but upstream looks up its id anyway
     if unnamed:
         _leave_ids_out(case)
     others = {piece for piece in lost if not piece.is_reasoning}
@@ -145,16 +145,16 @@ def completed(case: RefusedRequest) -> bytes | None:
         return None
     for run in runs_of(pieces):
         if run.group and others.issuperset(run.group):
-            lost.update(run.reasoning)  # nothing is left that it led to
+            lost.update(run.reasoning)  # all the items that it led to are gone
     left = dropped(pieces, lost - others)
     return case.body([piece for piece in left if piece not in others])
 
 
 def with_good_ids(case: RefusedRequest) -> bytes | None:
     """
-    Give bad ids back as upstream emitted them where they are demanded; leave the others out.
+    Replace bad ids by the ids that upstream emitted where they are required; remove the others.
 
-    Ids go together: where one of a group cannot be added, the others go with it.
+    Ids of a group stay together: if one of them cannot be added, the others are removed too.
     """
     run_of = {p: run for run in runs_of(case.pieces) for p in (*run.reasoning, *run.group)}
     subject = next((p for p in case.pieces if p.index == case.diagnosis.index), None)
@@ -180,13 +180,13 @@ def with_good_ids(case: RefusedRequest) -> bytes | None:
 
 
 def _known_id(case: RefusedRequest, piece: InputPiece) -> str:
-    """Return the id that upstream gave an item; "" when that is not known."""
+    """Return the id that upstream gave an item; "" if unknown."""
     emitted, thought = case.emitted(piece), case.thought(piece)
     return emitted.id if emitted is not None else thought.part.id if thought is not None else ""
 
 
 def outputs_without_call(pieces: list[InputPiece]) -> list[InputPiece]:
-    """Return the outputs whose call is not among the pieces as a whole item."""
+    """Return the outputs without a whole call among the pieces."""
     calls = {piece.item.call_id for piece in pieces if piece.item.role is Role.MODEL}
     return [piece for piece in pieces if piece.is_output and piece.item.call_id not in calls]
 
@@ -195,14 +195,14 @@ def name_no_orphans(
     pieces: list[InputPiece], spares: Callable[[InputPiece], bool] = lambda _: False
 ) -> bool:
     """
-    Leave out the ids of what has no reasoning ahead of it, where the API takes it without.
+    Remove the ids of items without reasoning before them, where the API accepts that.
 
     Args:
         pieces: The input of a request.
-        spares: Tells which of them keep theirs all the same.
+        spares: Predicate for pieces that keep their id.
 
     Returns:
-        Whether there were any.
+        Whether there was any such item.
     """
     covered = {piece for run in runs_of(pieces) for piece in run.group}
     emitted = [piece for piece in pieces if piece.item.role is Role.MODEL and piece.item.id]
@@ -217,7 +217,7 @@ def name_no_orphans(
 
 
 def _best_first(pieces: list[InputPiece]) -> list[InputPiece]:
-    """Put what is kept ahead: reasoning that leads to something, and what is more than an id."""
+    """Sort the pieces to keep first: reasoning with a follower, and whole items before bare ids."""
     leading = {piece for run in runs_of(pieces) if run.group for piece in run.reasoning}
 
     def rank(piece: InputPiece) -> tuple[bool, bool]:
@@ -228,7 +228,7 @@ def _best_first(pieces: list[InputPiece]) -> list[InputPiece]:
 
 
 def _less_than_upstream_holds(case: RefusedRequest) -> bytes | None:
-    """Leave out what the history that upstream holds has already."""
+    """Remove the items that are in the history that upstream holds."""
     known = {case.diagnosis.subject}
     for turn in case.looked_up.turns:
         ids = {item.id for item in turn.items} | {part.id for i in turn.items for part in i.run}

@@ -1,8 +1,8 @@
 """
 Input editor: the items of a request as pieces that can be removed, moved, changed or added.
 
-For what cannot be said as an insertion before an item: repairs, and cures of refused requests.
-Bytes that are not touched stay as they came, the white space between two neighbours included.
+It serves repairs and cures: their edits are more than an insertion before an item.
+Untouched bytes stay as received, including the white space between two neighbours.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -29,10 +29,10 @@ __all__ = [
     "runs_of",
 ]
 
-# Of an item that was captured: its turn, and where it stood in it; reasoning sorts ahead.
+# Position of a captured item: its turn, and its sort key in it; reasoning sorts before its item.
 Spot = tuple[bytes, tuple[int, int]]
 
-# What the model does and somebody else answers; all else stands for itself.
+# Types of model items that need an output from the client; all others are complete.
 _ANSWERED = frozenset(
     {
         "function_call",
@@ -54,10 +54,10 @@ class InputPiece:
     One item of `input`.
 
     Attributes:
-        item: As it came; as it was captured where it is put in.
-        raw: Its JSON as it shall go out.
-        index: Its place in the request; None where it is put in.
-        spot: Where it stood in its turn, if it is put in: turn, and what its place sorts by.
+        item: Item as received; as captured if it is added.
+        raw: JSON to send.
+        index: Index in the request; None if it is added.
+        spot: Position in its turn if it is added: the turn, and a sort key.
     """
 
     item: ResponsesItem
@@ -67,28 +67,28 @@ class InputPiece:
 
     @property
     def is_reasoning(self) -> bool:
-        """Whether it is reasoning, or a reference that names some."""
+        """Whether it is reasoning, or a reference to reasoning."""
         return self.item.is_reasoning
 
     @property
     def is_output(self) -> bool:
-        """Whether it answers a call."""
+        """Whether it is the output of a call."""
         return self.item.role is Role.CLIENT and self.item.type.endswith("_output")
 
     def become(self, raw: bytes) -> None:
-        """Be the whole item that it only stood for."""
+        """Replace a bare id by the whole item."""
         self.item = read_item(raw)
         self.raw = raw
 
     def leave_out(self, member: str) -> None:
-        """Leave a member out; a piece whose bytes cannot be cut stays as it is."""
+        """Remove a member; do nothing if the bytes cannot be cut safely."""
         try:
             self.raw = json_spans.without(self.raw, (member,))
         except Unspliceable:
             return
 
     def name(self, item_id: str) -> None:
-        """Give it an id, in place of any that it has."""
+        """Set the id, in place of any present one."""
         try:
             raw = json_spans.without(self.raw, ("id",))
         except Unspliceable:
@@ -100,10 +100,10 @@ class InputPiece:
 @dataclass(slots=True)
 class Run:
     """
-    Consecutive reasoning, and the model's items behind it up to whoever speaks next.
+    Consecutive reasoning and the model items after it, up to the next reasoning or client message.
 
     Attributes:
-        later: The model's items that only outputs stand ahead of: they may be of the same group.
+        later: Model items that come after an output: they may be of the same group.
     """
 
     reasoning: list[InputPiece] = field(default_factory=list)
@@ -112,22 +112,22 @@ class Run:
 
 
 def is_answered(kind: str, call_id: str) -> bool:
-    """Tell whether an output belongs to such an item: half of a unit is never removed."""
+    """Return whether such an item has an output: half of a unit is never removed."""
     return bool(call_id) or kind in _ANSWERED
 
 
 def pieces_of(request: Request) -> list[InputPiece]:
-    """Return the pieces that a request's `input` is made of."""
+    """Return the items of a request's `input` as pieces."""
     return [InputPiece(place.item, place.item.raw, n) for n, place in enumerate(request.places)]
 
 
 def put_in(raw: bytes, spot: Spot | None) -> InputPiece:
-    """Return a captured item as a piece."""
+    """Return a captured item as a piece to add."""
     return InputPiece(read_item(raw), raw, spot=spot)
 
 
 def body_of(request: Request, pieces: Sequence[InputPiece]) -> bytes:
-    """Return the request with these pieces as its `input`; the same object if they are its own."""
+    """Return the request with these pieces as `input`; the same object if nothing changed."""
     places = request.places
     if len(pieces) == len(places) and all(
         piece.index == n and piece.raw is places[n].item.raw for n, piece in enumerate(pieces)
@@ -146,7 +146,7 @@ def body_of(request: Request, pieces: Sequence[InputPiece]) -> bytes:
 
 
 def runs_of(pieces: Sequence[InputPiece]) -> Iterator[Run]:
-    """Yield every run of reasoning, with what it leads to by its place; () where that is none."""
+    """Yield every run of reasoning with the items after it, which may be none."""
     run = Run()
     has_output = False
     for piece in pieces:
@@ -169,7 +169,7 @@ def runs_of(pieces: Sequence[InputPiece]) -> Iterator[Run]:
 
 
 def by_value(run: Run) -> None:
-    """Leave the ids of a run and its group out: then nothing is paired by them."""
+    """Remove the ids of a run and of its group, so that nothing is paired by id."""
     for piece in run.reasoning:
         piece.leave_out("id")
     for piece in run.group:
@@ -179,10 +179,10 @@ def by_value(run: Run) -> None:
 
 def dropped(pieces: Sequence[InputPiece], refused: Collection[InputPiece]) -> list[InputPiece]:
     """
-    Leave reasoning out, and with it what would demand it.
+    Remove reasoning, and with it everything that would require it.
 
-    That is the ids of its group, and a hosted item whose id is required as a whole: it is the
-    rest of a unit whose other half cannot stay. Half a run does not stay with its ids either.
+    That is the ids of its group, and each hosted item with a required id: it cannot stay without
+    its other half. If only a part of a run is removed, the rest loses its ids too.
     """
     gone = set(refused)
     for run in runs_of(pieces):
@@ -204,13 +204,13 @@ def dropped(pieces: Sequence[InputPiece], refused: Collection[InputPiece]) -> li
 
 
 def _is_hosted(item: ResponsesItem) -> bool:
-    """Tell whether the model did it alone, and it has an id that the API demands."""
+    """Return whether the item needs no output and has an id that the API requires."""
     is_own = item.role is Role.MODEL and not item.id_is_optional
     return is_own and bool(item.id) and not is_answered(item.type, item.call_id)
 
 
 def _between(request: Request, before: int | None, index: int | None) -> bytes:
-    """Return what stands between two items: what stood there, if they were neighbours."""
+    """Return the bytes between two items: the original ones of neighbours, else a comma."""
     if before is None or index is None or index != before + 1:
         return b","
     return request.body[request.places[before].item.end : request.places[index].item.start]

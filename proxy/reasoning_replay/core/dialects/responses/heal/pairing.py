@@ -1,4 +1,4 @@
-"""Pairing cures: for items that lack their other half, reasoning or follower, call or output."""
+"""Pairing cures: for items without their other half (reasoning or follower, call or output)."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def with_reasoning(case: RefusedRequest) -> bytes | None:
-    """Move reasoning back ahead of what it led to; or fetch it; or leave out what names it."""
+    """Move reasoning before its follower; else inject it; else remove the ids that require it."""
     wanted = case.diagnosis.wanted
     present = next((piece for piece in case.pieces if piece.item.id == wanted), None)
     if present is not None:
@@ -48,14 +48,14 @@ def with_reasoning(case: RefusedRequest) -> bytes | None:
     else:
         fetched = case.of(_injected(case, case.sent))
         if wanted in fetched.names or case.diagnosis.subject not in fetched.names:
-            # What nothing is known of may lack its own: the next refusal would be the last.
+            # Unknown items may lack reasoning as well, and there is no second retry.
             is_changed = name_no_orphans(fetched.pieces, spares=fetched.is_known)
             return fetched.body(fetched.pieces) if is_changed else fetched.sent.body
     return case.body(_without_orphans(case))
 
 
 def with_follower(case: RefusedRequest) -> bytes | None:
-    """Put what reasoning led to back behind it; or let reasoning go without id, or go."""
+    """Place each follower after its reasoning; else remove the reasoning's id, or all of it."""
     ordered = in_order(_answering(case, case.pieces), case.spot, joins=False)
     called = {piece.item.call_id for piece in ordered if piece.item.is_tool}
     returned: dict[InputPiece, InputPiece] = {}
@@ -79,13 +79,13 @@ def with_follower(case: RefusedRequest) -> bytes | None:
         if piece not in alone:
             pieces += [piece, returned[piece]] if piece in returned else [piece]
     left = _less(pieces, lost)
-    if lost:  # nobody knows what it led to, so what lacks it now goes by value
+    if lost:  # its follower is unknown, so an item that lacks it now is sent by value
         name_no_orphans(left)
     return case.body(left)
 
 
 def with_outputs_behind(case: RefusedRequest) -> bytes | None:
-    """Put outputs behind their calls. One that is not there is never made up."""
+    """Move outputs after their calls. A missing output is never made up."""
     call_id = case.diagnosis.subject
     if not any(piece.is_output and piece.item.call_id == call_id for piece in case.pieces):
         return None
@@ -93,14 +93,14 @@ def with_outputs_behind(case: RefusedRequest) -> bytes | None:
 
 
 def with_calls(case: RefusedRequest) -> bytes | None:
-    """Put a call ahead of its output: from where it stands, or as it was captured."""
+    """Move a call before its output, or add the captured call there."""
     if any(p.item.is_tool and p.item.call_id == case.diagnosis.subject for p in case.pieces):
         return _in_order(case, joins=False) or _in_order(case, joins=True)
     return case.body(in_order(_answering(case, case.pieces), case.spot, joins=False))
 
 
 def with_text(case: RefusedRequest) -> bytes | None:
-    """Give reasoning back with its text in the open, and each call its output behind its group."""
+    """Add captured plain text to reasoning, or inject it; else move outputs after their group."""
     for piece in case.pieces:
         whole = case.captured(piece)
         if piece.item.role is Role.REASONING and b'"reasoning_text"' in whole:
@@ -111,13 +111,13 @@ def with_text(case: RefusedRequest) -> bytes | None:
 
 
 def _in_order(case: RefusedRequest, *, joins: bool) -> bytes | None:
-    """Return the request in order; None if it was."""
+    """Return the request in order; None if it is in order already."""
     pieces = in_order(case.pieces, case.spot, joins=joins)
     return case.body(pieces) if pieces != case.pieces else None
 
 
 def _injected(case: RefusedRequest, request: Request) -> bytes:
-    """Inject once more, now that upstream has named what to look for."""
+    """Inject once more, now that upstream has named the missing item."""
     if request.is_stateful:
         return request.body
     matched = match_items(request, case.looked_up, anew=True)
@@ -125,7 +125,7 @@ def _injected(case: RefusedRequest, request: Request) -> bytes:
 
 
 def _named_again(case: RefusedRequest) -> bool:
-    """Give reasoning that goes without its id the id back, where what it led to keeps its own."""
+    """Add lost ids to reasoning before items with ids; return whether the wanted one was added."""
     found = False
     for run in runs_of(case.pieces):
         for piece in run.reasoning if run.group and run.group[0].item.id else ():
@@ -137,7 +137,7 @@ def _named_again(case: RefusedRequest) -> bool:
 
 
 def _beside(case: RefusedRequest) -> bytes | None:
-    """Put the pair that upstream names side by side; None if it is."""
+    """Make the two items that upstream names adjacent; None if that is not possible or needed."""
     pieces = list(case.pieces)
     emitted = (Role.REASONING, Role.MODEL, Role.REFERENCE)
     at = {piece.item.id: n for n, piece in enumerate(pieces) if piece.item.role in emitted}
@@ -149,14 +149,14 @@ def _beside(case: RefusedRequest) -> bytes | None:
     if reasoning > item or is_shared or not leads:
         moved = pieces.pop(reasoning)
         pieces.insert(pieces.index(case.pieces[item]), moved)
-    else:  # what follows it now would lack it: the item moves instead
+    else:  # the item after the reasoning would lack it, so the named item moves instead
         moved = pieces.pop(item)
         pieces.insert(reasoning + 1, moved)
     return case.body(pieces)
 
 
 def _parts(case: RefusedRequest, reasoning: list[InputPiece]) -> list[list[InputPiece]]:
-    """Split consecutive reasoning where it is known that something stood in between."""
+    """Split consecutive reasoning where captured turns show that an item stood in between."""
     parts: list[list[InputPiece]] = [[]]
     before: object = None
     for piece in reasoning:
@@ -167,7 +167,7 @@ def _parts(case: RefusedRequest, reasoning: list[InputPiece]) -> list[list[Input
         parts[-1].append(piece)
         before = led_to
         if piece.item.id == case.diagnosis.subject and thought is None:
-            before = piece  # upstream says that what comes next is not what it led to
+            before = piece  # upstream reports that the next item is not its follower
     return parts
 
 
@@ -182,11 +182,11 @@ def _follower(case: RefusedRequest, piece: InputPiece) -> Emitted | None:
 
 
 def _joined(case: RefusedRequest, run: Run, follower: Emitted | None) -> list[InputPiece]:
-    """Join reasoning and what stands behind it, by both ids or by none; return what has to go."""
+    """Pair reasoning with the item after it, by both ids or none; return the pieces to remove."""
     behind = run.group[0]
     is_named = any(piece.item.id == case.diagnosis.subject for piece in run.reasoning)
     if behind.item.id and not (is_named and follower is None):
-        return []  # a pair, as far as anyone can tell
+        return []  # a pair, as far as is known
     if follower is not None and follower.id and case.sent.stores and behind.item.takes_id:
         behind.name(follower.id)
         return []
@@ -197,7 +197,7 @@ def _joined(case: RefusedRequest, run: Run, follower: Emitted | None) -> list[In
 
 
 def _goes_by_value(case: RefusedRequest, run: Run) -> bool:
-    """Let reasoning stay whose own item is gone, ahead of one of its group; tell whether it can."""
+    """Send reasoning by value before a later item of its group; return whether that is possible."""
     thought = case.thought(run.reasoning[-1])
     if thought is None or not is_of_group(run.group[0].item, thought):
         return False
@@ -205,7 +205,7 @@ def _goes_by_value(case: RefusedRequest, run: Run) -> bool:
 
 
 def _without_orphans(case: RefusedRequest) -> list[InputPiece]:
-    """Leave out the ids of items that have no reasoning ahead: by value, none is demanded."""
+    """Remove the ids of items without reasoning before them: by value, none is required."""
     subject = next((p for p in case.pieces if p.item.id == case.diagnosis.subject), None)
     covered: set[InputPiece] = set()
     lost: set[InputPiece] = set()
@@ -224,7 +224,7 @@ def _without_orphans(case: RefusedRequest) -> list[InputPiece]:
         if piece.item.id_is_optional:
             piece.leave_out("id")
         elif piece.item.type in kinds and not is_answered(piece.item.type, piece.item.call_id):
-            gone.add(piece)  # hosted, and whole in itself: no output of it stays behind
+            gone.add(piece)  # a hosted item is complete, so no output of it is left over
     return [piece for piece in _less(case.pieces, lost) if piece not in gone]
 
 
@@ -233,7 +233,7 @@ def _less(pieces: list[InputPiece], lost: set[InputPiece]) -> list[InputPiece]:
 
 
 def _answering(case: RefusedRequest, pieces: list[InputPiece]) -> list[InputPiece]:
-    """Put captured calls, with their reasoning, ahead of the outputs that lack them."""
+    """Insert captured calls, with their reasoning, before the outputs that lack them."""
     present = {piece.item.id for piece in pieces if piece.item.role is not Role.REFERENCE} - {""}
     orphans = set(outputs_without_call(pieces)) if not case.sent.is_stateful else ()
     calls = _captured_calls(case) if orphans else {}
@@ -245,7 +245,7 @@ def _answering(case: RefusedRequest, pieces: list[InputPiece]) -> list[InputPiec
             answering += _unit(case, call, present)
             added |= {call.emitted.id, *(part.id for part in call.emitted.run)}
         answering.append(piece)
-    # A reference cannot stand for a call whose output is there, nor beside what it stands for.
+    # A reference cannot stand for a call with an output, and must not repeat an added item.
     return [
         piece
         for piece in answering
@@ -254,7 +254,7 @@ def _answering(case: RefusedRequest, pieces: list[InputPiece]) -> list[InputPiec
 
 
 def _unit(case: RefusedRequest, call: Match, present: Collection[str]) -> list[InputPiece]:
-    """Return a captured call behind its reasoning; by value where that cannot be injected."""
+    """Return a captured call after its reasoning; by value if that cannot be injected."""
     run = call.emitted.run
     piece = put_in(call.emitted.raw, (call.turn.id, (call.k, 0)))
     if call.emitted.withheld or not all(case.can_go(call.turn, part) for part in run):
@@ -270,7 +270,7 @@ def _unit(case: RefusedRequest, call: Match, present: Collection[str]) -> list[I
 
 
 def _captured_calls(case: RefusedRequest) -> dict[str, Match]:
-    """Return the captured calls whose name no other has, and none could have by chance."""
+    """Return the captured calls with a random `call_id` that occurs only once."""
     found: dict[str, list[Match]] = defaultdict(list)
     for turn in case.looked_up.turns:
         for k, item in enumerate(turn.items):
@@ -280,12 +280,12 @@ def _captured_calls(case: RefusedRequest) -> dict[str, Match]:
 
 
 def _is(case: RefusedRequest, piece: InputPiece, follower: Emitted | None) -> bool:
-    """Tell whether a piece may be what reasoning led to."""
+    """Return whether a piece may be the item that reasoning led to."""
     if follower is None:
         return True
     emitted = case.emitted(piece)
     if emitted is not None:
-        # An item without an id may have been taken for a twin's, which says the same.
+        # An item without an id may have been matched to a twin with the same content.
         is_twin = not piece.item.id and bool(emitted.content)
         return emitted == follower or (is_twin and emitted.content == follower.content)
     return piece.item.id in ("", follower.id) and piece.item.type == follower.type
@@ -293,10 +293,10 @@ def _is(case: RefusedRequest, piece: InputPiece, follower: Emitted | None) -> bo
 
 def _may_return(case: RefusedRequest, follower: Emitted, called: Collection[str]) -> bool:
     """
-    Tell whether what a client left out may be put in again.
+    Return whether an item that the client left out may be added again.
 
-    What the model said may have been taken back on purpose; what it did has happened. A call
-    returns only to its output, and to none that has a call (`called`: the names of all of them).
+    The client may have removed a message on purpose, but an action of the model has happened. A
+    call is added only if its output is present and has no call (`called`: `call_id` of all calls).
     """
     if not follower.raw or follower.type == "message" or case.sent.is_stateful:
         return False

@@ -14,7 +14,7 @@ __all__ = ["KnownReasoning", "ReasoningIndex"]
 
 
 class KnownReasoning(NamedTuple):
-    """The n-th item of the run of reasoning ahead of the k-th item that a turn emitted."""
+    """Captured reasoning: the n-th item of the run before the k-th item that a turn emitted."""
 
     turn: Turn
     k: int
@@ -22,36 +22,36 @@ class KnownReasoning(NamedTuple):
 
     @property
     def part(self) -> Reasoning:
-        """The reasoning as it was captured."""
+        """The reasoning item as it was captured."""
         return self.turn.items[self.k].run[self.n]
 
     @property
     def place(self) -> tuple[int, int]:
-        """What its place in the turn sorts by: ahead of the k-th item, which is at (k, 0)."""
+        """Sort key in the turn: before the k-th item, which is at (k, 0)."""
         return self.k, self.n - len(self.follower.run)
 
     @property
     def follower(self) -> Emitted:
-        """What it led to."""
+        """The item that it led to."""
         return self.turn.items[self.k]
 
     @property
     def group(self) -> list[Emitted]:
-        """What it led to, and what was emitted behind that, up to the next reasoning."""
+        """The item that it led to and the items after that, up to the next reasoning."""
         first, *others = self.turn.items[self.k :]
         return [first, *takewhile(lambda item: not (item.run or item.withheld), others)]
 
     @property
     def whole_run(self) -> "list[KnownReasoning]":
-        """All the reasoning that led to the same item, in its order."""
+        """All reasoning that led to the same item, in order."""
         return [KnownReasoning(self.turn, self.k, n) for n in range(len(self.follower.run))]
 
 
 class ReasoningIndex:
-    """The reasoning of recalled turns."""
+    """An index of the reasoning in the turns that were looked up."""
 
     def __init__(self, turns: Iterable[Turn]) -> None:
-        """Find each by its id, and by every blob that was seen of it."""
+        """Index each item by its id, and by every blob that was seen for it."""
         self._by_id: dict[str, list[KnownReasoning]] = defaultdict(list)
         self._by_blob: dict[bytes, list[KnownReasoning]] = defaultdict(list)
         for turn in turns:
@@ -63,16 +63,16 @@ class ReasoningIndex:
                         self._by_blob[blob].append(thought)
 
     def of(self, item: ResponsesItem) -> KnownReasoning | None:
-        """Return what an item is; None when that is not known, or not clear."""
+        """Return the captured reasoning that an item is; None if unknown or ambiguous."""
         if not self._by_id:
-            return None  # nothing was recalled
+            return None  # the turns have no reasoning
         found = self._by_blob.get(blob_digest(item), [])
-        if not found and item.id:  # one id may stand for two items (xAI)
+        if not found and item.id:  # two items may have the same id (xAI)
             found = self._by_id.get(item.id, [])
         return found[0] if len(found) == 1 else None
 
     def certain(self, item: ResponsesItem) -> KnownReasoning | None:
-        """Return what an item is by a name that no other could have: its id, else its blob."""
+        """Return the captured reasoning by a name that is unique: a random id, or else the blob."""
         if item.id:
             found = self._by_id.get(item.id, []) if is_distinctive(item.id, "") else []
         else:

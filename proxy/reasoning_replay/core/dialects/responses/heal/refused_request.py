@@ -1,4 +1,4 @@
-"""Refused request: its items, and what is known of each."""
+"""Refused request: its items, and the captured data about each."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -32,14 +32,14 @@ __all__ = ["RefusedRequest"]
 @dataclass(slots=True)
 class RefusedRequest:
     """
-    Everything that a cure may go by.
+    All data that a cure can use.
 
     Attributes:
-        sent: The request as it was refused.
-        given: The request as the client sent it; the same object where nothing was edited.
-        pieces: The items of `sent`; cures change them in place, so one object serves one cure.
-        names: The ids in it.
-        answered: The calls that it has outputs of, by `call_id`.
+        sent: Request as it was refused.
+        given: Request as the client sent it; the same object if nothing was edited.
+        pieces: Items of `sent`; cures change them in place, so one object serves one cure.
+        names: Ids of the items.
+        answered: `call_id` of every output in the request.
     """
 
     sent: Request
@@ -54,7 +54,7 @@ class RefusedRequest:
     _thoughts: ReasoningIndex = field(init=False)
 
     def __post_init__(self) -> None:
-        """Recognise the items."""
+        """Match the items with captured turns."""
         self.pieces = pieces_of(self.sent)
         self.matched = match_items(self.sent, self.looked_up)
         self.names = {piece.item.id for piece in self.pieces}
@@ -62,20 +62,20 @@ class RefusedRequest:
         self._thoughts = ReasoningIndex(self.looked_up.turns)
 
     def of(self, body: bytes) -> "RefusedRequest":
-        """Return the case of the same refusal as if this had been sent."""
+        """Return the case of the same refusal for another sent body."""
         sent = read_request(body, {})
         return RefusedRequest(sent, self.given, self.diagnosis, self.looked_up, self.policy)
 
     def body(self, pieces: list[InputPiece]) -> bytes:
-        """Return the request with these pieces."""
+        """Return the request body with these pieces."""
         return body_of(self.sent, pieces)
 
     def thought(self, piece: InputPiece) -> KnownReasoning | None:
-        """Return the captured reasoning that a piece is, or stands for."""
+        """Return the captured reasoning that a piece is, or refers to."""
         return self._thoughts.of(piece.item) if piece.is_reasoning else None
 
     def emitted(self, piece: InputPiece) -> Emitted | None:
-        """Return the captured item that a piece is, or stands for."""
+        """Return the captured item that a piece is, or refers to."""
         match = self._match(piece)
         return match.emitted if match is not None else None
 
@@ -83,16 +83,16 @@ class RefusedRequest:
         return self.matched.matches.get(piece.index) if piece.index is not None else None
 
     def is_known(self, piece: InputPiece) -> bool:
-        """Tell whether a piece was captured."""
+        """Return whether a piece was captured."""
         return self._match(piece) is not None
 
     def had_none(self, piece: InputPiece) -> bool:
-        """Tell whether a piece is known to have been emitted without reasoning ahead of it."""
+        """Return whether a piece is known to have been emitted without reasoning before it."""
         match = self._match(piece)
         return match is not None and head_of_group(match) is None
 
     def spot(self, piece: InputPiece) -> Spot | None:
-        """Return where a piece stood in its turn."""
+        """Return the position of a piece in its turn; None if unknown."""
         if piece.spot is not None:
             return piece.spot
         if (thought := self.thought(piece)) is not None:
@@ -104,7 +104,7 @@ class RefusedRequest:
         """
         Return the whole item that a piece stands for.
 
-        b"" when it is not known, or nothing that the model can read is.
+        b"" if it is unknown, or if the model could not read it.
         """
         thought = self.thought(piece)
         if thought is not None:
@@ -115,22 +115,22 @@ class RefusedRequest:
         return emitted.raw if emitted is not None else b""
 
     def sendable(self, part: Reasoning) -> bytes:
-        """Return captured reasoning in the form that upstream takes."""
+        """Return captured reasoning in the form that upstream accepts."""
         return in_form(part, self.policy.profile)
 
     def is_own(self, turn: Turn) -> bool:
-        """Whether the model that is asked can read what that turn thought."""
+        """Return whether the requested model can read the reasoning of that turn."""
         return family(self.sent.model) in turn.models
 
     def can_go(self, turn: Turn, part: Reasoning) -> bool:
-        """Whether captured reasoning means anything to the model that is asked."""
+        """Return whether captured reasoning is usable by the requested model."""
         if is_open(part):
             return True
         is_known = part.has_blob or (bool(part.id) and self.sent.stores and turn.is_stored)
         return is_known and self.is_own(turn)
 
     def added(self) -> set[InputPiece]:
-        """Return the reasoning that we put in."""
+        """Return the reasoning that the proxy injected."""
         came = Counter(place.item.raw for place in self.given.places)
         ours = set()
         for piece in self.pieces:

@@ -1,10 +1,10 @@
 """
-Reordering: a history brought back into the order in which it happened.
+Reordering: a history in the order in which it happened.
 
-A unit is what one response emitted (reasoning directly ahead of what it led to) with the outputs
-of its calls behind it. Units stand where the first of their items stands; what users say between
-a call and its output comes after the unit. What was captured says what belongs to a unit; of
-what was not, neighbours do.
+A unit holds the items that one response emitted (reasoning directly before the item it led to),
+followed by the outputs of its calls. A unit stands where its first item other than reasoning
+stands. User messages between a call and its output move after the unit. Captured turns determine
+the units; items that were not captured are grouped with their neighbours.
 """
 
 from bisect import bisect
@@ -21,10 +21,10 @@ __all__ = ["in_order"]
 @dataclass(slots=True, eq=False)
 class _Unit:
     """
-    What one response emitted, and the outputs of its calls.
+    The items that one response emitted, and the outputs of its calls.
 
     Attributes:
-        anchor: The piece that says where it stands: the first one that is not reasoning.
+        anchor: Piece that determines where the unit stands: the first that is not reasoning.
     """
 
     pieces: list[InputPiece]
@@ -36,13 +36,13 @@ def in_order(
     pieces: Sequence[InputPiece], spot_of: Callable[[InputPiece], Spot | None], *, joins: bool
 ) -> list[InputPiece]:
     """
-    Return the pieces in order; a list equal to what was given if nothing is out of order.
+    Return the pieces in order; an equal list if nothing is out of order.
 
     Args:
         pieces: The input of a request.
-        spot_of: Where a piece stood in its turn; None when that is not known.
-        joins: Whether calls that were not captured, and have nothing but outputs between them,
-            are taken for one unit: only upstream can know, and has said so.
+        spot_of: Position of a piece in its turn; None if unknown.
+        joins: Whether calls that were not captured form one unit if only outputs are between them.
+            Only a refusal can show this.
     """
     units = _units(pieces, spot_of, joins=joins)
     _answer(pieces, units)
@@ -61,7 +61,7 @@ def in_order(
 def _units(
     pieces: Sequence[InputPiece], spot_of: Callable[[InputPiece], Spot | None], *, joins: bool
 ) -> list[_Unit]:
-    """Return every unit, in the order in which they begin to speak."""
+    """Return every unit, in the order of their anchors."""
     captured: dict[bytes, list[tuple[tuple[int, int], int]]] = defaultdict(list)
     others: list[InputPiece] = []
     for n, piece in enumerate(pieces):
@@ -83,7 +83,7 @@ def _units(
 def _unknown(
     standing: Sequence[InputPiece], others: Collection[InputPiece], *, joins: bool
 ) -> list[list[InputPiece]]:
-    """Tell what was not captured by what stands between; of a captured unit, its anchor does."""
+    """Group uncaptured pieces by the pieces between them; an anchor stands for a captured unit."""
     units: list[list[InputPiece]] = []
     is_open = is_answered = False
     for piece in standing:
@@ -106,7 +106,7 @@ def _anchor(unit: Sequence[InputPiece], at: Mapping[InputPiece, int]) -> InputPi
 
 
 def _answer(pieces: Sequence[InputPiece], units: Sequence[_Unit]) -> None:
-    """Give each call its output: the first one behind it that answers no other, or before it."""
+    """Attach to each call its first free output after the call, else the first one before it."""
     at = {piece: n for n, piece in enumerate(pieces)}
     waiting: dict[str, list[int]] = defaultdict(list)
     for n, piece in enumerate(pieces):

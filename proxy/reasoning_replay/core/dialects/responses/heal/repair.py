@@ -1,7 +1,7 @@
 """
-Repair: what is certainly wrong with a request is fixed before the first attempt.
+Repair: fixes errors in a request that are certain, before the first attempt.
 
-What only upstream can know is left to upstream: see `cure`.
+Errors that only upstream can judge are left to upstream: see `cure`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -34,25 +34,25 @@ __all__ = ["Repair", "Repaired", "Repairs", "is_sound", "repair"]
 
 
 class Repair(StrEnum):
-    """What is repaired without a refusal; each may be switched off."""
+    """Repairs that need no refusal; each can be switched off."""
 
-    DUPLICATES = "duplicates"  # an item with a random id that stood before, to the letter
-    HOLLOW = "hollow"  # an id alone, to an upstream that keeps nothing
-    FOREIGN = "foreign"  # reasoning of another model or credential, or refused before
-    UNPAIRED = "unpaired"  # reasoning with its id, what it led to without, or the other way round
-    DANGLING = "dangling"  # reasoning at the very end, with nothing that it led to
+    DUPLICATES = "duplicates"  # a byte-identical repetition of an item with a random id
+    HOLLOW = "hollow"  # a bare id, sent to an upstream that stores nothing
+    FOREIGN = "foreign"  # reasoning of another model or account, or refused before
+    UNPAIRED = "unpaired"  # reasoning has its id and its follower has none, or the reverse
+    DANGLING = "dangling"  # reasoning at the very end, without the item that it led to
 
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
     """
-    What may be repaired, and what is known apart from the captured turns.
+    The allowed repairs, and the facts that captured turns do not hold.
 
     Attributes:
-        allowed: By the operator.
-        is_refused: Tells of a blob's digest whether upstream will not have it.
-        takes_reasoning: False when the model has refused reasoning altogether.
-        profile: Of the upstream: what it does not check is not repaired.
+        allowed: Repairs that the operator allows.
+        is_refused: Predicate for the digest of a blob that upstream will refuse.
+        takes_reasoning: False if the model has refused all reasoning.
+        profile: Profile of the upstream; only errors that it checks for are repaired.
     """
 
     allowed: Collection[Repair]
@@ -63,7 +63,7 @@ class Repairs:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """A repaired body (the same object if nothing was), and how many items each repair touched."""
+    """A repaired body (the same object if unchanged), and the number of items per repair."""
 
     body: bytes
     counts: Mapping[Repair, int] = field(default_factory=dict)
@@ -71,17 +71,17 @@ class Repaired:
 
 def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaired:
     """
-    Repair what is certain.
+    Repair the errors that are certain.
 
     Args:
-        request: As it came, not stateful.
-        turns: Those that were looked_up for it.
+        request: Request as received, not stateful.
+        turns: Turns that were looked up for it.
         repairs: See Repairs.
 
-    Cost: one look at each item where there is nothing to repair.
+    Cost: one check per item if there is nothing to repair.
     """
     allowed, profile = repairs.allowed, repairs.profile
-    # Where nobody checks ids, they may be anything, and say nothing of what is a copy.
+    # Where ids are not checked, they may be arbitrary, and an equal id does not mean a copy.
     repeats = Repair.DUPLICATES in allowed and profile.checks_pairs and has_an_id_twice(request)
     if not (repeats or request.has_reasoning):
         return Repaired(request.body)
@@ -109,16 +109,16 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
         pieces = left
     body = body_of(request, pieces)
     if body is request.body:
-        return Repaired(body)  # also where what has a key twice could not be cut
+        return Repaired(body)  # also if an item has a key twice, so that it could not be cut
     return Repaired(body, {kind: count for kind, count in counts.items() if count})
 
 
 def is_sound(request: Request) -> bool:
     """
-    Tell whether no item can need a repair by what the request alone says.
+    Return whether the request alone shows that no item needs a repair.
 
-    No id occurs twice, no item stands for a stored one, and no reasoning is at the end. What is
-    left is what captured turns or earlier refusals say of an item.
+    No id occurs twice, no item is a bare id, and no reasoning is at the end. All other repairs
+    depend on captured turns or earlier refusals.
     """
     places = request.places
     if not places:
@@ -129,17 +129,17 @@ def is_sound(request: Request) -> bool:
 
 
 def has_an_id_twice(request: Request) -> bool:
-    """Tell whether two items of a request have one id."""
+    """Return whether two items of a request have the same id."""
     ids = [item_id for place in request.places if (item_id := place.item.id)]
     return len(ids) > len(set(ids))
 
 
 def _less_dangling(pieces: list[InputPiece]) -> list[InputPiece]:
     """
-    Leave reasoning at the end out, if nothing else in the input can be what it led to.
+    Remove reasoning at the end if no other item of the input can be its follower.
 
-    Without an id nothing demands a follower; and a model's item that lacks reasoning may be the
-    follower, out of order: upstream will tell.
+    Reasoning without an id requires no follower. A model item without reasoning may be the
+    follower, out of order: upstream decides.
     """
     end = len(pieces)
     while end and pieces[end - 1].item.role is Role.REASONING and pieces[end - 1].item.id:
@@ -154,7 +154,7 @@ def _less_dangling(pieces: list[InputPiece]) -> list[InputPiece]:
 def _complete(
     pieces: Sequence[InputPiece], thoughts: ReasoningIndex, model: str, profile: Profile
 ) -> int:
-    """Put whole reasoning where only its id stood; return how often."""
+    """Replace bare ids of reasoning by the whole item; return how many were replaced."""
     count = 0
     for piece in pieces:
         if not (piece.is_reasoning and piece.item.is_id_alone):
@@ -170,9 +170,10 @@ def _foreign(
     pieces: Sequence[InputPiece], thoughts: ReasoningIndex, model: str, repairs: Repairs
 ) -> set[InputPiece]:
     """
-    Return the reasoning that upstream will not have.
+    Return the reasoning that upstream will refuse.
 
-    What hosted items would go with is left for upstream to judge, unless upstream has.
+    Removing reasoning before a hosted item would remove that item too, so such reasoning counts
+    only after upstream has refused it.
     """
     foreign: set[InputPiece] = set()
     for run in runs_of(pieces):
@@ -196,7 +197,7 @@ def _is_hosting(run: Run) -> bool:
 def _replaced(
     foreign: Collection[InputPiece], thoughts: ReasoningIndex, model: str, repairs: Repairs
 ) -> set[InputPiece]:
-    """Put what was captured in place of a refused copy of it; return the pieces it became."""
+    """Replace refused copies by the captured reasoning; return the pieces that were replaced."""
     replaced: set[InputPiece] = set()
     for piece in foreign:
         thought = thoughts.of(piece.item)
@@ -208,7 +209,7 @@ def _replaced(
 
 
 def _is_good(thought: KnownReasoning, piece: InputPiece, repairs: Repairs) -> bool:
-    """Tell whether what was captured is another blob than the one that was refused."""
+    """Return whether the captured blobs differ from the refused one and are not refused."""
     blobs = thought.part.blobs
     is_copy = blob_digest(piece.item) not in blobs
     return is_copy and thought.part.has_blob and not any(map(repairs.is_refused, blobs))

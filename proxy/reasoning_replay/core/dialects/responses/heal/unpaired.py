@@ -1,9 +1,9 @@
 """
-Unpaired reasoning: replayed with its id where what it led to has none, or the other way round.
+Unpaired reasoning: replayed with its id while its follower has none, or the reverse.
 
-An upstream that checks pairs ties the two by their ids, and refuses one id without the other. Where
-a captured turn says for certain what belongs together, both ids go or neither does: such an
-upstream takes both forms, and nothing is lost by either.
+An upstream that checks pairs links the two by their ids, and refuses one id without the other. If
+a captured turn proves which items belong together, both ids are sent or neither is. Such an
+upstream accepts both forms, and neither form loses anything.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,17 +26,17 @@ def pair(
     pieces: Sequence[InputPiece], thoughts: ReasoningIndex, profile: Profile, *, is_kept: bool
 ) -> int:
     """
-    Let reasoning and what it led to go by both ids, or by neither.
+    Send reasoning and the item that it led to with both ids, or with neither.
 
     Args:
         pieces: The input of a request; those of broken pairs are changed in place.
-        thoughts: What was captured.
-        profile: Of an upstream that checks pairs.
-        is_kept: Whether upstream looks up what reasoning led to. Where it does not, the item goes
-            without its id behind reasoning that has one.
+        thoughts: Captured reasoning.
+        profile: Profile of an upstream that checks pairs.
+        is_kept: Whether upstream looks up the item that reasoning led to. If not, that item may
+            stay without its id after reasoning that has one.
 
     Returns:
-        How many pieces were changed.
+        The number of pieces changed.
     """
     there = {piece.item.call_id if piece.is_output else piece.item.id for piece in pieces} - {""}
     count = 0
@@ -61,15 +61,15 @@ def _pair(
     run: Run, thought: KnownReasoning, profile: Profile, there: Collection[str], *, is_kept: bool
 ) -> None:
     """
-    Let one whole run and what it led to go together.
+    Send one whole run and the item that it led to with both ids, or with neither.
 
-    What stands elsewhere, or could be put in again as its output is there (`there`: ids, and what
-    is answered), is left for upstream to name.
+    An item that stands elsewhere, or that can be added because its output is present, is left for
+    upstream to name (`there`: all ids, and the `call_id` of each output).
     """
     follower, behind = thought.follower, run.group[0]
     nameless = [piece for piece in run.reasoning if not piece.item.id]
     if not follower.id:
-        return  # nothing can be paired by it
+        return  # there is no id to pair by
     if behind.item.id == follower.id:
         if nameless and not (profile.ids is Ids.DROPPED and let_go_by_value(run, thought, profile)):
             for piece, captured in zip(run.reasoning, thought.whole_run, strict=True):
@@ -77,7 +77,7 @@ def _pair(
                     piece.name(captured.part.id)
         return
     if not behind.item.id and _is_like(behind.item, follower):
-        # In the easy form, which takes no id, or reworded: such messages were taken, too.
+        # Messages in the easy form (they have no id) and reworded ones stay: both were accepted.
         is_same = behind.item.content == follower.content and behind.item.takes_id
         if is_kept and is_same and not nameless:
             behind.name(follower.id)
@@ -91,15 +91,15 @@ def _pair(
 
 def let_go_by_value(run: Run, thought: KnownReasoning, profile: Profile) -> bool:
     """
-    Leave the ids of reasoning and of its group out.
+    Remove the ids of reasoning and of its group.
 
     Args:
-        run: Reasoning that led to one item, and what stands behind it.
-        thought: Any of that reasoning.
-        profile: Of the upstream.
+        run: Reasoning that led to one item, and the items after it.
+        thought: Any item of that reasoning.
+        profile: Profile of the upstream.
 
     Returns:
-        False where one of them cannot go without its id; then nothing is changed.
+        False if one of them cannot be sent without its id; then nothing is changed.
     """
     own = {emitted.id for emitted in thought.group} - {""}
     named = [piece for piece in (*run.group, *run.later) if piece.item.id in own]
@@ -114,7 +114,7 @@ def let_go_by_value(run: Run, thought: KnownReasoning, profile: Profile) -> bool
 
 
 def is_of_group(item: ResponsesItem, thought: KnownReasoning) -> bool:
-    """Tell whether an item behind reasoning is what that led to, or was emitted behind it."""
+    """Return whether an item is the follower of reasoning, or was emitted in its group."""
     if item.id:
         return any(item.id == emitted.id for emitted in thought.group)
     return bool(item.call_id) and any(_is_like(item, emitted) for emitted in thought.group)
