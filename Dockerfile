@@ -34,7 +34,7 @@ RUN --mount=type=cache,target=/root/.cache/pip \
 FROM ${BASE}
 ARG BASE
 LABEL org.opencontainers.image.title="Reasoning Replay" \
-      org.opencontainers.image.description="A reverse proxy for POST /v1/responses that puts dropped reasoning items back" \
+      org.opencontainers.image.description="A reverse proxy for POST /v1/responses that injects dropped reasoning items" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.base.name="${BASE}"

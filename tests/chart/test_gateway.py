@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from reasoning_replay import __version__
 from reasoning_replay.settings.loader import SECRET_NAMES, env_of, load
 from reasoning_replay.settings.model import Settings
 
@@ -86,7 +87,7 @@ SAID: list[Any] = [
     pytest.param({}, "Deployment", "spec.template.spec.containers.0.startupProbe.httpGet", {"path": "/readyz", "port": "admin"}, id="startup"),  # noqa: E501
     pytest.param({}, "Deployment", "spec.template.spec.containers.0.readinessProbe.httpGet", {"path": "/readyz", "port": "admin"}, id="readiness"),  # noqa: E501
     pytest.param({}, "Deployment", "spec.template.spec.containers.0.livenessProbe.httpGet", {"path": "/livez", "port": "admin"}, id="liveness"),  # noqa: E501
-    pytest.param({}, "Deployment", "spec.template.spec.containers.0.image", "reasoning-replay:0.1.0", id="image"),  # noqa: E501
+    pytest.param({}, "Deployment", "spec.template.spec.containers.0.image", f"reasoning-replay:{__version__}", id="image"),  # noqa: E501
     pytest.param({"image": {"repository": "r", "tag": "2"}}, "Deployment", "spec.template.spec.containers.0.image", "r:2", id="tag"),  # noqa: E501
     pytest.param({"image": {"repository": "r", "tag": "2", "digest": "sha256:" + "0" * 64}}, "Deployment", "spec.template.spec.containers.0.image", "r@sha256:" + "0" * 64, id="digest"),  # noqa: E501
     pytest.param({}, "Deployment", "spec.template.spec.containers.0.resources.limits", {"memory": "1Gi"}, id="no-limit-of-cpu"),  # noqa: E501
