@@ -1,8 +1,8 @@
 """
-The tables of docs/how-it-works.md: `python -m tests.core.behaviours` writes them anew.
+Tables of docs/what-comes-back.md: `python -m tests.core.behaviours` writes them.
 
-Each row is a behaviour of clients, played through the core by `player.py`. What stands around the
-tables is written by hand, and left as it is.
+Each row is one behaviour of clients, played through the core by `player.py`. The text around the
+tables is written by hand, and `write` keeps it.
 """
 
 from collections.abc import Callable
@@ -17,22 +17,19 @@ from tests.core.world import MODEL
 
 __all__ = ["ROWS", "SHORT_ROWS", "tables", "write", "written"]
 
-PAGE: Final = Path(__file__).parents[2] / "docs/how-it-works.md"
+PAGE: Final = Path(__file__).parents[2] / "docs/what-comes-back.md"
 HEAD: Final = (
     "| the client | tool loop, ids kept | tool loop, ids dropped | chat, ids kept"
     " | chat, ids dropped | why not all |\n|---|---|---|---|---|---|\n"
 )
 TOOLS: Final = tuple(cell for cell in CELLS if cell.has_tools)
 
-FRAMED = (
-    "Without ids and calls, short words count only after exactly the same messages, under the same"
-    " instructions."
-)
-LATER = "After a changed history, a short answer without an id and a call is no evidence."
-PAST = "The proxy never saw that answer."
-STALE = "A request whose lookup failed goes out as it came. The next one gets everything."
-BEGAN = "Seven other conversations got the first answer in the same words, so it is ambiguous."
-TWIN = "Nothing that can be seen tells the two conversations apart."
+FRAMED = "Short text counts only if nothing around it changed."
+LATER = "Short text counts only after an unchanged history."
+PAST = "The proxy never saw that response."
+STALE = "Without a lookup, a request goes out unchanged."
+BEGAN = "Seven other conversations have the same first response."
+TWIN = "Nothing distinguishes the two conversations."
 
 
 def _says(text: str) -> Callable[[int], dict[str, str]]:
@@ -48,48 +45,48 @@ def _other_model(n: int) -> dict[str, str]:
 
 
 ROWS: Final[dict[str, tuple[Behaviour, str]]] = {
-    "sends the whole history as it came": (Behaviour(), ""),
-    "has a clock in the instructions": (Behaviour(more=_says("It is {n} o'clock.")), ""),
+    "sends the whole history unchanged": (Behaviour(), ""),
+    "has the time in the instructions": (Behaviour(more=_says("It is {n} o'clock.")), ""),
     "hands over to agents with other instructions": (Behaviour(more=_says("Agent {n}.")), ""),
-    "replaces the system message at the head": (Behaviour(changes.system_item_replaced), ""),
-    "has a clock in a developer message": (Behaviour(changes.clock_in_a_developer_item), ""),
-    "renews an environment message at the head": (Behaviour(changes.environment_at_the_head), ""),
-    "moves an environment message to the newest user message": (
+    "replaces the first system message": (Behaviour(changes.system_item_replaced), ""),
+    "has the time in a developer message": (Behaviour(changes.clock_in_a_developer_item), ""),
+    "updates an environment message at the start": (Behaviour(changes.environment_at_the_head), ""),
+    "moves an environment message to the newest user turn": (
         Behaviour(changes.environment_moved),
         "",
     ),
-    "puts retrieved passages into the newest user message": (Behaviour(changes.retrieval), ""),
+    "adds retrieved passages to the newest user message": (Behaviour(changes.retrieval), ""),
     "rewrites the first user message": (Behaviour(changes.first_user_message_rewritten), ""),
     "clears old tool outputs": (Behaviour(changes.old_outputs_cleared, cells=TOOLS), ""),
     "shortens old tool outputs": (Behaviour(changes.old_outputs_shortened, cells=TOOLS), ""),
-    "empties messages ahead of calls": (Behaviour(changes.preambles_emptied, cells=TOOLS), ""),
-    "rewrites messages ahead of calls": (Behaviour(changes.preambles_rewritten, cells=TOOLS), ""),
-    "drops messages ahead of calls": (Behaviour(changes.preambles_dropped, cells=TOOLS), ""),
+    "empties messages before calls": (Behaviour(changes.preambles_emptied, cells=TOOLS), ""),
+    "rewrites messages before calls": (Behaviour(changes.preambles_rewritten, cells=TOOLS), ""),
+    "drops messages before calls": (Behaviour(changes.preambles_dropped, cells=TOOLS), ""),
     "normalises quotes, dashes, spaces and Unicode, escapes HTML, removes citations": (
         Behaviour(changes.texts_normalised),
         "",
     ),
     "shortens the model's messages": (
         Behaviour(changes.answers_shortened),
-        "A message that says something else is recognised by its id, or by a call beside it.",
+        "A rewritten message is known only by its id or by a call next to it.",
     ),
-    "sends messages as `role` and `content`, with `store` on": (
+    "sends messages as `role` and `content`, with `store: true`": (
         Behaviour(changes.easy_form, is_stored=True),
-        "Such messages need blobs, which are asked for from the second request on.",
+        "Encrypted content is requested from the second request on.",
     ),
-    "sends the last two user turns": (Behaviour(changes.window_of_2), ""),
-    "sends the last three user turns": (Behaviour(changes.window_of_3), ""),
-    "cuts the head in the middle of a turn": (
+    "sends only the last two user turns": (Behaviour(changes.window_of_2), ""),
+    "sends only the last three user turns": (Behaviour(changes.window_of_3), ""),
+    "cuts the start off, inside a turn": (
         Behaviour(changes.head_cut_amid_a_turn, cells=TOOLS),
         "",
     ),
-    "has a summary in place of the head": (Behaviour(changes.head_summarised), ""),
-    "has a `compaction` in place of the head": (Behaviour(changes.head_compacted), ""),
-    "got one answer past the proxy": (Behaviour(passes=frozenset({2})), PAST),
-    "asks twice, keeps the first or the second answer": (Behaviour(is_asked_twice=True), ""),
-    "edits an earlier message and goes on from there": (Behaviour(is_edited=True), ""),
-    "has an upstream that counts ids": (Behaviour(call_id="call_{count:08}", is_counted=True), ""),
-    "has an upstream that names calls `call_0`, `call_1` in each response": (
+    "replaces the start by a summary": (Behaviour(changes.head_summarised), ""),
+    "replaces the start by a `compaction`": (Behaviour(changes.head_compacted), ""),
+    "got one response without the proxy": (Behaviour(passes=frozenset({2})), PAST),
+    "asks twice, keeps either response": (Behaviour(is_asked_twice=True), ""),
+    "edits an earlier message and continues from it": (Behaviour(is_edited=True), ""),
+    "has an upstream with counted ids": (Behaviour(call_id="call_{count:08}", is_counted=True), ""),
+    "has an upstream that names the calls of each response `call_0`, `call_1`": (
         Behaviour(call_id="call_{k}", calls=2, cells=TOOLS),
         "",
     ),
@@ -98,76 +95,73 @@ ROWS: Final[dict[str, tuple[Behaviour, str]]] = {
         Behaviour(changes.outputs_interleaved, calls=2, cells=TOOLS),
         "",
     ),
-    "names half of the reasoning by `item_reference`": (
+    "sends half of the reasoning as `item_reference`": (
         Behaviour(changes.half_named, run=2, is_stored=True, cells=(Cell(True, True),)),
         "",
     ),
-    "names the round before by `previous_response_id`, and sends the calls of this one": (
+    "names the round before in `previous_response_id`, sends this round": (
         Behaviour(changes.newest_turn, names_round=True, is_stored=True, cells=TOOLS),
         "",
     ),
     "shares its key with seven conversations that began alike": (Behaviour(others=7), BEGAN),
-    "shares its key with one that says all the same now": (
+    "shares its key with an identical conversation, at the same time": (
         Behaviour(others=1, are_twins=True, are_beside=True),
         TWIN,
     ),
-    "shares its key with one that said all the same before": (
+    "shares its key with an identical conversation, before": (
         Behaviour(others=1, are_twins=True),
         TWIN,
     ),
-    "… and each has a `prompt_cache_key` of its own": (
+    "the same, each with its own `prompt_cache_key`": (
         Behaviour(others=1, are_twins=True, are_named=True),
         "",
     ),
-    "meets a lookup that fails now and then": (Behaviour(fails=frozenset({2, 5})), STALE),
-    "adds a routing suffix to the model's name now and then": (Behaviour(more=_suffix), ""),
+    "meets failing lookups now and then": (Behaviour(fails=frozenset({2, 5})), STALE),
+    "adds a routing suffix to the model name now and then": (Behaviour(more=_suffix), ""),
     "changes to another model": (
         Behaviour(more=_other_model),
-        "A model does not take another model's reasoning.",
+        "A model does not accept another model's reasoning.",
     ),
 }
-"""What a client does -> the behaviour, and why not all reasoning comes back."""
+"""What a client does -> the behaviour, and why not all reasoning is injected."""
 
 SHORT_ROWS: Final = {
-    "sends the whole history as it came": "",
-    "has a clock in the instructions": FRAMED,
-    "has a clock in a developer message": FRAMED,
-    "renews an environment message at the head": FRAMED,
-    "moves an environment message to the newest user message": FRAMED,
-    "puts retrieved passages into the newest user message": FRAMED,
+    "sends the whole history unchanged": "",
+    "has the time in the instructions": FRAMED,
+    "has the time in a developer message": FRAMED,
+    "updates an environment message at the start": FRAMED,
+    "moves an environment message to the newest user turn": FRAMED,
+    "adds retrieved passages to the newest user message": FRAMED,
     "clears old tool outputs": LATER,
-    "empties messages ahead of calls": "",
-    "sends the last three user turns": (
-        "What is left of the history is word for word an earlier request of the same conversation,"
-        " and is taken for it."
+    "empties messages before calls": "",
+    "sends only the last three user turns": (
+        "The rest of the history equals an earlier request of the same conversation."
     ),
-    "has a summary in place of the head": FRAMED,
-    "got one answer past the proxy": PAST,
-    "asks twice, keeps the first or the second answer": (
-        "Both answers say the same, and nothing tells which one was kept."
+    "replaces the start by a summary": FRAMED,
+    "got one response without the proxy": PAST,
+    "asks twice, keeps either response": "Both responses have the same text.",
+    "edits an earlier message and continues from it": (
+        "The edit and its response have the same text as before."
     ),
-    "edits an earlier message and goes on from there": (
-        "The message is replaced by the same words, and the answer says the same."
-    ),
-    "has an upstream that counts ids": "",
-    "has an upstream that names calls `call_0`, `call_1` in each response": "",
+    "has an upstream with counted ids": "",
+    "has an upstream that names the calls of each response `call_0`, `call_1`": "",
     "shares its key with seven conversations that began alike": BEGAN,
-    "shares its key with one that says all the same now": TWIN,
-    "shares its key with one that said all the same before": TWIN,
-    "… and each has a `prompt_cache_key` of its own": "",
-    "meets a lookup that fails now and then": STALE,
+    "shares its key with an identical conversation, at the same time": TWIN,
+    "shares its key with an identical conversation, before": TWIN,
+    "the same, each with its own `prompt_cache_key`": "",
+    "meets failing lookups now and then": STALE,
 }
-"""The same, where the same short words are said again and again."""
+"""What a client does where all text is short and repeated -> why not all is injected."""
 
 
 def tables() -> tuple[str, str]:
-    """Play everything; return both tables, without their heads."""
+    """Play everything and return both tables, without their headings."""
     short = {name: (replace(ROWS[name][0], is_short=True), why) for name, why in SHORT_ROWS.items()}
     return _table(ROWS), _table(short)
 
 
 def written() -> tuple[str, str]:
-    """Return both tables as they stand in the page."""
+    """Return both tables as the page has them."""
     _, first, second = _parts()
     return _rows_of(first), _rows_of(second)
 
@@ -175,8 +169,8 @@ def written() -> tuple[str, str]:
 def write() -> None:
     """Write both tables into the page."""
     above, *rest = _parts()
-    behind = [part.removeprefix(_rows_of(part)) for part in rest]
-    made = zip(tables(), behind, strict=True)
+    below = [part.removeprefix(_rows_of(part)) for part in rest]
+    made = zip(tables(), below, strict=True)
     PAGE.write_text(above + "".join(HEAD + rows + text for rows, text in made))
 
 
@@ -185,7 +179,7 @@ def _parts() -> list[str]:
 
 
 def _rows_of(part: str) -> str:
-    """Return the rows that a part of the page begins with."""
+    """Return the table rows at the beginning of a part of the page."""
     return "".join(takewhile(lambda line: line.startswith("|"), part.splitlines(keepends=True)))
 
 

@@ -1,4 +1,4 @@
-"""Changes that clients make to a history before they send it, with every turn."""
+"""Changes: edits that clients make to their history before each request."""
 
 import re
 import unicodedata
@@ -10,7 +10,7 @@ from tests.core.world import Item, user
 __all__ = ["AROUND", "OF_TOOLS", "Change", "window"]
 
 Change = Callable[[int, list[Item]], list[Item]]
-"""From the number of the turn and a history."""
+"""Returns the edited history, from the number of the turn and the history."""
 
 
 def nothing(_: int, items: list[Item]) -> list[Item]:
@@ -18,83 +18,83 @@ def nothing(_: int, items: list[Item]) -> list[Item]:
     return items
 
 
-# Around what the model said.
+# --- around the items of the model ---
 
 
 def clock_in_a_developer_item(n: int, items: list[Item]) -> list[Item]:
-    """Begin with the time."""
+    """Put the time into a first developer item."""
     return [{"role": "developer", "content": f"It is {n} o'clock."}, *items]
 
 
 def system_item_replaced(n: int, items: list[Item]) -> list[Item]:
-    """Begin with other instructions."""
+    """Put other instructions into a first system item."""
     return [{"role": "system", "content": f"You are agent {n}, and have taken over."}, *items]
 
 
 def environment_at_the_head(n: int, items: list[Item]) -> list[Item]:
-    """Begin with an environment message, renewed."""
+    """Put an updated environment message first."""
     return [_environment(n), *items]
 
 
 def environment_moved(n: int, items: list[Item]) -> list[Item]:
-    """Put the environment message ahead of the newest message of the user."""
+    """Put the environment message before the newest message of the user."""
     at = _users(items)[-1]
     return [*items[:at], _environment(n), *items[at:]]
 
 
 def retrieval(n: int, items: list[Item]) -> list[Item]:
-    """Put what was found for it into the newest message of the user."""
+    """Put retrieved passages into the newest message of the user."""
     at = _users(items)[-1]
     text = f"<passages>{n}</passages> {items[at]['content']}"
     return [*items[:at], user(text), *items[at + 1 :]]
 
 
 def first_user_message_rewritten(n: int, items: list[Item]) -> list[Item]:
-    """Say how far the work has come."""
+    """Write the progress into the first message of the user."""
     return [user(f"(Step {n}) {items[0]['content']}"), *items[1:]]
 
 
 def old_outputs_cleared(_: int, items: list[Item]) -> list[Item]:
-    """Leave the newest output as it is."""
+    """Clear all outputs except the newest."""
     return _outputs_as(items, lambda _: "[cleared]")
 
 
 def old_outputs_shortened(_: int, items: list[Item]) -> list[Item]:
-    """Leave the newest output as it is."""
+    """Shorten all outputs except the newest."""
     return _outputs_as(items, lambda text: text[:20] + "...")
 
 
-# What the model said.
+# --- the items of the model ---
 
 
 def preambles_emptied(_: int, items: list[Item]) -> list[Item]:
-    """Leave no text in the messages ahead of calls."""
+    """Empty the messages before calls."""
     return [_saying(item, "") if n in _preambles(items) else item for n, item in enumerate(items)]
 
 
 def preambles_rewritten(_: int, items: list[Item]) -> list[Item]:
-    """Have the messages ahead of calls say something else."""
+    """Replace the text of the messages before calls."""
     found = _preambles(items)
     return [_saying(item, "Well.") if n in found else item for n, item in enumerate(items)]
 
 
 def preambles_dropped(_: int, items: list[Item]) -> list[Item]:
-    """Leave out the messages ahead of calls."""
+    """Leave out the messages before calls."""
     return [item for n, item in enumerate(items) if n not in _preambles(items)]
 
 
 def texts_normalised(_: int, items: list[Item]) -> list[Item]:
-    """Have plain quotes, dashes and spaces, one Unicode form, HTML escapes, and no citations."""
+    """Write plain quotes, dashes and spaces, another Unicode form, HTML escapes, no citations."""
     return [_saying(i, _normalised(_text(i))) if _is_message(i) else i for i in items]
 
 
 def answers_shortened(_: int, items: list[Item]) -> list[Item]:
-    """Keep the first words of each message of the model."""
+    """Shorten each message of the model to its first words."""
     return [_saying(item, _text(item)[:12]) if _is_message(item) else item for item in items]
 
 
 def easy_form(_: int, items: list[Item]) -> list[Item]:
-    """Have a role and a text of each message of the model, and nothing else."""
+    """Reduce each message of the model to `role` and `content`."""
     return [
         {key: item[key] for key in item if key not in ("id", "type", "status")}
         | {"content": _text(item)}
@@ -105,14 +105,14 @@ def easy_form(_: int, items: list[Item]) -> list[Item]:
 
 
 def calls_renumbered(_: int, items: list[Item]) -> list[Item]:
-    """Count the calls from the head."""
+    """Number the calls from the start of the history."""
     names = [item["call_id"] for item in items if item.get("type") == "function_call"]
     numbers = {name: f"call_{n}" for n, name in enumerate(names)}
     return [i | {"call_id": numbers[i["call_id"]]} if "call_id" in i else i for i in items]
 
 
 def outputs_interleaved(_: int, items: list[Item]) -> list[Item]:
-    """Put each output behind its call."""
+    """Put each output directly after its call."""
     outputs = {item["call_id"]: item for item in items if "output" in item}
     left = [item for item in items if "output" not in item]
     return [
@@ -124,7 +124,7 @@ def outputs_interleaved(_: int, items: list[Item]) -> list[Item]:
 
 
 def half_named(_: int, items: list[Item]) -> list[Item]:
-    """Name the second of two reasoning items in a row, and leave out the first."""
+    """Send the second of two reasoning items as a reference, and leave out the first."""
     return [
         {key: item[key] for key in item if key not in ("summary", "encrypted_content")}
         | {"type": "item_reference"}
@@ -134,27 +134,27 @@ def half_named(_: int, items: list[Item]) -> list[Item]:
     ]
 
 
-# How much of it is sent.
+# --- the part that is sent ---
 
 
 def window(items: list[Item], kept: int) -> list[Item]:
-    """Return a history from one of the newest messages of the user on."""
+    """Return the history from the `kept`-th newest message of the user on."""
     users = _users(items)
     return items[users[-kept] if kept <= len(users) else 0 :]
 
 
 def window_of_2(_: int, items: list[Item]) -> list[Item]:
-    """Keep two turns of the user."""
+    """Keep the last two turns of the user."""
     return window(items, 2)
 
 
 def window_of_3(_: int, items: list[Item]) -> list[Item]:
-    """Keep three turns of the user."""
+    """Keep the last three turns of the user."""
     return window(items, 3)
 
 
 def head_cut_amid_a_turn(_: int, items: list[Item]) -> list[Item]:
-    """Begin with the last but one call, without the message ahead of it."""
+    """Begin with the last but one call, without the message before it."""
     calls = [n for n, item in enumerate(items) if item.get("type") == "function_call"]
     if len(calls) < 3:
         return items
@@ -166,20 +166,20 @@ def head_cut_amid_a_turn(_: int, items: list[Item]) -> list[Item]:
 
 
 def head_summarised(n: int, items: list[Item]) -> list[Item]:
-    """Have a summary in place of all but two turns of the user."""
+    """Replace all but the last two turns of the user by a summary."""
     kept = window(items, 2)
     return [user(f"Summary of {n} steps: all went well."), *kept] if kept != items else items
 
 
 def head_compacted(n: int, items: list[Item]) -> list[Item]:
-    """Have a `compaction` in place of all but two turns of the user."""
+    """Replace all but the last two turns of the user by a `compaction`."""
     kept = window(items, 2)
     compacted = {"type": "compaction", "encrypted_content": f"gAAAAcompacted{n}"}
     return [compacted, *kept] if kept != items else items
 
 
 def newest_turn(_: int, items: list[Item]) -> list[Item]:
-    """Begin with the newest message of the user: upstream is told what came before."""
+    """Send the newest turn of the user only; `previous_response_id` names the rest."""
     return window(items, 1)
 
 
@@ -205,7 +205,7 @@ def _is_models(item: Item) -> bool:
 
 
 def _preambles(items: list[Item]) -> set[int]:
-    """Return the indices of messages directly ahead of a call."""
+    """Return the indices of messages directly before a call."""
     return {
         n
         for n, (item, after) in enumerate(pairwise(items))
@@ -241,7 +241,7 @@ AROUND: list[tuple[Change, str]] = [
     (retrieval, ""),
     (first_user_message_rewritten, ""),
 ]
-"""What changes in any conversation, and its instructions: of the turn `n`, or none."""
+"""Changes in any conversation, each with its instructions for turn `n`; "" for none."""
 
 OF_TOOLS: list[tuple[Change, str]] = [
     (old_outputs_cleared, ""),
@@ -249,4 +249,4 @@ OF_TOOLS: list[tuple[Change, str]] = [
     (preambles_emptied, ""),
     (preambles_rewritten, ""),
 ]
-"""What changes beside calls."""
+"""Changes in conversations with calls, in the same form."""

@@ -1,4 +1,4 @@
-"""A player: conversations of clients that drop reasoning, with the truth beside them."""
+"""Player: conversations of clients that drop reasoning, judged by the known truth."""
 
 import json
 from collections import Counter
@@ -25,16 +25,16 @@ from tests.core.world import (
 
 __all__ = ["CELLS", "Behaviour", "Cell", "Tally", "play"]
 
-# All that a client may spell otherwise.
+# A text with everything that clients may normalise.
 LONG = (
     "Number {n} isn’t hard – it’s “façade”: a < b & c…\u00a0I have looked at each of its files"  # noqa: RUF001
     " ([docs.org](https://docs.org/?utm_source=openai))"
 )
-OF = "response"  # the key of what no client sends: the number of the response an item is of
+OF = "response"  # key of the truth, which no client sends: the number of an item's response
 
 
 class Cell(NamedTuple):
-    """A kind of client."""
+    """One sort of client: a column of the table."""
 
     has_tools: bool
     keeps_ids: bool
@@ -46,27 +46,28 @@ CELLS = [Cell(tools, ids) for tools in (True, False) for ids in (True, False)]
 @dataclass(frozen=True)
 class Behaviour:
     """
-    What a client, its upstream, and others of its tenant do.
+    Behaviour of a client, of its upstream, and of other clients of its tenant.
 
     Attributes:
-        change: What becomes of a history before it is sent.
-        more: Members of a request, by its number.
-        is_short: Whether the same short words are said again and again.
-        cells: For which kinds of clients it makes sense.
-        call_id: How upstream names calls, by `{count}` or `{k}` in a response; empty: by chance.
-        calls: How many calls are made at once.
+        change: Edit of the history before it is sent.
+        more: Further fields of a request, by its number.
+        is_short: Whether all text is short and repeated.
+        cells: Sorts of clients for which the behaviour makes sense.
+        call_id: Format of call ids, with `{count}` or `{k}` in a response; empty: random.
+        calls: Number of parallel calls in a response.
         is_counted: Whether the other ids are counted, too.
-        run: How many reasoning items are made in a row.
+        run: Number of consecutive reasoning items.
         is_stored: Whether upstream keeps items (`store`).
         names_round: Whether `previous_response_id` is the last response of the round before.
-        passes: Responses that go past the proxy.
-        fails: Requests whose lookup fails.
-        is_asked_twice: Whether each answer is made twice, and now the first, now the second kept.
-        is_edited: Whether the last message of the user is replaced in the end, and answered anew.
-        others: How many conversations of the tenant begin with the same words, before this one.
-        are_twins: Whether they say the same all along.
-        are_beside: Whether they say it at the same time, each just before.
-        are_named: Whether each conversation has a name of its own.
+        passes: Responses that the proxy does not see.
+        fails: Requests with a lookup that fails.
+        is_asked_twice: Whether each request is sent twice; the client keeps the first and the
+            second response in turn.
+        is_edited: Whether the client replaces its last message in the end and asks again.
+        others: Number of conversations of the tenant with the same first words, before this one.
+        are_twins: Whether those conversations have the same text throughout.
+        are_beside: Whether they run in parallel, each a step before this one.
+        are_named: Whether each conversation has its own name.
     """
 
     change: Change = nothing
@@ -91,13 +92,13 @@ class Behaviour:
 
 class Tally(NamedTuple):
     """
-    What became of the reasoning in all requests of a conversation.
+    Numbers of reasoning items in all requests of a conversation.
 
     Attributes:
-        restored, due: Of those items that upstream emitted.
-        twins: Of another response that was asked for in the same words, and said the same: nobody
-            can tell one from the other.
-        wrong: Of any other response.
+        restored, due: Items injected at their place, and items that belong there.
+        twins: Items of another response to the same request with the same text, which cannot be
+            distinguished.
+        wrong: Items of any other response.
     """
 
     restored: int = 0
@@ -107,7 +108,7 @@ class Tally(NamedTuple):
 
 
 def play(behaviour: Behaviour, cell: Cell) -> Tally:
-    """Play one conversation of a kind of client, after and beside those of others."""
+    """Play one conversation of a client, after or in parallel with those of other clients."""
     truth = _Truth()
     others = [_Client(truth, behaviour, cell, f"other {n}") for n in range(behaviour.others)]
     mine = _Client(truth, behaviour, cell, "mine")
@@ -118,21 +119,21 @@ def play(behaviour: Behaviour, cell: Cell) -> Tally:
 
 
 class _Truth(World):
-    """A world that knows of each reasoning item what it was asked for by, and what it led to."""
+    """World that stores for each reasoning item its request and the item that it led to."""
 
     def __init__(self) -> None:
         super().__init__()
         self.led: dict[str, tuple[str, str]] = {}
 
     def note(self, asked: str, said: list[Item]) -> None:
-        """Keep the truth of a response."""
+        """Store the truth about a response."""
         for made in said:
             if made["type"] == "reasoning":
                 self.led[made["id"]] = asked, _visible(dropped(said)[0])
 
 
 class _Client:
-    """One conversation; its history has all reasoning, and says of which response an item is."""
+    """One conversation; its history has all reasoning and the response of each item."""
 
     def __init__(self, world: _Truth, behaviour: Behaviour, cell: Cell, name: str) -> None:
         self._world, self._behaviour, self._cell, self._name = world, behaviour, cell, name
@@ -142,7 +143,7 @@ class _Client:
         self.tally = Tally()
 
     def turns(self) -> Iterator[None]:
-        """Play it, and stop at each answer."""
+        """Play the conversation, one step for each response."""
         rounds, steps = (3, 2) if self._cell.has_tools else (6, 0)
         for _ in range(rounds):
             yield from self._round(steps)
@@ -162,7 +163,7 @@ class _Client:
             self._turn(self._behaviour.calls if step < steps else 0)
 
     def _turn(self, calls: int) -> None:
-        """Have the history answered."""
+        """Send the history, and add the response to it."""
         said = self._answer(calls)
         self._ask(said)
         if self._behaviour.is_asked_twice:
@@ -176,13 +177,13 @@ class _Client:
                 self._history.append(output(made, "ok" if self._behaviour.is_short else text))
 
     def _saying(self, short: str, other: str, long: str) -> str:
-        """Return what is said; beginning with the second exchange, others may say it otherwise."""
+        """Return a text; from the second exchange on, other conversations may have another one."""
         is_other = self._asked and self._name != "mine" and not self._behaviour.are_twins
         if self._behaviour.is_short:
             return other if is_other else short
         return f"{long} ({self._name})." if is_other else f"{long}."
 
-    # What upstream answers.
+    # --- responses of the upstream ---
 
     def _answer(self, calls: int) -> list[Item]:
         behaviour, n = self._behaviour, self._emitted
@@ -206,10 +207,10 @@ class _Client:
         named = {"id": f"{prefix}_{self._counted:016}"} if self._behaviour.is_counted else {}
         return item | named
 
-    # What the client sends.
+    # --- requests of the client ---
 
     def _ask(self, said: list[Item]) -> None:
-        """Send the history, judge what upstream receives, and have it answered."""
+        """Send the history, judge what the upstream receives, and capture the response."""
         behaviour, n = self._behaviour, self._asked
         self._asked += 1
         whole = behaviour.change(n, self._history)
@@ -266,7 +267,7 @@ class _Client:
 
 
 def _runs(items: list[Item]) -> list[list[str]]:
-    """Return the reasoning ahead of each other item; with the truth, less that of what is gone."""
+    """Return the reasoning before each other item, without that of items that are gone."""
     runs: list[list[str]] = []
     run: list[Item] = []
     for item in items:
@@ -279,11 +280,11 @@ def _runs(items: list[Item]) -> list[list[str]]:
 
 
 def _id(made: Item) -> str:
-    """Return the id of reasoning, also where it goes by its blob alone."""
+    """Return the id of reasoning, also if only its encrypted content was sent."""
     known: str = made.get("id") or reasoning(made["encrypted_content"].removeprefix("gAAAA"))["id"]
     return known
 
 
 def _visible(item: Item) -> str:
-    """Return what an item says, names aside."""
+    """Return the visible content of an item, without ids."""
     return json.dumps([item.get(key) for key in ("role", "content", "arguments", "output", "name")])

@@ -1,4 +1,4 @@
-"""The tables of docs/how-it-works.md are what the core does."""
+"""The tables of docs/what-comes-back.md match what the core does."""
 
 import re
 
@@ -10,12 +10,12 @@ from tests.core.world import Item, World
 
 
 def test_the_tables_of_the_page_are_what_is_played() -> None:
-    """When this fails, `python -m tests.core.behaviours` writes the tables anew."""
+    """The page is current; if this fails, run `python -m tests.core.behaviours`."""
     assert written() == tables()
 
 
 def test_a_row_says_why_where_not_all_is_restored() -> None:
-    """And only there."""
+    """A row gives a reason if some reasoning is not injected, and only then."""
     rows = "".join(written()).splitlines()
     assert len(rows) == len(ROWS) + len(SHORT_ROWS)
     for row in rows:
@@ -26,7 +26,7 @@ def test_a_row_says_why_where_not_all_is_restored() -> None:
 
 
 def test_the_player_tells_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here each item stands ahead of an item behind its own."""
+    """Reasoning that stands before the wrong item is counted as wrong."""
     seen = World.seen
 
     def late(world: World, sent: bytes) -> list[Item]:

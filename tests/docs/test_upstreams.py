@@ -1,0 +1,136 @@
+"""docs/upstreams.md describes each profile as it is, and its script works."""
+
+import asyncio
+import os
+import re
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+from reasoning_replay.core.dialects.responses.profiles import PROFILES, Ids, Profile
+
+from tests.programs import require
+from tests.standin import Quirks, StandIn
+
+PAGE = (Path(__file__).parents[2] / "docs/upstreams.md").read_text()
+
+
+def rows(heading: str) -> dict[str, list[str]]:
+    """Return the table rows of a section: the name in the first cell -> the other cells."""
+    section = re.split(rf"^#+ {re.escape(heading)}$", PAGE, flags=re.MULTILINE)[1]
+    section = re.split(r"^#", section, flags=re.MULTILINE)[0]
+    cells = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
+    return {row[0].strip(" `"): [cell.strip() for cell in row[1:]] for row in cells}
+
+
+KNOWN = rows("Known upstreams")
+
+
+def test_the_table_has_every_profile_in_its_order() -> None:
+    """The table has no profile that does not exist, and the rules of ids follow it."""
+    assert list(KNOWN) == [*PROFILES, *Ids]
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_every_profile_is_in_the_table(profile: Profile) -> None:
+    """A row has the hosts, how ids travel, what is special, and the sources of a profile."""
+    hosts, ids, also, source = KNOWN[profile.name]
+
+    assert tuple(re.findall(r"`([^`]+)`", hosts)) == profile.hosts
+    assert bool(hosts) == bool(profile.hosts or profile.name == "generic")
+    assert ids == profile.ids
+    assert ("keeps nothing" in also) is not profile.keeps_items
+    needs = {"": "", "content": "needs the text", "encrypted_content": "needs `encrypted_content`"}
+    assert needs[profile.needs] in also
+    assert ("needs" in also) is bool(profile.needs)
+    assert tuple(re.findall(r"refuses `(\w+)`", also)) == profile.omits
+    assert source
+
+
+def test_every_field_of_a_profile_is_explained() -> None:
+    """Each field has a row with its default."""
+    explained = rows("The fields of a profile")
+    assert list(explained) == [field.name for field in fields(Profile)]
+    words = {"": "empty", (): "none", True: "true"}
+    for field in fields(Profile):
+        told = explained[field.name][0]
+        if field.name == "blob":
+            continue  # a pattern, told in words
+        if field.default is MISSING:
+            assert not told
+        elif field.default in words:
+            assert told == words[field.default]
+        else:
+            default = field.default[0] if isinstance(field.default, tuple) else field.default
+            assert told == f"`{default}`"
+
+
+async def probed(quirks: Quirks, folder: Path, *, stores: bool) -> dict[str, str]:
+    """Run the script of the page; return the result of each form by its letter."""
+    script = re.search(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert script is not None
+    for program in ("jq", "curl"):
+        require(program)
+    async with StandIn("one_call", "normal", quirks=quirks) as standin:
+        process = await asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-euc",
+            script[1],
+            cwd=folder,
+            env={
+                "PATH": os.environ["PATH"],
+                "URL": standin.base_url,
+                "KEY": "sk-test",
+                "MODEL": "gpt-5.4",
+                "STORE": str(stores).lower(),
+                "no_proxy": "*",
+            },
+            stdout=asyncio.subprocess.PIPE,
+        )
+        told, _ = await process.communicate()
+    assert process.returncode == 0
+    found = re.findall(r"^([A-H]) .*?: (.*)$", told.decode(), re.MULTILINE)
+    return {name: "used" if _is_used(said, dict(found)["E"]) else said for name, said in found}
+
+
+def _is_used(said: str, without: str) -> bool:
+    tokens = [re.fullmatch(r"accepted, (\d+) input tokens", one) for one in (said, without)]
+    return None not in tokens and int(tokens[0][1]) > int(tokens[1][1])  # type: ignore[index]
+
+
+# (an upstream, the results that tell its field of the profile)
+UPSTREAMS = [
+    pytest.param(Quirks(), False, {"A": "used", "B": "used", "D": "Item 'fc_"}, id="together"),
+    pytest.param(Quirks(), True, {"H": "used"}, id="keeps-items"),
+    pytest.param(Quirks(keeps_nothing=True), True, {"H": "Item with id"}, id="keeps-nothing"),
+    pytest.param(
+        Quirks(needs_reasoning_ids=True),
+        False,
+        {"A": "used", "B": "Missing required parameter: 'input[1].id'", "D": "Item 'fc_"},
+        id="required",
+    ),
+    pytest.param(
+        Quirks(keeps_nothing=True, looks_up_all=True, not_found="text"),
+        False,
+        {"A": "Item with id", "B": "used"},
+        id="dropped",
+    ),
+    pytest.param(
+        Quirks(keeps_nothing=True, thinks_aloud=True, takes_blobs=False),
+        False,
+        {"C": "used", "D": "accepted", "F": "used"},
+        id="kept",
+    ),
+]
+
+
+@pytest.mark.parametrize(("quirks", "stores", "want"), UPSTREAMS)
+async def test_the_script_finds_out_how_an_upstream_behaves(
+    quirks: Quirks, stores: bool, want: dict[str, str], tmp_path: Path
+) -> None:
+    """Its results lead to the row of the decision table that is right for the upstream."""
+    told = await probed(quirks, tmp_path, stores=stores)
+
+    assert list(told) == list("ABCDEFGH")
+    for name, result in want.items():
+        assert told[name].startswith(result), name
