@@ -16,23 +16,23 @@ from tests.web.served import served
 KEY = "Authorization: Bearer sk-a"
 # Expressions that are more than nought after `talk`, and so is every bucket behind them.
 MOVED = (
-    "Reasoning given back: ",
-    "Share given back: ",
-    "Refusals cured: ",
+    "Reasoning injected: ",
+    "Share injected: ",
+    "Refusals healed: ",
     "Exchanges succeeded: ",
-    "Reasoning in requests: given back",
-    "Reasoning in requests: lacking",
-    "Tokens as upstream counts them: {{kind}}",
-    "Reasoning put into requests: given back",
+    "Reasoning in requests: injected",
+    "Reasoning in requests: not injected",
+    "Tokens reported by the upstream: {{kind}}",
+    "Bytes injected: injected",
     "Exchanges by status: {{status}}",
-    "Time to first byte: 99 % within",
-    "Before upstream: 99 % within",
-    "Within answers: 99 % within",
-    "After upstream: 99 % within",
+    "Time to first byte: p99",
+    "Before the request is sent: p99",
+    "During the response: p99",
+    "After the response: p99",
     "Share of the duration: overhead",
-    "Reasoning kept: items",
-    "Bytes kept: reasoning",
-    "Second tries by result: {{result}}",
+    "Reasoning stored: items",
+    "Bytes stored: reasoning",
+    "Healing retries by result: {{result}}",
 )
 
 # What `talk` does last.

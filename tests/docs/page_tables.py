@@ -1,0 +1,39 @@
+"""Tables of the Markdown pages, as tests compare them with the code."""
+
+import re
+from pathlib import Path
+
+__all__ = ["DOCS", "ROOT", "names_in", "rows_of", "section_of"]
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+Row = list[str]
+
+
+def section_of(page: str, heading: str = "") -> str:
+    """Return the text below a heading of a page of docs/, up to the next one of its level."""
+    text = (DOCS / page).read_text()
+    if not heading:
+        return text
+    level = heading.partition(" ")[0]
+    _, found, rest = text.partition(f"\n{heading}\n")
+    assert found, f"{page} has no {heading!r}"
+    return re.split(rf"^#{{1,{len(level)}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def rows_of(page: str, heading: str = "") -> list[Row]:
+    """Return the cells of each row of the tables in a section, without their head."""
+    rows = []
+    before = ""
+    for line in section_of(page, heading).splitlines():
+        is_row = line.startswith("|") and not set(line) <= set("|-: ")
+        if is_row and before.startswith("|"):  # the first line of a table is its head
+            rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+        before = line
+    return rows
+
+
+def names_in(text: str) -> list[str]:
+    """Return the words in backticks that are one name each."""
+    return re.findall(r"`(\w+)`", text)
