@@ -1,0 +1,135 @@
+"""The pages for troubleshooting have every word of the header, error code and log event."""
+
+import json
+import re
+
+import pytest
+from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
+from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.states import RequestState, Route
+from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.errors import BUG, as_response
+from reasoning_replay.web.exchange import Exchange, Times
+from reasoning_replay.web.exchange_log import summary_header
+
+from tests.docs.page_tables import names_in, rows_of, section_of
+from tests.docs.source_words import error_codes, events
+
+PAGE = "troubleshooting.md"
+REFUSED = "## The upstream refuses the request"
+
+
+def first_names(page: str, heading: str = "") -> list[str]:
+    """Return the names in the first cells of the tables of a section."""
+    return [name for row in rows_of(page, heading) for name in names_in(row[0])]
+
+
+# --- the header ---
+
+
+def test_every_word_of_the_header_is_in_the_table() -> None:
+    """The header can have these members and no others: outcomes, and what became of the request."""
+    exchange = Exchange(Route.RESPONSES, Times(0.0))
+    exchange.request.outcomes = dict.fromkeys(Outcome, 1)
+    exchange.request.repairs = dict.fromkeys(Repair, 1)
+    exchange.request.healed = RefusalKind.BLOB
+    exchange.request.state = RequestState.BUSY
+    summary = summary_header(exchange, is_shadow=True)
+    error = as_response(BUG).headers["x-reasoning-replay"]
+    members = {member.partition("=")[0] for member in [*summary.split(", "), error]}
+    named = [row for row in rows_of(PAGE, "## Header words") if len(row) == len(["word", "?", "!"])]
+    words = [name for row in named for name in names_in(row[0])]
+    asked = first_names(PAGE, "### asked")
+
+    assert sorted(set(words) - set(asked)) == sorted(members)
+    assert {*Outcome} <= set(words)
+
+
+def test_every_value_of_asked_is_in_the_table() -> None:
+    """A request that is not `planned` has one of these states."""
+    assert sorted(first_names(PAGE, "### asked")) == sorted({*RequestState} - {"planned"})
+
+
+def test_every_value_of_healed_is_explained() -> None:
+    """Each reason of a refusal has a row: with its message, or with its meaning."""
+    messages = [name for row in rows_of(PAGE, REFUSED) for name in names_in(row[1])]
+    others = first_names(PAGE, "### healed")
+
+    assert sorted({*messages, *others}) == sorted(RefusalKind)
+    assert len(messages) == len(set(messages))
+    listed = section_of(PAGE, "### healed").partition("|")[0]
+    assert set(names_in(listed)) == {*RefusalKind} - set(others)
+
+
+@pytest.mark.parametrize("row", rows_of(PAGE, REFUSED), ids=lambda row: str(row[1]))
+def test_a_message_of_the_table_is_diagnosed_as_its_row_says(row: list[str]) -> None:
+    """The page quotes messages of the upstream as the proxy recognises them."""
+    message = row[0].strip("`")
+    body = json.dumps({"error": {"message": message}}).encode()
+
+    assert [diagnose(400, body).kind] == names_in(row[1])
+
+
+# --- error codes ---
+
+
+def test_every_error_code_is_in_a_table() -> None:
+    """The page has each code of an error response that the source makes, and no other."""
+    assert len(error_codes()) > len(first_names("error-codes.md"))  # some codes are made twice
+    assert sorted(first_names("error-codes.md")) == sorted({one.code for one in error_codes()})
+
+
+def test_every_error_code_has_its_status() -> None:
+    """The status of a row is the status of the response, where the source fixes it."""
+    told = {row[0].strip("`"): int(row[1]) for row in rows_of("error-codes.md")}
+    for code, status in error_codes():
+        assert status in (told[code], None), code
+
+
+# --- log events ---
+
+
+def test_every_log_event_is_in_a_table() -> None:
+    """The page has each event that the source logs, and no other."""
+    assert sorted(first_names("log-events.md")) == sorted({one.name for one in events()})
+
+
+def test_every_log_event_has_its_levels_and_fields() -> None:
+    """A row names the levels of the event and, except for `exchange`, all of its fields."""
+    rows = {row[0].strip("`"): row for row in rows_of("log-events.md")}
+    for name, row in rows.items():
+        places = [one for one in events() if one.name == name]
+        levels = {level for one in places for level in one.levels}
+        fields = {field for one in places for field in one.fields}
+        assert set(row[1].split(", ")) == levels, name
+        told = set(names_in(row[2]))
+        if name == "started":  # its facts are made elsewhere
+            fields |= {"version", "listen", "upstream", "profile", "store", "mode"}
+        assert fields <= told, name
+
+
+# --- all of them ---
+
+
+@pytest.mark.parametrize("page", [PAGE, "error-codes.md", "log-events.md"])
+def test_every_row_has_a_cause_and_an_action(page: str) -> None:
+    """No cell of the tables is empty."""
+    assert [row for row in rows_of(page) if not all(row)] == []
+
+
+@pytest.mark.parametrize("page", [PAGE, "error-codes.md", "log-events.md", "alerts.md"])
+def test_every_setting_in_the_text_exists(page: str) -> None:
+    """Words that look like settings, by their units, are settings."""
+    units = re.compile(r"\w+_(?:s|ms|bytes|turns|exchanges|connections|file|url)")
+    text = section_of(page)
+    words = {word for word in names_in(text) if units.fullmatch(word)}
+    known = set(Settings.model_fields)
+    logged = {"total_ms", "before_ms", "between_ms", "after_ms", "first_byte_ms", "received_bytes"}
+    counted = {
+        "cert_file",
+        *first_names("error-codes.md"),
+        *(f for e in events() for f in e.fields),
+    }
+
+    assert words - known - logged - counted == set()
