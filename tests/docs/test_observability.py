@@ -1,0 +1,122 @@
+"""docs/observability.md names every metric, label word and log field, and no other."""
+
+import io
+import json
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.core.dialects.base import Origin, Usage
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.states import ExchangeOutcome, Route
+from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.turns import Context
+from reasoning_replay.web.exchange import Exchange, Times
+from reasoning_replay.web.exchange_log import ExchangeRecorder
+
+from tests.docs.page_tables import ROOT, names_in, rows_of, section_of
+from tests.monitoring.promql import selectors_of
+from tests.web.reports import describe
+
+PAGE = "observability.md"
+# Labels whose words are not all listed on the page.
+OPEN = {"status", "le", "version", "reason", "context", "diagnosis"}
+# Their words are those of other metrics.
+AS_OTHERS = {"exchange_seconds", "store_seconds"}
+
+
+def metric_rows() -> dict[str, list[str]]:
+    """Return the row of each metric, by its name."""
+    tables = ("### Exchanges and time", "### Requests and reasoning", "### Capture and store")
+    rows = [row for heading in tables for row in rows_of(PAGE, heading)]
+    return {name: row for row in rows for name in names_in(row[0])}
+
+
+def test_every_metric_is_in_a_table() -> None:
+    """Each metric has a row with its labels and their words, and each row a metric."""
+    metrics = Metrics()
+    metrics.exchange_seconds.labels("responses")  # histograms do not begin with all series
+    metrics.store_seconds.labels("recall")
+    labels: dict[str, set[str]] = {}
+    words: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(metrics.exposition().decode()):
+        if family.name.endswith("_created"):  # when a series began; each counter has one
+            continue
+        ends = {"counter": "_total", "info": "_info"}
+        name = family.name.removeprefix("reasoning_replay_") + ends.get(family.type, "")
+        samples = [sample.labels for sample in family.samples]
+        labels[name] = {label for one in samples for label in one} - {"le"}
+        words[name] = {value for one in samples for key, value in one.items() if key not in OPEN}
+    rows = metric_rows()
+    routes = names_in(section_of(PAGE, "### Routes and outcomes"))
+
+    assert rows.keys() == labels.keys()
+    for name, (_, told, meaning) in rows.items():
+        assert set(names_in(told)) == labels[name], name
+        if name == "exchanges_total":
+            assert words[name] <= set(routes)
+        elif name not in AS_OTHERS:
+            assert words[name] <= set(names_in(meaning)), name
+
+
+def test_every_route_and_outcome_of_an_exchange_has_a_row() -> None:
+    """The tables of routes and outcomes have the words of the enums, and no others."""
+    rows = rows_of(PAGE, "### Routes and outcomes")
+    named = [name for row in rows for name in names_in(row[0])]
+
+    assert len(named) == len(set(named))
+    assert set(named) - {"upstream_timeout"} == {*Route, *ExchangeOutcome}
+
+
+@pytest.mark.parametrize("word", [*Outcome, *Repair])
+def test_every_word_for_items_is_named(word: str) -> None:
+    """The page has each outcome of a reasoning item, and each repair."""
+    assert f"`{word}`" in section_of(PAGE)
+
+
+def test_every_field_of_an_exchange_is_in_the_table() -> None:
+    """The table has each field that the log line of an exchange can have, and no other."""
+    stream = io.StringIO()
+    exchange = Exchange(
+        Route.RESPONSES, Times(0.0), scope=b"s" * 16, conversation=b"c" * 16, method="POST"
+    )
+    exchange.answer.capture = ResponsesCapture(Origin(Context(), "gpt-5.4"), 1 << 20)
+    exchange.answer.capture.usage = Usage(1, 1, 1, 1)
+    exchange.request.outcomes = dict.fromkeys(Outcome, 1)
+    exchange.request.repairs = dict.fromkeys(Repair, 1)
+    for name in ("asked", "captured", "healed", "model", "upstream_request_id", "trace_id"):
+        describe(exchange, **{name: "x"})
+    for name in ("status", "injected_bytes", "captured_bytes"):
+        describe(exchange, **{name: 1})
+    recorder = ExchangeRecorder(Metrics(), Log("info", "json", stream), lambda: 1.0)
+    for route in (Route.RESPONSES, Route.OTHER):
+        exchange.route = route
+        recorder.settle(exchange)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    rows = [row for row in rows_of(PAGE, "## The log") if row[0] not in ("`error`", "`warning`")]
+    named = [name for row in rows for name in names_in(row[0])]
+
+    assert len(named) == len(set(named))
+    assert set(named) - {"info"} == lines[0].keys() | lines[1].keys()
+
+
+@pytest.mark.parametrize("page", ["observability.md", "alerts.md", "troubleshooting.md"])
+def test_every_series_in_the_text_exists(page: str) -> None:
+    """Queries and names of metrics on the pages for operators are those of `/metrics`."""
+    text = section_of(page)
+    known = {f"reasoning_replay_{name}" for name in metric_rows()}
+    queries = re.findall(r"```promql\n(.+?)```", text, re.DOTALL)
+    named = {one.name for query in queries for one in selectors_of(query)}
+
+    assert named <= known
+    assert set(re.findall(r"reasoning_replay_[a-z_]+[a-z]", text)) <= known
+
+
+def test_the_dashboard_and_the_rules_that_it_links_exist() -> None:
+    """The two files of the monitoring are linked from the page."""
+    for name in ("dashboard.json", "alerts.yaml"):
+        assert f"](../helm/files/{name})" in section_of(PAGE)
+        assert (ROOT / "helm/files" / name).is_file()
