@@ -149,7 +149,7 @@ async def test_says_what_a_user_may_not_do(
     await checked(patient, store_url=shared_redis.url, **who)
     line, *_ = [line for line in report(capsys, "store") if not line.startswith("ok")]
     assert line.startswith(want)
-    assert "its ACL does not let this user do that" in line
+    assert "its ACL does not allow this user to do that" in line
     assert denied.removeprefix("-") in line
 
 
@@ -174,7 +174,7 @@ async def test_says_that_a_redis_is_a_replica(
 
     assert await checked(patient, store_url=own_redis.url) == 1
     line = report(capsys, "store")[-1]
-    assert "it is a replica that cannot be written" in line
+    assert "it is a replica, which accepts no writes" in line
     assert line.endswith("name its master, or Sentinels that do")
 
 

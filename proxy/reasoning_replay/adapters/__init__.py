@@ -1,1 +1,1 @@
-"""Adapters: one package for each outside thing: stores, the upstream, telemetry, the runtime."""
+"""Adapters: one package for each external system: stores, upstream, telemetry, runtime."""

@@ -675,9 +675,9 @@ async def test_operators_are_told_what_failed(monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(StoreError, match=f"^{words}$"):
             await g.store.forget(SCOPE, bytes_of("c"))
     g.inner.gate.clear()
-    with pytest.raises(StoreError, match="no answer"):
+    with pytest.raises(StoreError, match="no response"):
         await g.store.survey(None, "", 10)
-    with pytest.raises(StoreError, match="no answer"):
+    with pytest.raises(StoreError, match="no response"):
         await g.store.forget(SCOPE, bytes_of("c"))
     g.inner.gate.set()
     g.inner.error = None

@@ -1,1 +1,1 @@
-"""Resilience: a store that can be slow, full or away, made safe for the request path."""
+"""Resilience: protection of the request path from a store that is slow, full or unreachable."""

@@ -1,4 +1,4 @@
-"""Cache entry: what a process holds of one conversation, and what of it the store may not have."""
+"""Cache entry: a local copy of one conversation, with the records that may not be saved yet."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from reasoning_replay.core.history.turns import (
 
 __all__ = ["ENTRY_BYTES", "Batch", "CacheEntry", "memory_of"]
 
-# Estimates of the memory besides the values. Measured: 60 to 100 % of them, for 4 to 4,000 records.
+# Estimated memory in addition to the values. Measured: 60 to 100 % of it, for 4 to 4,000 records.
 ENTRY_BYTES = 1500
 RECORD_BYTES = 750
 
@@ -24,11 +24,11 @@ RECORD_BYTES = 750
 @dataclass(slots=True, eq=False)
 class Batch:
     """
-    Records and keys of one conversation that go to the store in one save.
+    Records and keys of one conversation that one save writes to the store.
 
     Attributes:
-        task: The save; None: nothing is to be done before the next one of this conversation.
-        size_bytes: Of the records that were added since the task was begun.
+        task: The pending or running save, or None.
+        size_bytes: Bytes of the records that were added since the task was created.
         is_late: Whether no exchange waits for the save any more.
     """
 
@@ -39,7 +39,7 @@ class Batch:
     is_late: bool = False
 
     def add(self, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> None:
-        """Take more of them."""
+        """Add records and keys to the batch."""
         self.records |= records
         self.keys |= dict.fromkeys(keys)
 
@@ -51,17 +51,18 @@ class Batch:
 @dataclass(slots=True, eq=False)
 class CacheEntry:
     """
-    One conversation.
+    Local copy of one conversation.
 
     Attributes:
-        version: Of what the store has and this holds; None: the store may have nothing.
-        turns: Decoded, oldest first; those of `saving` and `waiting` are among them.
-        older: All of `turns` but the newest; None: not made yet.
-        added: Records that are not decoded yet, by the turn that they tell of.
-        turns_bytes: Memory that all of them take.
-        keys: Those that lead here in the index.
-        saving: Under way to the store.
-        waiting: What goes next: what came meanwhile, and what the store did not take.
+        version: Version in the store that this copy matches; None if it may not be stored.
+        turns: Decoded turns, oldest first, including those of `saving` and `waiting`.
+        older: All of `turns` except the newest; None if not built yet.
+        added: Records that are not decoded yet, by turn.
+        turns_bytes: Estimated memory of `turns` and `added`.
+        keys: Index keys that lead to this entry.
+        saving: Batch that is being saved.
+        waiting: Next batch: records added in the meantime, and those of failed saves.
+        size_bytes: Estimated memory of the entry, with its keys.
     """
 
     version: int | None = None
@@ -76,7 +77,7 @@ class CacheEntry:
 
     @property
     def is_unsaved(self) -> bool:
-        """Whether there is something that the store may not have."""
+        """Whether there are records or keys that the store may not have."""
         return bool(self.saving or self.waiting)
 
     def unsaved(self) -> dict[bytes, bytes]:
@@ -85,25 +86,25 @@ class CacheEntry:
         return saving | self.waiting.records
 
     def add(self, records: Mapping[bytes, bytes]) -> None:
-        """Take more records."""
+        """Add records, which are decoded later."""
         for name, value in records.items():
             self.added.setdefault(turn_of_record(name), {})[name] = value
         self.turns_bytes += memory_of(records)
 
     def replace(self, turns: IndexedTurns, turns_bytes: int) -> None:
-        """Take these turns instead, and what is not saved yet."""
+        """Replace all turns, and add the unsaved records again."""
         self.turns, self.older, self.turns_bytes = turns, None, turns_bytes
         self.added.clear()
         self.add(self.unsaved())
 
     def decoded(self, conversation: bytes) -> IndexedTurns:
-        """Return its turns, oldest first; what was added alone is decoded."""
+        """Return the turns, oldest first; decode only the added records."""
         for this in sorted(self.added):
             records = self.added[this]
             known = self.turns.names.turns.get(turn_id_of_record(this))
             if known is not None and prefix_of_records(known) >= this:
                 if prefix_of_records(known) > this:
-                    continue  # a later answer had the same id
+                    continue  # a later response had the same id
                 records = records_of(known) | records
             for turn in turns_of(conversation, records):
                 self._put(turn)
@@ -111,7 +112,7 @@ class CacheEntry:
         return self.turns
 
     def _put(self, turn: Turn) -> None:
-        """Add a turn, or replace the one of its id; most turns are the newest."""
+        """Add a turn, or replace the one with its id; fast for the newest turn, the usual case."""
         turns, names = self.turns, self.turns.names.turns
         newest = turns[-1] if turns else None
         if newest is not None and turn.id == newest.id:
@@ -127,5 +128,5 @@ class CacheEntry:
 
 
 def memory_of(records: Mapping[bytes, bytes]) -> int:
-    """Return about how much memory records take once they are decoded."""
+    """Return the estimated memory of decoded records, in bytes."""
     return sum(map(len, records.values())) + RECORD_BYTES * len(records)

@@ -5,18 +5,18 @@ from enum import Enum, StrEnum
 
 __all__ = ["FAILURES_TOLERATED", "PAUSE_MAX_S", "PAUSE_S", "CircuitBreaker", "Permit", "State"]
 
-# After this many failures in a row it opens for PAUSE_S, then lets one probe pass. Each probe that
-# fails doubles the pause.
+# After this many failures in a row, a breaker opens for PAUSE_S and then allows one probe. Each
+# failed probe doubles the pause, up to PAUSE_MAX_S.
 FAILURES_TOLERATED = 3
 PAUSE_S = 1.0
 PAUSE_MAX_S = 10.0
 
 
 class Permit(Enum):
-    """Answer of a breaker to a caller."""
+    """Decision of a breaker about a call."""
 
     GO = "go"
-    PROBE = "probe"  # this call alone, on behalf of all: no exchange should wait for it
+    PROBE = "probe"  # one trial call while the breaker is open; no exchange should wait for it
     SKIP = "skip"
 
 
@@ -24,15 +24,15 @@ class State(StrEnum):
     """State of a breaker; also its label in the metrics."""
 
     CLOSED = "closed"
-    HALF_OPEN = "half_open"  # one probe is under way
+    HALF_OPEN = "half_open"  # one probe is running
     OPEN = "open"
 
 
 class CircuitBreaker:
     """
-    Closed, open, or half-open while one probe is under way.
+    Circuit breaker: closed, open, or half-open while one probe is running.
 
-    Each permit other than SKIP is ended by one `record` or one `cancel`.
+    For each permit other than SKIP, the caller must call `record` or `cancel` once.
     """
 
     def __init__(self, clock: Callable[[], float], on_change: Callable[[State], None]) -> None:
@@ -40,7 +40,7 @@ class CircuitBreaker:
         Start closed.
 
         Args:
-            clock: Seconds, monotonic.
+            clock: Monotonic clock, in seconds.
             on_change: Called with each new state.
         """
         self._clock = clock
@@ -53,16 +53,16 @@ class CircuitBreaker:
 
     @property
     def is_closed(self) -> bool:
-        """Whether all calls may pass."""
+        """Whether all calls are allowed."""
         return self._failures < FAILURES_TOLERATED
 
     @property
     def is_due(self) -> bool:
-        """Whether it is closed, or its pause is over and no probe is under way."""
+        """Whether it is closed, or its pause is over and no probe is running."""
         return self.is_closed or not (self._is_probing or self._clock() < self._open_until)
 
     def allow(self) -> Permit:
-        """Decide about a call; only one caller at a time gets PROBE."""
+        """Return the permit for a call; only one caller at a time gets PROBE."""
         if self.is_closed:
             return Permit.GO
         if not self.is_due:
@@ -73,13 +73,13 @@ class CircuitBreaker:
 
     def record(self, permit: Permit, began_s: float, *, failed: bool) -> None:
         """
-        Take the result of a call.
+        Record the result of a call.
 
         Args:
-            permit: The call's. While the breaker is open, only a probe counts.
-            began_s: Start of the call, by the clock. Calls that began before the last failure
-                failed for the same reason: together they count once.
-            failed: Whether it failed.
+            permit: Permit of the call. While the breaker is open, only a probe counts.
+            began_s: Start of the call, by the clock. A call that failed and began before the last
+                failure is not counted again: the cause is assumed to be the same.
+            failed: Whether the call failed.
         """
         is_probe = permit is Permit.PROBE
         if is_probe:
@@ -103,7 +103,7 @@ class CircuitBreaker:
             self._on_change(State.OPEN)
 
     def cancel(self, permit: Permit) -> None:
-        """End a permit whose call says nothing about the store."""
+        """End a permit without a result."""
         if permit is Permit.PROBE:
             self._is_probing = False
             self._on_change(State.OPEN)

@@ -1,12 +1,12 @@
 """
 Conversation cache: decoded copies of conversations, valid only at the version that the store has.
 
-A lookup tells the store which versions are held here. The store answers with the conversations
-that have changed, and confirms the others; one that it no longer has was deleted and is dropped.
-Only while the store fails are copies used unvalidated (stale-if-error), found by certain keys.
+A lookup sends the versions of the local copies to the store. The store returns the conversations
+that have changed, and confirms the others; a copy that it no longer has is dropped. While the store
+fails, copies that `certain` keys lead to are used without validation (stale-if-error).
 
-Records that the store did not take stay in the entry of their conversation. They are part of every
-answer, and go with the next save of that conversation.
+Records of a failed save stay in the entry of their conversation. They are part of every lookup
+result, and are written by the next save of that conversation.
 """
 
 from collections import OrderedDict
@@ -34,27 +34,27 @@ __all__ = ["ConversationCache", "Name", "View"]
 
 Name = tuple[bytes, bytes]  # (scope, conversation)
 
-# Held back for the store where `max_bytes` is 0.
+# Limit on entries with unsaved records if `max_bytes` is 0.
 UNSAVED_MAX_BYTES = 32 << 20
-# Version of a copy of which it is only known that the store has the conversation.
+# Version of a copy if the store has the conversation, but its version there is unknown.
 OUTDATED = 0
-# What a key in the index takes.
+# Estimated memory of a key in the index.
 KEY_BYTES = 150
 
 
 class View(NamedTuple):
     """
-    What the cache holds for one lookup, when it begins.
+    Content of the cache for one lookup, at the time when the lookup begins.
 
     Attributes:
-        lookups: All that the request can be looked up by.
-        asked: What the store is asked for: an item whose certain keys lead to a conversation that
-            is held needs no doubtful ones, as long as the store still has that conversation.
-        entries: By conversation: those that certain keys lead to.
-        held: Versions to tell the store, by conversation.
-        unsaved: By conversation: records that the store may not have.
-        crowded: As `LookupResult.crowded`, where these entries are all there is.
-        discards: How many conversations had been deleted here by then.
+        lookups: All lookups of the request.
+        asked: Lookups for the store. If `certain` keys of an item lead to a held conversation, its
+            `doubtful` ones are omitted; they are needed if the store has lost the conversation.
+        entries: Entries that `certain` keys lead to, by conversation.
+        held: Versions of the entries that the store may confirm, by conversation.
+        unsaved: Records that the store may not have, by conversation.
+        crowded: As `LookupResult.crowded`, for these entries alone.
+        discards: Number of deletions in this cache until then.
     """
 
     scope: bytes
@@ -69,12 +69,12 @@ class View(NamedTuple):
 
 class LoadedConversation(NamedTuple):
     """
-    A conversation that the store had to send, decoded.
+    A conversation that the store returned with its records, decoded.
 
     Attributes:
-        turns: Those that the store has, and what it may not have of them.
-        turns_bytes: Memory that they take.
-        keys: The certain ones, where the conversation may be held.
+        turns: Turns from the store, including the unsaved records.
+        turns_bytes: Estimated memory of the turns.
+        keys: The `certain` keys of the turns; empty if the cache holds only unsaved records.
     """
 
     stored: StoredConversation
@@ -84,15 +84,16 @@ class LoadedConversation(NamedTuple):
 
 
 class ConversationCache:
-    """Conversations by scope and id, bounded in bytes; the least recently used go first."""
+    """Cache of conversations by scope and id, bounded in bytes; evicts the least recently used."""
 
     def __init__(self, max_bytes: int, metrics: Metrics) -> None:
         """
         Start empty.
 
         Args:
-            max_bytes: Of all entries. 0: none is found, and only what is not saved yet is held.
-            metrics: Counts lookups by how they were answered.
+            max_bytes: Limit on all entries. 0: no lookup finds one, and only unsaved records are
+                held.
+            metrics: Counts lookups by source of their result.
         """
         self._max_bytes = max_bytes
         self._metrics = metrics
@@ -104,7 +105,7 @@ class ConversationCache:
     # Looking up...
 
     def view(self, scope: bytes, lookups: Sequence[Lookup]) -> View:
-        """Return what is held for a lookup."""
+        """Return the view for a lookup; its entries count as used."""
         if not self._entries:
             return View(scope, lookups, lookups, {}, {}, {}, set(), self._discards)
         certain = [Lookup(item.place, item.certain) for item in lookups if item.certain]
@@ -121,7 +122,7 @@ class ConversationCache:
         return View(scope, lookups, asked, entries, held, unsaved, crowded, self._discards)
 
     def decode(self, view: View, result: StoreResult) -> list[LoadedConversation]:
-        """Decode what the store had to send; this changes nothing, so a thread may do it."""
+        """Decode the returned conversations; this changes nothing, so it may run in a thread."""
         loaded = []
         for stored in result.conversations:
             if stored.records is None:
@@ -137,12 +138,12 @@ class ConversationCache:
         self, view: View, result: StoreResult, loaded: Sequence[LoadedConversation]
     ) -> LookupResult:
         """
-        Return the store's answer to a lookup, with what is unsaved here; and take it in.
+        Add a result of the store to the cache, and return it together with the unsaved records.
 
         Args:
-            view: What was held when the lookup began.
-            result: The store's answer.
-            loaded: As `decode` gives it for both.
+            view: View from the start of the lookup.
+            result: Result of the store.
+            loaded: Result of `decode` for both.
         """
         found: dict[bytes, IndexedTurns] = {}
         sent = {one.stored.conversation: one for one in loaded}
@@ -155,21 +156,21 @@ class ConversationCache:
             if conversation in found:
                 continue
             if conversation not in view.held:
-                if conversation in view.unsaved:  # it began here
+                if conversation in view.unsaved:  # created here, not saved yet
                     found[conversation] = entry.decoded(conversation)
-            elif entry.version == view.held[conversation]:  # it was deleted
+            elif entry.version == view.held[conversation]:  # it was deleted, or has expired
                 self.discard((view.scope, conversation))
         if found:
             self._count("loaded" if loaded else "valid")
         return LookupResult(_joined(found), result.crowded)
 
     def stale(self, view: View) -> LookupResult | None:
-        """Return what is held for a lookup that the store did not answer; None: nothing."""
+        """Return the local copies for a lookup that failed in the store; None if it has none."""
         found = {one: entry.decoded(one) for one, entry in view.entries.items()}
         if not any(found.values()):
             return None
         self._count("stale")
-        # Who else may have said what no certain key leads to here is not known.
+        # An item that no `certain` key leads to may also occur in conversations that are not here.
         index = self._index
         known = {
             item.place
@@ -182,7 +183,7 @@ class ConversationCache:
     # Saving...
 
     def add(self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> Batch:
-        """Add records to a conversation; return the batch with which they go to the store."""
+        """Add records to a conversation; return the batch that writes them to the store."""
         entry = self._entries.get(name)
         if entry is None:
             entry = self._entries[name] = CacheEntry()
@@ -194,7 +195,7 @@ class ConversationCache:
         return batch
 
     def note_saved(self, name: Name, records: Mapping[bytes, bytes], version: int) -> None:
-        """Keep a copy current with records that the store has taken already."""
+        """Add records that are already saved to the local copy, if it is current."""
         entry = self._entries.get(name)
         if entry is None or entry.version is None or version != entry.version + 1:
             return
@@ -203,18 +204,18 @@ class ConversationCache:
         self._lead(name, entry, ())
 
     def saving(self, name: Name) -> Batch | None:
-        """Return the batch of a conversation that is under way."""
+        """Return the batch of a conversation that is being saved, or None."""
         entry = self._entries.get(name)
         return entry.saving if entry is not None else None
 
     def begin_save(self, name: Name, batch: Batch) -> None:
-        """Note that a batch is under way: what is added from now on goes with the next."""
+        """Mark a batch as being saved; records that are added later go to the next batch."""
         entry = self._entries.get(name)
         if entry is not None and entry.waiting is batch:
             entry.saving, entry.waiting = batch, Batch()
 
     def end_save(self, name: Name, batch: Batch, version: int | None) -> None:
-        """Take the version that the store has with a batch; None: it did not take it."""
+        """End the save of a batch, with the version that the store returned; None: it failed."""
         entry = self._entries.get(name)
         if entry is None or entry.saving is not batch:
             return
@@ -222,14 +223,14 @@ class ConversationCache:
         if version is None:
             entry.waiting.add(batch.records, batch.keys)
         elif entry.version is None:
-            entry.version = OUTDATED  # others may have saved, too
+            entry.version = OUTDATED  # other replicas may have saved, too
         elif version == entry.version + 1:
             entry.version = version
         if not self._max_bytes and not entry.is_unsaved:
             self._drop(name)
 
     def discard(self, name: Name) -> bool:
-        """Drop a conversation that is deleted; False when nothing of it was held for the store."""
+        """Drop a deleted conversation; return whether it had unsaved records."""
         self._discards += 1
         entry = self._entries.get(name)
         was_unsaved = entry is not None and entry.is_unsaved
@@ -240,7 +241,7 @@ class ConversationCache:
         return was_unsaved
 
     def _take_in(self, view: View, loaded: LoadedConversation) -> IndexedTurns:
-        """Hold what the store has of a conversation; return its turns as they are now."""
+        """Add a loaded conversation to the cache; return its current turns."""
         stored, turns, turns_bytes, keys = loaded
         conversation, name = stored.conversation, (view.scope, stored.conversation)
         entry = self._entries.get(name) if self._max_bytes else None
@@ -250,7 +251,7 @@ class ConversationCache:
             turns = entry.decoded(conversation)
         elif entry is None and self._max_bytes and view.discards == self._discards:
             asked = {key for item in view.lookups for key in item.certain}
-            if not asked.isdisjoint(keys):  # what was found by its text alone is not held again
+            if not asked.isdisjoint(keys):  # not if only `doubtful` keys found it
                 entry = self._entries[name] = CacheEntry(stored.version)
                 entry.replace(turns, turns_bytes)
         if entry is not None:
@@ -258,7 +259,7 @@ class ConversationCache:
         return turns
 
     def _lead(self, name: Name, entry: CacheEntry, keys: Iterable[bytes]) -> None:
-        """Let keys lead to an entry, and make room for it."""
+        """Add keys to an entry, update its size, and evict entries to make room."""
         scope, alone = name[0], (name[1],)
         for key in keys if self._max_bytes else ():
             if key not in entry.keys:
@@ -283,7 +284,7 @@ class ConversationCache:
                 self._index[scope + key] = others
 
     def _leads_to(self, held: Container[bytes], scope: bytes, item: Lookup) -> bool:
-        """Tell whether a certain key of an item leads to one of these conversations."""
+        """Return whether a `certain` key of an item leads to one of these conversations."""
         index = self._index
         return any(one in held for key in item.certain for one in index.get(scope + key, ()))
 
@@ -292,7 +293,7 @@ class ConversationCache:
 
 
 def _joined(found: Mapping[bytes, IndexedTurns]) -> Sequence[Turn]:
-    """Return all turns; those of one conversation as they are, with the index of their items."""
+    """Return all turns; for a single conversation, its own list, which has an index of items."""
     if len(found) == 1:
         return next(iter(found.values()))
     return [turn for turns in found.values() for turn in turns]

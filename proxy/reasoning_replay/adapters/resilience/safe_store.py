@@ -1,9 +1,9 @@
 """
-Safe store: what exchanges and operators use of a store. For exchanges it never raises.
+Safe store: the store interface for exchanges, which never raises, and for operators.
 
-This is promise 2, fail open. One operation may take `timeout_s`; then it has failed. An exchange
-waits only as long as its `Budget` lasts, for all its operations together; an operation that takes
-longer goes on in the background. It is not cancelled, as that would cost its connection.
+It makes the proxy fail open. An operation fails after `timeout_s`. An exchange waits for all of its
+operations together only as long as its `Budget` lasts. An operation that takes longer continues in
+the background; to cancel it would cost its connection.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 
 __all__ = ["NO_TIME", "Budget", "SafeStore", "Saved"]
 
-# Lookups under way at once, and saves. One loop does all the work: with more, each finds its time
-# passed while it waits for the others; with fewer, a Redis that is some ms away is not made use of.
-# (30 clients on a busy machine, 0 to 15 ms away: 4 is best at 0, 16 at 15.) A lookup in Redis is
-# two round trips: one that is 20 ms away gives 16 / (2 * 20 ms) = 400 a second, and not more.
+# Most lookups in flight, and most saves. One event loop does all the work: with more, they time out
+# while they wait for each other; with fewer, a Redis some ms away is not fully used. (Measured with
+# 30 clients on a busy machine, Redis 0 to 15 ms away: 4 is best at 0, 16 at 15.) A lookup in Redis
+# takes two round trips, so a Redis 20 ms away allows 16 / (2 * 20 ms) = 400 a second at most.
 AT_ONCE = 16
-# Saves that are not finished, waiting ones included.
+# A save is skipped while this many operations or bytes of saves are unfinished.
 SAVES_MAX = 1024
 SAVES_MAX_BYTES = 32 << 20
-# Decoded on the event loop; each takes some three microseconds.
+# Most records that are decoded on the event loop; each takes about three microseconds.
 ON_LOOP_RECORDS = 1024
-# An operator may wait longer than an exchange.
+# Timeout of an operator's request, which may wait longer than an exchange.
 OPERATOR_WAITS_S = 10.0
-# A probe looks up what is never stored.
+# A probe looks up a key that is never stored.
 NO_SCOPE = bytes(16)
 NOTHING = (Lookup(0, [bytes(16)]),)
 
@@ -44,22 +44,22 @@ _Got = TypeVar("_Got")
 
 class Budget:
     """
-    How long one exchange may still wait for the store.
+    Time for which one exchange may still wait for the store.
 
     Attributes:
-        left_s: Reduced by each wait, and 0 from the first that was in vain.
-        whole_s: Its initial value.
+        left_s: Remaining seconds. Each wait reduces it; a wait without a result sets it to 0.
+        whole_s: Initial value of `left_s`.
     """
 
     __slots__ = ("left_s", "whole_s")
 
     def __init__(self, left_s: float) -> None:
-        """Start with all of it."""
+        """Start with the full time."""
         self.left_s = self.whole_s = left_s
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the exchange waits no longer: a late result counts as none."""
+        """Whether the exchange waits no longer; it ignores late results."""
         return self.left_s <= 0
 
 
@@ -71,13 +71,13 @@ class Saved(Enum):
     """Result of a save."""
 
     DONE = "done"
-    LATE = "late"  # not known yet: it goes on
+    LATE = "late"  # not known yet: the save continues
     FAILED = "failed"
 
 
 class SafeStore:
     """
-    A store behind a circuit breaker, deadlines, and a cache.
+    A store with circuit breakers, deadlines and a cache.
 
     Attributes:
         inner: The store itself.
@@ -85,12 +85,12 @@ class SafeStore:
 
     def __init__(self, store: Store, guard: StoreGuard, cache: ConversationCache) -> None:
         """
-        Guard a store.
+        Wrap a store.
 
         Args:
-            store: Owned from here on; `close` closes it.
-            guard: Runs its operations.
-            cache: Empty.
+            store: The store, owned from here on; `close` closes it.
+            guard: Guard that runs its operations.
+            cache: An empty cache.
         """
         self.inner = store
         self._guard = guard
@@ -107,7 +107,7 @@ class SafeStore:
 
     @property
     def is_degraded(self) -> bool:
-        """Whether the store failed within the last second or has not worked since it did."""
+        """Whether the store failed within the last second, or has not worked since it failed."""
         return self._guard.is_degraded
 
     # For exchanges...
@@ -116,15 +116,17 @@ class SafeStore:
         self, scope: bytes, lookups: Sequence[Lookup], budget: Budget
     ) -> LookupResult | None:
         """
-        Return what is stored; None when the store did not answer and no local copy helps.
+        Return the stored turns for a request.
+
+        If the store fails or is late, return local copies, or None if none of them matches.
 
         Args:
-            scope: Whose.
-            lookups: As `keys_of_request` gives them.
-            budget: Reduced by the time this takes.
+            scope: Scope of the request.
+            lookups: As returned by `keys_of_request`.
+            budget: Reduced by the time of the wait.
         """
         view = self._cache.view(scope, lookups)
-        if self.inner.is_embedded:  # it never waits: a task and a timeout would only cost
+        if self.inner.is_embedded:  # it never waits, so it needs no task and no timeout
             found = await self._guard.run(Call("recall"), partial(self._look_up, view), waits=False)
         else:
             found = await self._look_up_within(view, budget)
@@ -139,14 +141,14 @@ class SafeStore:
         budget: Budget,
     ) -> Saved:
         """
-        Add records to a conversation: now, or later where that takes longer than the budget.
+        Save records of a conversation; beyond the budget, the save continues in the background.
 
         Args:
-            scope: Whose.
-            conversation: Which.
-            records: Those that were not saved before, by name; also those whose save failed.
-            keys: Those that shall lead to the conversation, in the same way.
-            budget: Reduced by the time this takes.
+            scope: Scope of the conversation.
+            conversation: Its id.
+            records: Records that are not saved yet, by name, including those of failed saves.
+            keys: Keys that must lead to the conversation and are not saved yet.
+            budget: Reduced by the time of the wait.
         """
         name = (scope, conversation)
         if self.inner.is_embedded:
@@ -171,7 +173,11 @@ class SafeStore:
         return Saved.LATE
 
     def forget_soon(self, scope: bytes, conversation: bytes) -> None:
-        """Delete a conversation whose turns another one has now; if that fails, it expires."""
+        """
+        Delete a conversation in the background, after its turns were copied to another one.
+
+        If the deletion fails, the conversation expires.
+        """
 
         async def forget() -> None:
             with contextlib.suppress(StoreError):
@@ -182,39 +188,39 @@ class SafeStore:
     # For operators...
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """As `Store.survey`; raises StoreError within 10 seconds."""
+        """Return a page as `Store.survey` does; raise StoreError on failure or after 10 s."""
         return await _for_operator(lambda: self.inner.survey(scope, cursor, limit))
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """As `Store.forget`; raises StoreError within 10 seconds."""
+        """Delete as `Store.forget` does; raise StoreError if the store fails or takes over 10 s."""
         name = (scope, conversation)
         saves = [task for task, saved in self._tasks.items() if saved == name]
-        if saves:  # what is saved after the deletion would be a conversation again
+        if saves:  # a later save would create the conversation again
             await asyncio.wait(saves, timeout=self._guard.timeout_s)
         was_unsaved = self._cache.discard(name)
         try:
             return await _for_operator(lambda: self.inner.forget(*name)) or was_unsaved
         finally:
-            self._cache.discard(name)  # what was loaded meanwhile
+            self._cache.discard(name)  # a lookup may have loaded it meanwhile
 
     async def check(self) -> bool:
-        """Tell whether the store is well; also while its breakers are open."""
+        """Return whether the store works; this also asks it while its breakers are open."""
 
         async def check() -> bool:
             await self.inner.check()
             return True
 
-        # A due probe of lookups is done here, where no exchange is concerned.
+        # A due probe of lookups runs here, where no exchange is involved.
         if self._guard.breakers["recall"].allow() is Permit.PROBE:
             probe = Call("recall", Permit.PROBE, useful_s=self._budget_s)
             look_up = partial(self.inner.look_up, NO_SCOPE, NOTHING, {})
             await self._guard.run(probe, look_up)
         is_there = await self._guard.run(Call("check"), check)
-        # A store that answers a PING while it fails at its work is not well.
+        # A store that responds to PING may still fail its operations.
         return bool(is_there) and not self.is_degraded
 
     async def close(self) -> None:
-        """Finish what is under way, for `timeout_s` at most, and close the store."""
+        """Wait up to `timeout_s` for running operations, then close the store."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._guard.timeout_s)
         for task in self._tasks:
@@ -227,7 +233,7 @@ class SafeStore:
     async def _look_up(self, view: View) -> LookupResult:
         result = await self.inner.look_up(view.scope, view.asked, view.held)
         if not view.held.keys() <= {one.conversation for one in result.conversations}:
-            # One was deleted or has expired, so what it says may be found elsewhere.
+            # One was deleted or has expired, so other conversations may match its items.
             result = await self.inner.look_up(view.scope, view.lookups, view.held)
         loaded = await self._offloader.run(
             partial(self._cache.decode, view, result), is_long=_is_long(result)
@@ -235,7 +241,7 @@ class SafeStore:
         return self._cache.merge(view, result, loaded)
 
     async def _look_up_within(self, view: View, budget: Budget) -> LookupResult | None:
-        """Look up in a task; None when it fails, or is not done within the budget."""
+        """Look up in a task; return None if that fails or exceeds the budget."""
         permit = self._guard.breakers["recall"].allow() if budget.left_s > 0 else Permit.SKIP
         if permit is Permit.SKIP:
             self._guard.count("recall", "skipped")
@@ -255,7 +261,7 @@ class SafeStore:
         is_whole = budget.left_s == budget.whole_s
         if not await self._take_slot(budget):
             self._guard.count("recall", "late")
-            if self._answered_s < call.began_s:  # else it is this process that is busy
+            if self._answered_s < call.began_s:  # else this process is busy, not the store
                 self._guard.miss(call)
             return None
         is_whole = is_whole and budget.left_s == budget.whole_s
@@ -264,12 +270,12 @@ class SafeStore:
         if await self._wait(task, budget):
             return task.result()
         call.is_late = True
-        if is_whole:  # half a budget may be too little for a store that is well
+        if is_whole:  # a part of the budget may be too short for a store that works
             self._guard.miss(call)
         return None
 
     async def _take_slot(self, budget: Budget) -> bool:
-        """Wait until one more lookup may be under way; False when there is no time left for it."""
+        """Wait for a free lookup slot; return False if too little of the budget is left."""
         if not self._lookup_slots.locked():
             return await self._lookup_slots.acquire()  # at once
         began_s = self._clock()
@@ -280,7 +286,7 @@ class SafeStore:
             budget.left_s = 0.0
             return False
         budget.left_s = max(0.0, budget.left_s - (self._clock() - began_s))
-        # A lookup that begins too late keeps the next from beginning in time, and so on.
+        # A lookup that begins too late delays the next one, which then begins too late as well.
         if budget.left_s <= self._usual_s:
             self._lookup_slots.release()
             budget.left_s = 0.0
@@ -292,7 +298,7 @@ class SafeStore:
     async def _save_embedded(
         self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
     ) -> Saved:
-        """Save at once; what such a store does not take is not held back for it."""
+        """Save without a task; records of a failed save are not kept for a retry."""
         act = partial(self.inner.save, *name, records, keys)
         version = await self._guard.run(Call("save"), act, waits=False)
         if version is None:
@@ -301,7 +307,7 @@ class SafeStore:
         return Saved.DONE
 
     async def _save_behind(self, name: Name, batch: Batch) -> bool:
-        """Save a batch once the save before it has ended: one at a time for each conversation."""
+        """Save a batch after the previous save of its conversation has ended."""
         try:
             if (before := self._cache.saving(name)) and before.task is not None:
                 await asyncio.wait([before.task])
@@ -340,7 +346,7 @@ class SafeStore:
         return task
 
     async def _wait(self, task: asyncio.Task[_Got], budget: Budget) -> bool:
-        """Wait for as long as the budget lasts; tell whether the task is done."""
+        """Wait for a task while the budget lasts; return whether the task is done."""
         if budget.left_s > 0:
             began_s = self._clock()
             await asyncio.wait([task], timeout=budget.left_s)
@@ -351,7 +357,7 @@ class SafeStore:
 
 
 def _is_long(result: StoreResult) -> bool:
-    """Tell whether what was loaded is to be decoded in a thread."""
+    """Return whether there are enough loaded records to decode them in a thread."""
     records = sum(len(one.records or ()) for one in result.conversations)
     return records > ON_LOOP_RECORDS
 
@@ -364,6 +370,6 @@ async def _for_operator(act: Callable[[], Awaitable[_Got]]) -> _Got:
     except StoreError:
         raise
     except TimeoutError as error:
-        raise StoreError(f"no answer within {OPERATOR_WAITS_S:.0f} s") from error
+        raise StoreError(f"no response within {OPERATOR_WAITS_S:.0f} s") from error
     except Exception as error:
         raise StoreError(type(error).__name__) from error

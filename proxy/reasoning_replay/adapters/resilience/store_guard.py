@@ -24,12 +24,13 @@ _Got = TypeVar("_Got")
 @dataclass(slots=True)
 class Call:
     """
-    One operation of the store.
+    One store operation.
 
     Attributes:
         operation: Its label in the metrics.
-        began_s: By the clock: when a caller began to wait for it, or else its start.
-        useful_s: A probe that takes longer has failed: no exchange would wait for it.
+        began_s: Start of the caller's wait, or else of the operation, by the clock.
+        useful_s: Longest duration of a successful probe. A slower one counts as failed, because no
+            exchange would wait that long.
         is_late: Whether no caller waits for it any more.
         is_recorded: Whether the breaker has its result.
     """
@@ -44,26 +45,26 @@ class Call:
 
 class StoreGuard:
     """
-    Counts, times and bounds operations, and knows whether the store is well.
+    Runner of store operations: counts and times them, sets a timeout, and tracks store failures.
 
     Attributes:
-        breakers: By operation. Lookups and saves have one each: a full store can still be read.
-        is_degraded: Whether the store failed within the last PAUSE_S or has not worked since.
-        timeout_s: What one operation may take.
-        clock: Seconds, monotonic.
+        breakers: Circuit breakers. Lookups and saves have one each: a full store can still be read.
+        is_degraded: Whether the store failed within the last PAUSE_S, or has not worked since.
+        timeout_s: Timeout of one operation.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
         self, timeout_s: float, metrics: Metrics, log: Log, clock: Callable[[], float]
     ) -> None:
         """
-        Start with a store that is well.
+        Start in the state of a working store.
 
         Args:
-            timeout_s: What one operation may take.
+            timeout_s: Timeout of one operation.
             metrics: Counts operations by outcome.
-            log: Gets one line when the store fails, and one when it is back.
-            clock: Seconds, monotonic.
+            log: Receives one line when the store fails, and one when it recovers.
+            clock: Monotonic clock, in seconds.
         """
         self.timeout_s = timeout_s
         self.clock = clock
@@ -78,7 +79,7 @@ class StoreGuard:
     async def run(
         self, call: Call, act: Callable[[], Awaitable[_Got]], *, waits: bool = True
     ) -> _Got | None:
-        """Run one operation, which may wait or not; None when it fails or takes too long."""
+        """Run one operation, with a timeout if it `waits`; return None if it fails."""
         began_s = self.clock()
         try:
             if waits:
@@ -103,7 +104,7 @@ class StoreGuard:
         return got
 
     def miss(self, call: Call) -> None:
-        """Record that a lookup did not come within the budget of its exchange."""
+        """Record that a lookup exceeded the budget of its exchange."""
         self._record(call, failed=True)
         if not self.breakers[call.operation].is_closed:
             self._degrade(call.operation, "late")
@@ -118,8 +119,8 @@ class StoreGuard:
         is_late = took_s > call.useful_s if is_probe else call.is_late
         self.count(call.operation, "late" if is_late else "ok")
         self._record(call, failed=is_probe and is_late)
-        # A store that fails now and then would fill the log: it is well after PAUSE_S without a
-        # failure. A check ends the outage where no exchange asks the store for anything.
+        # A store that fails now and then would fill the log, so it counts as recovered only after
+        # PAUSE_S without a failure. Without traffic, a check ends the outage.
         breakers = self.breakers.values()
         is_check = call.operation == "check"
         is_quiet = self.clock() - self._failed_at >= PAUSE_S
@@ -141,7 +142,7 @@ class StoreGuard:
             self._cancel(call)
         else:
             self._record(call, failed=True)
-        # The text of a bug may hold anything; the text of a StoreError never holds a secret.
+        # The message of a bug may contain anything; that of a StoreError never contains a secret.
         reason = str(error) if isinstance(error, StoreError) else type(error).__name__
         self._degrade(call.operation, reason)
 

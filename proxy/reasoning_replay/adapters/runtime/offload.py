@@ -1,4 +1,4 @@
-"""Thread offload: long, pure work runs in a thread, so that the event loop serves the others."""
+"""Thread offload: runs long pure functions in a thread, so that the event loop is not blocked."""
 
 import asyncio
 import sys
@@ -7,21 +7,22 @@ from typing import TypeVar
 
 __all__ = ["Offloader", "is_long", "shorten_switch_interval"]
 
-# Work of a few milliseconds stays on the loop: to hand it over costs a tenth of one. The estimate
-# goes by bytes and by values, of which each costs a microsecond or two; commas are nearly as many.
+# Work of a few milliseconds stays on the event loop, because a handover costs about 0.1 ms. The
+# estimate counts bytes and JSON values. A value costs 1 to 2 microseconds, and there are about as
+# many commas as values.
 ON_LOOP_BYTES = 384 * 1024
 ON_LOOP_VALUES = 8192
-# More threads would not be faster, as Python runs one at a time. With two, long work does not hold
-# up work that is less long.
+# More threads would not be faster, because Python runs one at a time. With two, a long task does
+# not block a shorter one.
 AT_ONCE = 2
-# How long the loop waits for the interpreter while a thread works, in place of the usual 5 ms.
+# Wait of the event loop for the interpreter lock while a thread works; Python's default is 5 ms.
 SWITCH_S = 0.0005
 
 _Result = TypeVar("_Result")
 
 
 def is_long(document: bytes) -> bool:
-    """Tell whether a JSON document is to be worked on in a thread."""
+    """Return whether a JSON document is long enough to be processed in a thread."""
     size = len(document)
     return size > ON_LOOP_BYTES or (
         size > 2 * ON_LOOP_VALUES and document.count(b",") > ON_LOOP_VALUES
@@ -29,7 +30,7 @@ def is_long(document: bytes) -> bool:
 
 
 def shorten_switch_interval() -> None:
-    """Let the threads of this process take turns more often; called once, when it starts."""
+    """Reduce Python's thread switch interval to SWITCH_S; called once, at the process start."""
     sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
 
 
@@ -37,7 +38,7 @@ class Offloader:
     """Runner of pure functions, in at most two threads at once."""
 
     def __init__(self) -> None:
-        """Begin with no thread in use."""
+        """Start with no thread in use."""
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def run(self, work: Callable[[], _Result], *, is_long: bool = True) -> _Result:
@@ -45,9 +46,9 @@ class Offloader:
         Return the result of a function, or raise its error.
 
         Args:
-            work: Changes nothing that others use. If the caller is cancelled, it still runs to its
-                end, and occupies its thread until then.
-            is_long: False runs it here and now.
+            work: Pure function. If the caller is cancelled, it still runs to its end and occupies
+                its thread until then.
+            is_long: False: run it on the event loop.
         """
         if not is_long:
             return work()
@@ -59,4 +60,4 @@ class Offloader:
     def _done(self, running: asyncio.Future[_Result]) -> None:
         self._turns.release()
         if not running.cancelled():
-            running.exception()  # retrieved here, as the caller may have been cancelled
+            running.exception()  # marks it as retrieved: the caller may have been cancelled

@@ -1,4 +1,4 @@
-"""TCP sockets: file limit, unread input, and whether a peer takes what is written to it."""
+"""TCP sockets: open-file limit, unread input, and the progress of writes to a peer."""
 
 import asyncio
 import contextlib
@@ -14,27 +14,27 @@ __all__ = [
     "unread_poll",
 ]
 
-# The system's own send buffer grows to megabytes. With this option, it takes no more than so much
-# ahead of what it can send, so that the write buffer of the process shows a peer's progress.
+# The kernel's send buffer can grow to megabytes. This limit on its unsent bytes keeps further data
+# in the write buffer of the process, which then shows the progress of a peer.
 UNSENT_BYTES = 128 * 1024
 
 
 def raise_file_limit() -> int | None:
-    """Raise the soft limit of open files to the hard one; return it, or None if it is unknown."""
+    """Raise the limit of open files to the hard limit; return it, None if unknown or unlimited."""
     try:
         import resource  # noqa: PLC0415 (not on Windows)
     except ImportError:
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        with contextlib.suppress(ValueError, OSError):  # macOS has a lower one, which it hides
+        with contextlib.suppress(ValueError, OSError):  # macOS has a lower limit, not reported
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
     return None if soft == resource.RLIM_INFINITY else soft
 
 
 def keep_little_unsent(listening: socket.socket) -> None:
-    """Bound the unsent bytes in the system, for all connections of a listening socket."""
+    """Limit the unsent bytes in the kernel, for all connections of a listening socket."""
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # Linux and macOS
     if option is not None:
         with contextlib.suppress(OSError):
@@ -42,15 +42,15 @@ def keep_little_unsent(listening: socket.socket) -> None:
 
 
 def buffered_bytes(transport: asyncio.WriteTransport) -> int:
-    """Return how many bytes wait in the write buffer of a transport."""
+    """Return the number of bytes in the write buffer of a transport."""
     try:
         return transport.get_write_buffer_size()
     except AttributeError:
-        return 0  # asyncio's TLS, closed twice: it ends by itself
+        return 0  # a TLS transport of asyncio that was closed twice; it ends on its own
 
 
 def unread_poll(transport: asyncio.Transport) -> "select.poll | None":
-    """Return a poll that tells whether input has arrived; None where the system has none."""
+    """Return a poll object that detects unread input; None on Windows or without a socket."""
     connection = transport.get_extra_info("socket")
     if sys.platform == "win32" or connection is None:
         return None
@@ -61,22 +61,22 @@ def unread_poll(transport: asyncio.Transport) -> "select.poll | None":
 
 class WriteProgress:
     """
-    Progress of one transport's write buffer, by looking at it now and then.
+    Progress of one transport's write buffer, sampled by each call of `stalled_s`.
 
     Attributes:
-        transport: The transport.
+        transport: The transport that is sampled.
     """
 
     __slots__ = ("_buffered", "_since_s", "transport")
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        """Begin with an empty buffer."""
+        """Start with an empty buffer."""
         self.transport = transport
         self._buffered = 0
         self._since_s = 0.0
 
     def stalled_s(self, now_s: float) -> float:
-        """Return for how many seconds the peer has taken nothing, as far as calls of this show."""
+        """Return the seconds without progress, as seen by earlier calls; 0 if nothing waits."""
         buffered = buffered_bytes(self.transport)
         if not buffered or buffered != self._buffered:
             self._buffered, self._since_s = buffered, now_s

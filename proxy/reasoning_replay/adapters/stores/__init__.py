@@ -1,1 +1,1 @@
-"""Stores: where turns are kept."""
+"""Stores: captured turns in memory, in a SQLite file or in Redis."""

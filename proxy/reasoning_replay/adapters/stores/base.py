@@ -1,9 +1,9 @@
 """
-Store: the interface to what keeps conversations, and what it gives and takes.
+Store: the interface of every store, and the types of its arguments and results.
 
-A store keeps records, names and values that it does not look into, by scope and conversation,
-and it finds conversations by index keys. Stores may raise; only the guard in
-`adapters.resilience` is called from above.
+A store keeps records (a name and an opaque value) by scope and conversation, and finds
+conversations by index keys. A store may raise StoreError; exchanges use it only through
+`adapters.resilience`, which does not raise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,22 +23,22 @@ __all__ = [
     "StoredConversation",
 ]
 
-# A key leads to this many conversations at the most, the newest ones.
+# A key leads to at most this many conversations, the newest ones.
 CONVERSATIONS_PER_KEY = 32
-# Of the random number that the versions of a conversation begin with; they count up from there.
+# Size of the random number from which the versions of a conversation count up.
 VERSION_BITS = 48
 
 
 class StoreError(Exception):
     """
-    The store did not do what it was asked; the exchange goes on without it.
+    Failure of a store operation; an exchange continues without the store.
 
     Attributes:
-        is_local: Whether it is about one key alone, and says nothing of the store's health.
+        is_local: Whether only one key or argument is at fault, and not the store as a whole.
     """
 
     def __init__(self, reason: str, *, is_local: bool = False) -> None:
-        """Say why, without anything that a log should not hold."""
+        """Record the reason; it must not contain a key, a stored value or a secret."""
         super().__init__(reason)
         self.is_local = is_local
 
@@ -46,11 +46,11 @@ class StoreError(Exception):
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """
-    How much is kept of a conversation, and for how long.
+    Limits on the size and the age of each conversation.
 
     Attributes:
-        ttl_s: Since it was last read or written.
-        max_turns, max_bytes: Of one conversation; beyond either its oldest turns go.
+        ttl_s: Time to live after the last read or write.
+        max_turns, max_bytes: Size limits; beyond either, the oldest turns are dropped.
     """
 
     ttl_s: int
@@ -61,13 +61,13 @@ class Bounds:
 @dataclass(frozen=True, slots=True)
 class ConversationInfo:
     """
-    What is kept of one conversation, in numbers.
+    Size and age of one stored conversation.
 
     Attributes:
-        scope, conversation: Their 16 bytes each.
-        turns, turn_bytes: How many, and their size as they are kept; Redis counts both as
-            they are written: what was written twice counts twice, until it is next trimmed.
-        expires_in_s: Unless it is used before.
+        scope, conversation: Ids of 16 bytes each.
+        turns, turn_bytes: Number of turns and their stored size. Redis counts writes, so a turn
+            that was written twice counts twice until the next trim.
+        expires_in_s: Time until it expires, if it is not used before.
     """
 
     scope: bytes
@@ -80,10 +80,10 @@ class ConversationInfo:
 @dataclass(frozen=True, slots=True)
 class Page:
     """
-    Some of the conversations that are kept, in no order.
+    One page of the stored conversations, in no defined order.
 
     Attributes:
-        next_cursor: What the next page is asked for with; "" behind the last one.
+        next_cursor: Cursor of the next page; "" after the last page.
     """
 
     conversations: Sequence[ConversationInfo]
@@ -92,13 +92,13 @@ class Page:
 
 class StoredConversation(NamedTuple):
     """
-    One conversation as a store has it.
+    One conversation as it is stored.
 
     Attributes:
         conversation: Its id, 16 bytes.
-        version: Changes with every change of its records; a conversation that is deleted and
-            begun anew never has a version of its former self.
-        records: By name; None: the caller holds this version.
+        version: Changes with every change of the records. A conversation that is deleted and
+            created again never has one of its old versions.
+        records: Values by record name; None if the caller holds this version.
     """
 
     conversation: bytes
@@ -108,11 +108,11 @@ class StoredConversation(NamedTuple):
 
 class StoreResult(NamedTuple):
     """
-    What a store has for a request.
+    Result of a lookup in a store.
 
     Attributes:
-        conversations: Those that the caller holds, if they are still there, and those that are
-            chosen from the index.
+        conversations: The conversations that the caller holds, if they still exist, and those
+            that are chosen from the index.
         crowded: As `LookupResult.crowded`.
     """
 
@@ -121,11 +121,11 @@ class StoreResult(NamedTuple):
 
 
 class Store(Protocol):
-    """Keeps records by scope and conversation, and finds conversations by key."""
+    """Store of records by scope and conversation, with an index from keys to conversations."""
 
     @property
     def is_embedded(self) -> bool:
-        """Whether it lives in this process and never waits."""
+        """Whether the store is in the memory of this process and never waits."""
         ...
 
     async def look_up(
@@ -134,16 +134,18 @@ class Store(Protocol):
         """
         Return the conversations that a request may continue.
 
-        At most two round trips, one if every local copy is valid. What is returned counts as used.
+        The returned conversations count as used.
 
         Args:
-            scope: Nothing of any other scope is ever looked at.
-            lookups: As `core.history.lookup_keys.keys_of_request` gives them.
-            held: The versions of the local copies that the caller believes relevant, by
-                conversation. One that is absent from the result is gone.
+            scope: Scope of the request; no other scope is read.
+            lookups: As returned by `core.history.lookup_keys.keys_of_request`.
+            held: Versions of the caller's relevant local copies, by conversation. A conversation
+                that is absent from the result does not exist any more.
 
         Raises:
-            StoreError: The store could not be asked.
+            StoreError: The store could not be read.
+
+        Cost: at most two round trips; one if every local copy is valid.
         """
         ...
 
@@ -155,55 +157,55 @@ class Store(Protocol):
         keys: Sequence[bytes],
     ) -> int:
         """
-        Add records to a conversation, and make it found; writing them again is harmless.
+        Add records to a conversation, and keys to its index; a repeated write is harmless.
 
         Args:
-            scope: Whose it is.
-            conversation: Its id; it begins with its first records.
-            records: By name, as `core.history.turns.records_of` gives them.
-            keys: Those that shall lead to the conversation, and do not yet.
+            scope: Scope of the conversation.
+            conversation: Its id; the first save creates the conversation.
+            records: Values by name, as returned by `core.history.turns.records_of`.
+            keys: Keys that must lead to the conversation, and do not yet.
 
         Returns:
-            The new version. If it is not the version that the caller held, plus one, others have
-            written too, or old turns were dropped to stay within the bounds.
+            The new version. If it is not the caller's version plus one, another writer has saved
+            too, or old turns were dropped to stay within the bounds.
 
         Raises:
-            StoreError: They may not have been kept.
+            StoreError: The records may not have been saved.
         """
         ...
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
         """
-        Return some of the conversations that are kept; all of them, page by page.
+        Return one page of the stored conversations; following the cursors returns all of them.
 
         Args:
-            scope: Whose; None: everybody's.
-            cursor: "" for the first page, then `next_cursor` of the page before.
-            limit: About so many conversations; a page may have fewer or none and not be the last.
+            scope: Scope of the conversations; None: all scopes.
+            cursor: "" for the first page, then `next_cursor` of the previous page.
+            limit: Approximate size of the page. A smaller or empty page may not be the last one.
 
         Raises:
-            StoreError: The store could not be asked, or does not know the cursor (is_local).
+            StoreError: The store could not be read, or the cursor is invalid (`is_local`).
         """
         ...
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
         """
-        Delete a conversation, and what leads to it; False when nothing was kept of it.
+        Delete a conversation and its index entries; return whether it was stored.
 
         Raises:
-            StoreError: It may still be kept.
+            StoreError: The conversation may still be stored.
         """
         ...
 
     async def check(self) -> None:
         """
-        Do nothing if the store answers.
+        Check that the store responds.
 
         Raises:
-            StoreError: It does not.
+            StoreError: The store does not respond.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of its connections."""
+        """Close the connections or files of the store."""
         ...

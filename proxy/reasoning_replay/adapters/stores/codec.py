@@ -1,4 +1,4 @@
-"""Codec: how a store writes the value of a record, as it is or encrypted (see `encryption`)."""
+"""Codec: the stored form of the values of records, plain or encrypted (see `encryption`)."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,21 +7,21 @@ __all__ = ["Codec", "decoded", "encoded"]
 
 
 class Codec(Protocol):
-    """Writes values and reads them; None in place of a codec: they are written as they are."""
+    """Encoder and decoder of values. None in place of a codec: values are stored plain."""
 
     def encode(self, scope: bytes, conversation: bytes, field: bytes, value: bytes) -> bytes:
-        """Return what is written for the value of a record; `field` is the record's name."""
+        """Return the stored form of a record's value; `field` is the record's name."""
         ...
 
     def decode(self, scope: bytes, conversation: bytes, field: bytes, value: bytes) -> bytes | None:
-        """Return the value that was written there; None for what cannot be read."""
+        """Return the value of a stored form; None if it cannot be decoded."""
         ...
 
 
 def encoded(
     codec: Codec | None, scope: bytes, conversation: bytes, records: Mapping[bytes, bytes]
 ) -> dict[bytes, bytes]:
-    """Return records of a conversation as they are written."""
+    """Return records of a conversation in their stored form."""
     if codec is None:
         return dict(records)
     return {
@@ -32,7 +32,7 @@ def encoded(
 def decoded(
     codec: Codec | None, scope: bytes, conversation: bytes, kept: Mapping[bytes, bytes]
 ) -> dict[bytes, bytes]:
-    """Return those records that can be read."""
+    """Return the records that can be decoded; others are omitted."""
     if codec is None:
         return dict(kept)
     plain = (

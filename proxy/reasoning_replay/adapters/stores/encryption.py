@@ -1,9 +1,9 @@
 """
 Encryption of values: SEALED, length of the key's id, the id, 12 random bytes, AES-256-GCM.
 
-A sealed value is bound to its place (scope, conversation, field): moved elsewhere in the store,
-it does not open. With keys, plain values are still read, so that encryption can be switched on
-without losing anything. It protects against reading the store, not against writing to it.
+An encrypted value is bound to its place (scope, conversation, field): moved elsewhere in the store,
+it cannot be decrypted. Plain values are still read, so that encryption can be switched on without
+losing data. It protects against reading the store, not against writing to it.
 """
 
 import secrets
@@ -17,27 +17,27 @@ from reasoning_replay.settings.encryption_keys import EncryptionKey
 __all__ = ["NONCE_BYTES", "SEALED", "EncryptedCodec"]
 
 SEALED = b"\xe1"
-# Random ones are safe for 2**32 values of one key (NIST SP 800-38D, 8.3).
+# Random nonces are safe for 2**32 values of one key (NIST SP 800-38D, 8.3).
 NONCE_BYTES = 12
 
 
 class EncryptedCodec:
-    """Encrypts with the first key, decrypts with any."""
+    """Codec that encrypts with the first key and decrypts with any key."""
 
     def __init__(self, keys: Sequence[EncryptionKey]) -> None:
-        """Take one key or more, the newest first."""
+        """Prepare one or more keys, the newest first."""
         self._header = _header(keys[0])
         self._first = AESGCM(keys[0].secret)
         self._by_header = {_header(key): AESGCM(key.secret) for key in keys}
 
     def encode(self, scope: bytes, conversation: bytes, field: bytes, value: bytes) -> bytes:
-        """As `Codec.encode`."""
+        """Implement `Codec.encode`."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         place = _place(self._header, scope, conversation, field)
         return self._header + nonce + self._first.encrypt(nonce, value, place)
 
     def decode(self, scope: bytes, conversation: bytes, field: bytes, value: bytes) -> bytes | None:
-        """As `Codec.decode`."""
+        """Implement `Codec.decode`."""
         if value[:1] != SEALED:
             return value
         end = 2 + int.from_bytes(value[1:2])
@@ -58,5 +58,5 @@ def _header(key: EncryptionKey) -> bytes:
 
 
 def _place(*parts: bytes) -> bytes:
-    """Join names so that no two lists of them give the same."""
+    """Join byte strings so that different lists never give the same result."""
     return b"".join(len(part).to_bytes(2) + part for part in parts)

@@ -1,4 +1,4 @@
-"""Memory store: the embedded store, bounded in bytes, gone with its process."""
+"""Memory store: the embedded store, bounded in bytes and lost when its process ends."""
 
 import heapq
 from collections import OrderedDict
@@ -24,14 +24,15 @@ from reasoning_replay.core.history.turns import turn_of_record
 
 __all__ = ["MemoryStore"]
 
-# What Python itself needs beside the bytes that are kept: tracemalloc over 5,000 turns of 0.1 and
-# 3 KB with 3 and 8 keys, in conversations of 1 to 100 turns, gave 0.7 to 0.9 of what these say.
+# Estimated overhead of Python in addition to the stored bytes. Measured by tracemalloc: 0.7 to 0.9
+# of these values, for 5,000 turns of 0.1 and 3 KB with 3 and 8 keys, in conversations of 1 to 100
+# turns.
 CONVERSATION_OVERHEAD_BYTES = 600
 TURN_OVERHEAD_BYTES = 150
 RECORD_OVERHEAD_BYTES = 250
 KEY_OVERHEAD_BYTES = 200
 
-# No conversation is saved this often in one process.
+# Versions reserved for each conversation; none is saved this often in one process.
 VERSIONS_EACH = 1 << 32
 
 _Name = tuple[bytes, bytes]  # (scope, conversation)
@@ -39,12 +40,12 @@ _NOWHERE: Mapping[bytes, tuple[bytes, ...]] = MappingProxyType({})
 
 
 class _Conversation(msgspec.Struct, gc=False):
-    """What is kept of one; there are many, and none is part of what the collector is for."""
+    """One stored conversation; gc=False, as there are many and none is part of a cycle."""
 
     expires_at: float
     version: int
     records: dict[bytes, bytes] = msgspec.field(default_factory=dict)
-    # As `turn_of_record`. The garbage collector looks at every set, but at no such dictionary.
+    # As `turn_of_record`. A dict: the garbage collector visits every set, but no dict of bytes.
     turns: dict[bytes, None] = msgspec.field(default_factory=dict)
     keys: dict[bytes, None] = msgspec.field(default_factory=dict)
     record_bytes: int = 0
@@ -62,10 +63,10 @@ class _Conversation(msgspec.Struct, gc=False):
 
 class MemoryStore:
     """
-    Records in this process; the least recently used conversations go first.
+    Store in the memory of this process; evicts the least recently used conversations first.
 
     Attributes:
-        size_bytes: Of everything together.
+        size_bytes: Estimated memory of all conversations.
     """
 
     is_embedded = True
@@ -81,26 +82,26 @@ class MemoryStore:
         Start empty.
 
         Args:
-            bounds: Of one conversation.
-            max_bytes: Of everything together.
-            clock: Seconds, never going backwards.
-            codec: How values are written; None: as they are.
+            bounds: Limits of each conversation.
+            max_bytes: Limit on `size_bytes`.
+            clock: Monotonic clock, in seconds.
+            codec: Stored form of values; None: plain.
         """
         self._codec = codec
         self._bounds = bounds
         self._max_bytes = max_bytes
         self._clock = clock
         self._conversations: OrderedDict[_Name, _Conversation] = OrderedDict()  # by last use
-        # By scope, then by key: what is made of bytes alone costs the garbage collector nothing.
+        # By scope, then by key: containers of bytes alone cost the garbage collector nothing.
         self._index: dict[bytes, dict[bytes, tuple[bytes, ...]]] = {}
-        # A conversation that is deleted and begun anew must not have an old version again.
+        # A conversation that is deleted and created again must not have one of its old versions.
         self._first_versions = count(step=VERSIONS_EACH)
         self.size_bytes = 0
 
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:
-        """As `Store.look_up`."""
+        """Implement `Store.look_up`."""
         now = self._expire()
         index = self._index.get(scope, _NOWHERE)
         choice = choose(lookups, lambda key: index.get(key, ()))
@@ -122,7 +123,7 @@ class MemoryStore:
         records: Mapping[bytes, bytes],
         keys: Sequence[bytes],
     ) -> int:
-        """As `Store.save`."""
+        """Implement `Store.save`."""
         now = self._expire()
         name = (scope, conversation)
         kept = self._use(name, now)
@@ -143,12 +144,12 @@ class MemoryStore:
         return kept.version
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """As `Store.survey`; the cursor is the last name of the page before."""
+        """Implement `Store.survey`; the cursor is the last name of the previous page."""
         self._expire()
         try:
             after = bytes.fromhex(cursor)
         except ValueError:
-            raise StoreError("the cursor is none of this store's", is_local=True) from None
+            raise StoreError("the cursor is not one of this store", is_local=True) from None
         names = (
             name
             for name in self._conversations
@@ -163,7 +164,7 @@ class MemoryStore:
         return Page(kept, b"".join(page[-1]).hex() if page and len(page) == limit else "")
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """As `Store.forget`."""
+        """Implement `Store.forget`."""
         self._expire()
         if (scope, conversation) not in self._conversations:
             return False
@@ -171,22 +172,22 @@ class MemoryStore:
         return True
 
     async def check(self) -> None:
-        """As `Store.check`."""
+        """Implement `Store.check`."""
 
     async def close(self) -> None:
-        """As `Store.close`."""
+        """Implement `Store.close`."""
 
     def _lead(
         self, scope: bytes, conversation: bytes, kept: _Conversation, keys: Sequence[bytes]
     ) -> None:
-        """Let keys lead to a conversation, and each to the newest few alone."""
+        """Add a conversation to keys; each key keeps its newest CONVERSATIONS_PER_KEY."""
         if keys and scope not in self._index:
             self._index[scope] = {}
         index, alone = self._index.get(scope, {}), (conversation,)
         for key in keys:
             leads_to = index.get(key)
             if leads_to is None:
-                index[key] = alone  # as most
+                index[key] = alone  # the usual case
             elif conversation in leads_to:
                 continue
             else:
@@ -197,7 +198,7 @@ class MemoryStore:
             kept.keys[key] = None
 
     def _trim(self, kept: _Conversation) -> None:
-        """Drop the oldest turns of a conversation that has outgrown its bounds."""
+        """Drop the oldest turns of a conversation that exceeds its bounds."""
         bounds = self._bounds
         if len(kept.turns) <= bounds.max_turns and kept.record_bytes <= bounds.max_bytes:
             return
@@ -210,10 +211,10 @@ class MemoryStore:
 
     def _expire(self) -> float:
         """
-        Drop what has expired; the least recently used conversation is the first to do so.
+        Drop expired conversations; the least recently used one expires first.
 
         Returns:
-            What time it is, by the clock.
+            The current time by the clock.
         """
         now = self._clock()
         while self._conversations:
@@ -224,7 +225,7 @@ class MemoryStore:
         return now
 
     def _use(self, name: _Name, now: float) -> _Conversation | None:
-        """Return a conversation as the most recently used one."""
+        """Return a conversation and extend its expiry; None if it is not stored."""
         kept = self._conversations.get(name)
         if kept is not None:
             kept.expires_at = now + self._bounds.ttl_s

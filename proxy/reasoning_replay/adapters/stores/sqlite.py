@@ -2,7 +2,7 @@
 SQLite store: a file that processes on one machine share.
 
 One thread reads and one writes, so that the event loop never waits for a disk. A lookup writes
-nothing but, once in a while, that its conversations were used.
+rarely: only to extend the expiry of its conversations, and only if it has moved far enough.
 """
 
 import asyncio
@@ -33,16 +33,16 @@ __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
 
-# A later expiry is written down when it is later by a hundredth of the TTL, or by this.
+# A new expiry is written only if it is later by this, or by a hundredth of the TTL if that is less.
 NOTICED_S = 60.0
-# While so many uses wait to be noted, as they may while the file is locked, others go unnoted.
+# Most pending writes of an expiry, as while the file is locked; further ones are skipped.
 NOTED_AT_ONCE = 1000
-# So many conversations go at once, expired or for want of room: small steps, at each save.
+# Each save drops at most this many expired conversations, and as many for lack of room.
 DROPPED_AT_ONCE = 8
 
 
 class _Row(NamedTuple):
-    """Where a conversation is kept."""
+    """Row of a conversation."""
 
     id: int
     version: int
@@ -50,7 +50,7 @@ class _Row(NamedTuple):
 
 
 class SqliteStore:
-    """Records in a file; every failure is a StoreError."""
+    """Store in a SQLite file; every failure is a StoreError."""
 
     is_embedded = False
 
@@ -65,15 +65,15 @@ class SqliteStore:
         codec: Codec | None = None,
     ) -> None:
         """
-        Open the file on first use.
+        Prepare the store; the file is opened on first use.
 
         Args:
-            path: Of the file, which is made if there is none; its folder is not.
-            bounds: Of one conversation.
-            max_bytes: Of all that is kept; the file may have free room besides.
-            timeout_s: Half of this is waited for another process that writes.
-            clock: Seconds since the epoch: processes share it.
-            codec: How values are written; None: as they are.
+            path: Path of the file, which is created if it does not exist. Its directory must exist.
+            bounds: Limits of each conversation.
+            max_bytes: Limit on the stored data; the file may contain free pages in addition.
+            timeout_s: Half of it is the longest wait for another process that writes.
+            clock: Seconds since the epoch, as processes share the file.
+            codec: Stored form of values; None: plain.
         """
         self._bounds = bounds
         self._max_bytes = max_bytes
@@ -81,14 +81,14 @@ class SqliteStore:
         self._codec = codec
         self._read_file = SqliteFile(path, timeout_s / 2)
         self._write_file = SqliteFile(path, timeout_s / 2)
-        self._noting: set[int] = set()  # rows whose use is about to be noted
+        self._noting: set[int] = set()  # rows with a pending write of their expiry
         self._reader = ThreadPoolExecutor(1, "sqlite-reader")
         self._writer = ThreadPoolExecutor(1, "sqlite-writer")
 
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:
-        """As `Store.look_up`."""
+        """Implement `Store.look_up`."""
         keys = list(dict.fromkeys(key for item in lookups for key in item.keys))
         if not (keys or held):
             return StoreResult()
@@ -124,7 +124,7 @@ class SqliteStore:
         records: Mapping[bytes, bytes],
         keys: Sequence[bytes],
     ) -> int:
-        """As `Store.save`."""
+        """Implement `Store.save`."""
         values = encoded(self._codec, scope, conversation, records)
         now = self._clock()
 
@@ -145,9 +145,9 @@ class SqliteStore:
         return await self._writes(write)
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """As `Store.survey`; the cursor is the last row of the page before."""
+        """Implement `Store.survey`; the cursor is the last row of the previous page."""
         if not (cursor == "" or (cursor.isascii() and cursor.isdigit())):
-            raise StoreError("the cursor is none of this store's", is_local=True)
+            raise StoreError("the cursor is not one of this store", is_local=True)
         now = self._clock()
 
         def read(db: sqlite3.Connection) -> Page:
@@ -166,7 +166,7 @@ class SqliteStore:
         return await self._reads(read)
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """As `Store.forget`; what was deleted is overwritten, in the log too where it can be."""
+        """Implement `Store.forget`; overwrite deleted data, and truncate the log if possible."""
 
         def write(db: sqlite3.Connection) -> bool:
             db.execute("PRAGMA secure_delete = ON")
@@ -178,18 +178,18 @@ class SqliteStore:
                     ).rowcount
             finally:
                 db.execute("PRAGMA secure_delete = OFF")
-            # Not while another connection reads; the log is written over later.
+            # While another connection reads, the log is not truncated; it is overwritten later.
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return gone > 0
 
         return await self._writes(write)
 
     async def check(self) -> None:
-        """As `Store.check`."""
+        """Implement `Store.check`."""
         await self._reads(lambda db: db.execute("SELECT 1 FROM conversations LIMIT 1").fetchone())
 
     async def close(self) -> None:
-        """As `Store.close`; what was begun is finished."""
+        """Implement `Store.close`; running operations finish first."""
         for thread, file in ((self._reader, self._read_file), (self._writer, self._write_file)):
             with contextlib.suppress(RuntimeError):  # it was closed before
                 thread.submit(file.close)
@@ -217,7 +217,7 @@ class SqliteStore:
         return decoded(self._codec, scope, conversation, dict(kept))
 
     def _note_use(self, used: Sequence[_Row], now: float) -> None:
-        """Note that conversations were used, behind what the caller waits for."""
+        """Extend the expiry of used conversations in the background."""
         expires_at = now + self._bounds.ttl_s
         noticed_s = min(NOTICED_S, self._bounds.ttl_s / 100)
         rows = [row.id for row in used if expires_at - row.expires_at > noticed_s]
@@ -240,10 +240,10 @@ class SqliteStore:
 
         self._noting.update(rows)
         with contextlib.suppress(RuntimeError):  # closed meanwhile
-            self._writer.submit(note)  # where it fails they expire a little earlier
+            self._writer.submit(note)  # if it fails, they expire a little earlier
 
     def _trim(self, db: sqlite3.Connection, kept: int) -> None:
-        """Drop the oldest turns of a conversation that has outgrown its bounds."""
+        """Drop the oldest turns of a conversation that exceeds its bounds."""
         turns, record_bytes = db.execute(
             "SELECT turns, record_bytes FROM conversations WHERE id = ?", (kept,)
         ).fetchone()
@@ -270,7 +270,7 @@ class SqliteStore:
         )
 
     def _make_room(self, db: sqlite3.Connection) -> None:
-        """Drop the conversations that expire first, which are those unused for longest."""
+        """Drop the conversations that expire first, which are the least recently used ones."""
         for _ in range(DROPPED_AT_ONCE):
             pages, free, page_bytes = (
                 db.execute(f"PRAGMA {name}").fetchone()[0]
@@ -287,12 +287,12 @@ class SqliteStore:
 def _led_to(
     db: sqlite3.Connection, scope: bytes, keys: Sequence[bytes], now: float
 ) -> tuple[dict[bytes, _Row], dict[bytes, list[bytes]]]:
-    """Return the conversations that keys lead to, and which each leads to, newest last."""
+    """Return the rows that keys lead to, and the conversations of each key, newest last."""
     rows: dict[bytes, _Row] = {}
     found: dict[bytes, list[bytes]] = {key: [] for key in keys}
-    # The `+` keeps sqlite on the index of the keys, whatever it thinks of the other one.
+    # The `+` makes sqlite use the index of the keys, and not the one of the expiry.
     for key, conversation, *row in db.execute(
-        "SELECT leads.key, conversation, conversations.id, version, expires_at FROM leads"  # noqa: S608 - question marks alone
+        "SELECT leads.key, conversation, conversations.id, version, expires_at FROM leads"  # noqa: S608 - placeholders only
         " JOIN conversations ON conversations.id = leads.conversation_id"
         f" WHERE leads.scope = ? AND leads.key IN ({','.join('?' * len(keys))})"
         " AND +expires_at > ? ORDER BY leads.id",
@@ -306,9 +306,9 @@ def _led_to(
 def _rows_of(
     db: sqlite3.Connection, scope: bytes, conversations: Mapping[bytes, int], now: float
 ) -> dict[bytes, _Row]:
-    """Return the rows of those conversations that are kept."""
+    """Return the rows of the given conversations that are stored and have not expired."""
     found = db.execute(
-        "SELECT conversation, id, version, expires_at FROM conversations"  # noqa: S608 - question marks alone
+        "SELECT conversation, id, version, expires_at FROM conversations"  # noqa: S608 - placeholders only
         f" WHERE scope = ? AND conversation IN ({','.join('?' * len(conversations))})"
         " AND expires_at > ?",
         (scope, *conversations, now),
@@ -317,7 +317,7 @@ def _rows_of(
 
 
 def _drop_expired(db: sqlite3.Connection, now: float) -> None:
-    """Drop some of the conversations that have expired."""
+    """Drop up to DROPPED_AT_ONCE expired conversations."""
     db.execute(
         "DELETE FROM conversations WHERE id IN (SELECT id FROM conversations"
         " WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
@@ -328,7 +328,7 @@ def _drop_expired(db: sqlite3.Connection, now: float) -> None:
 def _begin(
     db: sqlite3.Connection, scope: bytes, conversation: bytes, expires_at: float, now: float
 ) -> int:
-    """Return the row of a conversation, used just now; one that has expired begins anew."""
+    """Return a conversation's row, with its expiry extended; create it if missing or expired."""
     name = (scope, conversation)
     db.execute(
         "DELETE FROM conversations WHERE scope = ? AND conversation = ? AND expires_at <= ?",
@@ -347,7 +347,7 @@ def _begin(
 
 
 def _add(db: sqlite3.Connection, kept: int, values: Mapping[bytes, bytes]) -> None:
-    """Write records, in place of those of the same names."""
+    """Write records; each replaces a record of the same name."""
     turns, added_bytes = 0, 0
     for name, value in values.items():
         before = db.execute(
@@ -373,7 +373,7 @@ def _add(db: sqlite3.Connection, kept: int, values: Mapping[bytes, bytes]) -> No
 
 
 def _lead(db: sqlite3.Connection, scope: bytes, key: bytes, kept: int) -> None:
-    """Let a key lead to a conversation, and to the newest few alone."""
+    """Add a conversation to a key; the key keeps its newest CONVERSATIONS_PER_KEY."""
     db.execute(
         "INSERT OR IGNORE INTO leads (scope, key, conversation_id) VALUES (?, ?, ?)",
         (scope, key, kept),

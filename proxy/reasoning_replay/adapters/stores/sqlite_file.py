@@ -1,8 +1,8 @@
 """
-SQLite file: how it is opened, made and checked; one connection belongs to one thread.
+SQLite file: opens, creates and checks the database; one connection belongs to one thread.
 
-Write-ahead logging lets processes read while one writes. What a process has committed survives
-its end at any moment; a power cut may cost the last commits, and nothing before them.
+With write-ahead logging, processes can read while one writes. A commit survives a crash of the
+process at any moment. A power cut may lose the last commits, but no earlier ones.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ __all__ = ["SqliteFile", "transaction"]
 T = TypeVar("T")
 
 VERSION = 2
-APPLICATION = 0x52525031  # "RRP1": whose file it is
+APPLICATION = 0x52525031  # "RRP1": identifies the files of this program
 _AGAIN_S = 0.02
-# Held from where a file is made until it is open: what is made has not been opened by others here.
+# Held while a file is created and opened: no other thread may have it open when `_make` closes it.
 _MAKING = threading.Lock()
 
 _SCHEMA = (
@@ -58,19 +58,19 @@ _SCHEMA = (
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
-_OLD_TABLES = ("leads", "turns", "conversations")  # of version 1, which is not read any more
+_OLD_TABLES = ("leads", "turns", "conversations")  # of version 1, which is no longer read
 
 
 class SqliteFile:
-    """A connection that is opened when it is needed, and again when its file was replaced."""
+    """A connection that is opened on first use, and again after its file was replaced."""
 
     def __init__(self, path: str, busy_s: float) -> None:
         """
-        Open nothing yet.
+        Set the path; the file is opened on first use.
 
         Args:
-            path: Of the file, which is made if there is none; its folder is not.
-            busy_s: How long to wait for another process that writes.
+            path: Path of the file, which is created if it does not exist. Its directory must exist.
+            busy_s: Longest wait for another process that writes.
         """
         self._path = Path(path)
         self._busy_s = busy_s
@@ -79,10 +79,10 @@ class SqliteFile:
 
     def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """
-        Do something with the connection, in the thread that all its work is done in.
+        Run a function with the connection; every call must come from the same thread.
 
         Raises:
-            StoreError: It failed, in whatever way; the next call begins anew.
+            StoreError: The database or the file failed; the next call opens it again if needed.
         """
         try:
             return work(self._connection())
@@ -100,7 +100,7 @@ class SqliteFile:
             raise
 
     def close(self) -> None:
-        """Close the connection, if there is one."""
+        """Close the connection if it is open."""
         if self._open is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._open.close()
@@ -108,7 +108,7 @@ class SqliteFile:
 
     def _connection(self) -> sqlite3.Connection:
         if self._open is not None and self._identity != _identity(self._path):
-            self.close()  # deleted or replaced: what is written to the old one is lost
+            self.close()  # deleted or replaced: writes to the old file would be lost
         if self._open is None:
             with _MAKING:
                 _make(self._path)
@@ -127,14 +127,14 @@ class SqliteFile:
         db.execute("PRAGMA journal_size_limit = 67108864")
         if _version(db) < VERSION:
             with transaction(db):
-                if _version(db) < VERSION:  # no other process was faster
+                if _version(db) < VERSION:  # unless another process was faster
                     for table in _OLD_TABLES:
                         db.execute(f"DROP TABLE IF EXISTS {table}")
                     for statement in _SCHEMA:
                         db.execute(statement)
 
     def _log_ahead(self, db: sqlite3.Connection) -> None:
-        """Switch to a write-ahead log; for this alone sqlite does not wait for others itself."""
+        """Switch to a write-ahead log; this retries, as sqlite does not wait for others here."""
         deadline = time.monotonic() + self._busy_s
         while True:
             try:
@@ -145,17 +145,17 @@ class SqliteFile:
             else:
                 if mode == "wal":
                     return
-                raise sqlite3.OperationalError("its file system allows no write-ahead log")
+                raise sqlite3.OperationalError("its file system does not support a write-ahead log")
             time.sleep(_AGAIN_S)
 
 
 def _make(path: Path) -> None:
     """
-    Make an empty file, for its owner alone, if there is none: sqlite gives its others its rights.
+    Create an empty file with mode 0600 if it is missing; sqlite copies the mode to its other files.
 
-    One that is there is never opened here. A process that closes any descriptor of a file loses
-    all its locks on it, those of sqlite's own connections too, and then another process may take
-    the log away under them: https://www.sqlite.org/howtocorrupt.html, section 2.2.
+    An existing file is never opened here. A process that closes any descriptor of a file loses
+    all its locks on it, including those of sqlite's own connections. Another process may then
+    delete the log while they use it: https://www.sqlite.org/howtocorrupt.html, section 2.2.
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -163,7 +163,7 @@ def _make(path: Path) -> None:
 
 @contextlib.contextmanager
 def transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
-    """Do all of it or nothing; IMMEDIATE to write, DEFERRED to read."""
+    """Run the block in one transaction: IMMEDIATE to write, DEFERRED to read."""
     db.execute(f"BEGIN {kind}")
     try:
         yield
@@ -175,8 +175,8 @@ def transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[Non
 
 
 def _own(db: sqlite3.Connection, path: Path) -> None:
-    """Refuse what is another program's, or a newer version's."""
-    with transaction(db, "DEFERRED"):  # both at one moment: somebody may be making it
+    """Raise StoreError if the file belongs to another program or to a newer version."""
+    with transaction(db, "DEFERRED"):  # one snapshot: another process may be creating it
         (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = db.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION and (application or objects):
@@ -184,7 +184,7 @@ def _own(db: sqlite3.Connection, path: Path) -> None:
     if _version(db) > VERSION:
         raise StoreError(
             f"sqlite: {path.name} was written by a newer version of this program (format "
-            f"{_version(db)}, this one knows {VERSION}); name another file, or use that version"
+            f"{_version(db)}, this one reads {VERSION}); name another file, or use that version"
         )
 
 
@@ -194,7 +194,7 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _is_passing(error: sqlite3.Error) -> bool:
-    """Tell whether another process was in the way, and nothing is wrong with the connection."""
+    """Return whether the file was only busy or locked, so that the connection is still usable."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 

@@ -1,4 +1,4 @@
-"""Trimming: which records go when a conversation has outgrown its bounds."""
+"""Trimming: the choice of the records to drop when a conversation exceeds its bounds."""
 
 from collections.abc import Mapping
 
@@ -7,19 +7,19 @@ from reasoning_replay.core.history.turns import turn_id_of_record, turn_of_recor
 
 __all__ = ["what_to_drop"]
 
-# Trimmed to nine tenths, so that the head of a full conversation does not move with every turn.
+# Trim to nine tenths, so that the start of a full conversation does not move with every turn.
 _KEEP = 0.9
 
 
 def what_to_drop(sizes: Mapping[bytes, int], bounds: Bounds) -> list[bytes]:
     """
-    Return the names of the records of a conversation's oldest turns; none while it is in bounds.
+    Return the names of the records to drop: those of the oldest turns; [] within the bounds.
 
-    Turns that a later one of the same id has replaced go first: they are not read any more.
+    Turns that a later turn of the same id has replaced are dropped first: nothing reads them.
 
     Args:
-        sizes: In bytes, of all its records by name.
-        bounds: The newest turn is kept, however large it is.
+        sizes: Sizes in bytes of all records of the conversation, by name.
+        bounds: Limits of the conversation. The newest turn is kept even if it exceeds them.
     """
     of_turns: dict[bytes, list[bytes]] = {}
     for name in sorted(sizes, reverse=True):

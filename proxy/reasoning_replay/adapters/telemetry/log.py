@@ -1,8 +1,8 @@
 """
-Log: one line for each event, JSON or text, on standard output. Never a body, a key or a blob.
+Log: one line per event on standard output, as JSON or text, without bodies, keys and blobs.
 
-Logging never blocks: lines pass through a bounded queue to a thread that writes them. While the
-reader of standard output stalls and the queue is full, lines are dropped and counted.
+Logging never blocks: lines pass through a bounded queue to a thread that writes them. If standard
+output stalls and the queue is full, further lines are dropped and counted.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ from reasoning_replay.adapters.telemetry.log_text import Value, is_coloured, tex
 
 __all__ = ["Log", "Value", "called"]
 
-# Names that others chose are cut to this length, and to characters that print everywhere.
+# Names chosen by a client or upstream are cut to this length and reduced to printable ASCII.
 NAME_MAX = 96
 _ODD = re.compile(r"[^ -~]")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def called(name: str) -> str | None:
-    """Return a name that another party chose, bounded and in ASCII; None if it is empty."""
+    """Return a name chosen by a client or upstream, as short, printable ASCII; None if empty."""
     if len(name) > NAME_MAX or not (name.isascii() and name.isprintable()):
         name = _ODD.sub("?", name[: NAME_MAX + 1])
         name = name if len(name) <= NAME_MAX else name[: NAME_MAX - 2] + ".."
@@ -37,20 +37,20 @@ def called(name: str) -> str | None:
 
 class Log:
     """
-    Writes events; never blocks, and no failure to write reaches the caller.
+    Event log that never blocks the caller and never raises a write error.
 
-    error: a request failed in the proxy or upstream. warning: something failed and the exchange
-    went on. info: start, drain, stop, and one line for each exchange that went well.
+    Levels: `error`: a request failed in the proxy or upstream. `warning`: something failed, but the
+    exchange continued. `info`: start, drain, stop, and one line for each successful exchange.
     """
 
     def __init__(self, level: str, form: str, stream: IO[str] | None = None) -> None:
         """
-        Write to a stream.
+        Choose the level, the format and the output stream.
 
         Args:
-            level: `debug`, `info`, `warning` or `error`; events below it are left out.
+            level: `debug`, `info`, `warning` or `error`; events below it are not written.
             form: `json`, `text`, or `auto`: text on a terminal, JSON elsewhere.
-            stream: Standard output when None.
+            stream: None: standard output.
         """
         stream = sys.stdout if stream is None else stream
         self._level = _LEVELS[level]
@@ -66,19 +66,19 @@ class Log:
         return _LEVELS[level] >= self._level
 
     def info(self, event: str, **fields: Value) -> None:
-        """Write an event of normal operation."""
+        """Log an event of normal operation."""
         self.write("info", event, fields)
 
     def warning(self, event: str, **fields: Value) -> None:
-        """Write a failure after which the exchange went on."""
+        """Log a failure that did not stop the exchange."""
         self.write("warning", event, fields)
 
     def error(self, event: str, **fields: Value) -> None:
-        """Write a failure that a client saw."""
+        """Log a failure that reached a client."""
         self.write("error", event, fields)
 
     def write(self, level: str, event: str, fields: Mapping[str, Value]) -> None:
-        """Write an event; a field that is None is left out."""
+        """Log an event; fields that are None are omitted."""
         if not self.takes(level):
             return
         line = self._line(time.time(), level, event, fields)
@@ -92,7 +92,7 @@ class Log:
         return self._line(time.time(), "warning", "log_lines_lost", {"lines": lines})
 
     def close(self) -> None:
-        """Wait until all lines are written, one second at the most; later lines may follow."""
+        """Wait up to one second until all lines are written; the log stays usable."""
         if self._writer is not None:
             self._writer.close()
 
@@ -108,5 +108,5 @@ def _json_line(now_s: float, level: str, event: str, fields: Mapping[str, Value]
     line |= {key: value for key, value in fields.items() if value is not None}
     try:
         return msgspec.json.encode(line).decode()
-    except UnicodeEncodeError:  # half of a surrogate pair, in a name that another party chose
+    except UnicodeEncodeError:  # a lone surrogate, in a name that a client or upstream chose
         return json.dumps(line)

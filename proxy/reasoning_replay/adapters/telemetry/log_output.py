@@ -1,9 +1,9 @@
 """
 Log output: a thread that writes lines to a file descriptor, so that no request ever waits.
 
-A reader of the log may stall: a paused collector, a full pipe. Lines wait in a bounded queue, and
-the thread writes all that wait in one call. Waking it for each line would cost an exchange more
-than everything else that is logged: it wakes at most every WAIT_S.
+The reader of the log may stall: a paused collector, a full pipe. Lines wait in a bounded queue, and
+the thread writes all queued lines in one call. It wakes at most once in WAIT_S, because waking it
+for each line would cost an exchange more than the rest of logging.
 """
 
 import atexit
@@ -19,21 +19,21 @@ __all__ = ["LineWriter"]
 
 QUEUED_LINES = 1000
 WAIT_S = 0.02
-# How long `close` waits for a reader that stalls.
+# Longest wait of `close` for a stalled reader.
 CLOSES_S = 1.0
 POLL_S = 0.005
 
 
 class LineWriter:
-    """Writes lines in the background. Overflow is dropped and reported."""
+    """Background writer of lines. Overflow is dropped and reported."""
 
     def __init__(self, fd: int, lost: Callable[[int], str]) -> None:
         """
-        Write nothing yet; the thread starts with the first line.
+        Create the queue; the thread starts with the first line.
 
         Args:
             fd: An open file, pipe or terminal.
-            lost: Makes the line that says how many lines were dropped.
+            lost: Makes the line that reports the number of dropped lines.
         """
         self._fd = fd
         self._lost = lost
@@ -44,7 +44,7 @@ class LineWriter:
         self._thread: threading.Thread | None = None
 
     def write(self, line: str) -> None:
-        """Queue one line, without its end. Never blocks, never raises."""
+        """Queue one line, given without a line break. Never blocks, never raises."""
         if len(self._lines) >= QUEUED_LINES or not self._is_started():
             self._lost_lines += 1
             return
@@ -52,7 +52,7 @@ class LineWriter:
             self._lines.append(self._lost(self._lost_lines))
             self._lost_lines = 0
         self._lines.append(line)
-        if not self._has_lines.is_set():  # as setting it takes a lock
+        if not self._has_lines.is_set():  # `set` takes a lock
             self._has_lines.set()
 
     @property
@@ -61,7 +61,7 @@ class LineWriter:
         return not (self._lines or self._is_writing)
 
     def close(self) -> None:
-        """Wait until all lines are written, CLOSES_S at most; later lines may follow."""
+        """Wait up to CLOSES_S until all lines are written; later lines are still accepted."""
         deadline = time.monotonic() + CLOSES_S
         while not self.is_empty and time.monotonic() < deadline:
             time.sleep(POLL_S)

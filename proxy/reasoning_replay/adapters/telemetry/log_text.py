@@ -1,4 +1,4 @@
-"""Text format of the log, for people: short, aligned, with units. Programs read JSON instead."""
+"""Text log format: short, aligned lines with units, for people. Programs read JSON instead."""
 
 import json
 import os
@@ -12,7 +12,7 @@ __all__ = ["Value", "is_coloured", "text_line"]
 Value = str | int | float | bool | None
 # A value that needs no quotes: one word, without control characters.
 _WORD = re.compile(r"[!#-<>-\[\]-~]+")
-# Ids are cut to eight digits; JSON has them whole.
+# Ids are cut to eight digits; JSON has them in full.
 _HASHES = frozenset({"scope", "conversation", "trace_id"})
 _HASH_DIGITS = 8
 # The columns of an exchange, and their widths.
@@ -32,7 +32,7 @@ _COLOURS = {"debug": _DIM, "info": "", "warning": _YELLOW, "error": _RED}
 
 
 def is_coloured(stream: IO[str]) -> bool:
-    """Return whether a stream is a terminal, and its user has not switched colours off."""
+    """Return whether a stream is a terminal with colours: NO_COLOR unset, TERM not `dumb`."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -42,15 +42,15 @@ def text_line(
     """
     Format an event.
 
-    The line of an exchange begins with columns. One that went well is short: fields that are 0,
-    usual, or only for programs are left out.
+    The line of an exchange begins with columns, and omits fields that are 0 or empty. At level
+    `info`, it also omits usual values and fields that only programs need.
 
     Args:
         now_s: Seconds since the epoch; written as the local time of day.
         level: `debug`, `info`, `warning` or `error`.
         event: Name of the event.
-        fields: A field that is None is left out. Values are quoted so that they stay on the line.
-        coloured: Whether the level has a colour.
+        fields: Fields that are None are omitted. Values are quoted if they need more than a word.
+        coloured: Whether to write ANSI colours.
     """
     clock = time.strftime("%H:%M:%S", time.localtime(now_s))
     rest = {key: value for key, value in fields.items() if value is not None}
@@ -75,7 +75,7 @@ def _is_for_people(key: str, value: Value) -> bool:
 
 
 def _name(key: str, fields: Mapping[str, Value]) -> str:
-    """Return a field's name without its unit, which the value has, unless that is another name."""
+    """Return a field's name without its unit, which the value shows; in full if that is taken."""
     short = key.removesuffix(_MS).removesuffix(_BYTES)
     return key if short in fields else short
 
@@ -95,7 +95,7 @@ def _value(key: str, value: Value) -> str:
 
 
 def _size(size: float) -> str:
-    """Return a number of bytes with three digits or so."""
+    """Format a number of bytes with a decimal unit and about three digits."""
     unit = "B"
     for larger in ("kB", "MB", "GB"):
         if size < _THOUSAND:

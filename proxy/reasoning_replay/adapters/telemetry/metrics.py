@@ -1,7 +1,7 @@
 """
-Metrics: what operators count, in Prometheus' form, and the words that label it.
+Metrics: the Prometheus metrics of the proxy, and the values of their labels.
 
-Labels are bounded: each has its words from a fixed list, and none is an id, a model or a path.
+Cardinality is bounded: label values come from fixed lists, and none is an id, a model or a path.
 """
 
 from collections.abc import Iterable
@@ -38,20 +38,20 @@ __all__ = [
     "usual_status",
 ]
 
-# How the conversations of a lookup were found.
+# Source of the conversations that a lookup found.
 CACHE_RESULTS = (
-    "valid",  # local copies, each of the version that the store has
-    "loaded",  # at least one came from the store
-    "stale",  # local copies, as the store failed
+    "valid",  # local copies, all at the version that the store has
+    "loaded",  # at least one was loaded from the store
+    "stale",  # local copies, because the store failed
 )
-# When the proxy adds time: before a request is forwarded, during its answer, and after that.
+# When the proxy adds time: before a request is forwarded, during its response, and after it.
 PHASES = ("before", "between", "after")
-# As the upstream reports them: cached is part of input, reasoning is part of output.
+# As reported by the upstream: `cached` is part of `input`, `reasoning` is part of `output`.
 TOKENS = ("input", "cached", "output", "reasoning")
 # Store operations that have a circuit breaker.
 BREAKERS = ("recall", "save")
 STORE_OUTCOMES = ("ok", "error", "timeout", "skipped", "late")
-# Statuses that operators tell apart; any other counts as its class.
+# Statuses with a label of their own; any other counts as its class.
 _STATUSES = {
     status: str(status)
     for status in (
@@ -73,7 +73,7 @@ _Metric = TypeVar("_Metric", Counter, Histogram)
 
 
 def status_label(status: int) -> str:
-    """Return the label of a status: one of a few dozen words, whatever the upstream sends."""
+    """Return the label of a status: itself if listed, else its class, `other`, or `none` for 0."""
     known = _STATUSES.get(status)
     if known is not None:
         return known
@@ -82,17 +82,17 @@ def status_label(status: int) -> str:
 
 
 def usual_status(route: str, outcome: str) -> str:
-    """Return the label of the status that such an exchange usually has."""
+    """Return the usual status label of exchanges with this route and outcome."""
     if route == "websocket" and outcome in ("ok", "cut_off"):
         return "101"
     return _USUAL.get(outcome, _NO_HEAD)
 
 
 class Metrics:
-    """Every metric of one process, in a registry of its own; each outcome exists from the start."""
+    """Metrics of one process, in a registry of their own; every series exists from the start."""
 
     def __init__(self) -> None:
-        """Register everything."""
+        """Register all metrics and create their series."""
         self.registry = CollectorRegistry()
         self._children: dict[tuple[object, tuple[str, ...]], Any] = {}
 
@@ -106,52 +106,76 @@ class Metrics:
             return Histogram(_PREFIX + name, text, labels, buckets=buckets, registry=self.registry)
 
         self.exchanges = counter(
-            "exchanges", "Exchanges by route, status and outcome.", "route", "status", "outcome"
+            "exchanges",
+            "Finished exchanges, by route, status and outcome.",
+            "route",
+            "status",
+            "outcome",
         )
-        self.requests = counter("requests", "Requests on replayed routes, by result.", "result")
-        self.items = counter("items", "Reasoning items of requests, by outcome.", "outcome")
-        self.captures = counter("captures", "Answers on captured routes, by result.", "result")
-        self.captured_items = counter("captured_items", "Reasoning items saved.")
-        self.captured_bytes = counter("captured_bytes", "Bytes of reasoning items saved.")
+        self.requests = counter(
+            "requests", "Requests on routes where reasoning is injected, by result.", "result"
+        )
+        self.items = counter(
+            "items", "Reasoning items that requests should carry, by outcome.", "outcome"
+        )
+        self.captures = counter(
+            "captures", "Responses considered for capture, by result.", "result"
+        )
+        self.captured_items = counter("captured_items", "Reasoning items saved in the store.")
+        self.captured_bytes = counter(
+            "captured_bytes", "Bytes of reasoning items saved in the store."
+        )
         self.injected_bytes = counter(
             "injected_bytes", "Bytes of reasoning items injected into requests."
         )
-        self.tokens = counter("tokens", "Tokens as the upstream reports them.", "kind")
-        self.heals = counter("heals", "Refused requests sent once more.", "diagnosis", "result")
-        self.repairs = counter("repairs", "Items repaired before the first attempt.", "repair")
+        self.tokens = counter("tokens", "Tokens as reported by the upstream, by kind.", "kind")
+        self.heals = counter(
+            "heals", "Retries of refused requests, by diagnosis and result.", "diagnosis", "result"
+        )
+        self.repairs = counter(
+            "repairs", "Items repaired before the first attempt, by repair.", "repair"
+        )
         self.removed_items = counter(
-            "removed_items", "Reasoning that the upstream left out of its input.", "reason"
+            "removed_items",
+            "Reasoning items that the upstream reports as left out of its input, by reason.",
+            "reason",
         )
         self.reasoning_contexts = counter(
-            "reasoning_contexts", "Answers by how much reasoning the upstream used.", "context"
+            "reasoning_contexts",
+            "Responses, by the reasoning context that the upstream reports.",
+            "context",
         )
         self.store_operations = counter(
-            "store_operations", "Store operations by outcome.", "operation", "outcome"
+            "store_operations", "Store operations, by outcome.", "operation", "outcome"
         )
         self.cache_lookups = counter(
-            "cache_lookups", "Lookups that found conversations, by where they were.", "result"
+            "cache_lookups",
+            "Lookups that found conversations, by source of the conversations.",
+            "result",
         )
         self.store_seconds = histogram(
             "store_seconds", "Duration of store operations.", _SECONDS, "operation"
         )
-        self.store_up = gauge("store_up", "Whether the last store operation worked.")
+        self.store_up = gauge(
+            "store_up", "1 while the store works; 0 from a failure until it works again."
+        )
         self.in_flight = gauge("in_flight", "Exchanges in flight.")
-        self.max_exchanges = gauge("max_exchanges", "Bound on exchanges in flight.")
+        self.max_exchanges = gauge("max_exchanges", "Limit on exchanges in flight.")
         self.store_breakers = gauge(
             "store_breakers",
-            "Whether the breaker of an operation is in a state.",
+            "1 for the current state of an operation's circuit breaker, else 0.",
             "operation",
             "state",
         )
         self.overhead_seconds = histogram(
             "overhead_seconds",
-            "Time that the proxy added to exchanges on replayed routes.",
+            "Time that the proxy added to exchanges on routes where reasoning is injected.",
             _OVERHEAD_SECONDS,
             "phase",
         )
         self.first_byte_seconds = histogram(
             "first_byte_seconds",
-            "Time from forwarding a request to the head of its answer.",
+            "Time from forwarding a request to the head of its response.",
             _LONG_SECONDS,
         )
         self.exchange_seconds = histogram(
@@ -167,11 +191,11 @@ class Metrics:
         self._series(counter, labels).inc(by)
 
     def observe(self, histogram: Histogram, seconds: float, *labels: str) -> None:
-        """Add to one series of a histogram."""
+        """Record a duration in one series of a histogram."""
         self._series(histogram, labels).observe(seconds)
 
     def _series(self, metric: _Metric, labels: tuple[str, ...]) -> _Metric:
-        """Return one series of a metric; `labels` of prometheus_client takes as long as `inc`."""
+        """Return one series, cached: `labels` of prometheus_client takes as long as `inc`."""
         if not labels:
             return metric
         series: _Metric | None = self._children.get((metric, labels))
@@ -180,11 +204,11 @@ class Metrics:
         return series
 
     def exposition(self) -> bytes:
-        """Return everything in the text format that Prometheus scrapes."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def _begin_at_zero(self) -> None:
-        """Create every series: the rate of one that appears with its first event misses it."""
+        """Create every series at 0: `rate` misses the event with which a series first appears."""
         for route, outcome in product(Route, ExchangeOutcome):
             self.exchanges.labels(route, usual_status(route, outcome), outcome)
         series: tuple[tuple[Counter | Gauge | Histogram, tuple[Iterable[str], ...]], ...] = (

@@ -1,8 +1,8 @@
 """
-Tracing: OpenTelemetry's SDK, which sends spans to a collector by OTLP over HTTP, as OTEL_* say.
+Tracing: OpenTelemetry spans, sent to a collector by OTLP over HTTP, configured by OTEL_* variables.
 
-This module imports OpenTelemetry, so it is imported only where tracing is on. No call raises: a
-failure is logged once, and the exchange goes on.
+This module imports OpenTelemetry, so import it only if tracing is on. After the start, no failure
+reaches an exchange: each is logged once.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from reasoning_replay.adapters.telemetry.log import Log
 __all__ = ["Tracing"]
 
 NAME: Final = "reasoning-replay"
-# So many different messages of the SDK are logged, until the collector answers again.
+# Most different failures that are logged until the next successful export.
 MESSAGES_MAX: Final = 8
 MESSAGE_MAX_CHARS: Final = 120
 
@@ -35,25 +35,25 @@ _SILENT = logging.NullHandler()
 
 class Tracing:
     """
-    Makes spans, and sends them from a thread of the SDK's, through its bounded queue.
+    Tracing of one process: spans pass through the SDK's bounded queue to a thread that sends them.
 
     Attributes:
-        tracer: Starts spans; its calls stand in a `guard`.
+        tracer: Starts spans; call it inside a `guard`.
     """
 
     def __init__(self, log: Log) -> None:
         """
-        Start to send.
+        Start the tracer and the thread that exports spans.
 
         Args:
-            log: Gets one line when the collector fails, and one when it answers again.
+            log: Receives one line when the collector fails, and one when it recovers.
 
         Raises:
-            OSError: The SDK does not understand one of its variables.
+            OSError: The SDK rejects one of its OTEL_* variables.
         """
         self._report = _Report(log)
         try:
-            # The global provider of this process is not touched.
+            # The global tracer provider of the process is not changed.
             self._provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
             self._exporter = _Exporter(self._report)
             self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
@@ -65,17 +65,17 @@ class Tracing:
 
     @contextlib.contextmanager
     def guard(self) -> Iterator[None]:
-        """Log whatever the block raises, once for each type, and go on after the block."""
+        """Suppress exceptions of the block; log each exception type once."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001 (fail open: a trace is not worth an exchange)
+        except Exception as error:  # noqa: BLE001 (fail open: tracing must not end an exchange)
             self._report.trouble(type(error).__name__)
 
     async def close(self, within_s: float) -> None:
         """
-        Send the spans that are left; those not sent in time are lost.
+        Send the pending spans; those not sent within `within_s` seconds are lost.
 
-        The SDK's own shutdown has no timeout, so it runs in a thread that no process waits for.
+        The SDK's own shutdown has no timeout, so it runs in a daemon thread that may outlive this.
         """
         shutdown = threading.Thread(target=self._shut_down, name="tracing-shutdown", daemon=True)
         shutdown.start()
@@ -110,14 +110,14 @@ class _Exporter(OTLPSpanExporter):
 
 class _Report(logging.Handler):
     """
-    Turns messages of the SDK into few lines of our log.
+    Log handler that reduces the SDK's messages to a few lines of the log.
 
-    A message may quote a variable with a secret in it, or a URL. So only its template is logged,
-    with the numbers and the types of exceptions among its arguments.
+    A message may quote a variable that contains a secret, or a URL. So only its template is logged,
+    with the integers and the exception types among its arguments.
 
     Attributes:
-        exporting: The thread that exports; 0 before the first export.
-        reason: Why the last export failed.
+        exporting: Id of the thread that exports; 0 before the first export.
+        reason: Reason of the last export failure; "" after a success.
     """
 
     def __init__(self, log: Log) -> None:
@@ -134,13 +134,13 @@ class _Report(logging.Handler):
             logger.propagate = False
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop reporting."""
         for logger in _LOGGERS:
             logger.removeHandler(self)
         super().close()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a message, from any thread."""
+        """Log an SDK message; one from the exporting thread becomes the reason of its failure."""
         args = record.args if isinstance(record.args, tuple) else ()
         kinds = [str(arg) for arg in args if isinstance(arg, int)]
         kinds += [type(arg).__name__ for arg in args if isinstance(arg, Exception)]
@@ -152,13 +152,13 @@ class _Report(logging.Handler):
             self.trouble(" ".join([str(record.msg)[:MESSAGE_MAX_CHARS], *kinds]))
 
     def trouble(self, reason: str) -> None:
-        """Log a failure that is not the collector's; each one once."""
+        """Log a failure other than a failed export, once for each reason."""
         if reason not in self._logged and len(self._logged) < MESSAGES_MAX:
             self._logged.add(reason)
             self._log.warning("tracing_trouble", reason=reason)
 
     def exported(self, count: int, *, is_sent: bool) -> None:
-        """Log a change: the collector fails, or it answers again."""
+        """Log when exports begin to fail, and when they work again."""
         if is_sent:
             if self._is_failing:
                 self._log.info("tracing_recovered", lost_spans=self._lost_spans)
@@ -173,7 +173,7 @@ class _Report(logging.Handler):
 
 
 def _resource() -> Resource:
-    """Describe this process; the environment overrides it."""
+    """Return the resource attributes of this process; OTEL_* variables override them."""
     ours = {
         "service.name": NAME,
         "service.version": __version__,

@@ -1,1 +1,1 @@
-"""Upstream: the HTTP client; `client` has its interface."""
+"""Upstream: the HTTP client; its interface is in `client`."""

@@ -1,7 +1,7 @@
 """
-Upstream HTTP client: the interface that the request pipeline knows.
+Upstream HTTP client: the interface that the request pipeline uses.
 
-`pool.UpstreamPool` implements it. docs/design.md says what that buys over aiohttp's own client.
+`pool.UpstreamPool` implements it. docs/design.md compares that with aiohttp's own client.
 """
 
 from typing import Protocol
@@ -31,21 +31,22 @@ class UpstreamClient(Protocol):
 
     @property
     def via(self) -> str:
-        """The HTTP proxy on the way, for people; "" when there is none."""
+        """Text for messages that names the HTTP proxy, with a leading space; "" without a proxy."""
         ...
 
     async def send(self, method: str, url: str, headers: Headers, body: Body) -> UpstreamResponse:
         """
-        Send a request and wait for the head of its response; the caller closes it.
+        Send a request and wait for the head of its response; the caller closes the response.
 
         Args:
             method: As the client wrote it.
-            url: Sent as it is: nothing in it is normalised.
-            headers: End-to-end ones; `Content-Length` among them only with a streamed body.
-            body: Bytes go out with their length; an iterator in chunks, unless a length is given.
+            url: Sent without any normalisation.
+            headers: End-to-end headers; with `Content-Length` only if the body is an iterator.
+            body: Bytes are sent with their length. An iterator is sent in chunks, unless `headers`
+                contains its length.
 
         Raises:
-            UpstreamError: There is no response, or one that switches protocols.
+            UpstreamError: No response arrived, or it switches protocols.
         """
         ...
 
@@ -53,16 +54,16 @@ class UpstreamClient(Protocol):
         self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
     ) -> UpstreamSocket | UpstreamResponse:
         """
-        Ask for a WebSocket; return the response if it is refused.
+        Request a WebSocket; return the response if the upstream rejects the handshake.
 
         Args:
-            url: Sent as it is: nothing in it is normalised.
-            headers: End-to-end ones.
-            max_bytes: Of a message; a longer one ends the connection with code 1009.
+            url: Sent without any normalisation.
+            headers: End-to-end headers.
+            max_bytes: Limit on a message; a longer one ends the connection with code 1009.
             is_compressed: Whether to offer permessage-deflate.
 
         Raises:
-            UpstreamError: There is no answer, or it switches to something else.
+            UpstreamError: No response arrived, or it switches to another protocol.
         """
         ...
 

@@ -1,9 +1,9 @@
 """
-Upstream connection: HTTP/1.1 on one connection, one exchange after the other.
+Upstream connection: HTTP/1.1 on one connection, one exchange at a time.
 
-aiohttp's client makes an object of everything and wakes a task for each read, which costs more than
-all that is done here to a small exchange or to an event. Here, input reaches its reader within the
-event loop's own call.
+aiohttp's client creates many objects and wakes a task for each read. For a small exchange or one
+event of a stream, that costs more than all other work of the proxy. Here, input reaches its reader
+within the event loop's own callback.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from reasoning_replay.adapters.upstream.response_parser import ResponseParser
 
 __all__ = ["Timeouts", "UpstreamConnection"]
 
-# A longer body is not written at once: other exchanges run in between, and a response that comes
-# before the end of the body is seen.
+# A longer body is written in pieces: other exchanges run in between, and a response that arrives
+# before the end of the body is read.
 ONE_PIECE_BYTES = 1024 * 1024
-# How often, within read_s, the progress of a request is checked.
+# Number of times that the progress of a request is checked within `read_s`.
 CHECKS = 4
-# How long a connection is kept for a next request.
+# An idle connection is closed after this time.
 IDLE_S = 15.0
 _CLOSED = "it closed the connection"
 
@@ -34,13 +34,13 @@ _CLOSED = "it closed the connection"
 @dataclass(frozen=True, slots=True)
 class Timeouts:
     """
-    How long to wait for an upstream, in seconds.
+    Timeouts for an upstream, in seconds.
 
     Attributes:
-        connect_s: For a connection: names, proxy and TLS included.
-        first_byte_s: From a request's last byte to the head of its response.
-        read_s: The longest silence between two reads of a response, and the longest time in which
-            the upstream takes nothing of a request.
+        connect_s: To open a connection, including DNS, proxy and TLS.
+        first_byte_s: From the last byte of a request to the head of its response.
+        read_s: Between two reads of a response, and for a request that makes no progress because
+            the upstream does not read it.
     """
 
     connect_s: float
@@ -50,10 +50,10 @@ class Timeouts:
 
 class UpstreamConnection(asyncio.Protocol):
     """
-    One connection. While it is idle, any input closes it.
+    One HTTP/1.1 connection to an upstream. While it is idle, any input closes it.
 
     Attributes:
-        is_used: Whether it has carried an exchange before this one.
+        is_used: Whether it has completed an exchange before the current one.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class UpstreamConnection(asyncio.Protocol):
         on_end: "Callable[[UpstreamConnection], None]",
     ) -> None:
         """
-        Take a connection over.
+        Take over an open connection.
 
         Args:
-            dialled: Open, with nothing sent or read yet.
-            timeouts: For all exchanges.
-            on_idle: Called when it can carry the next exchange.
-            on_end: Called when it is lost.
+            dialled: An open connection on which nothing has been sent or read.
+            timeouts: Timeouts of each exchange.
+            on_idle: Called when this connection can carry the next exchange.
+            on_end: Called when this connection is lost.
         """
         transport = dialled.transport
         self._dialled = dialled
@@ -95,9 +95,9 @@ class UpstreamConnection(asyncio.Protocol):
     @property
     def is_free(self) -> bool:
         """
-        Whether it can carry an exchange now.
+        Whether this connection can carry an exchange now.
 
-        Unread input makes it unusable: it would be taken for the response to the next request.
+        Unread input closes it: the input would be read as the response to the next request.
         """
         if self._response is not None or self._is_lost or self._transport.is_closing():
             return False
@@ -111,12 +111,12 @@ class UpstreamConnection(asyncio.Protocol):
         Send a request and wait for the head of its response.
 
         Args:
-            head: Its line and headers, framing included.
-            body: The pieces of one that is streamed are framed already.
-            has_no_body: Whether the response has none, whatever its head says, as that to a HEAD.
+            head: Request line and headers, including those for framing.
+            body: Request body; the pieces of a streamed body are already framed.
+            has_no_body: Whether the response has no body regardless of its headers, as for HEAD.
 
         Raises:
-            UpstreamError: There is no response; the connection is closed then.
+            UpstreamError: No response arrived; the connection is closed.
         """
         if self._is_lost or self._transport.is_closing():
             raise UpstreamError("read", _CLOSED)
@@ -132,13 +132,13 @@ class UpstreamConnection(asyncio.Protocol):
                 self._transport.write(head)
                 self._writer.begin(body)
             await response.head
-        except BaseException:  # also when the client has left
+        except BaseException:  # also a cancellation, when the client has disconnected
             response.close()
             raise
         return response
 
     def close(self) -> None:
-        """Close it, whatever it does."""
+        """Close the connection in any state."""
         response, self._response = self._response, None
         transport = self._transport
         is_gentle = response is None and not (transport.is_closing() or buffered_bytes(transport))
@@ -151,14 +151,14 @@ class UpstreamConnection(asyncio.Protocol):
         if is_gentle:
             transport.close()
         else:
-            # The rest of a request is dropped, and the upstream, which may still send a response
-            # that is not read any more, gets no time to say goodbye in TLS.
+            # Drop the rest of a request, and skip the close handshake of TLS: the upstream may
+            # still be sending a response that is not read any more.
             transport.abort()
 
     # --- called by a response ---
 
     def resume_reading(self) -> None:
-        """Read on, if reading was paused because too much had been read ahead."""
+        """Resume reading if it was paused because the read buffer was full."""
         if self._is_read_paused:
             self._is_read_paused = False
             self._since_s = self._loop.time()
@@ -166,14 +166,14 @@ class UpstreamConnection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def abandon(self, response: UpstreamResponse) -> None:
-        """Close the connection, if that response is still the one that it carries."""
+        """Close the connection if it still carries that response."""
         if self._response is response:
             self.close()
 
     # --- called by asyncio ---
 
     def data_received(self, data: bytes) -> None:
-        """Parse input, and offer it to the reader of the response."""
+        """Parse input and offer it to the reader of the response."""
         response = self._response
         if response is None or self._parser.is_done:
             self._unexpected()
@@ -190,11 +190,11 @@ class UpstreamConnection(asyncio.Protocol):
             self._fail("read", self._parser.error)
 
     def eof_received(self) -> None:
-        """End the response; the connection is lost only once the request has been taken."""
+        """End the response; asyncio closes the transport after it has written pending data."""
         self._end(is_clean=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End what is read or written, and leave the pool."""
+        """End the response and the request, and leave the pool."""
         self._is_lost = True
         self._timer.cancel()
         self._writer.resume()
@@ -207,7 +207,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._writer.pause()
 
     def resume_writing(self) -> None:
-        """Go on with the request."""
+        """Resume the request."""
         self._writer.resume()
 
     # --- the end of a request, and of an exchange ---
@@ -216,7 +216,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._since_s = self._loop.time()
 
     def _send_failed(self, error: BaseException) -> None:
-        self._fail("read", f"the request broke off: {type(error).__name__}")
+        self._fail("read", f"sending the request failed: {type(error).__name__}")
 
     def _finish(self, response: UpstreamResponse) -> None:
         response.end()
@@ -232,7 +232,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._on_idle(self)
 
     def _end(self, *, is_clean: bool) -> None:
-        """End the response at the end of the connection."""
+        """End the response because the connection has ended."""
         response = self._response
         if response is None or response.is_over:
             return
@@ -250,7 +250,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.close()
 
     def _unexpected(self) -> None:
-        """Use the connection no more: this would be read as the response to the next request."""
+        """Stop using the connection: this would be read as the response to the next request."""
         self._parser.may_stay = False
         if self._response is None:
             self.close()
@@ -258,7 +258,7 @@ class UpstreamConnection(asyncio.Protocol):
     # --- timeouts ---
 
     def _check_timeouts(self) -> None:
-        """End the exchange if the upstream is overdue, or the connection if it is idle."""
+        """Fail the exchange if a timeout has passed; close a connection idle for IDLE_S."""
         now_s, timeouts, response = self._loop.time(), self._timeouts, self._response
         quiet_s, most_s, setting, why = now_s - self._since_s, IDLE_S, "", ""
         if response is None:
@@ -267,14 +267,14 @@ class UpstreamConnection(asyncio.Protocol):
             quiet_s = 0.0
         elif response.status:
             most_s, setting = timeouts.read_s, "read_timeout_s"
-            why = f"nothing came for {most_s:g} s"
+            why = f"it sent nothing for {most_s:g} s"
         elif self._writer.is_busy:
             quiet_s = self._progress.stalled_s(now_s)
             most_s, setting = timeouts.read_s, "read_timeout_s"
-            why = f"it took nothing of the request for {most_s:g} s"
+            why = f"it read nothing of the request for {most_s:g} s"
         else:
             most_s, setting = timeouts.first_byte_s, "first_byte_timeout_s"
-            why = f"no answer in the {most_s:g} s after the request"
+            why = f"no response within {most_s:g} s after the request"
         if quiet_s < most_s:
             later_s = min(self._check_s, most_s - quiet_s)
             self._timer = self._loop.call_later(later_s, self._check_timeouts)

@@ -1,9 +1,9 @@
 """
-Dialer: opens connections to upstreams with aiohttp's connector.
+Dialer: opener of connections to upstreams, through aiohttp's connector.
 
-Name resolution, TLS and HTTP proxies are aiohttp's; what is sent and read on a connection is not.
-This is the only module that uses what aiohttp's client does not document: `ClientRequest` made by
-hand, `TCPConnector.connect`, and `Connection` with its `protocol`. A test names each of them.
+aiohttp does name resolution, TLS and HTTP proxies, but not the exchanges on a connection. This is
+the only module that uses undocumented parts of aiohttp's client: `ClientRequest` made by hand,
+`TCPConnector.connect`, and `Connection` with its `protocol`. A test names each of them.
 """
 
 import asyncio
@@ -29,35 +29,35 @@ class DialledConnection:
     An open connection on which nothing has been sent or read.
 
     Attributes:
-        transport: Its transport, whose protocol the caller replaces.
+        transport: Its transport; the caller replaces the protocol.
     """
 
     def __init__(
         self, connection: Connection, protocol: ResponseHandler, transport: asyncio.Transport
     ) -> None:
-        """Keep what aiohttp has opened."""
+        """Wrap a connection that aiohttp has opened."""
         self._connection = connection
         self._protocol = protocol
         self.transport = transport
 
     def release(self, error: Exception | None) -> None:
-        """Tell aiohttp that the connection is lost; `error` as asyncio has it."""
+        """Report the loss of the connection to aiohttp, with the error that asyncio reported."""
         self._protocol.connection_lost(error)
         self._connection.close()
 
 
 class Dialer:
-    """Opener of connections, through the HTTP proxy if there is one."""
+    """Opener of connections, through the HTTP proxy if one is set."""
 
     def __init__(self, connect_timeout_s: float, egress: Egress) -> None:
-        """Open nothing yet; needs a running loop."""
+        """Create the connector, without connecting; requires a running event loop."""
         self._timeout_s = connect_timeout_s
         self._egress = egress
         authorization = egress.proxy_authorization
         self.proxy_headers = {hdrs.PROXY_AUTHORIZATION: authorization} if authorization else {}
         self._timeout = aiohttp.ClientTimeout(
             total=None,
-            connect=connect_timeout_s,  # all of it, where sock_connect is for one address
+            connect=connect_timeout_s,  # all steps; sock_connect is for one address
             sock_connect=connect_timeout_s,
         )
         self._connector = aiohttp.TCPConnector(limit=0, ssl=egress.tls)
@@ -67,7 +67,7 @@ class Dialer:
         Open a connection to an origin.
 
         Raises:
-            UpstreamError: It cannot be opened, or the upstream sends something unasked.
+            UpstreamError: It cannot be opened, or the upstream sends data before any request.
         """
         proxy_url = self._egress.proxy_url
         request = aiohttp.ClientRequest(
@@ -82,7 +82,7 @@ class Dialer:
             protocol, transport = connection.protocol, connection.transport
             if protocol is not None and protocol.is_connected() and protocol.should_close:
                 connection.close()
-                raise UpstreamError("read", "it talks without being asked")  # that is no HTTP
+                raise UpstreamError("read", "it sent data before any request")  # not HTTP
             if protocol is None or transport is None or transport.is_closing():
                 connection.close()
                 raise ConnectionResetError
@@ -95,14 +95,14 @@ class Dialer:
 
 @contextlib.contextmanager
 def named_errors(connect_timeout_s: float) -> Iterator[None]:
-    """Raise what aiohttp raises on the way to an upstream as UpstreamError."""
+    """Convert aiohttp's errors in the block, while it connects, to UpstreamError."""
     try:
         yield
     except TimeoutError as error:
         reason = f"no connection within {connect_timeout_s:g} s"
         raise UpstreamError("timeout", reason, "connect_timeout_s") from error
     except aiohttp.ClientHttpProxyError as error:
-        raise UpstreamError("proxy", f"it answered CONNECT with {error.status}") from error
+        raise UpstreamError("proxy", f"it answered CONNECT with status {error.status}") from error
     except aiohttp.ClientProxyConnectionError as error:
         raise UpstreamError("proxy", f"it cannot be reached: {_reason(error)}") from error
     except (aiohttp.ClientConnectorError, ssl.SSLError) as error:

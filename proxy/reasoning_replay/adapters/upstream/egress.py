@@ -1,4 +1,4 @@
-"""Egress: the trusted certificate authorities, and the HTTP proxy on the way to the upstream."""
+"""Egress: the trusted certificate authorities and the HTTP proxy of upstream connections."""
 
 import ssl
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ _SCHEMES = frozenset({"http", "https"})
 @dataclass(frozen=True, slots=True)
 class Egress:
     """
-    How the upstream is reached.
+    TLS and proxy settings of connections to the upstream.
 
     Attributes:
-        tls: The context with the trusted authorities; True is aiohttp's, with those of the system.
-        proxy_url: Of the proxy, without user and password; "" for none.
-        proxy_authorization: The Proxy-Authorization header; "" for none.
+        tls: Context with the trusted authorities; True: aiohttp's own, with those of the system.
+        proxy_url: URL of the proxy without user and password; "" for none.
+        proxy_authorization: Value of the Proxy-Authorization header; "" for none.
     """
 
     tls: ssl.SSLContext | Literal[True]
@@ -33,7 +33,7 @@ class Egress:
 
     @property
     def via(self) -> str:
-        """The proxy, for people; "" when there is none."""
+        """Text for messages that names the proxy, with a leading space; "" without a proxy."""
         if not self.proxy_url:
             return ""
         parts = urlsplit(self.proxy_url)
@@ -42,16 +42,16 @@ class Egress:
 
 def egress(upstream_url: str, ca_file: str = "", proxy: str = "") -> Egress:
     """
-    Return how an upstream is reached.
+    Return the TLS and proxy settings for an upstream.
 
     Args:
-        upstream_url: Where requests go.
+        upstream_url: Base URL of the upstream.
         ca_file: PEM file of authorities in addition to the system's; "" for none.
-        proxy: URL of an HTTP proxy; `env` for the one that the environment names; "" for none.
+        proxy: URL of an HTTP proxy; `env`: the one in HTTP_PROXY or HTTPS_PROXY; "" for none.
 
     Raises:
-        OSError: The file cannot be read, or holds no certificate, or the environment names no
-            HTTP proxy where it names one.
+        OSError: The file cannot be read or contains no certificate, or the environment variable
+            is not the URL of an HTTP proxy.
     """
     tls: ssl.SSLContext | Literal[True] = _trusting(ca_file) if ca_file else True
     if proxy == FROM_ENVIRONMENT:
@@ -72,16 +72,16 @@ def _trusting(ca_file: str) -> ssl.SSLContext:
     tls.set_alpn_protocols(["http/1.1"])
     try:
         tls.load_verify_locations(ca_file)
-    except OSError as error:  # ssl.SSLError is one
+    except OSError as error:  # includes ssl.SSLError
         raise OSError(
-            f"upstream_ca_file {ca_file} holds no certificate that can be read "
+            f"upstream_ca_file {ca_file} contains no readable certificate "
             f"({error.strerror or error}); name a PEM file"
         ) from error
     return tls
 
 
 def _of_environment(upstream: SplitResult) -> str:
-    """Return the proxy that HTTPS_PROXY and its kind name for an upstream; "" for none."""
+    """Return the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY set for an upstream, or ""."""
     host = upstream.hostname or ""
     address = f"{host}:{port_of(upstream)}"
     proxy = getproxies_environment().get(upstream.scheme, "")
@@ -92,9 +92,9 @@ def _of_environment(upstream: SplitResult) -> str:
     try:
         parts = urlsplit(proxy)
         is_known = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # its message quotes it, and it may hold a password
+    except ValueError:  # its message quotes the URL, which may contain a password
         is_known = False
     if not is_known:
         name = f"{upstream.scheme.upper()}_PROXY"
-        raise OSError(f"upstream_proxy is env, but {name} is no http:// or https:// address")
+        raise OSError(f"upstream_proxy is env, but {name} is not an http:// or https:// URL")
     return proxy

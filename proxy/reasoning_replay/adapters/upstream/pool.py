@@ -1,4 +1,4 @@
-"""Connection pool of the upstream HTTP client: requests go out exactly as they are given."""
+"""Connection pool of the upstream HTTP client: sends requests exactly as they are given."""
 
 import contextlib
 import re
@@ -18,7 +18,7 @@ from reasoning_replay.core.wire.headers import Headers
 __all__ = ["UpstreamPool"]
 
 _PARTS = re.compile(r"(https?)://([^/?#]*)(.*)", re.DOTALL)
-# Sent again if the connection that was kept for the request has closed without a byte.
+# Methods that are sent again if a reused connection closed before the first byte of a response.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _LENGTH = b"content-length"
@@ -26,12 +26,12 @@ _LENGTH = b"content-length"
 
 class _Origin:
     """
-    One origin that requests go to.
+    One origin, with its idle connections.
 
     Attributes:
-        host: The Host header, and the headers for a proxy.
-        before_target: What precedes the path in a request line: an absolute URL for a proxy.
-        idle: Connections that may carry the next exchange; the one used last is used first.
+        host: Host header and headers for a proxy, encoded for the request head.
+        before_target: Scheme and authority before the path in a request line; only for a proxy.
+        idle: Connections that may carry the next exchange; the most recently used is taken first.
     """
 
     def __init__(self, url: URL, proxy_headers: bytes, *, is_proxied: bool) -> None:
@@ -42,7 +42,7 @@ class _Origin:
         self.idle: dict[UpstreamConnection, None] = {}
 
     def take_idle(self) -> UpstreamConnection | None:
-        """Return a connection on which an exchange can go out; None when there is none."""
+        """Return an idle connection that can carry an exchange, or None."""
         while self.idle:
             connection, _ = self.idle.popitem()
             if connection.is_free:
@@ -55,11 +55,11 @@ class UpstreamPool:
     Connection pool for any origin; implements `client.UpstreamClient`.
 
     Attributes:
-        via: The HTTP proxy on the way, for people; "" when there is none.
+        via: As `UpstreamClient.via`.
     """
 
     def __init__(self, timeouts: Timeouts, egress: Egress) -> None:
-        """Open nothing yet; needs a running loop."""
+        """Create the pool, without connecting; requires a running event loop."""
         self._timeouts = timeouts
         self._is_proxied = bool(egress.proxy_url)
         self.via = egress.via
@@ -69,7 +69,7 @@ class UpstreamPool:
         self._websockets = WebSocketConnector(timeouts, egress)
 
     async def send(self, method: str, url: str, headers: Headers, body: Body) -> UpstreamResponse:
-        """As `UpstreamClient.send`."""
+        """Implement `UpstreamClient.send`."""
         origin, target = self._place(url)
         head, body = _framed(method, origin, target, headers, body)
         has_no_body = method == hdrs.METH_HEAD
@@ -87,15 +87,15 @@ class UpstreamPool:
     async def upgrade(
         self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
     ) -> UpstreamSocket | UpstreamResponse:
-        """Ask for a WebSocket; see `client.UpstreamClient`."""
+        """Implement `UpstreamClient.upgrade`."""
         return await self._websockets.connect(url, headers, max_bytes, is_compressed=is_compressed)
 
     async def reach(self, url: str) -> None:
         """
-        Connect as a request to that URL would, with TLS and through the proxy, and send nothing.
+        Open a connection as for a request to that URL, with TLS and the proxy, and close it.
 
         Raises:
-            UpstreamError: That fails.
+            UpstreamError: The connection cannot be opened.
         """
         origin, _ = self._place(url)
         (await self._dial(origin)).close()
@@ -112,7 +112,7 @@ class UpstreamPool:
         parts = _PARTS.match(url)
         if parts is None:
             source = "connect"
-            raise UpstreamError(source, "its URL is none of http or https")
+            raise UpstreamError(source, "its URL does not begin with http:// or https://")
         scheme, authority, target = parts.groups()
         origin = self._origins.get((scheme, authority))
         if origin is None:
@@ -143,10 +143,10 @@ def _framed(
     method: str, origin: _Origin, target: str, headers: Headers, body: Body
 ) -> tuple[bytes, Body]:
     """
-    Return the bytes of a request's head, and its body framed.
+    Return the encoded head of a request, and its framed body.
 
     Raises:
-        UpstreamError: A part of the head contains what cannot stand in one.
+        UpstreamError: A part of the head contains a line break or a NUL.
     """
     line = f"{method} ".encode() + origin.before_target
     fields = [b"%b: %b\r\n" % field for field in headers]
@@ -163,7 +163,9 @@ def _framed(
     lines = len(fields) + origin.host.count(b"\n") + 2
     if head.count(b"\n") != lines or head.count(b"\r") != lines or b"\0" in head:
         source = "read"
-        raise UpstreamError(source, "the request has line breaks where HTTP allows none")
+        raise UpstreamError(
+            source, "the head of the request contains an invalid line break or a NUL"
+        )
     return head, body
 
 

@@ -1,4 +1,4 @@
-"""Request writer: a long body goes out in pieces, and no faster than the upstream takes them."""
+"""Request writer: sends a long body in pieces, no faster than the upstream reads them."""
 
 import asyncio
 import contextlib
@@ -13,10 +13,10 @@ Body = bytes | AsyncGenerator[bytes, None] | None
 
 class RequestWriter:
     """
-    Writer of the request bodies on one connection, one after the other.
+    Writer of the request bodies on one connection, one at a time.
 
     Attributes:
-        is_busy: Whether some of a request is still to be written, or waits in the transport.
+        is_busy: Whether a request is still being written, or waits for a full write buffer.
         is_paused: Whether the transport's write buffer is full.
     """
 
@@ -27,12 +27,12 @@ class RequestWriter:
         on_failed: Callable[[BaseException], None],
     ) -> None:
         """
-        Begin with nothing to send.
+        Start with nothing to send.
 
         Args:
-            transport: Its protocol passes `pause_writing` and `resume_writing` on to this.
-            on_sent: Called when a request is sent.
-            on_failed: Called with what the iterator of a body raised.
+            transport: Its protocol must call `pause` and `resume` of this writer.
+            on_sent: Called when a request is completely written.
+            on_failed: Called with the exception that ended a body.
         """
         self._transport = transport
         self._on_sent = on_sent
@@ -42,12 +42,12 @@ class RequestWriter:
         self.is_busy = self.is_paused = False
 
     def begin(self, body: Body) -> None:
-        """Write a body after its head; None waits until what is written already has left."""
+        """Write a body after its head; None: only wait until the write buffer has room."""
         self.is_busy = True
         self._task = asyncio.get_running_loop().create_task(self._send(body))
 
     def cancel(self) -> None:
-        """Write no more; the iterator of a body is closed."""
+        """Stop writing, and close the iterator of the body."""
         if self._task is not None:
             self._task.cancel()
 
@@ -56,7 +56,7 @@ class RequestWriter:
         self.is_paused = True
 
     def resume(self) -> None:
-        """Write on."""
+        """Resume writing: the transport's buffer has room."""
         self.is_paused = False
         if self._may_write is not None and not self._may_write.done():
             self._may_write.set_result(None)

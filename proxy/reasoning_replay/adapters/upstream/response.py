@@ -8,7 +8,7 @@ from reasoning_replay.core.wire.headers import Headers
 
 __all__ = ["READ_BUFFER_BYTES", "ResponseOwner", "UpstreamError", "UpstreamResponse"]
 
-# How much of a body is read ahead of its reader.
+# Bytes of a body that are buffered for its reader before reading is paused.
 READ_BUFFER_BYTES = 64 * 1024
 
 OnChunk = Callable[[bytes], bool]
@@ -18,27 +18,27 @@ class ResponseOwner(Protocol):
     """The connection that a response is read from."""
 
     def resume_reading(self) -> None:
-        """Read on: what was read ahead has been taken."""
+        """Resume reading: the buffered data has been taken."""
 
     def abandon(self, response: "UpstreamResponse") -> None:
-        """Stop: no more of that response is wanted."""
+        """Stop reading: the rest of that response is not needed."""
 
 
 class UpstreamError(Exception):
     """
-    There is no response, or no more of it.
+    Failure to get a response, or the rest of one.
 
     Attributes:
-        source: `connect`, `proxy` (the one on the way), `read` (the upstream itself) or `timeout`.
-        setting: The setting whose time was up; "" if none was.
-        is_untouched: Whether a kept connection closed without a byte: the request may have come
-            too late for it.
+        source: `connect`, `proxy` (the HTTP proxy), `read` (the upstream itself) or `timeout`.
+        setting: The timeout setting that expired; "" for other failures.
+        is_untouched: Whether a reused connection closed without a byte of a response. The upstream
+            may have closed it before the request arrived.
     """
 
     def __init__(
         self, source: str, reason: str, setting: str = "", *, is_untouched: bool = False
     ) -> None:
-        """Say where it failed, and how."""
+        """Record where and how it failed."""
         super().__init__(reason)
         self.source = source
         self.setting = setting
@@ -47,14 +47,14 @@ class UpstreamError(Exception):
 
 class UpstreamResponse:
     """
-    A response, from its head on; the caller closes it.
+    A response that may still be arriving; the caller closes it.
 
     Attributes:
-        head: Done once the head is there, or will not be.
-        status: Of the final response: interim ones are skipped.
-        reason: As it was spelled on the wire.
-        headers: In their order and spelling.
-        length: Of the body, by the head; None when it does not say.
+        head: Done when the head is complete or has failed.
+        status: Status of the final response, as interim ones are skipped; 0 before the head.
+        reason: Reason phrase as received.
+        headers: Headers as received, with their order and spelling.
+        length: Length of the body in bytes, by the head; None if the head does not contain it.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class UpstreamResponse:
     )
 
     def __init__(self, owner: ResponseOwner | None, head: asyncio.Future[None]) -> None:
-        """Begin before the head is there."""
+        """Create a response before its head has arrived."""
         self._owner = owner
         self.head = head
         self._pieces: list[bytes] = []  # an empty deque would hold 700 bytes
@@ -90,7 +90,7 @@ class UpstreamResponse:
         self.length: int | None = None
 
     def value(self, name: bytes) -> str:
-        """Return the values of a header as one, "" if there is none; `name` in lower case."""
+        """Return the values of a header, joined by commas, or ""; `name` is in lower case."""
         if not self._by_name:
             for given, value in self.headers:
                 self._by_name.setdefault(given.lower(), []).append(value)
@@ -99,7 +99,7 @@ class UpstreamResponse:
 
     @property
     def content_type(self) -> str:
-        """Its media type, in lower case and without parameters; "" if it has none."""
+        """Media type in lower case, without parameters, or ""."""
         return self.value(b"content-type").partition(";")[0].strip().lower()
 
     async def read(self, on_chunk: OnChunk | None = None) -> bytes:
@@ -107,16 +107,16 @@ class UpstreamResponse:
         Return the next piece of the body; b"" at its end.
 
         Args:
-            on_chunk: Called with each piece first, in order, within the event loop's own read, so
-                it must be quick. True: the piece is dealt with; False: it is returned here.
+            on_chunk: Called first with each piece, in order, within the event loop's own callback,
+                so it must be fast. True: the piece is consumed; False: `read` returns it.
 
         Raises:
-            UpstreamError: It broke off; all that had arrived was returned before.
+            UpstreamError: The response ended early. All data that had arrived was returned before.
         """
         while True:
             if self._pieces:
                 data = self._taken()
-                if self._owner is not None and not self.is_over:  # else it carries another one
+                if self._owner is not None and not self.is_over:  # else it may be reused
                     self._owner.resume_reading()
                 if on_chunk is None or not on_chunk(data):
                     return data
@@ -140,7 +140,7 @@ class UpstreamResponse:
         return bool(self._pieces) or self.is_over
 
     def close(self) -> None:
-        """Give it up if it is not over; the connection of one that is over is back in the pool."""
+        """Release the response; its connection is closed if the exchange is not over."""
         owner, self._owner = self._owner, None
         self._pieces.clear()
         if owner is not None:
@@ -149,12 +149,12 @@ class UpstreamResponse:
     # --- called by its owner ---
 
     def take(self, data: bytes) -> None:
-        """Keep a piece of the body until it is read."""
+        """Buffer a piece of the body."""
         self._pieces.append(data)
         self._size += len(data)
 
     def offer(self) -> bool:
-        """Hand what has arrived to the reader that waits; tell whether more may be read ahead."""
+        """Pass buffered data to a waiting reader; return whether the buffer has room for more."""
         waiter = self._waiter
         if waiter is None or waiter.done() or not self._pieces:
             return self._size < READ_BUFFER_BYTES
@@ -170,23 +170,23 @@ class UpstreamResponse:
         return True
 
     def begin(self, status: int) -> None:
-        """Note that the head is there."""
+        """Mark the head as complete."""
         self.status = status
         if not self.head.done():
             self.head.set_result(None)
 
     def end(self, error: UpstreamError | None = None) -> None:
-        """Note that nothing more will come."""
+        """Mark the end of the response, or its failure."""
         self._is_whole, self._error = error is None, error
         if error is not None and not self.head.done():
             self.head.set_exception(error)
-            self.head.exception()  # retrieved here, as the caller may have been cancelled
+            self.head.exception()  # marks it as retrieved: the caller may have been cancelled
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(b"")
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the response is complete or has failed."""
         return self._is_whole or self._error is not None
 
     def _taken(self) -> bytes:

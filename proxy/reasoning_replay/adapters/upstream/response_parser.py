@@ -1,4 +1,4 @@
-"""Response parser: the responses on one connection, one after the other, by llhttp (httptools)."""
+"""Response parser: reads the responses on one connection with llhttp (httptools)."""
 
 from http import HTTPStatus
 
@@ -8,12 +8,12 @@ from reasoning_replay.adapters.upstream.response import UpstreamResponse
 
 __all__ = ["ResponseParser"]
 
-# Large enough for real responses; a larger head is an error of the upstream.
+# Large enough for real responses; a larger head is an upstream error.
 HEAD_MAX_BYTES = 64 * 1024
-# The same for everything between two pieces of a body: interim responses, a head as it is spelled,
-# extensions of chunks, trailers. The parser buffers what is incomplete.
+# Limit on all bytes between two pieces of a body: interim responses, the raw head, chunk extensions
+# and trailers. The parser buffers incomplete parts of them.
 OVERHEAD_MAX_BYTES = 2 * HEAD_MAX_BYTES
-# What a header costs in addition to its bytes, as HTTP/2 counts (RFC 9113, 6.5.2).
+# Overhead of a header in addition to its bytes, as in HTTP/2 (RFC 9113, 6.5.2).
 HEADER_BYTES = 32
 _SWITCHED = HTTPStatus.SWITCHING_PROTOCOLS
 _INTERIM = range(100, 200)
@@ -28,10 +28,10 @@ class ResponseParser:
 
     Attributes:
         is_done: Whether the response is complete.
-        until_eof: Whether the end of the connection completes it.
-        may_stay: Whether the connection may carry another exchange, by what was read.
-        overhead_bytes: Read since the response was due, or since the last piece of its body.
-        error: What is wrong with the input; "" if nothing is.
+        until_eof: Whether the end of the connection completes the response.
+        may_stay: Whether the input so far allows another exchange on the connection.
+        overhead_bytes: Bytes read since `expect`, or since the last piece of the body.
+        error: Description of invalid input; "" if the input is valid.
     """
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ class ResponseParser:
 
     def expect(self, response: UpstreamResponse, *, has_no_body: bool) -> None:
         """
-        Expect the next response.
+        Prepare for the next response.
 
         Args:
-            response: Filled in.
-            has_no_body: Whether it has none, whatever its head says, as that to a HEAD.
+            response: Receives the head and the body.
+            has_no_body: Whether it has no body regardless of its headers, as for HEAD.
         """
         if self._has_no_body:
             self._parser = self._new_parser()  # the old one still waits for a body
@@ -62,21 +62,21 @@ class ResponseParser:
         self._is_in_head, self._head_bytes, self.overhead_bytes = True, 0, 0
 
     def feed(self, data: bytes) -> bool:
-        """Parse input; tell whether the response is complete."""
+        """Parse input; return whether the response is complete."""
         self.overhead_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self.may_stay = False
-            self.error = self.error or "what it sent is no HTTP, or its head is too long"
+            self.error = self.error or "its response is not valid HTTP, or the head is too long"
         if self.overhead_bytes > OVERHEAD_MAX_BYTES and not self.is_done:
-            self.error = self.error or "its head does not end, or its trailers do not"
+            self.error = self.error or "the head, a chunk extension or the trailers are too long"
         return self.is_done
 
     # --- called by llhttp ---
 
     def on_message_begin(self) -> None:
-        """Begin a response, if one is due."""
+        """Begin a response, if one is expected."""
         self._is_in_head, self._is_interim = True, False
         if self._response is None or self.is_done:
             self.may_stay = False
@@ -90,21 +90,21 @@ class ResponseParser:
             self._response.reason += reason
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header; trailers are dropped, as hop-by-hop headers are."""
+        """Add a header; trailers are dropped, like hop-by-hop headers."""
         self._head_bytes += len(name) + len(value) + HEADER_BYTES
         if self._head_bytes > HEAD_MAX_BYTES:
-            raise ValueError  # llhttp stops there
+            raise ValueError  # stops llhttp
         if self._response is not None and self._is_in_head and not self.is_done:
             self._response.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Complete the head, unless it is an interim one."""
+        """Complete the head, unless it is that of an interim response."""
         response, status = self._response, self._parser.get_status_code()
         self._is_in_head = False
         if response is None or self.is_done:
             return
         if status == _SWITCHED:
-            self.error = "it switched protocols, which nothing asked for"
+            self.error = "it switched protocols, but the request did not ask for it"
             raise ValueError
         if status in _INTERIM:
             self._is_interim = True
@@ -115,8 +115,8 @@ class ResponseParser:
             response.length = int(length)
         coding = response.value(b"transfer-encoding").strip(" ").lower()
         has_body = not self._has_no_body and status not in _WITHOUT_BODY
-        # Any other coding would reach the client undeclared; and of "chunked, x" the parser makes
-        # something else than other parsers do.
+        # Any other coding would reach the client undeclared, and parsers disagree on the meaning
+        # of "chunked, x".
         if has_body and coding and coding not in _CODINGS:
             raise ValueError
         self.until_eof = has_body and response.length is None and coding != _CHUNKED
@@ -128,7 +128,7 @@ class ResponseParser:
         """Add a piece of the body."""
         self.overhead_bytes = 0
         if self._is_interim:
-            raise ValueError  # it has none, so this belongs to no response
+            raise ValueError  # an interim response has no body
         if self._response is None or self.is_done:
             self.may_stay = False
         else:

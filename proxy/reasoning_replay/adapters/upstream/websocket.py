@@ -1,8 +1,8 @@
 """
-WebSocket connector: the handshake with the upstream, and the socket that it leads to.
+WebSocket connector: the handshake with the upstream, and the resulting socket.
 
-aiohttp's client does both. A middleware sees the answer to the handshake, because `ws_connect`
-tells neither the headers of an agreement nor the body of a refusal.
+aiohttp's client does both. A middleware reads the handshake response, because `ws_connect` returns
+neither the headers of a success nor the body of a rejection.
 """
 
 import asyncio
@@ -24,29 +24,29 @@ from reasoning_replay.core.wire.headers import Headers
 
 __all__ = ["UpstreamSocket", "UpstreamWebSocket", "WebSocketConnector"]
 
-# Of a refusal's body. A longer one is cut off.
+# Largest body of a rejected handshake; a longer one is cut off.
 REFUSAL_MAX_BYTES = 1024 * 1024
-# As for the heads of other responses.
+# The same limit as for other responses.
 HEAD_MAX_BYTES = 64 * 1024
 DEFLATE_WINDOW_BITS = 15
 
-# Its text messages are bytes.
+# Text messages arrive as bytes.
 UpstreamWebSocket = aiohttp.ClientWebSocketResponse[Literal[False]]
 
-# What is left to send to an upstream that takes none of it is dropped after this time.
+# After a disconnect, data that the upstream does not read is dropped after this time.
 LEFT_OVER_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamSocket:
     """
-    The upstream's end of a WebSocket.
+    An open WebSocket to the upstream.
 
     Attributes:
-        response: The head of the answer to the handshake.
-        socket: aiohttp's.
-        transport: Below it.
-        stall_s: How long the upstream may take nothing of what waits for it.
+        response: Head of the handshake response.
+        socket: The WebSocket of aiohttp.
+        transport: Its transport.
+        stall_s: Longest time in seconds without progress while data is pending for the upstream.
     """
 
     response: UpstreamResponse
@@ -56,17 +56,17 @@ class UpstreamSocket:
     _answer: ClientResponse
 
     def disconnect(self) -> None:
-        """Close the connection, without a close frame if none was sent."""
+        """Close the connection without sending a close frame."""
         self._answer.close()
         if buffered_bytes(self.transport):
             asyncio.get_running_loop().call_later(LEFT_OVER_S, self.transport.abort)
 
 
 class WebSocketConnector:
-    """Opens WebSockets to the upstream."""
+    """Opener of WebSockets to the upstream."""
 
     def __init__(self, timeouts: Timeouts, egress: Egress) -> None:
-        """Open nothing yet; needs a running loop."""
+        """Create the connector, without connecting; requires a running event loop."""
         self._timeouts = timeouts
         self._egress = egress
         self._connector = aiohttp.TCPConnector(limit=0, ssl=egress.tls, force_close=True)
@@ -75,7 +75,7 @@ class WebSocketConnector:
     async def connect(
         self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
     ) -> UpstreamSocket | UpstreamResponse:
-        """Ask for a WebSocket; see `client.UpstreamClient.upgrade`."""
+        """Request a WebSocket; see `client.UpstreamClient.upgrade`."""
         answers: list[ClientResponse] = []
 
         async def observe(request: ClientRequest, ask: ClientHandlerType) -> ClientResponse:
@@ -135,17 +135,17 @@ class WebSocketConnector:
         )
 
     async def _ask(self, request: ClientRequest, ask: ClientHandlerType) -> ClientResponse:
-        """Return the answer to a handshake; raises _RefusedError with one that refuses it."""
+        """Return the handshake response; raise _RefusedError if it is a rejection."""
         with named_errors(self._timeouts.connect_s):
             try:
                 answer = await ask(request)
             except aiohttp.SocketTimeoutError as error:
                 most_s = self._timeouts.first_byte_s
-                reason = f"no answer in the {most_s:g} s after the request"
+                reason = f"no response within {most_s:g} s after the request"
                 raise UpstreamError("timeout", reason, "first_byte_timeout_s") from error
         if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
             return answer
-        # Here, because aiohttp would follow a redirect, and drop the body of any other refusal.
+        # Here, because aiohttp would follow a redirect, and drop the body of any other rejection.
         async with answer:
             raise _RefusedError(await self._refusal(answer))
 
@@ -157,10 +157,18 @@ class WebSocketConnector:
                     refusal.take(chunk)
                     size += len(chunk)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            refusal.end(UpstreamError("read", f"its refusal broke off: {type(error).__name__}"))
+            refusal.end(
+                UpstreamError(
+                    "read", f"its response to the handshake ended early: {type(error).__name__}"
+                )
+            )
         else:
             is_long = size > REFUSAL_MAX_BYTES
-            refusal.end(UpstreamError("read", "its refusal is too long") if is_long else None)
+            refusal.end(
+                UpstreamError("read", "its response to the handshake is too long")
+                if is_long
+                else None
+            )
         return refusal
 
 

@@ -1,1 +1,1 @@
-"""Redis: one server, Sentinel or a cluster."""
+"""Redis store: one server, Sentinel or a Cluster."""

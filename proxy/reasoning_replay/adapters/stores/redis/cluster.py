@@ -1,10 +1,10 @@
 """
-Redis Cluster: commands sent to each node in one round trip, by redis-py's client for Clusters.
+Redis Cluster: sends commands to each node in one round trip, through redis-py's Cluster client.
 
-When a node fails, that client would close its connections to all nodes, sleep, and try again
-several times. Here an operation is tried once more at once, on new connections, and then fails.
-Which node keeps what is looked up again beside it, so that a replica that takes over is found.
-ASKING goes directly ahead of the command that it is for; that client may use two connections.
+When a node fails, that client would close its connections to all nodes, sleep, and retry several
+times. Here, an operation on a lost connection is retried once, immediately and on new connections,
+and then fails. In parallel, the slot table is refreshed, so that a replica that takes over is
+found. ASKING is sent directly before its command on one connection; that client may use two.
 """
 
 import asyncio
@@ -29,20 +29,20 @@ from reasoning_replay.adapters.stores.redis.executor import Command
 __all__ = ["ClusterExecutor"]
 
 SLOTS = 16384
-LOOK_AGAIN_S = 1.0  # the least time between two looks, however much fails meanwhile
+LOOK_AGAIN_S = 1.0  # shortest time between two refreshes of the slot table
 _LOST = (ConnectionError, RedisTimeoutError)
 
 
 class ClusterExecutor:
-    """All nodes of a Cluster; as `RedisExecutor`."""
+    """Executor of commands on all nodes of a Cluster; implements `RedisExecutor`."""
 
     def __init__(self, cluster: RedisCluster, at_once: int) -> None:
         """
-        Connect on first use.
+        Use a Cluster client; it connects on first use.
 
         Args:
-            cluster: Closed by `close`. It retries nothing, and returns bytes.
-            at_once: Operations at a time; each needs a connection to each node.
+            cluster: Client that never retries and returns bytes; closed by `close`.
+            at_once: Limit on parallel operations; each needs a connection to each node.
         """
         self._cluster = cluster
         self._start = dict(cluster.nodes_manager.startup_nodes)
@@ -52,17 +52,17 @@ class ClusterExecutor:
         self._is_closed = False
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
-        """As `RedisExecutor.run`; commands for different nodes run side by side."""
+        """Implement `RedisExecutor.run`; commands for different nodes run in parallel."""
         async with self._turn:
             try:
                 try:
                     results = await self._run(commands)
-                except ConnectionError:  # of a connection that went stale, perhaps
+                except ConnectionError:  # perhaps of a stale connection
                     nodes = self._cluster.get_nodes()
                     await asyncio.gather(*(node.disconnect_free_connections() for node in nodes))
                     results = await self._run(commands)
             except (*FAILURES, asyncio.CancelledError):
-                self._look_again()  # a node that hangs shows as an operation that is cancelled
+                self._look_again()  # a hanging node shows up as a cancelled operation
                 raise
         if any(isinstance(result, ClusterDownError) for result in results):
             self._look_again()
@@ -71,18 +71,18 @@ class ClusterExecutor:
     async def read(
         self, names: Sequence[str], commands: Sequence[Command]
     ) -> tuple[list[Any], list[Any]]:
-        """As `RedisExecutor.read`; names lie in different slots, so each is a command."""
+        """Implement `RedisExecutor.read`; one GET per name, as names are in different slots."""
         results = await self.run([*(("GET", name) for name in names), *commands])
         strings, others = results[: len(names)], results[len(names) :]
         for n, string in enumerate(strings):
             if isinstance(string, ResponseError) and str(string).startswith("WRONGTYPE"):
-                strings[n] = None  # as MGET has it
+                strings[n] = None  # as MGET returns it
             elif isinstance(string, Exception):
                 raise string
         return strings, others
 
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
-        """As `RedisExecutor.scan`, node after node; while slots move, it may miss a name."""
+        """Implement `RedisExecutor.scan`, node by node; it may miss a name while slots move."""
         number, _, at = (cursor or "0:0").partition(":")
         index, place = int(number), int(at or 0)
         await self._cluster.initialize()
@@ -96,15 +96,15 @@ class ClusterExecutor:
         return (f"{index + 1}:0" if index + 1 < len(nodes) else ""), names
 
     async def check(self) -> None:
-        """As `RedisExecutor.check`: every node that keeps anything."""
+        """Implement `RedisExecutor.check`, for every primary node and every slot."""
         await self._cluster.initialize()
         await asyncio.gather(*(self._ask(node, "PING") for node in self._primaries()))
         if len(self._cluster.nodes_manager.slots_cache) < SLOTS:
             self._look_again()
-            raise SlotNotCoveredError("a part of the Cluster is gone")
+            raise SlotNotCoveredError("some slots of the Cluster have no node")
 
     async def close(self) -> None:
-        """As `RedisExecutor.close`."""
+        """Implement `RedisExecutor.close`."""
         self._is_closed = True
         if self._looking is not None:
             self._looking.cancel()
@@ -119,15 +119,15 @@ class ClusterExecutor:
             pipe.execute_command(*command, target_nodes=node)
         results = await pipe.execute(raise_on_error=False, allow_redirections=False)
         for n, result in enumerate(results):
-            if isinstance(result, AskError):  # or one that is derived from it
+            if isinstance(result, AskError):  # or its subclass MovedError
                 results[n] = await self._redirected(commands[n], result)
         for result in results:
             if isinstance(result, _LOST):
-                raise result  # half of the results is none
+                raise result  # partial results are not used
         return results
 
     async def _redirected(self, command: Command, error: AskError) -> Any:  # noqa: ANN401
-        """Run a command where its slot has moved, or is moving to; return its result."""
+        """Run a command on the node to which its slot has moved or is moving; return its result."""
         if isinstance(error, MovedError):
             await self._cluster.nodes_manager.move_slot(error)
             try:
@@ -154,7 +154,7 @@ class ClusterExecutor:
                 raise
 
     def _look_again(self) -> None:
-        """Look up again which node keeps what, soon; no operation waits for that."""
+        """Schedule a refresh of the slot table; no operation waits for it."""
         is_looking = self._looking is not None and not self._looking.done()
         if not is_looking and not self._is_closed:
             wait_s = self._looked_at + LOOK_AGAIN_S - time.monotonic()
@@ -164,9 +164,9 @@ class ClusterExecutor:
         await asyncio.sleep(delay_s)
         self._looked_at = time.monotonic()
         nodes = self._cluster.nodes_manager
-        # Those of the settings have names, perhaps, that lead to others by now.
+        # Host names in the settings may lead to other nodes by now.
         nodes.startup_nodes = self._start | nodes.startup_nodes
         try:
             await nodes.initialize()
         except FAILURES:
-            return  # the next operation that fails looks again
+            return  # the next operation that fails schedules a refresh

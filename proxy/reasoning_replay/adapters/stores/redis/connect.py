@@ -1,11 +1,11 @@
 """
-Redis clients, by the kind of address: standalone, socket, Sentinel or Cluster.
+Redis clients for each kind of address: standalone, Unix socket, Sentinel or Cluster.
 
-redis-py's defaults wait longer and send more than a proxy may, so each is named here: one retry at
-once on a stale connection and no other, no health checks, no maintenance notifications (which
-log, and lengthen timeouts), no CLIENT SETINFO. A round trip has one timeout, in the executor:
-redis-py's own would be a timer for each reply. Only a Cluster's client has them, as it must go on
-to the next node when one hangs.
+redis-py's defaults wait longer and send more than a proxy may, so this module sets each of them:
+one immediate retry on a stale connection and no other, no health checks, no maintenance
+notifications (which log, and lengthen timeouts), no CLIENT SETINFO. A round trip has one timeout,
+in the executor; redis-py's own would be a timer for each reply. Only a Cluster client has them,
+because it must continue with the next node when one hangs.
 """
 
 import asyncio
@@ -42,37 +42,37 @@ class Credentials(CredentialProvider):
     """User and password for a Redis; a password file is read for each new connection."""
 
     def __init__(self, username: str = "", password: str = "", password_file: str = "") -> None:
-        """Take the password from the file, if one is named."""
+        """Set the user and the password; a password file replaces the password."""
         self._username = username
         self._password = password
         self._file = password_file
 
     def __bool__(self) -> bool:
-        """Tell whether there is a user or a password."""
+        """Return whether a user, a password or a password file is set."""
         return bool(self._username or self._password or self._file)
 
     def or_else(self, username: str, password: str) -> "Credentials":
-        """Return the same, with these in place of what is missing."""
+        """Return a copy in which these replace a missing user and a missing password."""
         secret = self._password or ("" if self._file else password)
         return Credentials(self._username or username, secret, self._file)
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
         """
-        As redis-py asks for them.
+        Return user and password, or the password alone, in the form that redis-py requires.
 
         Raises:
-            AuthenticationError: The file cannot be read.
+            AuthenticationError: The password file cannot be read.
         """
         password = self._password
         if self._file:
             try:
                 password = Path(self._file).read_text("utf-8").rstrip("\r\n")
             except (OSError, ValueError):
-                raise AuthenticationError("the file with the password cannot be read") from None
+                raise AuthenticationError("the password file cannot be read") from None
         return (self._username, password) if self._username else (password,)
 
     async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
-        """As `get_credentials`; a disk that hangs does not block the event loop."""
+        """Call `get_credentials` in a thread: a hanging disk does not block the event loop."""
         return await asyncio.to_thread(self.get_credentials)
 
 
@@ -80,13 +80,13 @@ def connect(
     url: StoreUrl, credentials: Credentials, timeout_s: float, max_connections: int
 ) -> RedisExecutor:
     """
-    Return the executor for a Redis; connects on first use.
+    Return the executor for a Redis; it connects on first use.
 
     Args:
-        url: Of any kind of Redis.
-        credentials: They win over those in the address.
-        timeout_s: For a round trip, with a connection for it.
-        max_connections: To one server, of this process; beyond, operations wait for each other.
+        url: Address of any kind of Redis.
+        credentials: They take precedence over those in the address.
+        timeout_s: Timeout of a round trip, including the connection for it.
+        max_connections: Limit per server in this process; further operations wait.
     """
     given = credentials.or_else(url.username, url.password)
     every = _every(url, timeout_s)
@@ -99,7 +99,7 @@ def connect(
     opens = _opener(common | limits | {"connection_class": tcp})
     match url.kind:
         case "cluster":
-            # One more each for the look at which node keeps what.
+            # One more connection to each node, to refresh the slot table.
             settings = common | {"connection_class": tcp, "max_connections": max_connections + 1}
             settings |= {"socket_timeout": timeout_s}
             return ClusterExecutor(cluster_client(url.hosts, settings), max_connections)
@@ -123,7 +123,7 @@ def connect(
 
 
 def _every(url: StoreUrl, timeout_s: float) -> dict[str, Any]:
-    """Return what every connection is made with."""
+    """Return the settings of every connection."""
     tls: dict[str, Any] = {n: value for n, value in url.options.items() if n.startswith("ssl_")}
     if "ssl_check_hostname" in tls:
         tls |= {"ssl_check_hostname": tls["ssl_check_hostname"] == "true"}
@@ -132,8 +132,8 @@ def _every(url: StoreUrl, timeout_s: float) -> dict[str, Any]:
     return tls | {
         "socket_timeout": None,
         "socket_connect_timeout": timeout_s,
-        # A stale connection is found out by the command itself: one more try costs less than
-        # asking before each. What took too long is not asked again.
+        # The command itself detects a stale connection: one retry costs less than a check before
+        # each command. A command that timed out is not retried.
         "retry": Retry(NoBackoff(), 1, (ConnectionError,)),
         "health_check_interval": 0,
         "maint_notifications_config": MaintNotificationsConfig(enabled=False),
@@ -142,7 +142,7 @@ def _every(url: StoreUrl, timeout_s: float) -> dict[str, Any]:
 
 
 def _opener(settings: dict[str, Any]) -> "Callable[[str, int], Redis]":
-    """Return what opens a client of one server; one that waits: a burst is no failure."""
+    """Return a function that opens a client of one server; its pool waits during a burst."""
 
     def opens(host: str, port: int) -> "Redis":
         return Redis.from_pool(BlockingConnectionPool(host=host, port=port, **settings))

@@ -1,9 +1,12 @@
 """
-Redis connections: logged in, or closed; and all that is used of redis-py's private interface.
+Redis connections: either logged in or closed.
 
-redis-py takes a connection for ready as soon as its socket is open, and hangs up when a login
-fails with an error of its own. One whose login was cancelled, as the guard does with what takes
-too long, would stay open and be used as it is: as the wrong user, in the wrong database.
+Only this module and `cluster` use redis-py's private interface.
+
+redis-py treats a connection as ready as soon as its socket is open, and closes it when the login
+fails with one of redis-py's own errors. But the guard cancels an operation that takes too long. A
+connection with a cancelled login would stay open and be used as it is: as the wrong user, in the
+wrong database.
 
 `tests/adapters/stores/redis/test_private_api.py` names each private attribute that is used.
 """
@@ -52,14 +55,14 @@ __all__ = [
 ]
 
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for 0 s: what is unsent is dropped
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for 0 s: unsent data is dropped
 
 
 class _LoggedIn(AbstractConnection):
     """A connection that is either logged in or closed."""
 
     def pack_commands(self, commands: Iterable[Iterable[Any]]) -> list[bytes]:
-        """As redis-py's; hiredis does it seven times as fast."""
+        """Pack commands with hiredis, which is seven times as fast as redis-py's own code."""
         return [pack_command(tuple(command)) for command in commands]
 
     async def connect_check_health(
@@ -67,7 +70,7 @@ class _LoggedIn(AbstractConnection):
         check_health: bool = True,  # noqa: FBT001, FBT002 - redis-py's
         retry_socket_connect: bool = True,  # noqa: FBT001, FBT002 - redis-py's
     ) -> None:
-        """Connect and log in, unless that is done; if it fails half-way, close."""
+        """Connect and log in if needed; close the connection if that fails or is cancelled."""
         try:
             await super().connect_check_health(check_health, retry_socket_connect)
         except BaseException:
@@ -81,11 +84,10 @@ class _LoggedIn(AbstractConnection):
         **kwargs: Any,  # noqa: ANN401
     ) -> None:
         """
-        As redis-py's; with `nowait`, in the middle of an operation.
+        Disconnect; with `nowait`, in the middle of an operation, also drop unsent data.
 
-        That operation has failed for its caller, so what has not reached the server yet is not
-        sent: a save that the network delivers late would begin anew a conversation that was
-        deleted meanwhile.
+        That operation has failed for its caller. If the network delivered a save late, it would
+        create again a conversation that was deleted in the meantime.
         """
         if nowait and self._writer is not None:
             transport = self._writer.transport
@@ -101,7 +103,7 @@ class Tcp(_LoggedIn, Connection):
 
 
 class Unix(_LoggedIn, UnixDomainSocketConnection):
-    """A connection by a Unix socket."""
+    """A connection over a Unix socket."""
 
 
 class SentinelTcp(_LoggedIn, SentinelManagedConnection):
@@ -110,19 +112,19 @@ class SentinelTcp(_LoggedIn, SentinelManagedConnection):
 
 class TlsContext:
     """
-    The SSL context that connections share: making one blocks the event loop for 50 ms.
+    SSL context that connections share, because creating one blocks the event loop for 50 ms.
 
-    It is made again when one of its files has changed, as certificates do every few weeks.
+    It is created again after one of its files has changed, as certificates do every few weeks.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """Make it at once, before requests are served."""
+        """Create the context now, before requests are served."""
         self._files = [Path(value) for name, value in options.items() if name in _TLS_FILES]
         self._made = SSLConnection(**options).ssl_context.get()
         self._stamp = self._changed_at()
 
     def current(self, fresh: RedisSSLContext) -> SSLContext:
-        """Return it; `fresh` makes it again if a file has changed."""
+        """Return the context; create it again with `fresh` if a file has changed."""
         stamp = self._changed_at()
         if stamp != self._stamp:
             fresh.context = None
@@ -134,7 +136,7 @@ class TlsContext:
 
 
 class Tls(_LoggedIn, SSLConnection):
-    """A connection over TLS that makes no context of its own."""
+    """A connection over TLS that uses the shared context."""
 
     def __init__(self, *, tls_context: TlsContext, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's
         super().__init__(**kwargs)
@@ -150,17 +152,17 @@ class SentinelTls(Tls, SentinelManagedSSLConnection):
 
 
 class SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
-    """Connections to the master; operations wait for a free one."""
+    """Pool of connections to the master; operations wait for a free one."""
 
 
 class Sentinels:
-    """All Sentinels, asked at once: one that hangs delays nothing."""
+    """All Sentinels, queried in parallel, so that one that hangs delays nothing."""
 
     def __init__(self, clients: "list[Redis]") -> None:
         self._clients = clients
 
     async def discover_master(self, service: str) -> tuple[str, int]:
-        """Return where the master is; the first Sentinel that knows is believed."""
+        """Return host and port of the master, from the first Sentinel that names one."""
         asked = [
             asyncio.ensure_future(ask(client, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", service))
             for client in self._clients
@@ -183,11 +185,11 @@ class Sentinels:
 
 def cluster_client(hosts: Sequence[tuple[str, int]], settings: Mapping[str, Any]) -> RedisCluster:
     """
-    Return a client of a Cluster that retries nothing; connects on first use.
+    Return a Cluster client that never retries; it connects on first use.
 
     Args:
-        hosts: Some of its nodes.
-        settings: What connections are made with, their class and `max_connections` included.
+        hosts: Some of the Cluster's nodes.
+        settings: Settings of connections, including `connection_class` and `max_connections`.
     """
     cluster = RedisCluster(
         startup_nodes=[ClusterNode(*host) for host in hosts],
@@ -197,7 +199,7 @@ def cluster_client(hosts: Sequence[tuple[str, int]], settings: Mapping[str, Any]
         protocol=settings["protocol"],
         maint_notifications_config=settings["maint_notifications_config"],
     )
-    # It takes no class of connections, but makes all nodes with these arguments.
+    # RedisCluster has no argument for a connection class, but creates all nodes with these.
     cluster.connection_kwargs.update(settings)
     nodes = [ClusterNode(*host, **cluster.connection_kwargs) for host in hosts]
     cluster.nodes_manager.startup_nodes = {node.name: node for node in nodes}

@@ -8,14 +8,14 @@ from redis.asyncio import Redis
 
 __all__ = ["Command", "RedisExecutor", "SingleServer", "ask"]
 
-Command = tuple[str | bytes | int, ...]  # the name, then the one key it is about, then the rest
+Command = tuple[str | bytes | int, ...]  # the name, its one key, other arguments
 
 
 class RedisExecutor(Protocol):
-    """The way to a Redis. What fails is one of `errors.FAILURES`."""
+    """Executor of commands on a Redis. A failure raises one of `errors.FAILURES`."""
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
-        """Return the result of each command; one that was refused leaves its ResponseError."""
+        """Return the result of each command; that of a rejected command is its ResponseError."""
         ...
 
     async def read(
@@ -25,27 +25,27 @@ class RedisExecutor(Protocol):
         Read strings and run commands in the same round trip.
 
         Returns:
-            The strings of these names, None where there is none; all of them, or it raises. And
-            the results of the commands, as of `run`.
+            The string of each name, None if it does not exist, and the results of the commands, as
+            of `run`. If any string cannot be read, this raises.
         """
         ...
 
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
         """
-        Return the next names that match, and what to go on with.
+        Return the cursor of the next call, and the next names that match.
 
         Args:
-            cursor: "" to begin, then what came with the names before; "" means that was all.
-            pattern: As Redis has them.
-            count: How many names are looked at, about.
+            cursor: "" for the first call, then the returned one; a returned "" means the end.
+            pattern: Glob-style pattern of Redis.
+            count: Approximate number of names to examine.
 
         Raises:
-            ValueError: No such cursor.
+            ValueError: The cursor is invalid.
         """
         ...
 
     async def check(self) -> None:
-        """Raise unless it answers."""
+        """Raise unless the Redis responds."""
         ...
 
     async def close(self) -> None:
@@ -54,15 +54,15 @@ class RedisExecutor(Protocol):
 
 
 class SingleServer:
-    """One server: standalone, behind a socket, or the master that Sentinels name."""
+    """One server: standalone, on a Unix socket, or the master that Sentinels name."""
 
     def __init__(self, redis: "Redis", *others: "Redis", timeout_s: float | None = None) -> None:
         """
-        Use an open client.
+        Use a client of one server.
 
         Args:
-            redis: It returns bytes; closed by `close`.
-            others: Closed with it.
+            redis: Client that returns bytes; closed by `close`.
+            others: Further clients that are closed by `close`.
             timeout_s: For each operation; None: no timeout.
         """
         self._timeout_s = timeout_s
@@ -70,7 +70,7 @@ class SingleServer:
         self._others = others
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
-        """As `RedisExecutor.run`."""
+        """Implement `RedisExecutor.run`."""
         async with (
             asyncio.timeout(self._timeout_s),
             self._redis.pipeline(transaction=False) as pipe,
@@ -82,7 +82,7 @@ class SingleServer:
     async def read(
         self, names: Sequence[str], commands: Sequence[Command]
     ) -> tuple[list[Any], list[Any]]:
-        """As `RedisExecutor.read`."""
+        """Implement `RedisExecutor.read`."""
         if not names:
             return [], await self.run(commands)
         strings, *results = await self.run([("MGET", *names), *commands])
@@ -91,18 +91,18 @@ class SingleServer:
         return strings, results
 
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
-        """As `RedisExecutor.scan`."""
+        """Implement `RedisExecutor.scan`."""
         async with asyncio.timeout(self._timeout_s):
             after, names = await self._redis.scan(int(cursor or 0), match=pattern, count=count)
         return str(after) if int(after) else "", [name for name in names if isinstance(name, bytes)]
 
     async def check(self) -> None:
-        """As `RedisExecutor.check`."""
+        """Implement `RedisExecutor.check`."""
         async with asyncio.timeout(self._timeout_s):
             await ask(self._redis, "PING")
 
     async def close(self) -> None:
-        """As `RedisExecutor.close`."""
+        """Implement `RedisExecutor.close`."""
         for redis in (self._redis, *self._others):
             await redis.aclose()
 

@@ -5,10 +5,10 @@ Redis store: conversations that replicas share.
                                     "v" -> version, "b" -> bytes and "t" -> turns written
     rr:2:k:<scope>:<key>            string: the 16-byte ids of conversations, oldest first
 
-One conversation is one hash in one slot with one sliding TTL. A lookup is two round trips at
-most, whatever the length of the request, and one if all local copies are valid; a save is one.
-Records are only ever added, so replicas never overwrite what another has found; the replica that
-notices that a conversation has outgrown its bounds trims it.
+One conversation is one hash in one slot with one sliding TTL. A lookup takes at most two round
+trips for a request of any length, and one if all local copies are valid. A save takes one, unless
+it also trims. Records are only added, so a replica never overwrites the records of another. The
+replica that notices that a conversation exceeds its bounds trims it.
 """
 
 import re
@@ -38,13 +38,13 @@ __all__ = ["RedisStore"]
 ID_BYTES = 16
 VERSION, BYTES, TURNS = b"v", b"b", b"t"
 _COUNTERS = frozenset({VERSION, BYTES, TURNS})
-# A conversation has some thirty keys in the index, and SCAN passes over all of them.
+# A conversation has about thirty keys in the index, and SCAN passes over all of them.
 _SCANNED_PER_FOUND = 8
 _SCANS = 200
 
 
 class RedisStore:
-    """Records in Redis; every failure is a StoreError."""
+    """Store in Redis; every failure is a StoreError."""
 
     is_embedded = False
 
@@ -52,13 +52,13 @@ class RedisStore:
         self, link: RedisExecutor, bounds: Bounds, prefix: str = "rr", codec: Codec | None = None
     ) -> None:
         """
-        Use a way to a Redis; `close` closes it.
+        Use an executor; `close` closes it.
 
         Args:
-            link: As `connect.connect` gives it.
-            bounds: Of one conversation.
-            prefix: What every key begins with.
-            codec: How values are written; None: as they are.
+            link: As returned by `connect.connect`.
+            bounds: Limits of each conversation.
+            prefix: Prefix of every key in Redis.
+            codec: Stored form of values; None: plain.
         """
         self._link = link
         self._bounds = bounds
@@ -68,7 +68,7 @@ class RedisStore:
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:
-        """As `Store.look_up`."""
+        """Implement `Store.look_up`."""
         keys = list(dict.fromkeys(key for item in lookups for key in item.keys))
         if not (keys or held):
             return StoreResult()
@@ -76,7 +76,7 @@ class RedisStore:
         names = [self._name(scope, conversation) for conversation in held]
         commands: list[Command] = [("HGET", name, VERSION) for name in names]
         commands += [("EXPIRE", name, ttl_s) for name in names]
-        if held and lookups:  # as `_load` does, if nothing has to be loaded
+        if held and lookups:  # as in `_load`, which may have nothing to load
             commands += [("EXPIRE", self._index_name(scope, k), ttl_s) for k in lookups[0].keys]
         try:
             strings, results = await self._link.read(
@@ -84,7 +84,7 @@ class RedisStore:
             )
         except FAILURES as error:
             raise store_error(error) from error
-        # That a store which can only be read refuses EXPIRE is no reason not to read it.
+        # A read-only Redis rejects EXPIRE. It can still be read, so only errors of HGET count.
         versions = results[: len(held)]
         _raise_first(versions)
         found = {key: _ids(string) for key, string in zip(keys, strings, strict=True)}
@@ -111,13 +111,13 @@ class RedisStore:
         records: Mapping[bytes, bytes],
         keys: Sequence[bytes],
     ) -> int:
-        """As `Store.save`."""
+        """Implement `Store.save`."""
         name = self._name(scope, conversation)
         ttl_s = self._bounds.ttl_s
         written: list[bytes] = []
         for record in encoded(self._codec, scope, conversation, records).items():
             written += record
-        # Ahead of the version, so that a version never stands for fewer records than it had.
+        # Records before the version, so that no version is visible without all of its records.
         commands: list[Command] = [("HSET", name, *written)] if written else []
         commands += [
             ("HINCRBY", name, BYTES, sum(map(len, written[1::2]))),
@@ -139,7 +139,7 @@ class RedisStore:
         return int(version)
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """As `Store.survey`; a page may have some more than `limit`, as SCAN gives them."""
+        """Implement `Store.survey`; a page may exceed `limit`, as SCAN returns names in batches."""
         begin = f"{self._prefix}:2:{{"
         pattern = f"{_literally(begin)}{scope.hex() + ':' if scope is not None else ''}*"
         count = min(max(limit * _SCANNED_PER_FOUND, 10), 10_000)
@@ -151,7 +151,7 @@ class RedisStore:
                 if not cursor or len(names) >= limit:
                     break
         except ValueError:
-            raise StoreError("the cursor is none of this store's", is_local=True) from None
+            raise StoreError("the cursor is not one of this store", is_local=True) from None
         except FAILURES as error:
             raise store_error(error) from error
         form = re.compile(re.escape(begin.encode()) + rb"([0-9a-f]{32}):([0-9a-f]{32})\}")
@@ -162,7 +162,7 @@ class RedisStore:
         numbers = await self._run(commands)
         kept = []
         for place, counters, ttl_s in zip(places, numbers[::2], numbers[1::2], strict=True):
-            # One that is gone meanwhile, or another's value, is no conversation.
+            # Skip conversations deleted meanwhile, and values of other programs.
             if isinstance(counters, list) and isinstance(ttl_s, int) and None not in counters:
                 _, record_bytes, turns = map(_number, counters)
                 ids = [bytes.fromhex(place[n].decode()) for n in (1, 2)]
@@ -171,9 +171,9 @@ class RedisStore:
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
         """
-        As `Store.forget`.
+        Implement `Store.forget`.
 
-        The index goes first: what leads to a conversation is only known from what is kept of it.
+        The index entries are deleted first: only the records show which keys lead here.
         """
         name = self._name(scope, conversation)
         (kept,) = await self._all([("HGETALL", name)])
@@ -193,25 +193,25 @@ class RedisStore:
                 commands.append(("DEL", index_name))
         results = await self._run(commands)
         (deleted,) = await self._all([("DEL", name)])
-        # A full memory refuses SET, but now there is room. What is refused all the same leads to a
-        # conversation that is gone.
+        # A full Redis rejects SET, but now there is room. If a command is rejected again, its key
+        # leads to a conversation that does not exist, which is harmless.
         pairs = zip(commands, results, strict=True)
         await self._run([command for command, result in pairs if isinstance(result, Exception)])
         return bool(deleted)
 
     async def check(self) -> None:
-        """As `Store.check`."""
+        """Implement `Store.check`."""
         try:
             await self._link.check()
         except FAILURES as error:
             raise store_error(error) from error
 
     async def close(self) -> None:
-        """As `Store.close`."""
+        """Implement `Store.close`."""
         await self._link.close()
 
     async def _run(self, commands: Sequence[Command]) -> list[Any]:
-        """Run commands; what is refused leaves its error among the results."""
+        """Run commands; the result of a rejected command is its error."""
         if not commands:
             return []
         try:
@@ -220,7 +220,7 @@ class RedisStore:
             raise store_error(error) from error
 
     async def _all(self, commands: Sequence[Command]) -> list[Any]:
-        """Run commands, none of which may be refused."""
+        """Run commands; raise StoreError if any is rejected."""
         results = await self._run(commands)
         _raise_first(results)
         return results
@@ -229,13 +229,14 @@ class RedisStore:
         self, scope: bytes, conversations: Sequence[bytes], index: Sequence[str]
     ) -> list[StoredConversation]:
         """
-        Return those conversations that are there, used just now.
+        Return the conversations that exist, and extend their expiry.
 
         Args:
-            scope: Whose they are.
-            conversations: Without one, nothing is asked.
-            index: What led to them. The keys of the newest item that led anywhere live on with
-                its conversation; those of older items may expire, as newer ones are sent with them.
+            scope: Scope of the conversations.
+            conversations: Their ids; if empty, no command is sent.
+            index: Names of the keys of the newest item that led to a conversation; their expiry
+                is extended, too. Keys of older items may expire, as requests also contain newer
+                items.
         """
         if not conversations:
             return []
@@ -255,12 +256,12 @@ class RedisStore:
     def _records(
         self, scope: bytes, conversation: bytes, kept: Mapping[bytes, bytes]
     ) -> dict[bytes, bytes]:
-        """Return the records of a hash that can be read."""
+        """Return the records of a hash that can be decoded."""
         records = {field: value for field, value in kept.items() if field not in _COUNTERS}
         return decoded(self._codec, scope, conversation, records)
 
     async def _trim(self, name: str) -> int | None:
-        """Drop a conversation's oldest turns if it has outgrown its bounds; count what is left."""
+        """Trim a conversation and correct its counters; return the version if turns are dropped."""
         (answer,) = await self._all([("HGETALL", name)])
         sizes = {
             field: len(value) for field, value in _hash(answer).items() if field not in _COUNTERS
@@ -271,7 +272,7 @@ class RedisStore:
         turns = len(set(map(turn_of_record, sizes)))
         commands: list[Command] = [
             ("HSET", name, BYTES, sum(sizes.values()), TURNS, turns),
-            ("EXPIRE", name, self._bounds.ttl_s),  # it may have been deleted meanwhile
+            ("EXPIRE", name, self._bounds.ttl_s),  # HSET creates one that was deleted meanwhile
         ]
         if not drop:
             await self._all(commands)
@@ -280,9 +281,9 @@ class RedisStore:
         return int((await self._all(commands))[-1])
 
     async def _trim_key(self, name: str) -> None:
-        """Keep the newest conversations that a key leads to."""
+        """Reduce a key to its newest CONVERSATIONS_PER_KEY conversations."""
         (kept,) = await self._all([("GET", name)])
-        # A conversation that appears again and again is one of them, and pushes no other out.
+        # A conversation that appears several times counts once, and displaces no other.
         newest = list(dict.fromkeys(reversed(_ids(kept))))[:CONVERSATIONS_PER_KEY]
         left = b"".join(reversed(newest))
         await self._all([("SET", name, left, "EX", self._bounds.ttl_s)])
@@ -300,22 +301,22 @@ def _ids(answer: bytes | str | None) -> list[bytes]:
 
 
 def _hash(answer: object) -> dict[bytes, bytes]:
-    """Return what HGETALL gave; a connection that speaks otherwise than agreed gives no dict."""
+    """Return a result of HGETALL; raise StoreError if it has the form of another protocol."""
     if not isinstance(answer, dict):
-        raise StoreError("it answers in another protocol than agreed")
+        raise StoreError("it answers in another protocol version than requested")
     return answer
 
 
 def _number(value: bytes) -> int:
-    """Return a counter; another program may have written something else there."""
+    """Return a counter; raise StoreError if another program has written something else there."""
     try:
         return int(value)
     except ValueError:
-        raise StoreError("a counter of a conversation is no number", is_local=True) from None
+        raise StoreError("a counter of a conversation is not a number", is_local=True) from None
 
 
 def _literally(text: str) -> str:
-    """Write a text so that SCAN matches it as it is."""
+    """Escape a text so that SCAN matches it literally."""
     return re.sub(r"([*?\[\]\\^-])", r"\\\1", text)
 
 
