@@ -45,7 +45,7 @@ async def test_filters_pause_and_clear(cleared: tuple[Stage, Seen]) -> None:
     record(on, call, PlanNote(0, Outcome.MISSED, 1, 0, ""))
     record(on, call, status=503, outcome="upstream_error")
     await expect(rows(page)).to_have_count(3)
-    for word, text in (("Put back", "put back"), ("Misses", "missed"), ("Errors", "503")):
+    for word, text in (("Injected", "injected"), ("Missed", "missed"), ("Errors", "503")):
         await page.get_by_role("radio", name=word).check()
         await expect(rows(page)).to_have_count(1)
         await expect(rows(page)).to_contain_text(text)
@@ -71,7 +71,7 @@ async def test_the_keyboard_reaches_everything(cleared: tuple[Stage, Seen]) -> N
     await page.locator("#clear").focus()
     await page.keyboard.press("Tab")
     await page.keyboard.press("ArrowRight")
-    told = "2 reasoning items put back"
+    told = "2 reasoning items injected"
     await expect(page.locator("#tip")).to_contain_text(told)
     focused = page.locator(":focus")
     await expect(focused).to_have_attribute("aria-label", re.compile(told))

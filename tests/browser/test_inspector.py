@@ -36,14 +36,14 @@ async def test_what_passes_appears_and_shows_what_was_put_back(chromium: Browser
             kind.split()[1] for kind in await strip.evaluate_all("all => all.map(b => b.className)")
         ]
         assert kinds == ["u", "plus", "c", "o", "c", "o", "plus", "c", "o"]
-        await expect(newest).to_contain_text("2 reasoning items put back")
+        await expect(newest).to_contain_text("2 reasoning items injected")
         await expect(page.locator("#injected")).to_contain_text("4")
         # What it was put ahead of: of the first one here, the first call.
         call = next(item for item in agent.history if item.get("type") == "function_call")
         await newest.locator(".plus").first.hover()
         tip = page.locator("#tip")
-        await expect(tip).to_contain_text(f"ahead of function_call {call['id']}")
-        await expect(tip).to_contain_text("1 reasoning item put backrs_")
+        await expect(tip).to_contain_text(f"before function_call {call['id']}")
+        await expect(tip).to_contain_text("1 reasoning item injectedrs_")
         await newest.locator(".c").first.hover()
         await expect(tip).to_contain_text("item 2, call")
         # Nothing that was said is on the page, and it has asked nobody else.
@@ -64,7 +64,7 @@ async def test_one_under_way_is_shown_and_then_what_became_of_it(
     exchange = Exchange(Route.RESPONSES, Times(on.app.recorder._clock()))
     exchange.request.state = "planned"
     on.app.recorder.begin(exchange)
-    await expect(rows(seen.page)).to_have_text(re.compile("under way"))
+    await expect(rows(seen.page)).to_have_text(re.compile("in flight"))
     exchange.status, exchange.outcome = 502, "upstream_failed"
     on.app.recorder.end(exchange, 1.5)
     await expect(rows(seen.page)).to_have_text(re.compile(r"502 upstream_failed.*1\.50 s"))
@@ -77,13 +77,13 @@ async def test_what_upstream_refused_is_marked_so(cleared: tuple[Stage, Seen]) -
     more = {"healed": "lacks_output", "outcomes": {Outcome.REFUSED: 2}}
     record(on, [LOST_CALL] * 3, *notes, **more)
     await expect(rows(seen.page).locator(".hole")).to_have_count(2)
-    await expect(rows(seen.page)).to_contain_text("refused the first try (lacks output)")
+    await expect(rows(seen.page)).to_contain_text("refused the first attempt (lacks output)")
     await expect(rows(seen.page)).to_contain_text("2 refused: upstream refused the request with it")
     some = {"healed": "blob", "outcomes": {Outcome.REFUSED: 1, Outcome.INJECTED: 1}}
     record(on, [LOST_CALL] * 3, *notes, injected_bytes=777, **some)
     newest = rows(seen.page).filter(has_text="(blob)")
     await expect(newest.locator(".plus")).to_have_count(2)
-    await expect(newest).to_contain_text("1 reasoning item put back, 777 B.")
+    await expect(newest).to_contain_text("1 reasoning item injected, 777 B.")
 
 
 async def test_what_is_lost_leaves_nothing_under_way(cleared: tuple[Stage, Seen]) -> None:
@@ -110,10 +110,10 @@ async def test_a_miss_says_why(cleared: tuple[Stage, Seen]) -> None:
     output = {"type": "function_call_output", "call_id": LOST_CALL["call_id"], "output": "x"}
     history = [{"role": "user", "content": ASK}, LOST_CALL, output]
     await on.agent().post({"input": history, "store": False})
-    await expect(rows(page)).to_contain_text("1 missed: nothing is known of it")
+    await expect(rows(page)).to_contain_text("1 missed: not found in the store")
     hole = rows(page).locator(".hole")
     await hole.hover()
-    await expect(page.locator("#tip")).to_contain_text("Ahead of function_call fc_never_seen")
+    await expect(page.locator("#tip")).to_contain_text("Before function_call fc_never_seen")
     await on.agent(key="").post({"input": "hello"})
     await expect(rows(page).first).to_contain_text("no credential")
     await on.agent().post({"input": "hello", "previous_response_id": "resp_none"})
@@ -144,9 +144,11 @@ async def test_in_shadow_it_says_what_would_have_been(chromium: Browser) -> None
     async with stage(mode="shadow") as on, looking(chromium, on.app.admin_url) as seen:
         await expect(seen.page.locator("#link")).to_have_text("live")
         record(on, [LOST_CALL], PlanNote(0, Outcome.INJECTED, 1, 99, ""))
-        await expect(rows(seen.page)).to_contain_text("1 reasoning item would be put back")
+        await expect(rows(seen.page)).to_contain_text("1 reasoning item would be injected")
         await seen.page.locator("button.plus").hover()
-        await expect(seen.page.locator("#tip")).to_contain_text("1 reasoning item would be put")
+        await expect(seen.page.locator("#tip")).to_contain_text(
+            "1 reasoning item would be injected"
+        )
 
 
 async def test_the_policy_holds_what_the_page_would_not(chromium: Browser) -> None:
@@ -173,7 +175,7 @@ async def test_without_the_token_it_says_what_to_do(chromium: Browser) -> None:
             async with page.expect_response("**/events") as answer:
                 await page.keyboard.press("Enter")
             assert (await answer.value).status == 401
-            await expect(page.locator("#locked")).to_contain_text("That was not it")
+            await expect(page.locator("#locked")).to_contain_text("The token is wrong")
         await page.get_by_label("Admin token").fill("sesame")
         await page.keyboard.press("Enter")
         await expect(page.locator("#link")).to_have_text("live")

@@ -1,1 +1,1 @@
-"""Web: the shell around the core: sockets, exchanges, and the composition root (`wiring`)."""
+"""Web: the I/O around the core: sockets, exchanges, and the composition root (`wiring`)."""

@@ -35,12 +35,12 @@ from reasoning_replay.web.wiring import (
 
 __all__ = ["App", "access", "admin_runner", "announce", "running"]
 
-# How long aiohttp waits for handlers when a port is closed: they have had their time.
+# How long aiohttp waits for handlers when a port is closed; the drain is over by then.
 CUT_OFF_S = 0.1
-# How long the last spans have to reach their collector: what is left of the drain, in these bounds.
+# How long the last spans have to reach their collector: the rest of the drain, in these bounds.
 TRACES_S = 2.0
 TRACES_LEAST_S = 0.1
-# How often it is looked whether all clients have taken all.
+# How often a drain checks whether the clients have read their responses.
 LOOK_S = 0.02
 
 
@@ -49,21 +49,22 @@ class App:
     One running proxy.
 
     Attributes:
-        url: Where clients connect, without `/v1`.
-        admin_url: Where operators look.
-        server: Accepts clients' connections.
-        recorder: The newest exchanges, for people who look.
+        url: URL of the clients' port, without `/v1`; "" until it is open.
+        admin_url: URL of the admin port; "" until it is open.
+        server: Server of the client connections.
+        recorder: The newest exchanges, for the inspector.
     """
 
     def __init__(self, settings: Settings) -> None:
         """
-        Put the parts together; needs a running loop, opens no port yet.
+        Create the parts; needs a running event loop, opens no port yet.
 
         Args:
-            settings: All of them.
+            settings: All settings of this process.
 
         Raises:
-            OSError: A file is none of certificates, or tracing cannot begin; its text says more.
+            OSError: `upstream_ca_file`, the environment's proxy or an OTEL_ variable is invalid;
+                the text names the cause.
         """
         self.settings = settings
         self.url = self.admin_url = ""
@@ -92,10 +93,10 @@ class App:
 
     async def start(self) -> Self:
         """
-        Listen.
+        Open both ports.
 
         Raises:
-            OSError: A port cannot be had, or a file is no certificate; its text names which.
+            OSError: A port cannot be opened or the TLS files are invalid; the text names the cause.
         """
         settings = self.settings
         await self._clients.open(
@@ -125,11 +126,12 @@ class App:
 
     async def stop(self, drain_s: float = 0.0, grace_s: float = 0.0) -> None:
         """
-        Take nothing new, let what runs finish, then close.
+        Accept no new requests, wait for the exchanges in flight, then close.
 
         Args:
-            drain_s: For what runs, from now on; what has not finished by then is cut off.
-            grace_s: So much of it new requests are still taken, while others learn that we go.
+            drain_s: Time for the exchanges in flight, from now on; the rest is cut off.
+            grace_s: The part of `drain_s` in which new requests are still accepted, because load
+                balancers need time to notice that this process is no longer ready.
         """
         ends_at = asyncio.get_running_loop().time() + drain_s
         self.handler.leave()
@@ -143,8 +145,8 @@ class App:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(ends_at):
                 await self.handler.admission.idle.wait()
-                # An answer is over for us before a slow client has taken the end of it.
-                while self.server.unsent:  # noqa: ASYNC110 (a transport tells nobody)
+                # An exchange ends before a slow client has read the end of its response.
+                while self.server.unsent:  # noqa: ASYNC110 (write buffers have no event)
                     await asyncio.sleep(LOOK_S)
         cut_off = max(self.handler.admission.count, self.server.unsent)
         await self._clients.close()
@@ -162,18 +164,18 @@ class App:
 
 
 def access(settings: Settings) -> Access:
-    """Return who may see what is kept."""
+    """Return the access rule for stored conversations and the inspector."""
     host, _ = host_and_port(settings.admin_listen)
     return Access(settings.admin_token.get_secret_value(), host)
 
 
 def admin_runner(app: web.Application) -> web.AppRunner:
-    """Return what answers operators."""
+    """Return the runner of the admin port."""
     return web.AppRunner(app, access_log=None, logger=silent, shutdown_timeout=CUT_OFF_S)
 
 
 def _facts(settings: Settings, url: str) -> dict[str, str]:
-    """Return what a proxy is, for those who look at it; nothing that is secret."""
+    """Return the facts of a proxy for the log and the inspector, without secrets."""
     return {
         "version": __version__,
         "listen": url,
@@ -185,25 +187,25 @@ def _facts(settings: Settings, url: str) -> dict[str, str]:
 
 
 def announce(settings: Settings, log: Log, store: SafeStore, url: str, admin_url: str) -> None:
-    """Log that it has started, and what an operator may not have meant."""
+    """Log the start, and settings that may be a mistake."""
     log.info("started", **_facts(settings, url), admin=admin_url)
     if not settings.scope_secret.get_secret_value() and not store.inner.is_embedded:
         log.warning(
             "no_scope_secret",
-            hint="credentials are hashed without a secret; set REPLAY_SCOPE_SECRET, "
-            "the same on all replicas",
+            hint="credentials are hashed without a secret; set REPLAY_SCOPE_SECRET "
+            "to the same value on all replicas",
         )
     if access(settings).is_off:
         log.info(
             "conversations_off",
-            hint="what is kept is neither shown nor deleted on an admin port that others reach, "
-            "and what passes is not shown; set REPLAY_ADMIN_TOKEN for that",
+            hint="stored conversations and the inspector are disabled, because other machines can "
+            "reach the admin port; set REPLAY_ADMIN_TOKEN to enable them",
         )
 
 
 @contextlib.asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[App]:
-    """Run a proxy for as long as the block lasts; for tests and the demo."""
+    """Run a proxy for the duration of the block; used by tests and the demo."""
     app = await App(settings).start()
     try:
         yield app

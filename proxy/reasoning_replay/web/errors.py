@@ -1,7 +1,7 @@
 """
 Error responses of the proxy itself: OpenAI's JSON error shape, and a header that marks them.
 
-Each says what happened, where, and what to do. README lists the codes.
+Each message names the event, the place and the way out. docs/troubleshooting.md lists the codes.
 """
 
 import json
@@ -32,7 +32,7 @@ __all__ = [
     "upstream_error",
 ]
 
-# On replayed routes this header says what was done; on error responses, that the proxy made them.
+# On replayed routes this header reports the result; on errors, it marks the proxy's own responses.
 MARK = "x-reasoning-replay"
 _JSON = "application/json"
 # Exchanges last from a second to many minutes, so any number is a guess; clients double it.
@@ -46,10 +46,10 @@ class ErrorResponse(NamedTuple):
 
     Attributes:
         status: HTTP status.
-        code: A word for programs; also in the header that marks the error.
-        message: What, where, and the way out, for people.
-        retry_after_s: When to try again; 0 leaves `Retry-After` out.
-        ends: Whether the connection is closed after it, as the rest of a request is not read.
+        code: Machine-readable code; also in the header that marks the error.
+        message: What happened, where, and the way out, for people.
+        retry_after_s: Value of `Retry-After` in seconds; 0 omits the header.
+        ends: Whether the connection is closed after it, because the rest of a request is not read.
     """
 
     status: int
@@ -60,10 +60,10 @@ class ErrorResponse(NamedTuple):
 
 
 class ProxyError(Exception):
-    """The exchange ends with an error response of the proxy."""
+    """End of an exchange by an error response of the proxy."""
 
     def __init__(self, fault: ErrorResponse) -> None:
-        """Carry the response."""
+        """Keep the response in `fault`."""
         super().__init__(fault.message)
         self.fault = fault
 
@@ -73,14 +73,14 @@ class ProxyError(Exception):
 BUG = ErrorResponse(
     HTTPStatus.INTERNAL_SERVER_ERROR,
     "proxy_failed",
-    "The proxy failed on this request, which is a fault of its own. Try again; to go around it, "
-    "set the base URL back to the upstream's.",
+    "The proxy failed on this request because of a bug in the proxy. Try again; to bypass the "
+    "proxy, set the base URL to the upstream's.",
 )
 DRAINING = ErrorResponse(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "draining",
-    "This replica of the proxy is about to stop and takes no further request. Try again: another "
-    "one, or its successor, will answer.",
+    "This replica of the proxy is shutting down and accepts no new requests. Try again: another "
+    "replica, or the restarted one, will respond.",
     retry_after_s=1,
     ends=True,
 )
@@ -90,19 +90,19 @@ DRAINING = ErrorResponse(
 BAD_TARGET = ErrorResponse(
     HTTPStatus.BAD_REQUEST,
     "bad_target",
-    "The request target is not a path. This is a reverse proxy: set it as OPENAI_BASE_URL, not "
-    "as HTTP_PROXY.",
+    "The request target is not a plain path. This is a reverse proxy: set its URL as "
+    "OPENAI_BASE_URL, not as HTTP_PROXY.",
     ends=True,
 )
 
 
 def malformed(status: int) -> ErrorResponse:
-    """Return the error for a request that is no HTTP, with the status of the parser."""
+    """Return the error for a request that is not valid HTTP; `status` comes from the parser."""
     return ErrorResponse(
         status,
         "bad_request",
-        "This is not an HTTP request that can be read: its request line, one of its headers or "
-        "a chunk of its body is malformed.",
+        "The request is not valid HTTP: its request line, a header or a chunk of its body is "
+        "malformed. Check the client, and any proxy between the client and this one.",
         ends=True,
     )
 
@@ -115,7 +115,7 @@ def too_many_connections(most: int) -> ErrorResponse:
     return ErrorResponse(
         503,
         "too_many_connections",
-        f"The proxy has {most} connections, which is its limit (max_connections). Try again in a "
+        f"The proxy has reached its limit of {most} connections (max_connections). Try again in a "
         "moment; use fewer connections, raise the limit or run more replicas.",
         RETRY_AFTER_S,
         ends=True,
@@ -127,7 +127,7 @@ def too_busy(most: int) -> ErrorResponse:
     return ErrorResponse(
         503,
         "too_many_exchanges",
-        f"The proxy has {most} exchanges under way, which is its limit (max_exchanges). Try again "
+        f"The proxy has reached its limit of {most} exchanges in flight (max_exchanges). Try again "
         "in a moment; raise the limit or run more replicas.",
         RETRY_AFTER_S,
     )
@@ -138,19 +138,19 @@ def tenant_busy(most: int) -> ErrorResponse:
     return ErrorResponse(
         429,
         "tenant_too_many_exchanges",
-        f"This tenant has {most} exchanges under way, which is its limit (tenant_max_exchanges). "
+        f"This tenant has reached its limit of {most} exchanges in flight (tenant_max_exchanges). "
         "Try again when one of them has ended, or raise the limit.",
         RETRY_AFTER_S,
     )
 
 
 def body_too_large(size: int, most: int) -> ErrorResponse:
-    """Return the error of `body_max_bytes`; `size` is the known part of the body's."""
+    """Return the error of `body_max_bytes`; `size` is the part of the size that is known."""
     return ErrorResponse(
         413,
         "body_too_large",
-        f"The request body is {_amount(size)} or more, limit {_amount(most)} (body_max_bytes). "
-        "Raise the limit or trim the input.",
+        f"The request body has {_amount(size)} or more; the limit is {_amount(most)} "
+        "(body_max_bytes). Shorten the input or raise the limit.",
         ends=True,
     )
 
@@ -160,8 +160,8 @@ def head_too_large(most: int) -> ErrorResponse:
     return ErrorResponse(
         431,
         "head_too_large",
-        f"The request line and its headers are more than {_amount(most)} (head_max_bytes), or "
-        "more than 128 headers. Send fewer or shorter ones, or raise the limit.",
+        f"The request line and headers exceed {_amount(most)} (head_max_bytes), or there are more "
+        "than 128 headers. Send fewer or shorter headers, or raise head_max_bytes.",
         ends=True,
     )
 
@@ -171,8 +171,8 @@ def body_stalled(most_s: float) -> ErrorResponse:
     return ErrorResponse(
         408,
         "body_timeout",
-        f"Nothing came of the request body for {most_s:g} s (client_timeout_s). Try again, or "
-        "raise the limit.",
+        f"The client sent no part of the request body for {most_s:g} s (client_timeout_s). Try "
+        "again, or raise the limit.",
         ends=True,
     )
 
@@ -192,12 +192,12 @@ def too_long(upstream: str, most_s: float) -> ErrorResponse:
 
 def upstream_error(error: UpstreamError, upstream: str, via: str = "") -> ErrorResponse:
     """
-    Return the error for an upstream that gave no response.
+    Return the error for an upstream that sent no response.
 
     Args:
-        error: How it failed.
-        upstream: Its scheme and authority.
-        via: The name of the HTTP proxy on the way, if there is one.
+        error: Cause of the failure.
+        upstream: Scheme and authority of the upstream.
+        via: Phrase that names the HTTP proxy in between; "" if there is none.
     """
     if error.source == "timeout":
         return ErrorResponse(
@@ -210,8 +210,8 @@ def upstream_error(error: UpstreamError, upstream: str, via: str = "") -> ErrorR
         return ErrorResponse(
             502,
             "upstream_unreachable",
-            f"{upstream} could not be reached{via} ({error}). Check upstream_proxy, its user and "
-            "password, and what it lets pass; `reasoning-replay check` tests them.",
+            f"{upstream} could not be reached{via} ({error}). Check upstream_proxy, its user "
+            "name and password, and the targets it allows; `reasoning-replay check` tests them.",
         )
     if error.source == "connect":
         return ErrorResponse(
@@ -223,16 +223,16 @@ def upstream_error(error: UpstreamError, upstream: str, via: str = "") -> ErrorR
     return ErrorResponse(
         502,
         "upstream_failed",
-        f"{upstream} gave no answer that could be read{via} ({error}). Whether the request took "
-        "effect is not known.",
+        f"{upstream} sent no valid response{via} ({error}). The request may have taken effect; "
+        "check that before you send it again.",
     )
 
 
-# --- how they are written ---
+# --- serialization ---
 
 
 def as_response(fault: ErrorResponse, kind: type[web.Response] = web.Response) -> web.Response:
-    """Return an error as a response of that class."""
+    """Return an error as a response of class `kind`."""
     response = kind(status=fault.status, body=_body_of(fault), headers=_headers_of(fault))
     if fault.ends:
         response.force_close()
@@ -240,7 +240,7 @@ def as_response(fault: ErrorResponse, kind: type[web.Response] = web.Response) -
 
 
 def as_bytes(fault: ErrorResponse) -> bytes:
-    """Return the same response as bytes, for a connection on which no request was read."""
+    """Return an error as the bytes of a response, for a connection without a parsed request."""
     body = _body_of(fault)
     headers = {**_headers_of(fault), "Content-Length": str(len(body)), "Connection": "close"}
     lines = [f"HTTP/1.1 {fault.status} {HTTPStatus(fault.status).phrase}"]

@@ -14,7 +14,7 @@ from reasoning_replay.core.tenancy.scope import Account
 
 __all__ = ["AnswerReport", "Exchange", "Limits", "RequestReport", "TenantOf", "Times"]
 
-# Tells whose a request is by its headers; None when they do not say.
+# Returns the tenant of a request by its headers; None if they do not identify one.
 TenantOf = Callable[[Mapping[str, str]], bytes | None]
 
 _ID_BITS = 64
@@ -23,19 +23,22 @@ _ID_BITS = 64
 @dataclass(frozen=True, slots=True)
 class Limits:
     """
-    Bounds on exchanges, in bytes and seconds.
+    Limits on exchanges, in bytes and seconds.
 
     Attributes:
-        inspect_max_bytes: Of a request's body as it comes; a larger one is streamed on unread.
-        inspect_total_max_bytes: Of all of them at once; beyond, further ones are.
-        decoded_max_bytes: Of an encoded one once it is decoded; a larger one is sent on unread.
-        capture_max_bytes: Of an answer, or of one event of a stream; a larger one is not captured.
-        body_max_bytes: Of any request's body; a larger one is refused. 0: no limit.
-        max_exchanges: At once.
-        tenant_max_exchanges: At once, of one tenant. 0: no limit.
-        tenant_of: Tells whose a request is; called only where tenants have a limit.
-        client_timeout_s: How long a client may be silent amid a body; its connection looks to it.
-        total_timeout_s: For an exchange, but not for a WebSocket. 0: no limit.
+        inspect_max_bytes: Largest request body, as received, that is inspected; a larger one is
+            streamed unread.
+        inspect_total_max_bytes: Largest total of the bodies held for inspection; a body that
+            exceeds it is streamed unread.
+        decoded_max_bytes: Largest request body after decoding; a larger one is forwarded unread.
+        capture_max_bytes: Largest response, or event of a stream, that is captured.
+        body_max_bytes: Largest request body; a larger one is rejected. 0: no limit.
+        max_exchanges: Most exchanges in flight.
+        tenant_max_exchanges: Most exchanges in flight of one tenant. 0: no limit.
+        tenant_of: Returns the tenant of a request; called only if tenants have a limit.
+        client_timeout_s: Longest pause within a request body, and longest time in which a
+            WebSocket client reads nothing. For HTTP responses, the connection applies it.
+        total_timeout_s: Longest exchange, except a WebSocket. 0: no limit.
     """
 
     inspect_max_bytes: int
@@ -53,15 +56,16 @@ class Limits:
 @dataclass(slots=True)
 class Times:
     """
-    When things happened, by the clock of the process, and how long the proxy took.
+    Times of one exchange, by the monotonic clock, and the time that the proxy added.
 
     Attributes:
         started_s: When the head of the request had been read.
-        before_ms: From the last byte of the request, as far as it is read, to sending it.
-        first_byte_ms: From then until the upstream's head.
-        between_ms: While pieces of the answer were held; two at the same time count once.
+        before_ms: From the last byte read of the request until it is sent, plus the time to find a
+            cure.
+        first_byte_ms: From sending the request to the head of the upstream's response.
+        between_ms: How long chunks of the response were held; chunks held together count once.
         answered_s: When the upstream's last byte had been read; 0.0: not yet.
-        after_ms: From then until the end of the answer was given to the client's connection.
+        after_ms: From `answered_s` until the end of the response was written to the client.
     """
 
     started_s: float
@@ -75,16 +79,16 @@ class Times:
 @dataclass(slots=True)
 class RequestReport:
     """
-    What became of the request.
+    Report on the request of an exchange.
 
     Attributes:
         state: A RequestState; "" on routes that are not replayed.
-        model: As the client asked for it; "" if unknown.
-        outcomes: What became of its reasoning, counted.
-        repairs: How many items each repair touched before the first attempt.
-        injected_bytes: Of the reasoning injected into the request that was accepted.
-        summary: What people may see of its items; None where they were not read.
-        healed: The kind of refusal that was cured; "" for none.
+        model: Model that the client requested; "" if unknown.
+        outcomes: Number of reasoning items for each outcome.
+        repairs: Number of items that each repair changed before the first attempt.
+        injected_bytes: Size of the reasoning injected into the accepted request.
+        summary: Types, ids and sizes of its items, for the inspector; None if they were not read.
+        healed: Kind of the refusal that was cured; "" if none was.
     """
 
     state: str = ""
@@ -97,16 +101,16 @@ class RequestReport:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Each outcome that occurred, by its word."""
+        """The outcomes that occurred, by name."""
         return {outcome.value: count for outcome, count in self.outcomes.items() if count}
 
     @property
     def repaired(self) -> int:
-        """How many items were repaired before the first attempt."""
+        """Number of items repaired before the first attempt."""
         return sum(self.repairs.values())
 
     def note_decision(self, decision: Decision) -> None:
-        """Take what was decided."""
+        """Record the decision."""
         self.state = decision.state
         self.repairs.update(decision.repairs)
         self.outcomes.update(decision.outcomes)
@@ -116,13 +120,13 @@ class RequestReport:
             self.model = decision.origin.model
 
     def note_failure(self) -> None:
-        """Note that preparing the request failed: it is sent as it came."""
+        """Record that the preparation failed: the request is forwarded unchanged."""
         self.state, self.summary, self.injected_bytes = RequestState.FAILED, None, 0
         self.outcomes.clear()
         self.repairs.clear()
 
     def note_cure(self, kind: str, cure: Cure) -> None:
-        """Note that a cured request was accepted in place of the first; `kind` is the refusal's."""
+        """Record that upstream accepted the cured request; `kind` is the kind of the refusal."""
         self.healed = kind
         self.injected_bytes = cure.injected_bytes
         outcomes = self.outcomes
@@ -139,14 +143,14 @@ class RequestReport:
 @dataclass(slots=True)
 class AnswerReport:
     """
-    What became of the answer.
+    Report on the response of an exchange.
 
     Attributes:
-        state: A CaptureState; "" while nothing was captured.
-        capture: Follows the answer; None when it is not captured.
-        saved_names: Names of records and keys of the turn that were given to the store already.
-        joined: Conversations to join to its own in the store; nothing once that is done.
-        reasoning_items, reasoning_bytes: Of the reasoning that the store has of the answer.
+        state: A CaptureState; "" while nothing is captured.
+        capture: Capture of the response; None if it is not captured.
+        saved_names: Names of the turn's records and keys that were passed to the store.
+        joined: Conversations to join with this one in the store; NOT_JOINED once that is done.
+        reasoning_items, reasoning_bytes: Number and size of the reasoning items that were stored.
     """
 
     state: str = ""
@@ -165,17 +169,18 @@ class Exchange:
     Attributes:
         route: See Route.
         times: See Times.
-        method: Of the request; "" where there was none.
-        scope: Whose; None when nothing may be kept or injected.
-        account: The account that the upstream issues reasoning to, as far as the request names it.
-        conversation: The one it continues, then the one its answer belongs to; b"" if unknown.
-        store_budget: How long it may still wait for the store; none until its scope is known.
-        request, answer: What became of both.
-        status: Of the response to the client; 0: no head was sent.
+        method: HTTP method of the request; "" if it has none.
+        scope: Scope of the request; None if nothing may be stored or injected.
+        account: Account that the upstream issues reasoning to, as far as the request names it.
+        conversation: Conversation that the request continues, then the one that the response
+            belongs to; b"" if unknown.
+        store_budget: How long it may still wait for the store; NO_TIME until its scope is known.
+        request, answer: Reports on both.
+        status: Status of the response to the client; 0: no head was sent.
         outcome: An ExchangeOutcome, or the code of an error of the proxy.
-        received_bytes, sent_bytes: Of bodies, from the client and to it.
-        upstream_request_id: In the upstream's words; "" if it gave none.
-        trace_id: Of the trace that it is part of; "" without tracing.
+        received_bytes, sent_bytes: Size of the bodies from the client and to it.
+        upstream_request_id: The upstream's id of the request; "" if it sent none.
+        trace_id: Id of its trace; "" without tracing.
     """
 
     route: Route
@@ -197,19 +202,19 @@ class Exchange:
 
     @property
     def id(self) -> str:
-        """Its name in the log: 16 random hexadecimal digits."""
+        """The request id in the log: 16 random hexadecimal digits."""
         if not self._id:
             self._id = f"{random.getrandbits(_ID_BITS):016x}"
         return self._id
 
     def note_decision(self, decision: Decision) -> None:
-        """Take what was decided about the request."""
+        """Record the decision about the request."""
         self.request.note_decision(decision)
         self.answer.joined = decision.joined
         if decision.origin is not None:
             self.conversation = decision.origin.conversation
 
     def note_failure(self) -> None:
-        """Note that preparing the request failed: it is sent as it came, and not captured."""
+        """Record that the preparation failed: forwarded unchanged, and not captured."""
         self.request.note_failure()
         self.answer.capture = None

@@ -1,4 +1,4 @@
-"""Exchange recorder: metrics, log line, trace and inspector entry of each exchange that is over."""
+"""Exchange recorder: metrics, log line, trace and inspector entry of each finished exchange."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,11 +24,11 @@ _FAILURES = frozenset({"failed", "store_failed", "budget_exceeded"})
 @dataclass(frozen=True, slots=True)
 class ExchangeRecorder:
     """
-    Records each exchange when it is over; no failure of this reaches the client.
+    Recorder of finished exchanges; its failures never reach the client.
 
     Attributes:
-        clock: Monotonic, in seconds.
-        recorder: Keeps the newest exchanges for the inspector; None: it is off.
+        clock: Monotonic clock, in seconds.
+        recorder: The newest exchanges, for the inspector; None: they are not kept.
         tracer: Ends the span of each exchange.
     """
 
@@ -39,7 +39,7 @@ class ExchangeRecorder:
     tracer: Tracer = field(default_factory=Tracer)
 
     def begin(self, exchange: Exchange) -> None:
-        """Show a request in the inspector once it is decided; `settle` must follow."""
+        """Show an exchange in the inspector before its request is sent; `settle` must follow."""
         if self.recorder is not None:
             try:
                 self.recorder.begin(exchange)
@@ -47,12 +47,12 @@ class ExchangeRecorder:
                 self.warn("inspector_failed", exchange, error)
 
     def settle(self, exchange: Exchange) -> None:
-        """Trace, count and log an exchange that is over. Never raises."""
+        """Trace, count and log a finished exchange. Never raises."""
         took_s = self.clock() - exchange.times.started_s
         self.tracer.end(exchange, took_s)
         try:
             self.count(exchange, took_s)
-        except Exception as error:  # noqa: BLE001 (fail open: an answer is worth more than a number)
+        except Exception as error:  # noqa: BLE001 (fail open: a response matters more than a metric)
             self.warn("metrics_failed", exchange, error)
         self._record(exchange, took_s)
         try:
@@ -79,7 +79,7 @@ class ExchangeRecorder:
                 self.warn("inspector_failed", exchange, error)
 
     def count(self, exchange: Exchange, took_s: float = 0.0) -> None:
-        """Count an exchange that is over."""
+        """Count a finished exchange."""
         metrics = self.metrics
         status = status_label(exchange.status)
         metrics.inc(metrics.exchanges, exchange.route, status, exchange.outcome)
@@ -119,13 +119,13 @@ class ExchangeRecorder:
             metrics.observe(overhead, exchange.times.after_ms / 1000, "after")
 
     def _count_answer(self, route: str, capture: Capture) -> None:
-        """Count what the upstream reports."""
+        """Count the facts that the upstream reports about its response."""
         metrics = self.metrics
         for reason, count in capture.removed.items():
             metrics.inc(metrics.removed_items, reason, by=count)
         if capture.reasoning_context:
             metrics.inc(metrics.reasoning_contexts, capture.reasoning_context)
-        # An answer can be fetched many times, but it took its tokens once.
+        # A response can be retrieved many times, but it used its tokens once.
         if capture.usage is not None and route in CAPTURED_ROUTES:
             for kind, tokens in zip(TOKENS, astuple(capture.usage), strict=True):
                 if tokens:
@@ -152,8 +152,8 @@ def _level(exchange: Exchange) -> str:
     """
     Return the level of the log line.
 
-    error: it failed in the proxy or upstream. warning: something failed, and the exchange went on.
-    A mistake of the client, or a client that left, is neither.
+    error: it failed in the proxy or upstream. warning: a step failed, or a refusal was healed, and
+    the exchange went on. info: all others, including client errors and clients that left.
     """
     if exchange.status >= HTTPStatus.INTERNAL_SERVER_ERROR or exchange.outcome in _ERRORS:
         return "error"
@@ -162,9 +162,9 @@ def _level(exchange: Exchange) -> str:
 
 
 def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
-    """Return the fields of the log line; a test compares them with the table in the README."""
+    """Return the fields of the log line; a test compares them with docs/observability.md."""
     usage = exchange.answer.capture.usage if exchange.answer.capture is not None else None
-    is_create = exchange.route == Route.CREATE  # its bytes are not counted
+    is_create = exchange.route == Route.CREATE  # its sent bytes are not counted
     return {
         "route": exchange.route,
         "status": exchange.status or None,

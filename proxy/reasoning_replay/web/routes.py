@@ -1,4 +1,4 @@
-"""Routes: what a request is to the proxy, by its method and path."""
+"""Routes: how the proxy classifies a request, by its method, path and upgrade."""
 
 from aiohttp import web
 
@@ -10,7 +10,7 @@ __all__ = ["route_of_request"]
 
 
 def route_of_request(request: web.BaseRequest) -> Route:
-    """Return which route a request is on, a WebSocket's among them."""
+    """Return the route of a request; a WebSocket handshake has its own route."""
     if is_websocket(request):
         return Route.WEBSOCKET
     return route_of(request.method, request.raw_path.partition("?")[0])

@@ -14,17 +14,17 @@ from reasoning_replay.web.app import App
 __all__ = ["StopSignals", "run"]
 
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-# A shell reports a program that a signal ended as this number plus the signal's.
+# A shell reports a program that was ended by a signal as this number plus the signal's.
 _SIGNALLED: Final = 128
 
 
 def run(settings: Settings) -> int:
     """
-    Serve until told to stop; SIGTERM and SIGINT drain, a second one ends the process at once.
+    Serve until a stop signal. SIGTERM or SIGINT drains; a second one ends the process at once.
 
     Returns:
         The exit code: 0 after a drain, 1 if it could not start, 130 if it was interrupted before
-        it listened.
+        it opened its ports.
     """
     shorten_switch_interval()
     try:
@@ -46,7 +46,7 @@ async def _serve(settings: Settings) -> int:
     log = Log(settings.log_level, settings.log_format)
     try:
         app = App(settings)
-    except OSError as error:  # tracing cannot begin
+    except OSError as error:  # an invalid file or variable
         log.error("cannot_start", reason=str(error))  # noqa: TRY400 (our own Log)
         return 1
     try:
@@ -55,7 +55,7 @@ async def _serve(settings: Settings) -> int:
         app.log.error("cannot_listen", reason=str(error))  # noqa: TRY400 (our own Log)
         await app.stop()
         return 1
-    await app.store.check()  # so that a store that is away is logged at once
+    await app.store.check()  # so that a failing store is logged at once
     grace_s = await signals.grace_s(settings.drain_grace_s)
     signals.end_at_next()
     await app.stop(settings.drain_s, grace_s)
@@ -63,25 +63,25 @@ async def _serve(settings: Settings) -> int:
 
 
 class StopSignals:
-    """SIGTERM and SIGINT: the first one is waited for, the second one ends the process."""
+    """SIGTERM and SIGINT: the first one starts the drain, the second one ends the process."""
 
     def __init__(self) -> None:
-        """Watch from here on; needs a running loop."""
+        """Install the signal handlers; needs a running event loop."""
         self._loop = asyncio.get_running_loop()
         self._first: asyncio.Future[int] = self._loop.create_future()
         for number in _STOP_SIGNALS:
             self._loop.add_signal_handler(number, self._note, number)
 
     async def grace_s(self, most_s: float) -> float:
-        """Wait for the first signal; return how long new requests are still taken (Ctrl-C: 0 s)."""
+        """Wait for the first signal; return the grace period in seconds, which is 0 for SIGINT."""
         return most_s if await self._first == signal.SIGTERM else 0.0
 
     def end_at_next(self) -> None:
-        """End the process at the next signal, also while the loop is blocked."""
+        """End the process at the next signal, even while the event loop is blocked."""
 
         def end(number: int, *_: object) -> None:
-            # By an exit of its own: the system's default action does not apply to the first
-            # process of a container.
+            # An explicit exit: the default action of a signal does not apply to the first process
+            # of a container.
             os._exit(_SIGNALLED + number)
 
         for number in _STOP_SIGNALS:

@@ -1,4 +1,4 @@
-"""Wiring: the composition root, which makes each part from its settings."""
+"""Wiring: the composition root, which creates each part from the settings."""
 
 import ssl
 import threading
@@ -45,21 +45,21 @@ __all__ = [
 ]
 
 REDIS_MAX_CONNECTIONS = 64
-# Files besides connections: the store's, those of people who look, and who is turned away.
+# Open files other than connections: the store's, the admin port's, and rejected connections.
 OTHER_FILES = 192
 
 
 def profile(settings: Settings) -> Profile:
-    """Return what is known of the upstream's API."""
+    """Return the profile of the upstream's API."""
     return profile_of(settings.upstream_profile, settings.upstream_url)
 
 
 def upstream(settings: Settings) -> UpstreamPool:
     """
-    Return the connections to the upstream; needs a running loop.
+    Return the connection pool of the upstream; needs a running event loop.
 
     Raises:
-        OSError: The file with its authorities is no good, or the environment's proxy.
+        OSError: `upstream_ca_file` or the environment's proxy is invalid.
     """
     patience = Timeouts(
         settings.connect_timeout_s, settings.first_byte_timeout_s, settings.read_timeout_s
@@ -69,7 +69,7 @@ def upstream(settings: Settings) -> UpstreamPool:
 
 
 def limits(settings: Settings) -> Limits:
-    """Return the bounds on exchanges."""
+    """Return the limits on exchanges."""
     return Limits(
         inspect_max_bytes=settings.inspect_max_bytes,
         inspect_total_max_bytes=settings.inspect_total_max_bytes,
@@ -85,11 +85,11 @@ def limits(settings: Settings) -> Limits:
 
 
 def connection_limits(settings: Settings, log: Log) -> ConnectionLimits:
-    """Return the bounds on clients' connections, as far as there are files for so many."""
+    """Return the limits on client connections, lowered to the limit on open files."""
     most = settings.max_connections
     files = raise_file_limit()
     if files is not None and most > (fits := (files - min(OTHER_FILES, files // 4)) // 2):
-        hint = f"{files} open files are allowed, and each connection takes two; raise ulimit -n"
+        hint = f"{files} open files are allowed, and each connection needs two; raise ulimit -n"
         log.warning("max_connections_lowered", max_connections=fits, wanted=most, hint=hint)
         most = fits
     return ConnectionLimits(
@@ -102,10 +102,10 @@ def connection_limits(settings: Settings, log: Log) -> ConnectionLimits:
 
 def tls(settings: Settings, log: Log) -> ssl.SSLContext | None:
     """
-    Return what clients are served TLS with; None: they are not.
+    Return the TLS context of the clients' port; None if it serves plain HTTP.
 
     Raises:
-        OSError: The two files cannot be read, or do not fit.
+        OSError: The two files cannot be read, or do not match.
     """
     if not settings.tls_cert_file:
         return None
@@ -113,13 +113,13 @@ def tls(settings: Settings, log: Log) -> ssl.SSLContext | None:
 
 
 def scoping(settings: Settings) -> Scoping:
-    """Return what tells tenants apart."""
+    """Return the rule that tells tenants apart."""
     secret = settings.scope_secret.get_secret_value()
     return Scoping(settings.upstream_url, secret, read_parts(settings.scope_from))
 
 
 def replay(settings: Settings, store: SafeStore) -> Replay:
-    """Return what captures and injects reasoning."""
+    """Return the part that captures and injects reasoning."""
     is_shadow = settings.mode == "shadow"
     responses = ResponsesSettings(
         is_shadow=is_shadow,
@@ -141,23 +141,23 @@ def replay(settings: Settings, store: SafeStore) -> Replay:
 
 def tracer(settings: Settings, log: Log) -> Tracer:
     """
-    Return the tracer of exchanges; needs a running loop.
+    Return the tracer of exchanges; needs a running event loop.
 
     Raises:
-        OSError: OpenTelemetry does not understand one of its variables.
+        OSError: OpenTelemetry rejects the value of an OTEL_ variable.
     """
     if settings.tracing == "off":
         return Tracer()
     try:
-        from reasoning_replay.adapters.telemetry.tracing import Tracing  # noqa: PLC0415 (it brings OpenTelemetry in)
+        from reasoning_replay.adapters.telemetry.tracing import Tracing  # noqa: PLC0415 (imports OpenTelemetry)
         from reasoning_replay.web.tracing.otel_tracer import otel_tracer  # noqa: PLC0415 (as above)
     except ValueError as error:  # some variables are read on import
-        raise OSError(f"tracing cannot begin: {error}; look at the OTEL_ variables") from error
+        raise OSError(f"tracing cannot start: {error}; check the OTEL_ variables") from error
     return otel_tracer(Tracing(log), settings.upstream_url, profile(settings))
 
 
 def safe_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:
-    """Return the store that the settings name, behind its guard; it connects on first use."""
+    """Return the configured store with its guard and cache; it connects on first use."""
     guard = StoreGuard(settings.store_timeout_ms / 1000, metrics, log, time.monotonic)
     cache = ConversationCache(settings.recent_max_bytes, metrics)
     return SafeStore(bare_store(settings), guard, cache)
@@ -165,10 +165,10 @@ def safe_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:
 
 def bare_store(settings: Settings) -> Store:
     """
-    Return the store that the settings name; it may raise, and connects on first use.
+    Return the configured store without a guard; it may raise, and connects on first use.
 
-    What one kind of store alone needs is brought in for that one: the client of Redis, SQLite and
-    what encrypts would take a fifth of a process's memory at rest, and of the time of its start.
+    The packages of a store are imported only for that store: the Redis client, SQLite and the
+    encryption would take a fifth of a process's idle memory, and of its start time.
     """
     bounds = Bounds(
         settings.ttl_s, settings.conversation_max_turns, settings.conversation_max_bytes

@@ -211,7 +211,7 @@ async def test_a_body_that_says_it_is_too_large_is_not_read(
         got = await line.ask(request("POST", target, KEY, "Content-Length: 1001", *expects))
         message = assert_ours(got, 413, "body_too_large")
         assert "1,001 bytes" in message
-        assert "limit 1,000 bytes (body_max_bytes)" in message
+        assert "the limit is 1,000 bytes (body_max_bytes)" in message
         assert w.upstream.connections == 0
         outcome = {"route": "responses" if "resp" in target else "other"}
         assert w.counted("exchanges_total", **outcome, outcome="body_too_large") == 1

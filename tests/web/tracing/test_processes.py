@@ -95,5 +95,5 @@ async def test_a_variable_that_is_read_on_import_is_told_too(otel: pytest.Monkey
     otel.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many")
     async with served(tracing="otlp") as process:
         line = await process.until("cannot_start")
-        assert "look at the OTEL_ variables" in line["reason"]
+        assert "check the OTEL_ variables" in line["reason"]
         assert await process.exit_code() == 1

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Readiness", "Shown", "admin_app"]
 
-# A probe has a deadline of its own, 1 s where Kubernetes is not told otherwise.
+# A probe has its own timeout, by default 1 s in Kubernetes.
 STORE_WAIT_S: Final = 0.2
 EVENTS: Final = "/inspector/events"
-# It could not read it, and would take the places of those who may.
+# Such a page cannot read the stream, but would occupy a place of a permitted watcher.
 _ANOTHERS: Final = ErrorResponse(
-    403, "cross_origin", "A page of another origin may not watch: open this port's own page."
+    403, "cross_origin", "A page of another origin may not read events: open this port's page."
 )
 
 
 class Readiness(NamedTuple):
     """
-    Whether traffic may come, and why.
+    Whether the process may receive traffic.
 
     Attributes:
-        status: A word: `ready`, or what it is instead.
+        status: A word: `ready` or `draining`.
     """
 
     is_ready: bool
@@ -39,12 +39,12 @@ class Readiness(NamedTuple):
 
 class Shown(NamedTuple):
     """
-    What the inspector shows.
+    The data that the inspector shows, and the access to it.
 
     Attributes:
-        source: Where exchanges are from.
-        access: Who may see them.
-        facts: What a proxy is, as long as it runs.
+        source: Feed of the exchanges.
+        access: Access rule.
+        facts: Returns the facts of the proxy that do not change while it runs.
     """
 
     source: ExchangeFeed
@@ -53,15 +53,15 @@ class Shown(NamedTuple):
 
 
 class Probed(Protocol):
-    """As much of a store as probes ask."""
+    """The part of a store that probes use."""
 
     @property
     def is_degraded(self) -> bool:
-        """Whether it does not work as it should."""
+        """Whether it has failed and not worked since."""
         ...
 
     async def check(self) -> bool:
-        """Ask it for a sign of life."""
+        """Return whether it works."""
         ...
 
 
@@ -75,8 +75,8 @@ def admin_app(
     """
     Return the admin port's application.
 
-    Readiness does not depend on the store: the proxy works without it, only not as well, and a
-    store that is down must not take every replica out of service (README, Decisions D5).
+    Readiness does not depend on the store. The proxy forwards requests without it, and a store that
+    is down must not take every replica out of service (docs/decisions.md).
     """
     signs = _SignsOfLife(store.check)
 
@@ -96,7 +96,7 @@ def admin_app(
     async def index(request: web.Request) -> web.Response:
         if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
             return web.json_response({"paths": paths}, headers={hdrs.VARY: hdrs.ACCEPT})
-        from reasoning_replay.web.admin.inspector.page import page  # noqa: PLC0415 (few ever look)
+        from reasoning_replay.web.admin.inspector.page import page  # noqa: PLC0415 (rarely used)
 
         return page()
 
@@ -126,7 +126,7 @@ def _add_events(
     readiness: Callable[[], Readiness],
     shown: Shown,
 ) -> None:
-    """Let those who may watch what passes."""
+    """Add the route of the inspector's event stream."""
     watchers: Watchers | None = None
 
     def fares() -> Mapping[str, object]:
@@ -140,7 +140,7 @@ def _add_events(
         try:
             shown.access.check(request)
             if watchers is None:
-                from reasoning_replay.web.admin.inspector.events import Watchers  # noqa: PLC0415 (few ever look)
+                from reasoning_replay.web.admin.inspector.events import Watchers  # noqa: PLC0415 (rarely used)
 
                 watchers = Watchers(shown.source, shown.facts, fares, exposition)
             return await watchers.serve(request)
@@ -156,21 +156,21 @@ def _add_events(
 
 
 class _SignsOfLife:
-    """Asks once for all probes that come meanwhile, and lets none of them wait for long."""
+    """One store check for all concurrent probes, each with a bounded wait."""
 
     def __init__(self, check: Callable[[], Awaitable[bool]]) -> None:
         self._check = check
         self._asking: asyncio.Task[None] | None = None
 
     async def within(self, wait_s: float) -> bool:
-        """Ask; False when there was no answer in time, be it good or bad."""
+        """Check the store; return False if the check has not ended in time, whatever its result."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
         done, _ = await asyncio.wait([self._asking], timeout=wait_s)
         return bool(done)
 
     async def close(self) -> None:
-        """Ask no longer."""
+        """Cancel a running check."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait([self._asking])

@@ -1,5 +1,5 @@
 """
-Stored conversations, for operators: counted, listed by ids and numbers, and deleted. Never read.
+Stored conversations on the admin port: counted, listed by id and size, deleted, and never read.
 
     GET    /conversations?scope=&cursor=&limit=    one page, and the cursor of the next
     GET    /conversations/count?scope=             their number
@@ -24,7 +24,7 @@ __all__ = ["Access", "Conversations", "is_loopback", "refused"]
 
 PAGE: Final = 100
 PAGE_MAX: Final = 1000
-# For what goes through all pages; what is not done by then is said to be so.
+# Time limit for a walk over all pages; the response says whether the walk is complete.
 WALK_S: Final = 20.0
 _SCOPE = re.compile(r"[0-9a-f]{32}")
 _ID = re.compile(r"([0-9a-f]{32}):([0-9a-f]{32})")
@@ -33,19 +33,19 @@ Json = dict[str, object]
 
 
 class Surveyed(Protocol):
-    """As much of a store as operators use; it may raise StoreError."""
+    """The part of a store that operators use; it may raise StoreError."""
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """As `Store.survey`."""
+        """See `Store.survey`."""
         ...
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """As `Store.forget`."""
+        """See `Store.forget`."""
         ...
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches an address."""
+    """Return whether an address is reachable from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -55,39 +55,39 @@ def is_loopback(host: str) -> bool:
 
 
 class Access:
-    """Who may see and delete what is kept."""
+    """Access rule for stored conversations and the inspector."""
 
     def __init__(self, token: str, host: str) -> None:
         """
-        Keep the rule.
+        Set the token and the address that the rule depends on.
 
         Args:
-            token: That operators have to show; "": none, and then loopback alone is trusted.
-            host: Where the operators' port listens.
+            token: Token that operators must send; "": none, and then only loopback is trusted.
+            host: Address that the admin port listens on.
         """
         self._token = token.encode()
         self._host = host
 
     @property
     def is_off(self) -> bool:
-        """Whether nobody may."""
+        """Whether all access is refused."""
         return not self._token and not is_loopback(self._host)
 
     def check(self, request: web.Request) -> None:
         """
-        Let an operator pass.
+        Check that a request comes from an operator.
 
         Raises:
-            ProxyError: It is none, as far as can be told.
+            ProxyError: Access is off, the token is wrong, or the host is not this machine's.
         """
         if self.is_off:
             raise ProxyError(
                 ErrorResponse(
                     403,
                     "no_admin_token",
-                    "What is kept is shown to nobody here: the operators' port is open to more "
-                    "than this machine, and admin_token is not set. Set it, or let admin_listen "
-                    "be 127.0.0.1:9090.",
+                    "Stored conversations and the inspector are disabled: other machines can reach "
+                    "the admin port, and admin_token is not set. Set it, or set admin_listen to "
+                    "127.0.0.1:9090.",
                 )
             )
         if self._token:
@@ -96,18 +96,22 @@ class Access:
             if scheme.lower() != "bearer" or not hmac.compare_digest(given, self._token):
                 raise ProxyError(
                     ErrorResponse(
-                        401, "bad_admin_token", "Send Authorization: Bearer <admin_token>."
+                        401,
+                        "bad_admin_token",
+                        "The admin token is missing or wrong. Send Authorization: Bearer "
+                        "<admin_token>.",
                     )
                 )
         elif not self._is_named_here(request.headers.get(hdrs.HOST, "")):
-            # A page in a browser of this machine reaches loopback by a name of its own that leads
-            # here (DNS rebinding); the name is what gives it away. It cannot know a token.
+            # DNS rebinding: a web page in a browser on this machine can reach loopback by a host
+            # name that resolves to it. The Host header reveals that name. With a token, this check
+            # is not needed, because the page does not have the token.
             raise ProxyError(
                 ErrorResponse(
                     403,
                     "bad_host",
-                    "Without admin_token, this port is to be asked by its IP address, or as "
-                    "localhost.",
+                    "The Host header does not name this port. Use its IP address or localhost, or "
+                    "set admin_token.",
                 )
             )
 
@@ -122,21 +126,21 @@ class Access:
 
 
 class Conversations:
-    """Answers operators' questions about what is kept."""
+    """Handlers of the requests about stored conversations."""
 
     def __init__(self, store: Surveyed, access: Access) -> None:
         """
-        Keep what answers are made of.
+        Keep the store and the access rule.
 
         Args:
-            store: Where things are kept.
-            access: Who may ask.
+            store: Store of the conversations.
+            access: Access rule for every request.
         """
         self._store = store
         self._access = access
 
     def routes(self) -> Sequence[web.RouteDef]:
-        """Return what the operators' port answers by this."""
+        """Return the routes for the admin port."""
         one = "/conversations/{id}"
         return [
             web.get("/conversations", self._answering(self._list), allow_head=False),
@@ -162,7 +166,7 @@ class Conversations:
     async def _list(self, request: web.Request) -> Json:
         limit = request.query.get("limit", str(PAGE))
         if not re.fullmatch(r"[1-9]\d{0,3}", limit) or int(limit) > PAGE_MAX:
-            raise ProxyError(_bad("bad_limit", f"limit is a number from 1 to {PAGE_MAX}."))
+            raise ProxyError(_bad("bad_limit", f"limit must be a number from 1 to {PAGE_MAX}."))
         page = await self._store.survey(
             _scope_asked(request), request.query.get("cursor", ""), int(limit)
         )
@@ -186,16 +190,16 @@ class Conversations:
     async def _forget(self, request: web.Request) -> Json:
         match = _ID.fullmatch(request.match_info["id"])
         if match is None:
-            raise ProxyError(_bad("bad_id", "An id is scope:conversation, 32 hex digits each."))
+            raise ProxyError(
+                _bad("bad_id", "The id must be scope:conversation, 32 hex digits each.")
+            )
         scope, conversation = map(bytes.fromhex, match.groups())
         if not await self._store.forget(scope, conversation):
-            raise ProxyError(
-                ErrorResponse(404, "not_kept", "Nothing is kept of this conversation.")
-            )
+            raise ProxyError(ErrorResponse(404, "not_kept", "This conversation is not stored."))
         return {"forgotten": True}
 
     async def _forget_scope(self, request: web.Request) -> Json:
-        """Go through the pages until there is none left: a deletion may move what follows."""
+        """Delete until a walk finds no conversation: a deletion may shift the pages that follow."""
         scope = _scope_of(request.match_info["scope"])
         count = 0
         is_complete = False
@@ -217,11 +221,11 @@ class Conversations:
             cursor = page.next_cursor
             if not cursor:
                 return
-            await asyncio.sleep(0)  # a store that never waits would hold everything else up
+            await asyncio.sleep(0)  # a store that never waits would block all other tasks
 
 
 def refused(fault: ErrorResponse) -> web.Response:
-    """Return what somebody gets who is no operator, or asked for what there is not."""
+    """Return an error of the admin port as a response; a 401 names the scheme `Bearer`."""
     response = as_response(fault)
     if response.status == web.HTTPUnauthorized.status_code:
         response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
@@ -244,7 +248,7 @@ def _scope_asked(request: web.Request) -> bytes | None:
 
 def _scope_of(written: str) -> bytes:
     if not _SCOPE.fullmatch(written):
-        raise ProxyError(_bad("bad_scope", "A scope is 32 hex digits, as in the log."))
+        raise ProxyError(_bad("bad_scope", "The scope must be 32 hex digits, as in the log."))
     return bytes.fromhex(written)
 
 
@@ -254,5 +258,5 @@ def _bad(code: str, message: str) -> ErrorResponse:
 
 def _fault_of(error: StoreError) -> ErrorResponse:
     if error.is_local:
-        return _bad("not_understood", f"The store says: {error}.")
+        return _bad("not_understood", f"The store rejected the request: {error}.")
     return ErrorResponse(503, "store_failed", f"The store did not answer: {error}. Try again.", 1)

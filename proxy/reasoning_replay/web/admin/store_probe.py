@@ -1,4 +1,4 @@
-"""Store probe: checks a store that has failed, so that its recovery needs no request."""
+"""Store probe: checks a failed store, so that its recovery is detected without a request."""
 
 import asyncio
 from typing import Final
@@ -12,7 +12,7 @@ LOOK_S: Final = 5.0
 
 
 async def look_after(store: SafeStore) -> None:
-    """Check the store while it is degraded, until this is cancelled."""
+    """Check the store every LOOK_S while it is degraded; runs until it is cancelled."""
     while True:
         await asyncio.sleep(LOOK_S)
         if store.is_degraded:

@@ -1,1 +1,1 @@
-"""HTTP: the listener and the clients' connections."""
+"""HTTP: the listener and the client connections."""

@@ -1,10 +1,10 @@
 """
-Client connection: aiohttp's protocol for one client, with bounds and JSON errors.
+Client connection: aiohttp's protocol for one client, with limits and JSON errors.
 
-aiohttp bounds each line of a head, but not all of them together, and it lets an exchange wait for
-the rest of a body that turned out malformed. Both are fixed here. This is the only module that
-uses what aiohttp's server keeps private: `_messages`, `_upgraded` and `_buffer_paused` of its
-protocol, and `status` and `exc` of the errors in `_messages`. A test names each of them.
+aiohttp limits each line of a head, but not their total, and it lets an exchange wait for the rest
+of a body that turned out to be malformed. Both are fixed here. No other module uses private parts
+of aiohttp's server. They are `_messages`, `_upgraded` and `_buffer_paused` of its protocol, and
+`status` and `exc` of the errors in `_messages`. A test names each of them.
 """
 
 import asyncio
@@ -30,21 +30,22 @@ from reasoning_replay.web.errors import (
 
 __all__ = ["ClientConnection", "ConnectionLimits", "Unreadable"]
 
-# How long a client may take to read that its request cannot be read.
+# How long a client may take to read the error response to an unreadable request.
 LINGER_S = 1.0
-_TOO_MANY = "Too many headers"  # aiohttp has no class for it
+_TOO_MANY = "Too many headers"  # aiohttp has no exception class for it
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
     """
-    Bounds on clients' connections.
+    Limits on client connections.
 
     Attributes:
-        max_connections: At once.
-        head_max_bytes: Of a request's line and headers together.
-        idle_timeout_s: For the whole head of the next request, and for a TLS handshake.
-        client_timeout_s: Without taking any of a response.
+        max_connections: Most open connections.
+        head_max_bytes: Largest request line and headers together.
+        idle_timeout_s: Longest wait for the complete head of the next request, and longest TLS
+            handshake.
+        client_timeout_s: Longest time in which a client reads nothing of a pending response.
     """
 
     max_connections: int
@@ -62,23 +63,23 @@ class Unreadable(Exception):
     """
 
     def __init__(self, fault: ErrorResponse) -> None:
-        """Carry the error response."""
+        """Keep the error response in `fault`."""
         super().__init__(fault.message)
         self.fault = fault
 
 
 class _LingeringResponse(web.Response):
-    """Last response on a connection whose client may still be sending: a close would reset it."""
+    """Last response to a client that may still send: an early close would reset the connection."""
 
     _transport: asyncio.Transport | None = None
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
-        """Remember the connection."""
+        """Keep the transport, and prepare the response."""
         self._transport = request.transport
         return await super().prepare(request)
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Write the end, and wait for the client to close, which cancels this."""
+        """Write the end, then wait until the client closes, which cancels this, or LINGER_S."""
         await super().write_eof(data)
         if self._transport is not None:
             if self._transport.can_write_eof():
@@ -91,7 +92,7 @@ class ClientConnection(web.RequestHandler):
     One client's connection.
 
     Attributes:
-        has_stalled: Whether it was cut off because its client took nothing of a response.
+        has_stalled: Whether it was cut off because the client read nothing of a response.
     """
 
     __slots__ = (
@@ -113,13 +114,13 @@ class ClientConnection(web.RequestHandler):
         **options: Any,  # noqa: ANN401 (aiohttp's)
     ) -> None:
         """
-        Begin with nothing read.
+        Start without a request.
 
         Args:
-            server: Its handler gets the requests.
-            limits: Of all connections.
-            on_refused: Called with the error of a request that cannot be read.
-            options: Further ones, of aiohttp.
+            server: Server that handles the requests.
+            limits: Limits on client connections.
+            on_refused: Called with the error of each request that cannot be read.
+            options: Further options of aiohttp.
         """
         super().__init__(
             server,
@@ -133,7 +134,7 @@ class ClientConnection(web.RequestHandler):
         self._limits = limits
         self._on_refused = on_refused
         self._body: StreamReader = EMPTY_PAYLOAD  # of the newest request
-        self._head_bytes = 0  # of a head that is not complete yet
+        self._head_bytes = 0  # of an incomplete head
         self._is_idle = True
         self._has_answered = False
         self._is_over = False  # further input is dropped
@@ -141,15 +142,15 @@ class ClientConnection(web.RequestHandler):
 
     @property
     def is_between_requests(self) -> bool:
-        """Whether it has answered a request, and nothing of the next one has arrived."""
+        """Whether a response was sent and no byte of the next request has arrived."""
         return self._has_answered and self._is_idle and not self._head_bytes
 
     def begin_exchange(self, request: web.BaseRequest) -> None:
         """
-        Note that the handler gets a request.
+        Record that the handler receives a request.
 
         Raises:
-            ProxyError: Its head is over the limit; that is recorded already.
+            ProxyError: The head exceeds the limit; the refusal is already recorded.
         """
         self._is_idle = False
         most = self._limits.head_max_bytes
@@ -159,14 +160,14 @@ class ClientConnection(web.RequestHandler):
             raise ProxyError(fault)
 
     def end_exchange(self) -> None:
-        """Note that the handler is done with it."""
+        """Record that the handler has finished the request."""
         self._has_answered = True
         self._is_idle = not self._messages
 
     # --- asyncio and aiohttp call these ---
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has arrived, and count the bytes of an incomplete head."""
+        """Parse received bytes, and count those of an incomplete head."""
         if self._is_over:
             return
         is_in_body = not self._body.is_eof()
@@ -186,7 +187,7 @@ class ClientConnection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 (it quotes what the client sent)
     ) -> web.StreamResponse:
-        """Return the response to a request that cannot be read, or whose handler failed."""
+        """Return the response to an unreadable request, or to a failure of the handler."""
         if request.writer.output_size > 0:
             raise ConnectionError  # the response has begun: aiohttp closes the connection
         if status == BUG.status:
@@ -201,19 +202,19 @@ class ClientConnection(web.RequestHandler):
     # --- heads ---
 
     def _begin(self) -> None:
-        """Take note of requests whose heads have been completed."""
+        """Update the state after one or more heads have been completed."""
         self._is_idle, self._head_bytes = False, 0
         before = self._body
         newest, self._body = self._messages[-1]
         if isinstance(newest, RawRequestMessage):
             return
-        self._is_over = True  # no request follows one that cannot be read
+        self._is_over = True  # no request can follow an unreadable one
         if not before.is_eof():
-            # It is the rest of a body, and no message: aiohttp would let the exchange wait for it.
+            # The error is in a body, not a head: aiohttp would let the exchange wait for the rest.
             before.set_exception(Unreadable(self._fault_of(newest.status, newest.exc)))
 
     def _refuse_head(self) -> None:
-        """Refuse a head that is over the limit before its end; nothing is read after it."""
+        """Reject a head that exceeds the limit before its end; nothing is read after it."""
         self._is_over = True
         fault = head_too_large(self._limits.head_max_bytes)
         self._on_refused(fault)
@@ -230,7 +231,7 @@ class ClientConnection(web.RequestHandler):
 
 
 def _head_size(request: web.BaseRequest) -> int:
-    """Return the size of a head in bytes, as it is commonly spelled."""
+    """Return the size of a head in bytes, in its usual spelling (`Name: value`, CRLF)."""
     line = len(request.method) + len(request.raw_path) + len("  HTTP/1.1\r\n")
     fields = request.raw_headers
     return line + sum(map(len, chain.from_iterable(fields))) + 4 * len(fields) + len("\r\n")

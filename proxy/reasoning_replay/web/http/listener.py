@@ -1,4 +1,4 @@
-"""Listener: one listening port of the process, with the server that answers on it."""
+"""Listener: one listening port of the process, with its server."""
 
 import asyncio
 import socket
@@ -20,11 +20,11 @@ class Listener:
     One listening port.
 
     Attributes:
-        url: Where it listens, once it is open.
+        url: URL of the port; "" until it is open.
     """
 
     def __init__(self, runner: web.ServerRunner | web.AppRunner) -> None:
-        """Keep the runner of the server that answers; `close` ends it."""
+        """Wrap the runner of a server; `close` cleans it up."""
         self._runner = runner
         self._listening: asyncio.Server | None = None
         self.url = ""
@@ -38,20 +38,20 @@ class Listener:
         reuse_port: bool = False,
     ) -> None:
         """
-        Listen.
+        Open the port.
 
         Args:
-            address: As in the settings; port 0 takes a free one.
-            tls: The certificate to serve TLS with; None serves plain HTTP.
-            handshake_s: How long a TLS handshake may take, and no longer than a minute.
-            reuse_port: Share the port with other processes (SO_REUSEPORT): the system spreads
-                connections over them.
+            address: Host and port, as in the settings; port 0 picks a free one.
+            tls: TLS context; None serves plain HTTP.
+            handshake_s: Longest TLS handshake; at most a minute applies.
+            reuse_port: Whether to share the port with other processes (SO_REUSEPORT); the system
+                spreads connections over them.
 
         Raises:
-            OSError: The port cannot be opened, or not be shared; the text names which.
+            OSError: The port cannot be opened or shared; the text names the cause.
         """
         if reuse_port and not hasattr(socket, "SO_REUSEPORT"):
-            raise OSError("this system cannot share a port among processes; leave reuse_port off")
+            raise OSError("this system cannot share a port between processes; turn reuse_port off")
         await self._runner.setup()
         host, port = host_and_port(address)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -70,12 +70,12 @@ class Listener:
             )
 
     def stop_listening(self) -> None:
-        """Accept no further connection; open ones stay."""
+        """Accept no new connections; open ones stay open."""
         if self._listening is not None:
             self._listening.close()
             self._listening = None
 
     async def close(self) -> None:
-        """Accept nothing, and close every connection."""
+        """Stop listening, and close every connection."""
         self.stop_listening()
         await self._runner.cleanup()

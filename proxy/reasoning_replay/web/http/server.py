@@ -1,4 +1,4 @@
-"""Server: aiohttp's, with a limit on connections, and an end for clients that take nothing."""
+"""Server: aiohttp's server with a connection limit and a timeout for clients that do not read."""
 
 import asyncio
 import logging
@@ -21,53 +21,53 @@ from reasoning_replay.web.http.client_connection import ClientConnection, Connec
 
 __all__ = ["Handler", "RefusalRecorder", "Server", "silent"]
 
-# How often, within client_timeout_s, each connection is checked for progress, and at least.
+# Each connection is checked for progress this often per client_timeout_s, and at least every 15 s.
 CHECKS = 4
 CHECK_MAX_S = 15.0
-# The end of a full server is logged once so much of the limit is free, and not for each client.
+# After the limit was reached, free connections are logged once, when this share of it is free.
 FREE_SHARE = 0.1
 
-# aiohttp quotes in its log what it cannot read, and that may be a key. This logger writes nothing.
-# It is not registered: importing this module changes nothing else.
+# aiohttp's log quotes input that it cannot parse, which may contain a key. This logger writes
+# nothing. It is not registered, so importing this module has no side effect.
 silent = logging.Logger("reasoning_replay.silent", logging.CRITICAL + 1)  # noqa: LOG001 (as above)
 
-# Takes one request and returns its response.
+# Handles one request and returns its response.
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class RefusalRecorder(Protocol):
-    """Recorder of what is refused before it is an exchange."""
+    """Recorder of refusals before an exchange begins."""
 
     def refuse(self, fault: ErrorResponse) -> None:
         """Record a request that cannot be read."""
 
     def count_refusal(self, fault: ErrorResponse) -> None:
-        """Count a connection over the limit; there may be thousands."""
+        """Count a connection over the limit; it is not logged, because there may be thousands."""
 
 
 class Server(web.Server):
-    """Server of clients' connections."""
+    """Server of client connections."""
 
     def __init__(
         self, recorder: RefusalRecorder, handle: Handler, limits: ConnectionLimits, log: Log
     ) -> None:
         """
-        Accept nothing yet; needs a running loop.
+        Accept no connection yet; needs a running event loop.
 
         Args:
-            recorder: Gets what is refused here.
-            handle: Gets every request.
-            limits: Of each connection, and of all of them.
-            log: Gets a line when the limit is reached, and when there is room again.
+            recorder: Records refused requests and connections.
+            handle: Handles every request.
+            limits: Limits on each connection, and on their number.
+            log: Logs when the limit is reached, and when connections are free again.
         """
-        super().__init__(self._handle, handler_cancellation=True)  # a client that leaves cancels
+        super().__init__(self._handle, handler_cancellation=True)  # a disconnect cancels
         self._recorder = recorder
         self._answer = handle
         self._limits = limits
         self._log = log
         self._full = too_many_connections(limits.max_connections)
         self._open: dict[web.RequestHandler, WriteProgress] = {}
-        self._turned_away = 0  # since there was room
+        self._turned_away = 0  # since the limit was reached
         self._checking: asyncio.TimerHandle | None = None
 
     def __call__(self) -> web.RequestHandler:
@@ -83,18 +83,18 @@ class Server(web.Server):
         )
 
     def close_idle(self) -> None:
-        """Close the connections that clients keep for a next request."""
+        """Close idle keep-alive connections."""
         for connection in list(self._open):
             if isinstance(connection, ClientConnection) and connection.is_between_requests:
                 connection.force_close()
 
     @property
     def unsent(self) -> int:
-        """How many connections have something in their write buffer."""
+        """Number of connections with a non-empty write buffer."""
         return sum(buffered_bytes(progress.transport) > 0 for progress in self._open.values())
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Take a connection in, or turn it away where there are too many."""
+        """Accept a connection, or reject it if the limit is reached."""
         if len(self._open) >= self._limits.max_connections:
             self._turn_away(transport)
             handler.force_close()
@@ -107,7 +107,7 @@ class Server(web.Server):
     def connection_lost(
         self, handler: web.RequestHandler, exc: BaseException | None = None
     ) -> None:
-        """Free its place."""
+        """Free the slot of a closed connection."""
         super().connection_lost(handler, exc)
         if self._open.pop(handler, None) is None or not self._turned_away:
             return
@@ -139,13 +139,13 @@ class Server(web.Server):
         self._checking = asyncio.get_running_loop().call_later(later_s, self._check_progress)
 
     def _check_progress(self) -> None:
-        """Cut off the clients that take nothing of a response: a drain would wait without end."""
+        """Cut off clients that read nothing of a response; a drain would wait for them forever."""
         self._checking = None
         now_s = asyncio.get_running_loop().time()
         for connection, progress in list(self._open.items()):
             if progress.stalled_s(now_s) < self._limits.client_timeout_s:
                 continue
-            # A WebSocket has another protocol, and its own rules.
+            # A WebSocket has another protocol, and its relay detects stalls itself.
             transport = progress.transport
             if isinstance(connection, ClientConnection) and transport.get_protocol() is connection:
                 connection.has_stalled = True

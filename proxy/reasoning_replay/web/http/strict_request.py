@@ -1,9 +1,10 @@
 """
-Strict requests: refuse what aiohttp parses, but what another server might parse differently.
+Strict requests: rejection of requests that aiohttp accepts, but servers may parse differently.
 
-aiohttp refuses what is malformed. The standard lets a server refuse the rest, too, and anything
-that has to be guessed may be guessed otherwise by a proxy in front: that is how requests are
-smuggled. Each of these errors closes the connection, as what follows cannot be trusted either.
+aiohttp rejects malformed requests. HTTP allows a server to reject ambiguous ones, too. If a proxy
+in front of this one reads an ambiguous request differently, an attacker can smuggle a second
+request. Each of these errors closes the connection, because the bytes that follow cannot be
+trusted either.
 """
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
@@ -15,7 +16,7 @@ __all__ = ["require_well_formed"]
 _UNKNOWN_CODING = ErrorResponse(
     501,
     "unknown_transfer_coding",
-    "The request's Transfer-Encoding is not understood; use chunked, or Content-Length.",
+    "The request's Transfer-Encoding is not supported; use chunked, or Content-Length.",
     ends=True,
 )
 _UNKNOWN_VERSION = ErrorResponse(
@@ -25,12 +26,12 @@ _UNKNOWN_VERSION = ErrorResponse(
 
 def require_well_formed(request: web.BaseRequest) -> None:
     """
-    Refuse a request that could be read in more than one way.
+    Reject a request that could be parsed in more than one way.
 
     Raises:
-        ProxyError: Another version (RFC 9110, 2.5), a transfer coding other than `chunked`, which
-            the parser would remove without a trace (RFC 9112, 6.1), or a target that is not a
-            path, such as one with a fragment, which would be lost (RFC 9112, 3.2.1).
+        ProxyError: The version is not HTTP/1.0 or 1.1 (RFC 9110, 2.5). Or the transfer coding is
+            not `chunked`; the parser would remove it silently (RFC 9112, 6.1). Or the target is
+            not a path, or has a fragment, which would be lost (RFC 9112, 3.2.1).
     """
     if request.version not in (HttpVersion10, HttpVersion11):
         raise ProxyError(_UNKNOWN_VERSION)

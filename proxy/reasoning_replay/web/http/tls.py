@@ -1,4 +1,4 @@
-"""TLS certificate of the clients' port, read again when its files change."""
+"""TLS certificate of the clients' port: reloaded when its files change, without a restart."""
 
 import contextlib
 import ssl
@@ -13,10 +13,10 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 class Certificate:
     """
-    A certificate and its key, in two files that are renewed from outside.
+    A certificate and its key, in two files that another program may renew.
 
     Attributes:
-        context: For a server; each new connection gets the certificate that the files hold by then.
+        context: Server context; each new connection uses the current content of the files.
     """
 
     def __init__(self, cert_file: str, key_file: str, log: Log) -> None:
@@ -24,7 +24,7 @@ class Certificate:
         Read both files.
 
         Raises:
-            OSError: They cannot be read, or do not match; the text says which and what to do.
+            OSError: They cannot be read, or do not match; the text names the cause and the way out.
         """
         self._files = (Path(cert_file), Path(key_file))
         self._log = log
@@ -33,7 +33,7 @@ class Certificate:
             self._newest = self.context = self._read()
         except OSError as error:
             raise OSError(self._complaint(error)) from error
-        # OpenSSL calls it in every handshake, with a server name or without.
+        # OpenSSL calls it in every handshake, with or without a server name.
         self.context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
@@ -41,7 +41,7 @@ class Certificate:
         connection.context = self._newest
 
     def _reload_if_changed(self) -> None:
-        """Read the files again if they have changed; a broken pair leaves the old one in use."""
+        """Reload the files if they have changed; if they are invalid, the old pair stays in use."""
         stamp = self._read_stamp()
         if stamp == self._stamp:
             return
@@ -57,20 +57,20 @@ class Certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
-        context.load_cert_chain(*self._files, password=lambda: "")  # never ask a terminal for it
+        context.load_cert_chain(*self._files, password=lambda: "")  # never prompt on a terminal
         return context
 
     def _read_stamp(self) -> _Stamp:
-        """Return what changes with the files; links are followed, as Kubernetes swaps them."""
+        """Return the state of both files; links are followed, because Kubernetes swaps them."""
         with contextlib.suppress(OSError):
             found = [path.stat() for path in self._files]
             return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in found)
-        return ()  # a file is missing; reading them says which
+        return ()  # a file is missing; `_read` reports which one
 
     def _complaint(self, error: OSError) -> str:
         reason = getattr(error, "reason", None) or error.strerror or "it cannot be read"
         cert_file, key_file = self._files
         return (
-            f"tls_cert_file {cert_file} and tls_key_file {key_file} are no certificate with its "
+            f"tls_cert_file {cert_file} and tls_key_file {key_file} are not a certificate with its "
             f"key ({reason}); name two PEM files, the key without a password"
         )

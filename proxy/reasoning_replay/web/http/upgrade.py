@@ -1,4 +1,4 @@
-"""WebSocket upgrade: which requests ask for one, its headers towards the upstream, and the 101."""
+"""WebSocket upgrade: detection of a handshake, its headers to the upstream, and the 101."""
 
 from http import HTTPStatus
 
@@ -15,7 +15,7 @@ __all__ = [
     "require_handshake",
 ]
 
-# aiohttp sends its own values of these on each side.
+# aiohttp sends its own values of these headers on each side.
 _OF_ONE_SIDE = frozenset(
     {b"sec-websocket-key", b"sec-websocket-accept", b"sec-websocket-extensions"}
 )
@@ -29,13 +29,13 @@ _HANDSHAKE = (
 _BAD_HANDSHAKE = ErrorResponse(
     HTTPStatus.BAD_REQUEST,
     "bad_request",
-    "This is not a WebSocket handshake: it needs Sec-WebSocket-Version 13 and a "
+    "The WebSocket handshake is invalid: it needs Sec-WebSocket-Version 13 and a "
     "Sec-WebSocket-Key of 16 bytes in base64.",
 )
 
 
 def is_websocket(request: web.BaseRequest) -> bool:
-    """Tell whether a request asks for a WebSocket; other upgrades are left out, as HTTP allows."""
+    """Return whether a request asks for a WebSocket; other upgrades are ignored, as HTTP allows."""
     if request.method != hdrs.METH_GET or hdrs.UPGRADE not in request.headers:
         return False
     options = ",".join(request.headers.getall(hdrs.CONNECTION, ())).lower().split(",")
@@ -52,20 +52,20 @@ def require_handshake(request: web.BaseRequest) -> None:
     Check a handshake before it is sent to the upstream.
 
     Raises:
-        ProxyError: The client could not be answered.
+        ProxyError: The handshake is invalid, so it cannot be accepted with a 101.
     """
     if not web.WebSocketResponse().can_prepare(_handshake_of(request)):
         raise ProxyError(_BAD_HANDSHAKE)
 
 
 def offers_compression(request: web.BaseRequest) -> bool:
-    """Tell whether a client offers permessage-deflate."""
+    """Return whether a client offers permessage-deflate."""
     offers = request.headers.getall(hdrs.SEC_WEBSOCKET_EXTENSIONS, ())
     return "permessage-deflate" in ",".join(offers).lower()
 
 
 def for_handshake(headers: Headers) -> Headers:
-    """Return the end-to-end headers of a handshake, less those of one side of the proxy."""
+    """Return the end-to-end headers of a handshake, without those of one side of the proxy."""
     return [field for field in headers if field[0].lower() not in _OF_ONE_SIDE]
 
 
@@ -73,12 +73,12 @@ async def accept_upgrade(
     request: web.BaseRequest, headers: Headers, max_bytes: int, *, compresses: bool
 ) -> web.WebSocketResponse[bool]:
     """
-    Send a client the 101, and return its socket.
+    Send a 101 to the client, and return its WebSocket.
 
     Args:
-        request: The client's.
-        headers: Of the upstream's 101, the subprotocol among them.
-        max_bytes: Of a message; a longer one ends the connection with code 1009.
+        request: The client's handshake.
+        headers: Headers of the upstream's 101, including the subprotocol.
+        max_bytes: Largest message; a longer one ends the connection with code 1009.
         compresses: Whether to accept permessage-deflate.
 
     Raises:
@@ -101,7 +101,7 @@ async def accept_upgrade(
 
 
 def _handshake_of(request: web.BaseRequest) -> web.BaseRequest:
-    """Return a request less subprotocols: aiohttp would choose one, and log what they hold."""
+    """Return a handshake without subprotocols: aiohttp would select one, and log their values."""
     present = (name for name in _HANDSHAKE if name in request.headers)
     try:
         return request.clone(headers={name: request.headers[name] for name in present})

@@ -1,4 +1,4 @@
-"""Admission control: bounds on the exchanges in flight, of all clients and of each tenant."""
+"""Admission control: limits on the exchanges in flight, in total and of each tenant."""
 
 import asyncio
 from collections import Counter
@@ -17,12 +17,12 @@ class AdmissionControl:
     Counter of the exchanges in flight, with limits.
 
     Attributes:
-        count: Exchanges in flight.
-        idle: Set while there are none.
+        count: Number of exchanges in flight.
+        idle: Event, set while no exchange is in flight.
     """
 
     def __init__(self, limits: Limits, recorder: ExchangeRecorder) -> None:
-        """Begin with none in flight."""
+        """Start with no exchange in flight."""
         self._limits = limits
         self._recorder = recorder
         self._tenants: Counter[bytes] = Counter()
@@ -36,7 +36,7 @@ class AdmissionControl:
         Admit an exchange.
 
         Returns:
-            Its tenant, for `release`; None where tenants are not counted.
+            Its tenant, for `release`; None if tenants are not counted.
 
         Raises:
             ProxyError: A limit is reached.
@@ -55,7 +55,7 @@ class AdmissionControl:
         return tenant
 
     def release(self, tenant: bytes | None) -> None:
-        """End an exchange that was admitted."""
+        """Release the slot of an admitted exchange."""
         if tenant is not None:
             self._tenants[tenant] -= 1
             if not self._tenants[tenant]:

@@ -1,4 +1,4 @@
-"""Answer phase: relays the upstream's answer to the client, and captures it on the way."""
+"""Answer phase: relays the upstream's response to the client, and captures it."""
 
 from http import HTTPStatus
 
@@ -27,7 +27,7 @@ _MARK = MARK.encode()
 
 
 class AnswerPhase:
-    """Relays answers of one upstream."""
+    """Relay of the responses of one upstream."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class AnswerPhase:
         recorder: ExchangeRecorder,
     ) -> None:
         """
-        Keep what all exchanges share.
+        Keep the parts that all exchanges share.
 
         Args:
-            replay: None when the mode is off.
-            healer: Learns from cures that were accepted; None where nothing is healed.
-            capture_max_bytes: Of an answer; a larger one is not captured.
-            recorder: Gives the clock and the log.
+            replay: Captures responses; None if the mode is off.
+            healer: Learns from accepted cures; None if nothing is healed.
+            capture_max_bytes: Largest response that is captured.
+            recorder: Provides the clock and the log.
         """
         self._replay = replay
         self._healer = healer
@@ -54,13 +54,14 @@ class AnswerPhase:
         self, exchange: Exchange, client: ClientRequest, answer: Answer, *, is_last: bool
     ) -> web.StreamResponse:
         """
-        Write every chunk as it comes; one that completes an item, once the item has been saved.
+        Write each chunk as it arrives; one that completes an item is written after its save.
 
         Args:
-            exchange: Its status and outcome are filled in.
-            client: Gets the answer.
-            answer: Closed at the end.
-            is_last: Whether the connection is closed behind it: this process is about to stop.
+            exchange: Its status and outcome are set.
+            client: Receives the response.
+            answer: Response to relay; closed at the end.
+            is_last: Whether the connection is closed after it, because this process is about to
+                stop.
         """
         response = answer.response
         try:
@@ -80,7 +81,7 @@ class AnswerPhase:
                 exchange.outcome = ExchangeOutcome.CUT_OFF
             return downstream
         finally:
-            response.close()  # one that was read to its end is back in the pool already
+            response.close()  # after its end, the connection is already back in the pool
 
     def _headers(self, exchange: Exchange, response: UpstreamResponse) -> Headers:
         headers = for_downstream(response.headers)
@@ -102,14 +103,14 @@ class AnswerPhase:
             return capture_tee_for(
                 response, replay, exchange, self._capture_max_bytes, recorder.log
             )
-        except Exception as error:  # noqa: BLE001 (fail open: the answer goes to the client)
+        except Exception as error:  # noqa: BLE001 (fail open: the client gets the response)
             recorder.warn("capture_failed", exchange, error)
             exchange.answer.state = CaptureState.FAILED
             return None
 
 
 def _outcome(status: int) -> ExchangeOutcome:
-    """Map the status of a complete answer; unknown classes count as `upstream_error`."""
+    """Map the status of a complete response to an outcome; unknown classes: `upstream_error`."""
     if status < HTTPStatus.BAD_REQUEST:
         return ExchangeOutcome.OK
     if status < HTTPStatus.INTERNAL_SERVER_ERROR:

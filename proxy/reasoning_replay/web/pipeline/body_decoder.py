@@ -1,4 +1,4 @@
-"""Body decoder: undoes the content coding of a request's body, within bounds."""
+"""Body decoder: removes the content coding of a request body, within limits."""
 
 import asyncio
 import contextlib
@@ -9,11 +9,11 @@ from reasoning_replay.web.memory_budget import MemoryLease
 
 __all__ = ["BodyDecoder", "NotDecoded"]
 
-# Decoded on the loop, encoded and decoded size: a millisecond or two. The rest, in a thread.
+# Bodies up to these sizes are decoded on the event loop, in 1 to 2 ms; larger ones in a thread.
 ON_LOOP_ENCODED_BYTES = 64 * 1024
 ON_LOOP_DECODED_BYTES = 1024 * 1024
-# Text that repeats itself may shrink a hundred times; a bomb, a thousand times. A body may grow by
-# this ratio, or to this size, and so many are decoded at once.
+# Repetitive text may shrink a hundred times; a decompression bomb, a thousand times. A body may
+# grow by this ratio, or to this size. The last figure is the number of bodies decoded in parallel.
 DECODED_RATIO = 100
 DECODED_FREE_BYTES = 8 * 1024 * 1024
 DECODED_AT_ONCE = 2
@@ -21,37 +21,38 @@ DECODED_AT_ONCE = 2
 
 class NotDecoded(Exception):
     """
-    A body is forwarded without being read.
+    A body is forwarded unread.
 
     Attributes:
-        state: Why.
+        state: Reason for it.
     """
 
     def __init__(self, state: RequestState) -> None:
-        """Carry the reason."""
+        """Keep the reason in `state`."""
         super().__init__(state)
         self.state = state
 
 
 class BodyDecoder:
-    """Decodes bodies, a few at once."""
+    """Decoder of request bodies, a few in parallel."""
 
     def __init__(self, max_bytes: int) -> None:
-        """`max_bytes` bounds one decoded body."""
+        """Limit each decoded body to `max_bytes`."""
         self._max_bytes = max_bytes
         self._slots = asyncio.Semaphore(DECODED_AT_ONCE)
 
     async def decode(self, body: bytes, coding: str, lease: MemoryLease) -> bytes:
         """
-        Return a body without its coding; the same object where it has none.
+        Return a body without its content coding; the same object if it has none.
 
         Args:
-            body: Whole.
-            coding: As in Content-Encoding.
-            lease: The decoded size is reserved from it.
+            body: Complete body.
+            coding: Value of Content-Encoding.
+            lease: Memory lease; it is extended by the decoded size.
 
         Raises:
-            NotDecoded: It is damaged, too large, or of an unknown coding, or memory is used up.
+            NotDecoded: The body is damaged, too large or in an unknown coding, or the memory budget
+                is used up.
         """
         if not is_encoded(coding):
             return body
@@ -72,7 +73,7 @@ class BodyDecoder:
 
 
 async def _decode_in_thread(body: bytes, coding: str, limit: int, lease: MemoryLease) -> bytes:
-    """Decode off the loop; the bound counts as held until the size is known."""
+    """Decode in a thread; the limit stays reserved until the decoded size is known."""
     allowed = lease.reserve_up_to(limit)
     size = 0
     try:

@@ -1,4 +1,4 @@
-"""Capture tee: follows an answer while it is relayed, and saves what it completes."""
+"""Capture tee: captures a response while it is relayed, and saves each completed item."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from reasoning_replay.web.pipeline.replay import Replay
 
 __all__ = ["CaptureTee", "capture_tee_for"]
 
-# An encoded chunk of more than this is decoded in a thread: it may make a thousand times as much.
+# A larger encoded chunk is decoded in a thread: its decoded size may be a thousand times as large.
 ON_LOOP_ENCODED_BYTES = 4096
 _SUCCESS = range(200, 300)
 
@@ -27,12 +27,12 @@ _SUCCESS = range(200, 300)
 @dataclass(slots=True)
 class CaptureTee:
     """
-    Follows one answer; it holds a chunk up only while its turn is being saved.
+    Capture of one response; it delays a chunk only to save its turn or to decode it in a thread.
 
     Attributes:
-        decoder: Of the copy that is read; it makes no more than `max_bytes`.
-        max_bytes: Of an answer that is no stream, or is encoded; a larger one is not captured.
-        left: Bytes of the body still to come; None when nobody said how long it is.
+        decoder: Decoder of the captured copy; it returns at most `max_bytes`.
+        max_bytes: Largest response that is captured, unless it is an unencoded stream.
+        left: Bytes of the body still to come; None if its length is unknown.
     """
 
     replay: Replay
@@ -50,7 +50,7 @@ class CaptureTee:
     _is_done: bool = False
 
     def take(self, chunk: bytes) -> bool:
-        """Learn from the next bytes; False: they are passed on behind `settle`. Never raises."""
+        """Read the next chunk; False: `settle` must finish before it is written. Never raises."""
         if self._is_done:
             return True
         try:
@@ -60,7 +60,7 @@ class CaptureTee:
         return True
 
     async def settle(self) -> None:
-        """Save what the bytes taken last have completed. Never raises."""
+        """Save the items that the last chunk completed. Never raises."""
         if self._is_done:
             return
         try:
@@ -69,7 +69,7 @@ class CaptureTee:
             self._failed(error)
 
     async def close(self) -> None:
-        """Take the end of the answer. Never raises."""
+        """Process the end of the response. Never raises."""
         if self._is_done:
             return
         try:
@@ -86,9 +86,9 @@ class CaptureTee:
         return self._learn(self.decoder.feed(chunk))
 
     def _learn(self, decoded: bytes) -> bool:
-        """Take bytes as they are read; False when they completed something to be saved."""
+        """Process decoded bytes; return False if they completed something that must be saved."""
         if not self._size and not self.is_stream:
-            # Whatever its Content-Type says: some gateways stream under another one.
+            # The Content-Type is not enough: some gateways stream under another one.
             self.is_stream = decoded.startswith((b"event:", b"data:", b":"))
         self._size += len(decoded)
         if self.is_stream:
@@ -101,7 +101,7 @@ class CaptureTee:
             self._give_up(CaptureState.TOO_LARGE)
             return True
         self._kept.append(decoded)
-        return self.left != 0  # else the client will know that it has everything
+        return self.left != 0  # the last chunk waits: after it, the client may continue
 
     async def _settle(self) -> None:
         if self._undecoded:
@@ -145,7 +145,7 @@ class CaptureTee:
 def capture_tee_for(
     response: UpstreamResponse, replay: Replay, exchange: Exchange, max_bytes: int, log: Log
 ) -> CaptureTee | None:
-    """Return what follows an answer; None when there is nothing to learn from it."""
+    """Return the capture tee of a response; None if there is nothing to capture."""
     if exchange.answer.capture is None:
         return None
     if response.status not in _SUCCESS:

@@ -22,9 +22,9 @@ class ClientRequest:
     One request of a client.
 
     Attributes:
-        http: As aiohttp parsed its head.
-        path: Without the query.
-        body: Of which nothing is read yet.
+        http: Its head, as aiohttp parsed it.
+        path: Path without the query.
+        body: Its body, unread when this is created.
     """
 
     http: web.BaseRequest
@@ -34,10 +34,10 @@ class ClientRequest:
 
     def check(self) -> None:
         """
-        Check the head, and ask for the body where the client waits to be asked.
+        Check the head, and send `100 Continue` if the client waits for it.
 
         Raises:
-            ProxyError: It cannot be forwarded at all.
+            ProxyError: The request cannot be forwarded.
         """
         http = self.http
         require_well_formed(http)
@@ -48,14 +48,14 @@ class ClientRequest:
 
     @property
     def content_coding(self) -> str:
-        """The codings of the body, in the order they were applied; "" for none."""
+        """Content codings of the body, in the order they were applied; "" if it has none."""
         return ", ".join(self.http.headers.getall(hdrs.CONTENT_ENCODING, []))
 
     def cut_off(self) -> bool:
         """
-        Break the answer off, so that the client does not take it for a whole one.
+        Close the connection, so that the client does not take the response for complete.
 
-        After the first byte there is no status left to say it with. False: the client has left.
+        After the head is sent, no error status can be sent. Return False if the client has left.
         """
         transport = self.http.transport
         if transport is None:
@@ -65,6 +65,6 @@ class ClientRequest:
 
 
 def client_request(http: web.BaseRequest, limits: Limits, budget: MemoryBudget) -> ClientRequest:
-    """Return a request of which only the head was read."""
+    """Return the request for a parsed head; its body is still unread."""
     body = RequestBody(http, limits.body_max_bytes, limits.client_timeout_s, budget)
     return ClientRequest(http, route_of_request(http), http.raw_path.partition("?")[0], body)

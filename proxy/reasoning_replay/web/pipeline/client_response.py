@@ -1,4 +1,4 @@
-"""Client response: upstream's head and bytes, written to the client's connection as they come."""
+"""Client response: the upstream's head and bytes, written to the client as they arrive."""
 
 import asyncio
 import contextlib
@@ -16,16 +16,16 @@ __all__ = ["RawResponse", "relay"]
 
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LENGTH = b"content-length"
-# How long the head of a response is held for a body that is held itself.
+# How long a head waits for a first chunk that is held until it is saved.
 HEAD_HELD_S = 0.01
 
 
 class RawResponse(web.StreamResponse):
     """
-    A response that writes straight to its client's connection, one write for each chunk.
+    A response that is written directly to the client's connection, with one write per chunk.
 
-    aiohttp's own would make more objects than all the rest of a small exchange, and spell headers
-    anew. Its server only calls `prepare`, `write_eof` and `keep_alive` of this one.
+    aiohttp's own response would create more objects than the rest of a small exchange, and would
+    rewrite the headers. aiohttp's server uses only `prepare`, `write_eof` and `keep_alive` of this.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class RawResponse(web.StreamResponse):
         is_last: bool,
     ) -> None:
         """
-        Write nothing yet.
+        Build the head; nothing is written yet.
 
         Args:
-            request: The client's.
-            response: Upstream's.
+            request: The client's request.
+            response: The upstream's response.
             headers: The end-to-end headers to write.
             is_last: Whether the connection is closed after it.
         """
@@ -57,7 +57,7 @@ class RawResponse(web.StreamResponse):
         elif has_body and response.length is None:
             self._in_chunks = version >= HttpVersion11
             self._may_stay = self._may_stay and self._in_chunks
-        # For whatever reads them, as an access log does; the bytes below are what is written.
+        # For readers such as an access log; the client gets the bytes below.
         self.headers.extend([(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers])
         lines = [b"%b: %b\r\n" % field for field in headers]
         if self._in_chunks:
@@ -72,22 +72,22 @@ class RawResponse(web.StreamResponse):
 
     @property
     def keep_alive(self) -> bool:
-        """Whether the client's connection may carry a next request."""
+        """Whether the client's connection may carry another request."""
         return self._may_stay
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a write has to wait for the client, or would fail as it has left."""
+        """Whether a write must wait for the client, or would fail because it has left."""
         transport = self._request.transport
         is_open = transport is not None and not transport.is_closing()
         return not is_open or self._request.protocol.writing_paused
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        """Do nothing: the head goes out with the first chunk, or by `write_head`."""
+        """Do nothing: the head is written with the first chunk, or by `write_head`."""
 
     def write_head(self) -> None:
         """
-        Write the head, if that has not been done.
+        Write the head, unless it is already written.
 
         Raises:
             ConnectionResetError: The client has left.
@@ -97,7 +97,7 @@ class RawResponse(web.StreamResponse):
 
     def write_chunk(self, data: bytes) -> None:
         """
-        Write a piece of the body without waiting.
+        Write a chunk of the body without waiting.
 
         Raises:
             ConnectionResetError: The client has left.
@@ -106,7 +106,7 @@ class RawResponse(web.StreamResponse):
 
     async def drain(self) -> None:
         """
-        Wait while the client is slower; the server cuts off one that takes nothing at all.
+        Wait while the write buffer is full; the server cuts off a client that reads nothing.
 
         Raises:
             ConnectionResetError: The client has left.
@@ -116,7 +116,7 @@ class RawResponse(web.StreamResponse):
 
     def write_end(self) -> None:
         """
-        Write the end, once, without waiting.
+        Write the end of the body without waiting; must be called only once.
 
         Raises:
             ConnectionResetError: The client has left.
@@ -127,7 +127,7 @@ class RawResponse(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 (aiohttp's)
         """
-        Write the end, if that has not been done, and wait while the client is slower.
+        Write the end, unless it is already written, and wait while the write buffer is full.
 
         Raises:
             ConnectionResetError: The client has left.
@@ -143,11 +143,11 @@ class RawResponse(web.StreamResponse):
         if self._head:
             data = self._head + data
             self._head = b""
-            self._request.writer.output_size += len(data)  # so aiohttp knows that it has begun
+            self._request.writer.output_size += len(data)  # marks it as begun for aiohttp
         transport.write(data)
 
 
-async def relay(  # noqa: PLR0913, PLR0917 (all that takes part in it)
+async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     exchange: Exchange,
     response: UpstreamResponse,
     downstream: RawResponse,
@@ -156,21 +156,21 @@ async def relay(  # noqa: PLR0913, PLR0917 (all that takes part in it)
     clock: Callable[[], float],
 ) -> bool:
     """
-    Relay a response body to the client, its head first.
+    Relay a response to the client, the head first.
 
-    Most chunks are written within the event loop's own call that reads them. Only a chunk that has
-    to wait, for its turn to be saved or for a slow client, comes back to this task.
+    Most chunks are written in the event loop callback that reads them. Only a chunk that must wait,
+    for its turn to be saved or for a slow client, returns to this task.
 
     Args:
-        exchange: Counts the bytes, and how long they are held.
-        response: Upstream's.
-        downstream: The client's.
-        tee: Captures from it; None when there is nothing to capture.
-        read: The part of the body that was read already.
-        clock: Seconds, never going backwards.
+        exchange: Counts the bytes, and the time for which they are held.
+        response: The upstream's response.
+        downstream: The response to the client.
+        tee: Captures the response; None if there is nothing to capture.
+        read: The part of the body that is already read.
+        clock: Monotonic clock, in seconds.
 
     Returns:
-        False when upstream broke it off.
+        False if upstream broke the response off.
     """
     arrived_s = 0.0
 
@@ -185,11 +185,11 @@ async def relay(  # noqa: PLR0913, PLR0917 (all that takes part in it)
         return True
 
     async def write_later(chunk: bytes) -> None:
-        """Write a chunk once it is saved, then wait for the client."""
+        """Write a chunk after its save, then wait for the client."""
         try:
             await _settle(tee, downstream)
             downstream.write_chunk(chunk)
-        finally:  # also where the client has left meanwhile
+        finally:  # also if the client has left in the meantime
             exchange.times.between_ms += (clock() - arrived_s) * 1000
         exchange.sent_bytes += len(chunk)
         await downstream.drain()
@@ -215,7 +215,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all that takes part in it)
 
 
 async def _settle(tee: CaptureTee | None, downstream: RawResponse) -> None:
-    """Wait for what has to be saved first; a head that waits for it goes out soon."""
+    """Wait until the tee has saved its items; an unsent head is written after HEAD_HELD_S."""
     if tee is None:
         return
     soon = asyncio.get_running_loop().call_later(HEAD_HELD_S, _write_head, downstream)

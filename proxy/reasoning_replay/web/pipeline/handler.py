@@ -1,10 +1,10 @@
 """
-Handler: carries one exchange through its phases, in this order.
+Handler: runs one exchange through its phases, in this order.
 
     client request -> admission -> request phase (read, ask, look up, decide, splice)
                    -> upstream phase (send, heal) -> answer phase (relay, capture) -> exchange log
 
-A WebSocket is relayed where others are answered.
+A WebSocket is relayed by its own handler after the request phase.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ __all__ = ["ProxyHandler"]
 
 class ProxyHandler:
     """
-    Forwards exchanges to one upstream.
+    Handler of all exchanges with one upstream.
 
     Attributes:
-        admission: Exchanges in flight.
+        admission: Counter of the exchanges in flight.
         is_leaving: Whether the process is about to stop.
     """
 
@@ -59,12 +59,12 @@ class ProxyHandler:
         recorder: ExchangeRecorder,
     ) -> None:
         """
-        Keep what all exchanges share.
+        Keep the parts that all exchanges share.
 
         Args:
-            upstream_url: What `/v1` stands for, without a slash at the end.
-            upstream: Connections to it.
-            replay: None when the mode is off.
+            upstream_url: URL that `/v1` maps to, without a trailing slash.
+            upstream: Client for that URL.
+            replay: Captures and injects; None if the mode is off.
             limits: See Limits.
             recorder: Records every exchange.
         """
@@ -85,16 +85,16 @@ class ProxyHandler:
         self._draining = asyncio.Event()
 
     def leave(self) -> None:
-        """Close each connection behind its next answer."""
+        """Close each connection after its next response."""
         self.is_leaving = True
 
     def drain(self) -> None:
-        """Accept no further request, and no further message on a WebSocket."""
+        """Reject new requests, and close each WebSocket once no response runs on it."""
         self.is_leaving = True
         self._draining.set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Carry one exchange through all its phases."""
+        """Run one exchange through all its phases."""
         recorder = self._recorder
         client = client_request(request, self._limits, self._budget)
         exchange = Exchange(client.route, Times(recorder.clock()), request.method)
@@ -109,12 +109,12 @@ class ProxyHandler:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
             return self._error(error.fault)
         except ConnectionResetError:
-            raise  # the client has left, or is cut off
+            raise  # the client has left, or was cut off
         except Exception as error:
             recorder.failed(exchange, error)
             exchange.outcome = BUG.code
             if exchange.status:
-                raise  # the answer has begun: it can only be cut off
+                raise  # the response has begun: it can only be cut off
             exchange.status = BUG.status
             return self._error(BUG)
         finally:
@@ -124,11 +124,11 @@ class ProxyHandler:
             recorder.settle(exchange)
 
     def refuse(self, fault: ErrorResponse) -> None:
-        """Record a request that was refused before its head was complete."""
+        """Record a request that was refused before it became an exchange."""
         self._recorder.settle(self._refused(fault))
 
     def count_refusal(self, fault: ErrorResponse) -> None:
-        """Count a connection that was refused, without a line of log."""
+        """Count a refused connection, without a log line."""
         self._recorder.count(self._refused(fault))
 
     def _refused(self, fault: ErrorResponse) -> Exchange:
@@ -140,7 +140,7 @@ class ProxyHandler:
         return as_response(fault._replace(ends=fault.ends or self.is_leaving))
 
     async def _carry_in_time(self, exchange: Exchange, client: ClientRequest) -> web.StreamResponse:
-        """Carry an exchange within `total_timeout_s`."""
+        """Run an exchange within `total_timeout_s`."""
         most_s = self._limits.total_timeout_s
         if not most_s or exchange.route is Route.WEBSOCKET:
             return await self._carry(exchange, client)
@@ -168,18 +168,18 @@ class ProxyHandler:
                 if exchange.route is Route.WEBSOCKET:
                     return await self._websocket(exchange, client, request)
                 answer = await self._sending.send(exchange, client, request)
-                del request  # an answer may take long
+                del request  # a response may take long
             finally:
                 body.lease.resize(0)
             return await self._relay(exchange, client, answer)
         finally:
             if exchange.route is not Route.WEBSOCKET:
-                exchange.received_bytes = body.size  # its end may come behind the answer
+                exchange.received_bytes = body.size  # its end may arrive after the response
 
     async def _relay(
         self, exchange: Exchange, client: ClientRequest, answer: Answer
     ) -> web.StreamResponse:
-        """Relay an answer; a fault in a body that is still being sent ends it."""
+        """Relay a response; a fault in a request body that is still being sent ends it."""
         body = client.body
         body.on_fault = answer.response.close
         try:
@@ -194,8 +194,8 @@ class ProxyHandler:
         self, exchange: Exchange, client: ClientRequest, request: UpstreamRequest
     ) -> web.StreamResponse:
         if self._websockets is None:
-            # Many processes serve no WebSocket at all.
-            from reasoning_replay.web.websocket.handler import (  # noqa: PLC0415 (as said)
+            # Imported on first use: many processes serve no WebSocket.
+            from reasoning_replay.web.websocket.handler import (  # noqa: PLC0415 (on first use)
                 WebSocketHandler,
             )
 

@@ -1,4 +1,4 @@
-"""Healing retry: a refused request is sent once more, changed by the least edit that cures it."""
+"""Healing retry: a refused request is sent once more, with the smallest edit that cures it."""
 
 import asyncio
 import contextlib
@@ -17,11 +17,11 @@ from reasoning_replay.web.pipeline.replay import Replay
 
 __all__ = ["Answer", "Healer"]
 
-# An error body longer than this is not one that anything could be read from.
+# At most this much of an error body is read for its diagnosis.
 REFUSAL_MAX_BYTES = 256 * 1024
-# A stream is held up until its first event is known, and no more of it.
+# A stream is held until its first event is complete, or this size is reached.
 FIRST_EVENT_MAX_BYTES = 64 * 1024
-# Nothing is held up for longer than this to be looked at.
+# A response is held for its diagnosis for at most this time.
 LOOK_MAX_S = 5.0
 _OK = range(200, 300)
 
@@ -31,13 +31,13 @@ Send = Callable[[bytes], Awaitable[UpstreamResponse]]
 @dataclass(slots=True)
 class Answer:
     """
-    An answer of upstream's.
+    A response of the upstream, with the findings about it.
 
     Attributes:
-        read: What was read of its body already.
-        refusal: What it refuses; None when it does not.
+        read: The part of its body that is already read.
+        refusal: Its refusal, diagnosed; None if it is not a refusal.
         has_failed: Whether it begins with an error, whatever its status.
-        cured: What an earlier answer refused, and the cure that this one answers.
+        cured: The earlier refusal and the cure that this response accepts; None without a retry.
     """
 
     response: UpstreamResponse
@@ -47,21 +47,21 @@ class Answer:
     cured: tuple[Refusal, Cure] | None = None
 
     def taken(self) -> bytes:
-        """Return what was read already, and keep it no longer: a stream may last."""
+        """Return the part already read, and free it here: a stream may take long."""
         read, self.read = self.read, b""
         return read
 
 
 class Healer:
-    """Looks into refusals, and has what can be cured sent once more: once, if at all."""
+    """Diagnosis of refusals, with at most one retry of a request that can be cured."""
 
     def __init__(self, replay: Replay, recorder: ExchangeRecorder) -> None:
         """
-        Keep what is shared by all exchanges.
+        Keep the parts that all exchanges share.
 
         Args:
-            replay: Decides on the cure, and learns from it.
-            recorder: Counts.
+            replay: Decides on cures, and learns from them.
+            recorder: Counts the results.
         """
         self._replay = replay
         self._recorder = recorder
@@ -74,20 +74,20 @@ class Healer:
         send: Send,
     ) -> Answer:
         """
-        Return the answer to forward; the one that is not forwarded is closed.
+        Return the response to forward; the other one, if any, is closed.
 
         Args:
             exchange: Its outcomes are corrected.
-            response: The first answer; nothing of it was read or forwarded.
-            bodies: What was sent, and what it was made from.
-            send: Sends a body as the first was sent; raises ProxyError.
+            response: The first response; its body is neither read nor forwarded yet.
+            bodies: The request's body, as received and as sent.
+            send: Sends another body with the same method, target and headers; raises ProxyError.
         """
         first = await self._look(exchange, response)
         refusal = first.refusal
         if refusal is None:
             return first
-        # A repair before the first attempt was the proxy's own judgement: whatever the refusal is
-        # about, the repair may be its cause.
+        # A repair before the first attempt is the proxy's own decision, so it may be the cause of
+        # any refusal, even of one that is not understood.
         if not (refusal.is_understood or exchange.request.repairs):
             return first
         cure = await self.cure(exchange, bodies, refusal)
@@ -103,13 +103,13 @@ class Healer:
         return again
 
     async def learn(self, exchange: Exchange, answer: Answer) -> None:
-        """Learn from a cure, once its answer is there whole and is none of a failure."""
+        """Learn from a cure, once its response is complete and has not failed."""
         capture = exchange.answer.capture
         if answer.cured is not None and not (capture is not None and capture.has_failed):
             await self.learn_from(exchange, *answer.cured)
 
     async def learn_from(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
-        """Learn from a cure that was taken. Never raises."""
+        """Learn from an accepted cure. Never raises."""
         try:
             await self._replay.learn(exchange, refusal, cure)
         except Exception as error:  # noqa: BLE001 (as below)
@@ -118,12 +118,12 @@ class Healer:
     async def cure(
         self, exchange: Exchange, bodies: RefusedBodies, refusal: Refusal
     ) -> Cure | None:
-        """Return what to send instead; None when there is no cure. Never raises."""
+        """Return the cure for a refused request; None if there is none. Never raises."""
         began_s = self._recorder.clock()
         try:
             return await self._replay.cure(exchange, bodies, refusal)
         except Unspliceable:
-            return None  # it went out unread, and stays so
+            return None  # it was sent unread, so it cannot be edited
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
             self._recorder.warn("heal_failed", exchange, error)
             return None
@@ -131,14 +131,14 @@ class Healer:
             exchange.times.before_ms += (self._recorder.clock() - began_s) * 1000
 
     def note_cured(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
-        """Count a cure that was taken."""
+        """Record an accepted cure."""
         self._count(refusal, "cured")
         exchange.request.note_cure(refusal.kind.value, cure)
         if exchange.answer.capture is not None:
             exchange.answer.capture.note_cure()
 
     def note_refused(self, refusal: Refusal) -> None:
-        """Count a cure that was not."""
+        """Count a refused cure."""
         self._count(refusal, "refused")
 
     def _count(self, refusal: Refusal, result: str) -> None:
@@ -146,7 +146,7 @@ class Healer:
         metrics.inc(metrics.heals, refusal.kind.value, result)
 
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> Answer | None:
-        """Send the cured request; None when its answer is no better."""
+        """Send the cured request; return None if its response is no success."""
         try:
             response = await send(cure.body)
         except ProxyError:
@@ -162,7 +162,7 @@ class Healer:
         return None
 
     async def _look(self, exchange: Exchange, response: UpstreamResponse) -> Answer:
-        """Read as much of an answer as tells whether it is a refusal."""
+        """Read enough of a response to decide whether it is a refusal."""
         encoding = response.value(b"content-encoding")
         dialect = self._replay.dialect
         if dialect.is_refusal(response.status):
@@ -186,7 +186,7 @@ class Healer:
     def _diagnose(
         self, exchange: Exchange, status: int, encoding: str, read: bytes
     ) -> Refusal | None:
-        """Return what a refusal is about; None where the diagnosis fails."""
+        """Return the diagnosis of a refusal; None if the diagnosis fails."""
         try:
             with contextlib.suppress(Undecodable):
                 plain = decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read)
@@ -205,7 +205,7 @@ async def _read(
     response: UpstreamResponse,
     is_enough: Callable[[bytes], bool],
 ) -> bytes:
-    """Read the beginning of an answer's body; the rest, or a broken end, stays where it is."""
+    """Read the beginning of a response's body; the rest, or an error, is left to the relay."""
     got = b""
     with contextlib.suppress(TimeoutError, UpstreamError):
         async with asyncio.timeout(LOOK_MAX_S):

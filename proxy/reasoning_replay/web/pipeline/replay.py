@@ -1,9 +1,9 @@
 """
-Replay: what the proxy does for an exchange on a replayed route, beside forwarding it.
+Replay: the steps of an exchange on a replayed route, in addition to forwarding it.
 
     ask (pure) -> look up (one await) -> decide (pure) -> send -> capture -> save
 
-Whatever fails here is counted, and the request goes out as it came.
+If a step fails, the failure is counted, and the request is forwarded unchanged.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,13 +45,13 @@ _NOTHING_FOUND = LookupResult()
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
     """
-    The settings that matter here, as plain values.
+    The settings of replay, as plain values.
 
     Attributes:
-        scoping: How a request's scope is made.
-        is_shadow: Whether everything is decided and nothing is sent otherwise than it came.
+        scoping: Rule for the scope of a request.
+        is_shadow: Whether requests are forwarded unchanged and decisions are only recorded.
         heals: Whether a refused request is healed.
-        store_budget_s: How long one exchange may wait for the store, in all.
+        store_budget_s: Total time that one exchange may wait for the store.
     """
 
     scoping: Scoping
@@ -62,10 +62,11 @@ class ReplaySettings:
 
 class Replay:
     """
-    Prepares requests and captures answers, for one upstream and one dialect.
+    Preparation of requests and capture of responses, for one upstream and one dialect.
 
     Attributes:
-        dialect: Knows the wire format.
+        dialect: The wire format.
+        is_shadow: Whether requests are forwarded unchanged.
         heals: Whether a refused request may be sent once more.
     """
 
@@ -77,13 +78,13 @@ class Replay:
         epoch_ms: Callable[[], int],
     ) -> None:
         """
-        Keep what all exchanges share.
+        Keep the parts that all exchanges share.
 
         Args:
-            settings: Plain values.
-            dialect: Knows the wire format.
-            store: It cannot raise.
-            epoch_ms: Milliseconds since the epoch, to order turns by.
+            settings: See ReplaySettings.
+            dialect: The wire format.
+            store: Store that never raises for an exchange.
+            epoch_ms: Clock in milliseconds since the epoch; it orders turns.
         """
         self.dialect = dialect
         self.is_shadow = settings.is_shadow
@@ -94,28 +95,28 @@ class Replay:
         self._offloader = Offloader()
 
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
-        """Find out whose exchange it is."""
+        """Set the scope, the account and the store budget of an exchange."""
         exchange.scope = self._settings.scoping.of(headers)
         exchange.account = account_of(headers)
         exchange.store_budget = Budget(self._settings.store_budget_s)
 
     def may_tell(self, status: int) -> bool:
-        """Tell whether an answer of this status may say what was done."""
+        """Return whether a response with this status may carry the header with the result."""
         return self._settings.scoping.tells(status)
 
-    # A request...
+    # --- requests ---
 
     async def prepare(self, exchange: Exchange, body: bytes, headers: Mapping[str, str]) -> bytes:
         """
-        Decide what a request lacks, and splice it in.
+        Decide which reasoning a request lacks, and inject it.
 
         Args:
-            exchange: Its scope is known; the decision and the capture are filled in.
-            body: Whole, and decoded from any content coding.
-            headers: The request's.
+            exchange: Its scope is set; the decision and the capture are recorded in it.
+            body: Complete body, without content coding.
+            headers: Headers of the request.
 
         Returns:
-            The body to send: the same object where nothing is edited.
+            The body to send; the same object if nothing is edited.
         """
         scope = exchange.scope
         if scope is None:
@@ -146,7 +147,7 @@ class Replay:
         return decision.body
 
     async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:
-        """Capture the answer to a GET of a response as the turn that its request began."""
+        """Capture a retrieved response as a part of the turn that its request began."""
         response_id = self.dialect.retrieved(path)
         if exchange.scope is None or not response_id:
             return
@@ -157,19 +158,19 @@ class Replay:
             exchange.answer.capture = self.dialect.capture(origin)
 
     def follow(self, exchange: Exchange, origin: Origin | None) -> None:
-        """Capture an answer whose request is unknown; `origin` is what it continues."""
+        """Capture a response to an unknown request; `origin` is the turn it continues, if known."""
         exchange.answer.capture = self.dialect.capture(origin)
 
-    # A refusal...
+    # --- refusals ---
 
     async def cure(
         self, exchange: Exchange, bodies: RefusedBodies, refusal: Refusal
     ) -> Cure | None:
         """
-        Decide what to send in place of a refused request.
+        Return the cure for a refused request; None if there is none.
 
         Raises:
-            Unspliceable: The request cannot be read.
+            Unspliceable: The request cannot be parsed.
         """
         dialect, is_slow = self.dialect, is_long(bodies.sent)
         ask = partial(dialect.ask_for_cure, bodies, refusal)
@@ -187,7 +188,7 @@ class Replay:
         )
 
     async def learn(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
-        """Note that a cured request was accepted: what it goes without will be refused again."""
+        """Learn from an accepted cure: the reasoning that it lacks would be refused again."""
         if exchange.scope is None:
             return
         await self._offloader.run(
@@ -201,15 +202,15 @@ class Replay:
             )
 
     async def _question(self, ask: Callable[[], Question[Any]], *, is_slow: bool) -> Question[Any]:
-        """Ask; of a slow request the keys are made in the thread, too, and not on the loop."""
+        """Parse a request; for a long one, the keys are also computed in the thread."""
         if not is_slow:
             return ask()
         return await self._offloader.run(partial(_with_keys, ask))
 
-    # An answer...
+    # --- responses ---
 
     async def read(self, exchange: Exchange, answer: bytes) -> None:
-        """Capture a whole JSON answer."""
+        """Capture a complete JSON response."""
         capture = exchange.answer.capture
         if capture is None:
             return
@@ -219,7 +220,7 @@ class Replay:
             capture.read(answer)
 
     async def save(self, exchange: Exchange) -> None:
-        """Save what the answer has brought so far, if there is anything new."""
+        """Save the new part of the captured turn, if there is one."""
         capture = exchange.answer.capture
         if capture is None or exchange.scope is None or not capture.dirty:
             return

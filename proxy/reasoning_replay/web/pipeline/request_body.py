@@ -1,7 +1,7 @@
 """
-Request body: read with a bound on its size, on memory and on the client's silence.
+Request body: read with limits on its size, on memory and on pauses of the client.
 
-It is held whole where it is to be inspected, and streamed piece by piece otherwise.
+A body that is inspected is held whole. Any other body is streamed in chunks.
 """
 
 import asyncio
@@ -22,11 +22,12 @@ class RequestBody:
     The body of one request.
 
     Attributes:
-        fault: What was wrong with it, once that is known.
-        on_fault: Called then: a streamed body is read by another task than the one that answers.
+        fault: Error of the body, once one is found.
+        on_fault: Called at that time, because a streamed body is read in another task than the
+            one that relays the response.
         lease: The memory that it holds; the caller releases it.
-        size: Bytes read of it so far.
-        why: Why it is not held whole, a RequestState; "" if it may be.
+        size: Bytes read so far.
+        why: RequestState that tells why it is not held whole; "" if it may be held.
     """
 
     def __init__(
@@ -36,10 +37,10 @@ class RequestBody:
         Read nothing yet.
 
         Args:
-            request: The client's.
-            max_bytes: The largest size allowed; 0 for no limit.
-            timeout_s: How long the client may be silent within it.
-            budget: Where the memory for what is held is reserved.
+            request: The client's request.
+            max_bytes: Largest allowed size; 0 for no limit.
+            timeout_s: Longest pause of the client within the body.
+            budget: Budget that the memory of a held body is reserved from.
         """
         self._request = request
         self._max_bytes = max_bytes
@@ -53,10 +54,10 @@ class RequestBody:
 
     def check(self) -> None:
         """
-        Check the announced length, before anything is done about the request.
+        Check the announced length, before the request is processed.
 
         Raises:
-            ProxyError: It is too large.
+            ProxyError: The body is too large.
         """
         size = self._request.content_length or 0
         if self._max_bytes and size > self._max_bytes:
@@ -64,13 +65,15 @@ class RequestBody:
 
     async def whole(self, max_bytes: int) -> bytes | None:
         """
-        Read all of it, if it is no larger than `max_bytes` and the budget has room.
+        Read the whole body, if it fits in `max_bytes` and in the memory budget.
 
         Returns:
-            None when it is not held whole: `why` says the reason; `rest` begins with what was read.
+            The body. None if it is not held whole: `why` has the reason, and `rest` starts with
+            the bytes that are already read.
 
         Raises:
-            ProxyError: It is over every limit, or malformed, or the client fell silent.
+            ProxyError: The body exceeds `body_max_bytes` or is malformed, or the client paused for
+                too long.
         """
         if (self._request.content_length or 0) > max_bytes:
             self.why = RequestState.TOO_LARGE
@@ -79,7 +82,7 @@ class RequestBody:
         while not content.at_eof():
             chunk = await self._next()
             self._pieces.append(chunk)
-            # Memory is reserved for what has arrived: a length costs nothing to announce.
+            # Memory is reserved for received bytes only: a client can announce any length for free.
             if not self._may_hold(len(chunk), max_bytes):
                 return None
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
@@ -88,15 +91,15 @@ class RequestBody:
 
     async def rest(self) -> AsyncGenerator[bytes, None]:
         """
-        Stream it piece by piece, beginning with what was read already.
+        Stream the body in chunks, starting with the bytes that are already read.
 
         Raises:
-            ProxyError: It is too large, or malformed, or the client fell silent; also in `fault`.
+            ProxyError: As for `whole`; the error is also in `fault`.
         """
         while self._pieces:
             size = len(self._pieces[0])
             yield self._pieces.pop(0)
-            self.lease.release(size)  # for the last one, nothing was reserved
+            self.lease.release(size)  # nothing was reserved for the last one
         while chunk := await self._next():
             yield chunk
 
@@ -110,7 +113,7 @@ class RequestBody:
     async def _next(self) -> bytes:
         content = self._request.content
         try:
-            # A timer is set only where there is something to wait for.
+            # A timer is set only if no bytes are available.
             chunk = content.read_nowait()
             if not chunk and not content.at_eof():
                 async with asyncio.timeout(self._timeout_s):

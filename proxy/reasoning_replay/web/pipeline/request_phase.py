@@ -1,4 +1,4 @@
-"""Request phase: reads a request as far as replay needs it, and makes what goes to the upstream."""
+"""Request phase: reads a request as far as replay needs it, and builds the upstream request."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ __all__ = ["RequestPhase"]
 
 
 class RequestPhase:
-    """Prepares requests for one upstream: read -> decode -> replay -> address."""
+    """Preparation of requests for one upstream: read -> decode -> replay -> address."""
 
     def __init__(
         self,
@@ -27,14 +27,14 @@ class RequestPhase:
         clock: Callable[[], float],
     ) -> None:
         """
-        Keep what all exchanges share.
+        Keep the parts that all exchanges share.
 
         Args:
-            address: Where requests go.
-            replay: None when the mode is off.
-            limits: On a body, as it comes and decoded.
-            log: Gets a line when replay fails.
-            clock: Seconds, never going backwards.
+            address: Address of the upstream.
+            replay: Captures and injects; None if the mode is off.
+            limits: Limits on a body, as received and decoded.
+            log: Logs failures of replay.
+            clock: Monotonic clock, in seconds.
         """
         self._address = address
         self._replay = replay
@@ -45,10 +45,10 @@ class RequestPhase:
 
     async def prepare(self, exchange: Exchange, client: ClientRequest) -> UpstreamRequest:
         """
-        Return the request as it goes to the upstream.
+        Return the request to send to the upstream.
 
         Raises:
-            ProxyError: It cannot be forwarded at all.
+            ProxyError: The request cannot be forwarded.
         """
         began_s = self._clock()
         client.check()
@@ -62,7 +62,7 @@ class RequestPhase:
                 await self._prepare_retrieval(replay, exchange, client)
             elif client.route in REPLAYED_ROUTES:
                 whole = await client.body.whole(self._inspect_max_bytes)
-                began_s = self._clock()  # the time before is the client's
+                began_s = self._clock()  # the time before is the client's upload
                 if whole is None:
                     exchange.request.state = client.body.why
                     body = client.body.rest()
@@ -70,7 +70,7 @@ class RequestPhase:
                     body, bodies = whole, await self._replayed(replay, exchange, client, whole)
             is_captured = exchange.answer.capture is not None
             return self._address.request(
-                # A trial run changes no request. An encoded answer is decoded for its capture.
+                # Shadow mode changes no request: an encoded response is decoded for its capture.
                 client,
                 body,
                 bodies,
@@ -82,11 +82,11 @@ class RequestPhase:
     async def _replayed(
         self, replay: Replay, exchange: Exchange, client: ClientRequest, whole: bytes
     ) -> RefusedBodies:
-        """Return a body as it came, and as it is sent."""
+        """Return a body as received, and as it is sent."""
         plain = whole
         try:
             replay.identify(exchange, client.http.headers)
-            if exchange.scope is not None:  # else it is not read
+            if exchange.scope is not None:  # without a scope, the body is not read
                 plain = await self._decoder.decode(whole, client.content_coding, client.body.lease)
             return RefusedBodies(plain, await replay.prepare(exchange, plain, client.http.headers))
         except NotDecoded as reason:

@@ -1,4 +1,4 @@
-"""Upstream phase: sends a request, and once more if its refusal can be cured."""
+"""Upstream phase: sends a request, and sends it once more if its refusal can be cured."""
 
 from reasoning_replay.adapters.upstream.client import (
     UpstreamClient,
@@ -18,7 +18,7 @@ _REQUEST_ID = b"x-request-id"
 
 
 class UpstreamPhase:
-    """Sends requests to one upstream."""
+    """Sender of requests to one upstream."""
 
     def __init__(
         self,
@@ -28,13 +28,13 @@ class UpstreamPhase:
         recorder: ExchangeRecorder,
     ) -> None:
         """
-        Keep what all exchanges share.
+        Keep the parts that all exchanges share.
 
         Args:
-            upstream: Connections.
-            origin: Named in errors.
-            healer: None where refused requests are not healed.
-            recorder: Gives the clock and the tracer.
+            upstream: Client for the upstream.
+            origin: Scheme and authority of the upstream, for error messages.
+            healer: Heals refused requests; None if they are not healed.
+            recorder: Provides the clock and the tracer.
         """
         self._upstream = upstream
         self._origin = origin
@@ -46,10 +46,10 @@ class UpstreamPhase:
         self, exchange: Exchange, client: ClientRequest, request: UpstreamRequest
     ) -> Answer:
         """
-        Return the upstream's answer, of which only the head was read, or what healing needed.
+        Return the upstream's response; only its head, or the part that healing needs, is read.
 
         Raises:
-            ProxyError: There is no answer.
+            ProxyError: There is no response.
         """
         sent_s = self._clock()
         response = await self._send(client, request)
@@ -76,7 +76,7 @@ class UpstreamPhase:
             response = await self._upstream.send(request.method, request.url, headers, request.body)
         except UpstreamError as error:
             self._tracer.failed(error.source)
-            fault = client.body.fault  # a bad body is why the upstream gave no answer
+            fault = client.body.fault  # a bad body is the cause, not the upstream
             if fault is None:
                 fault = upstream_error(error, self._origin, self._upstream.via)
             raise ProxyError(fault) from error

@@ -1,4 +1,4 @@
-"""Upstream request: what is sent, and how a client's target and headers become its own."""
+"""Upstream request: the request to send, built from a client's target, headers and body."""
 
 from dataclasses import dataclass, replace
 
@@ -17,10 +17,10 @@ __all__ = ["UpstreamAddress", "UpstreamRequest"]
 @dataclass(frozen=True, slots=True)
 class UpstreamRequest:
     """
-    A request as it goes to the upstream.
+    A request to the upstream.
 
     Attributes:
-        bodies: What it was made from, where it may have to be cured; None where it was not read.
+        bodies: The body as received and as sent, for a cure; None if the body was not read.
     """
 
     method: str
@@ -30,20 +30,20 @@ class UpstreamRequest:
     bodies: RefusedBodies | None = None
 
     def with_body(self, body: bytes) -> "UpstreamRequest":
-        """Return the same request with another body, which has no content coding."""
+        """Return a copy with another body and without Content-Encoding."""
         return replace(self, headers=without(self.headers, b"content-encoding"), body=body)
 
 
 class UpstreamAddress:
     """
-    Where requests go.
+    Address of one upstream.
 
     Attributes:
         origin: Scheme and authority of the upstream's URL.
     """
 
     def __init__(self, upstream_url: str) -> None:
-        """`upstream_url` is what `/v1` stands for, without a slash at the end."""
+        """Map `/v1` to `upstream_url`, which has no trailing slash."""
         self._url = upstream_url
         scheme, _, rest = upstream_url.partition("://")
         self.origin = f"{scheme}://{rest.partition('/')[0]}"
@@ -52,13 +52,14 @@ class UpstreamAddress:
         self, client: ClientRequest, body: Body, bodies: RefusedBodies | None, *, is_captured: bool
     ) -> UpstreamRequest:
         """
-        Return a client's request as it goes to the upstream.
+        Return the upstream request for a client's request.
 
         Args:
-            client: Its target, method and headers are used.
-            body: What is sent.
-            bodies: Where the request was read; an edited one is sent without content coding.
-            is_captured: Whether the answer is read, and so must come without content coding.
+            client: Source of the target, the method and the headers.
+            body: Body to send, unless `bodies` has an edited one.
+            bodies: The body as received and as sent, if it was read; an edited body is sent without
+                content coding.
+            is_captured: Whether the response is captured, and must have no content coding.
         """
         http = client.http
         headers = for_upstream(http.raw_headers)
@@ -75,9 +76,10 @@ class UpstreamAddress:
 
     def _map(self, target: str) -> str:
         """
-        Map a request target, a path: `/v1` is the upstream's URL, any other is its origin's.
+        Map a request path: `/v1` to the upstream's URL, any other path to the same origin.
 
-        Whatever a path says, it stands behind an authority and a slash, and cannot change it.
+        A path is always appended to an authority and starts with a slash, so it cannot change the
+        authority.
         """
         if target == "/v1" or target.startswith(("/v1/", "/v1?")):
             return self._url + target[3:]

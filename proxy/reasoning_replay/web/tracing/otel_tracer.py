@@ -1,7 +1,7 @@
 """
 OpenTelemetry tracer: a SERVER span for each exchange, a CLIENT span for each attempt upstream.
 
-    client's span -> exchange -> an attempt, and the second one of a request that was healed
+    client's span -> exchange -> an attempt, and a second one if the request is healed
                   -> WebSocket -> its handshake, and each `response.create`
 """
 
@@ -44,14 +44,14 @@ from reasoning_replay.web.tracing.tracer import Tracer
 
 __all__ = ["otel_tracer"]
 
-# Paths as the API documents them; the path that a client asked for is not told.
+# Paths as the API documents them; the requested path is not exported.
 _TEMPLATES: dict[str, str] = {
     Route.RESPONSES: "/responses",
     Route.COMPACT: "/responses/compact",
     Route.INPUT_TOKENS: "/responses/input_tokens",
     Route.RETRIEVE: "/responses/{response_id}",
 }
-# A longer header names no parent.
+# A longer header is ignored.
 _PARENT_MAX_BYTES = 512
 _TRACEPARENT = TRACEPARENT.decode()
 _W3C = TraceContextTextMapPropagator()
@@ -60,13 +60,13 @@ _W3C = TraceContextTextMapPropagator()
 @dataclass(slots=True)
 class _Trace:
     """
-    The spans of the exchange of one task.
+    The spans of the exchange that a task runs.
 
     Attributes:
         goes_on: Whether the client named its own span as parent.
-        attempt: The last request to the upstream.
-        attempts: How many there were.
-        sent_ns: When the last one was sent; of a `response.create`, when it began.
+        attempt: Span of the last request to the upstream.
+        attempts: Number of requests to the upstream.
+        sent_ns: When the last one was sent, or a `response.create` began, in ns since the epoch.
     """
 
     span: Span
@@ -133,7 +133,7 @@ class _OtelTracer(Tracer):
             )
             carrier: dict[str, str] = {}
             _W3C.inject(carrier, set_span_in_context(trace.attempt, Context()))
-            if parent := carrier.get(_TRACEPARENT):  # none where OTEL_SDK_DISABLED is set
+            if parent := carrier.get(_TRACEPARENT):  # absent if OTEL_SDK_DISABLED is set
                 return with_parent(headers, parent.encode(), goes_on=trace.goes_on)
         return headers
 
@@ -149,7 +149,7 @@ class _OtelTracer(Tracer):
             if content_type == "text/event-stream" and trace.route == Route.RESPONSES:
                 trace.span.set_attribute("gen_ai.request.stream", value=True)
             if status == HTTPStatus.SWITCHING_PROTOCOLS:
-                trace.attempt = None  # the messages that follow have spans of their own
+                trace.attempt = None  # the messages that follow have their own spans
                 attempt.end()
 
     def failed(self, error: str) -> None:
@@ -166,14 +166,14 @@ class _OtelTracer(Tracer):
             if exchange.route == Route.CREATE:
                 trace = self._created(trace.span, took_s)
             else:
-                _current.set(None)  # the next request on this connection has the same task
+                _current.set(None)  # the next request on this connection runs in the same task
             _end(trace, exchange)
 
     async def close(self, within_s: float) -> None:
         await self._tracing.close(within_s)
 
     def _created(self, whole: Span, took_s: float) -> _Trace:
-        """Return the span of a `response.create`, which is over, as part of its WebSocket's."""
+        """Return the span of a finished `response.create`, as a child of its WebSocket's span."""
         attributes = self._operation(Route.CREATE) | self._server | {OURS + "route": Route.CREATE}
         context = set_span_in_context(whole, Context())
         began_ns = time.time_ns() - int(took_s * 1e9)
@@ -184,11 +184,11 @@ class _OtelTracer(Tracer):
 
 
 def _parent(headers: Headers) -> Context | None:
-    """Return the span that a client names as parent; None if it names none, or several."""
+    """Return the parent span that a client names; None if the header is invalid or repeated."""
     named = [value for name, value in headers if name.lower() == TRACEPARENT]
     if len(named) != 1 or len(named[0]) > _PARENT_MAX_BYTES:
         return None
-    # Without `tracestate`: it is forwarded, and a span would carry it to the collector.
+    # Without `tracestate`: it is forwarded, but a span would export it to the collector.
     context = _W3C.extract({_TRACEPARENT: named[0].decode("latin-1")}, Context())
     return context if get_current_span(context).get_span_context().is_valid else None
 

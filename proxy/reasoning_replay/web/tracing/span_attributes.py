@@ -1,4 +1,4 @@
-"""Span attributes of an exchange: words and numbers, and nothing that a client or model wrote."""
+"""Span attributes of an exchange: fixed words and numbers, no text by a client or a model."""
 
 import re
 import time
@@ -20,20 +20,20 @@ __all__ = [
     "known_method",
 ]
 
-# The prefix of every name that no convention has.
+# Prefix of the names that no convention defines.
 OURS = "reasoning_replay."
-# The operation, where the conventions on generative AI have a word for it.
+# Operations that the conventions for generative AI define.
 OPERATIONS: dict[str, str] = {
     Route.RESPONSES: "chat",
     Route.CREATE: "chat",
     Route.RETRIEVE: "fetch_response",
 }
-# The names of `Usage` in the same conventions.
+# Names of the fields of `Usage` in the same conventions.
 _TOKENS = ("input_tokens", "cache_read.input_tokens", "output_tokens", "reasoning.output_tokens")
 _METHODS = frozenset(
     {"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"}
 )
-# Names of models and ids of responses are written by clients and upstreams: others are left out.
+# Clients and upstreams choose model names and response ids: values of another form are left out.
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,255}")
 
@@ -41,16 +41,16 @@ Attributes = dict[str, str | int | float | bool]
 
 
 def known_method(method: str) -> str:
-    """Return a request's method; `_OTHER` stands for all that HTTP does not define."""
+    """Return a request's method; `_OTHER` for a method that HTTP does not define."""
     return method if method in _METHODS else "_OTHER"
 
 
 def error_of(exchange: Exchange, *, is_client: bool) -> str:
     """
-    Return the type of failure of an exchange that is over; "" for none.
+    Return the error type of a finished exchange; "" if it has not failed.
 
-    By the conventions on HTTP, a refusal is the client's fault in a SERVER span, and a failure in a
-    CLIENT span, such as that of a `response.create`.
+    By the conventions for HTTP, a 4xx is no error in a SERVER span, because the client caused it.
+    It is an error in a CLIENT span, such as that of a `response.create`.
     """
     status, outcome = exchange.status, exchange.outcome
     if outcome in {"refused", "upstream_error"}:
@@ -64,7 +64,7 @@ def error_of(exchange: Exchange, *, is_client: bool) -> str:
 
 
 def attributes_of(exchange: Exchange) -> Attributes:
-    """Return the attributes of an exchange that is over."""
+    """Return the attributes of a finished exchange."""
     has_counts = exchange.route in REPLAYED_ROUTES
     known: dict[str, str | int | float | None] = {
         "outcome": exchange.outcome,
@@ -97,7 +97,7 @@ def attributes_of(exchange: Exchange) -> Attributes:
 
 
 def _of_model(exchange: Exchange) -> Attributes:
-    """Return the attributes of the conventions on generative AI."""
+    """Return the attributes of the conventions for generative AI."""
     attributes: Attributes = {}
     if _MODEL.fullmatch(exchange.request.model):
         attributes["gen_ai.request.model"] = exchange.request.model
@@ -108,7 +108,7 @@ def _of_model(exchange: Exchange) -> Attributes:
         attributes["gen_ai.response.id"] = capture.response_id
     if _MODEL.fullmatch(capture.model):
         attributes["gen_ai.response.model"] = capture.model
-    if capture.usage is not None and exchange.route in CAPTURED_ROUTES:  # a fetch would repeat it
+    if capture.usage is not None and exchange.route in CAPTURED_ROUTES:  # a GET would repeat it
         used = zip(_TOKENS, astuple(capture.usage), strict=True)
         attributes |= {"gen_ai.usage." + name: count for name, count in used if count is not None}
     return attributes
@@ -116,10 +116,10 @@ def _of_model(exchange: Exchange) -> Attributes:
 
 def events_of(exchange: Exchange, sent_ns: int) -> Iterator[tuple[str, Attributes, int]]:
     """
-    Yield the name, the attributes and the time of each event of an exchange that is over.
+    Yield the name, the attributes and the time of each event of a finished exchange.
 
     Args:
-        exchange: It is over.
+        exchange: The finished exchange.
         sent_ns: When its last attempt was sent, in nanoseconds since the epoch.
     """
     if exchange.request.healed:

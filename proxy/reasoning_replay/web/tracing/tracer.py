@@ -1,4 +1,4 @@
-"""Tracer: the calls by which an exchange is traced. This one does nothing: `tracing: off`."""
+"""Tracer: the interface that traces an exchange; this base class does nothing (`tracing: off`)."""
 
 from aiohttp import web
 
@@ -10,9 +10,9 @@ __all__ = ["Tracer"]
 
 class Tracer:
     """
-    Traces exchanges; no call raises or waits.
+    Tracer of exchanges; no call raises, and only `close` waits.
 
-    An exchange is found by the context of its task, so it has no state for this.
+    Spans are found by the context of the running task, so Exchange has no field for them.
     """
 
     def begin(self, request: web.BaseRequest, route: str) -> None:
@@ -23,17 +23,17 @@ class Tracer:
         return headers
 
     def answered(self, status: int, content_type: str) -> None:
-        """Note the head of the answer to the last attempt."""
+        """Record the head of the response to the last attempt."""
 
     def failed(self, error: str) -> None:
-        """Note that the last attempt had no answer."""
+        """Record that the last attempt got no response."""
 
     def end(self, exchange: Exchange, took_s: float) -> None:
         """
         End the span of an exchange and of its last attempt; set the exchange's `trace_id`.
 
-        A `response.create` on a WebSocket has no `begin`: its whole span is made here.
+        A `response.create` on a WebSocket has no `begin`: its whole span is created here.
         """
 
     async def close(self, within_s: float) -> None:
-        """Send the spans that are left; those not sent in time are lost."""
+        """Send the remaining spans; those not sent in time are lost."""

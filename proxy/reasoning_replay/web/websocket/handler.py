@@ -1,4 +1,4 @@
-"""WebSocket handler: carries one WebSocket, from the handshake to its end."""
+"""WebSocket handler: runs one WebSocket, from the handshake to its end."""
 
 import asyncio
 
@@ -27,9 +27,9 @@ _REQUEST_ID = b"x-request-id"
 
 
 class WebSocketHandler:
-    """Carries WebSockets to one upstream."""
+    """Handler of the WebSockets to one upstream."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 (all that takes part in it)
+    def __init__(  # noqa: PLR0913, PLR0917 (all parts of one WebSocket)
         self,
         upstream: UpstreamClient,
         origin: str,
@@ -40,14 +40,14 @@ class WebSocketHandler:
         refusals: AnswerPhase,
     ) -> None:
         """
-        Keep what all WebSockets share.
+        Keep the parts that all WebSockets share.
 
         Args:
-            upstream: Connections.
-            origin: Named in errors.
-            replay: None when the mode is off.
-            limits: On messages, and on a client that takes nothing.
-            budget: The client's messages are held within it.
+            upstream: Client for the upstream.
+            origin: Scheme and authority of the upstream, for error messages.
+            replay: Captures and injects; None if the mode is off.
+            limits: Limits on messages, and the timeout for a client that reads nothing.
+            budget: Memory budget of the client's messages.
             recorder: Records the WebSocket, and each `response.create`.
             refusals: Relays an upstream's refusal of the handshake.
         """
@@ -67,10 +67,10 @@ class WebSocketHandler:
         draining: asyncio.Event,
     ) -> web.StreamResponse:
         """
-        Relay a WebSocket until it ends, or the upstream's refusal of it.
+        Relay a WebSocket until it ends, or relay the upstream's refusal of the handshake.
 
         Raises:
-            ProxyError: The upstream gave no answer, or the handshake is malformed.
+            ProxyError: The upstream sent no response, or the handshake is invalid.
         """
         require_handshake(client.http)
         clock, tracer = self._recorder.clock, self._recorder.tracer

@@ -1,8 +1,9 @@
 """
-WebSocket relay: passes messages both ways between a client and the upstream, until one side ends.
+WebSocket relay: forwards messages both ways between a client and the upstream, until one side ends.
 
-The API's own messages are read on the way. Only a `response.create` may be edited, and a message
-that completes an item waits until that is saved. All other messages pass as they came, in order.
+The messages of the Responses API are read. Only a `response.create` may be edited, and a message
+that completes an item waits until the item is saved. All other messages are forwarded unchanged and
+in order.
 """
 
 import asyncio
@@ -27,29 +28,29 @@ from reasoning_replay.web.websocket.session import ResponseStreams
 
 __all__ = ["message_max_bytes", "relay_websocket"]
 
-# Of a message, if no setting allows more: aiohttp holds each one whole. A longer one ends the
+# Largest message, unless a setting allows more: aiohttp holds each one whole. A longer one ends the
 # connection with code 1009.
 MESSAGE_MAX_BYTES = 64 << 20
-# How long the close of one side waits for the answer of its peer.
+# How long a close waits for the close frame of the peer.
 CLOSE_S = 5.0
-# How long the relay may go on once the client has left, to pass on what was received from it.
+# How long the relay may go on after the client has left, to forward the client's last messages.
 LINGER_S = 10.0
-# After so many messages in a row, other exchanges have their turn.
+# After this many messages in a row, the relay yields to other exchanges.
 TURN = 64
-# How often within its time a stalled peer is looked for.
+# Number of checks for a stalled peer within its timeout.
 LOOKS = 4
 
 _NORMAL, _GOING_AWAY = 1000, 1001
-_GONE = (OSError, aiohttp.ClientError)  # what sending to a peer that has left raises
+_GONE = (OSError, aiohttp.ClientError)  # raised when sending to a peer that has left
 _PASSED = frozenset({WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgType.PONG})
 
 
 def message_max_bytes(limits: Limits) -> int:
-    """Return how long a message may be, in either direction."""
+    """Return the size limit of a message in bytes, for both directions."""
     return max(MESSAGE_MAX_BYTES, limits.inspect_max_bytes, limits.capture_max_bytes) + 1
 
 
-async def relay_websocket(  # noqa: PLR0913, PLR0917 (all that takes part in it)
+async def relay_websocket(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     exchange: Exchange,
     request: web.BaseRequest,
     upstream: UpstreamSocket,
@@ -63,12 +64,12 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all that takes part in it)
     Relay a WebSocket until it ends.
 
     Args:
-        exchange: Its outcome is filled in.
+        exchange: Its outcome is set.
         request: The client's handshake.
-        upstream: Closed when the relay ends.
-        replay: None leaves all messages unread.
-        limits: On messages that are read, and on a client that takes nothing.
-        room: What is held of the client's messages is taken from it.
+        upstream: The upstream's WebSocket; closed when the relay ends.
+        replay: Reads the messages; None leaves all of them unread.
+        limits: Limits on messages that are read, and the timeout for a client that reads nothing.
+        room: Memory budget of the client's messages.
         recorder: Records each `response.create`.
         draining: Set when the process is about to stop.
     """
@@ -90,7 +91,7 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all that takes part in it)
         relay = _Relay(exchange, *peers, recorder, MemoryLease(room))
         if replay is not None:
             relay.read_with(replay, request.headers, limits)
-        # The server cancels this task as soon as the client leaves, which the relay sees itself.
+        # The server cancels this task as soon as the client leaves. The relay detects that itself.
         running = asyncio.ensure_future(relay.run(draining))
         try:
             await asyncio.shield(running)
@@ -105,7 +106,7 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all that takes part in it)
     return client
 
 
-# Returns what to pass on for a text or binary message; None: nothing.
+# Returns the message to forward for a text or binary message; None: forward nothing.
 _Read = Callable[[ResponseStreams, WSMsgType, bytes], Awaitable[bytes | None]]
 
 
@@ -115,9 +116,9 @@ class _Peer:
     One end of the relay.
 
     Attributes:
-        stall_s: How long it may take nothing of what waits for it.
-        gone: The outcome when it leaves without a close.
-        stalled: The outcome when it is cut off because it takes nothing.
+        stall_s: Longest time in which it may read nothing while data is pending.
+        gone: Outcome if it leaves without a close frame.
+        stalled: Outcome if it is cut off because it reads nothing.
     """
 
     socket: web.WebSocketResponse[bool] | UpstreamWebSocket
@@ -128,7 +129,7 @@ class _Peer:
 
     async def send(self, data: bytes, kind: WSMsgType = WSMsgType.TEXT) -> None:
         """
-        Send a message, and wait while the peer is slower.
+        Send a message, and wait while the write buffer is full.
 
         Raises:
             OSError, aiohttp.ClientError: The peer has left.
@@ -145,12 +146,12 @@ class _Peer:
 @dataclass(frozen=True, slots=True)
 class _End:
     """
-    How the relay ends.
+    The end of a relay.
 
     Attributes:
-        outcome: Of the responses that still run.
-        code: Of the close frame for both sides; 0: the connections end without one.
-        is_whole: Whether it ended as the protocol has it.
+        outcome: Outcome of the responses that still run.
+        code: Code of the close frame for both sides; 0: the connections end without one.
+        is_whole: Whether it ended as the protocol defines.
     """
 
     outcome: str
@@ -179,7 +180,7 @@ class _Relay:
         self._inspect_max_bytes = self._capture_max_bytes = 0
 
     def read_with(self, replay: Replay, headers: Mapping[str, str], limits: Limits) -> None:
-        """Read the messages; `headers` are those of the handshake."""
+        """Read messages from now on; `headers` are those of the handshake."""
         self._inspect_max_bytes = limits.inspect_max_bytes
         self._capture_max_bytes = limits.capture_max_bytes
         self._streams = ResponseStreams(
@@ -191,7 +192,7 @@ class _Relay:
         up = asyncio.ensure_future(self._pump(self._client, self._upstream, self._read_request))
         down = asyncio.ensure_future(self._pump(self._upstream, self._client, self._read_event))
         others = (self._drain(draining), _stall(self._client), _stall(self._upstream))
-        tasks = (*map(asyncio.ensure_future, others), down, up)  # the likeliest cause first
+        tasks = (*map(asyncio.ensure_future, others), down, up)  # the most likely cause first
         end = _End(BUG.code)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -213,16 +214,16 @@ class _Relay:
             self._exchange.outcome = "ok" if end.is_whole else end.outcome
 
     async def _finish(self, end: _End, up: "asyncio.Future[_End]") -> None:
-        """End both sides; `up` passes the client's messages on."""
+        """End both sides; `up` forwards the client's messages."""
         transport = self._client.transport
         await self._stop_reading(end.outcome)
         if end.code:
-            up.cancel()  # else aiohttp would close the connection before the client reads why
+            up.cancel()  # else aiohttp would close before the client reads the reason
             await asyncio.wait({up})
             closes = (peer.close(end.code, end.reason) for peer in (self._client, self._upstream))
             await asyncio.gather(*closes)
         elif not up.done() and transport.can_write_eof() and not transport.is_closing():
-            # A client that still sends would be reset, and might not read the last messages.
+            # A close would reset a client that still sends, and it might lose the last messages.
             transport.write_eof()
             await asyncio.wait({up}, timeout=CLOSE_S)
         transport.close()
@@ -233,13 +234,13 @@ class _Relay:
         if self._streams is not None:
             await self._streams.idle.wait()
         if self._streams is None:
-            await asyncio.Event().wait()  # unread: it may last for as long as the process does
+            await asyncio.Event().wait()  # unread: it may last until the process ends
         return _End("ok", _GOING_AWAY, is_whole=True)
 
     # --- messages ---
 
     async def _pump(self, source: _Peer, sink: _Peer, read: _Read) -> _End:
-        """Pass messages on until their source ends."""
+        """Forward messages until their source ends."""
         passed, has_sink = 0, True
         while True:
             message = await source.socket.receive()
@@ -249,7 +250,7 @@ class _Relay:
             if not passed % TURN:
                 await asyncio.sleep(0)
             if not has_sink:
-                continue  # the other direction is about to see how the sink ended
+                continue  # the other direction is about to detect how the sink ended
             data = await self._read(read, message.type, message.data)
             if data is not None:
                 try:
@@ -263,12 +264,12 @@ class _Relay:
                 self._exchange.sent_bytes += len(data)
 
     async def _read(self, read: _Read, kind: WSMsgType, data: bytes) -> bytes | None:
-        """Return what to pass on for a message; None: nothing."""
+        """Return the message to forward for a message; None: forward nothing."""
         if self._streams is None or kind is WSMsgType.PING or kind is WSMsgType.PONG:
             return data
         try:
             return await read(self._streams, kind, data)
-        except Exception as error:  # noqa: BLE001 (fail open: the message passes as it came)
+        except Exception as error:  # noqa: BLE001 (fail open: it is forwarded unchanged)
             if self._streams is not None:
                 reason = type(error).__name__
                 self._recorder.log.warning(
@@ -301,7 +302,7 @@ class _Relay:
         return data
 
     async def _stop_reading(self, outcome: str) -> None:
-        """Let all further messages pass unread; send the client the refusals held back."""
+        """Forward all further messages unread; send the held refusals to the client."""
         streams, self._streams = self._streams, None
         if streams is not None:
             with contextlib.suppress(*_GONE):
@@ -327,7 +328,7 @@ def _end_of(source: _Peer, kind: WSMsgType, data: object, reason: str | None) ->
 
 
 async def _stall(peer: _Peer) -> _End:
-    """Cut a peer off once it has taken nothing of what waits for it for too long."""
+    """Cut a peer off once it has read nothing for `stall_s` while data is pending."""
     loop = asyncio.get_running_loop()
     progress = WriteProgress(peer.transport)
     while progress.stalled_s(loop.time()) < peer.stall_s:  # noqa: ASYNC110 (buffers have no event)

@@ -1,8 +1,8 @@
 """
-Response streams of one WebSocket: what is injected into its requests and captured from responses.
+Response streams of one WebSocket: injection into its requests, and capture of its responses.
 
-It is as over HTTP, with three differences. Several responses run at once, told apart by their
-`stream_id`. A response names its request only by its place on the stream. And the upstream may
+It works as over HTTP, with three differences. Several responses run at once and differ by their
+`stream_id`. Only the order on a stream shows which request a response belongs to. The upstream may
 begin a response that no request asked for.
 """
 
@@ -35,7 +35,7 @@ class ResponseStreams:
     The requests and responses of one WebSocket.
 
     Attributes:
-        idle: Set while no request waits and no response runs.
+        idle: Event, set while no request waits and no response runs.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class ResponseStreams:
         resend: Callable[[bytes], Awaitable[None]],
     ) -> None:
         """
-        Begin with no request.
+        Start without requests.
 
         Args:
             replay: Prepares requests and saves turns.
             recorder: Records each request with its response.
-            headers: Of the handshake; they carry the credentials.
-            keep_max_bytes: Of requests kept for a healing retry, all of them together.
+            headers: Headers of the handshake; they carry the credentials.
+            keep_max_bytes: Largest total size of the requests kept for a healing retry.
             resend: Sends a request to the upstream once more.
         """
         self.idle = asyncio.Event()
@@ -74,7 +74,7 @@ class ResponseStreams:
     # --- from the client ---
 
     async def prepare(self, text: bytes) -> bytes:
-        """Return a client's message as it is sent to the upstream."""
+        """Return the message to send to the upstream for a client's message."""
         message = read_message(text)
         if message is None or message.kind != CREATE:
             return text
@@ -99,7 +99,7 @@ class ResponseStreams:
         return bodies.sent
 
     def skip_request(self, asked: str = "") -> None:
-        """Note that a message passes unread that may be a request; `asked` counts it, if given."""
+        """Record that a possible request passes unread; `asked`, if given, is its counted state."""
         self._is_blind = True
         if not asked:
             return
@@ -114,7 +114,7 @@ class ResponseStreams:
         started = self._recorder.clock()
         try:
             return RefusedBodies(text, await self._replay.prepare(exchange, text, self._headers))
-        except Exception as error:  # noqa: BLE001 (fail open: the message passes as it came)
+        except Exception as error:  # noqa: BLE001 (fail open: it is forwarded unchanged)
             self._recorder.warn("replay_failed", exchange, error)
             exchange.note_failure()
             return RefusedBodies(text, text)
@@ -125,10 +125,10 @@ class ResponseStreams:
 
     async def capture(self, text: bytes) -> bytes | None:
         """
-        Learn from an upstream's message, and save what it completes.
+        Capture a message of the upstream, and save the items that it completes.
 
         Returns:
-            The message for the client; None when a refusal is held back.
+            The message for the client; None if a refusal is held.
         """
         message = read_message(text)
         if message is None:
@@ -159,14 +159,14 @@ class ResponseStreams:
         return text
 
     def skip_event(self) -> None:
-        """Note that an upstream's message passes unread that may end a response."""
+        """Record that a message of the upstream passes unread; it may end a response."""
         running = [stream for stream in self._streams.values() if stream.running]
         if len(running) == 1 and running[0].running is not None:
             running[0].running.exchange.answer.state = "too_large"
             self._end(running[0], "ok")
 
     def close(self, outcome: str) -> list[bytes]:
-        """Record what has not ended as ended; return the refusals that were held back."""
+        """Record all open exchanges as ended; return the refusals that were held."""
         self._is_closed = True
         held: list[bytes] = []
         for stream in self._streams.values():
@@ -180,7 +180,7 @@ class ResponseStreams:
         return held
 
     async def _begin(self, stream: Stream, message: Message) -> None:
-        self._end(stream, "cut_off")  # no message ended the one before
+        self._end(stream, "cut_off")  # no message ended the previous response
         is_ambiguous = self._is_blind or stream.is_ambiguous
         pending = stream.next_waiting(message.previous)
         if pending is None:
@@ -202,7 +202,7 @@ class ResponseStreams:
         self.idle.clear()
 
     def _failed_stream(self, message: Message) -> Stream | None:
-        """Return the stream that an error is about; None when that is not certain."""
+        """Return the stream that an error is about; None if that is not certain."""
         if message.stream:
             return self._streams.get(message.stream)
         busy = [stream for stream in self._streams.values() if stream.is_busy]
@@ -212,7 +212,7 @@ class ResponseStreams:
         return None
 
     def _note_ambiguous(self, streams: list[Stream]) -> None:
-        """Note that an error ended one of these requests, and it is not certain which."""
+        """Record that an error ended a request on one of these streams, without certainty which."""
         waiting = [stream for stream in streams if stream.waiting]
         for stream in waiting:
             stream.is_ambiguous = True
@@ -220,7 +220,7 @@ class ResponseStreams:
         self._set_idle()
 
     async def _refuse(self, stream: Stream, message: Message, text: bytes) -> bytes | None:
-        """Handle an error: where no response runs, the oldest waiting request has failed."""
+        """Handle an error: if no response runs, the oldest waiting request has failed."""
         if stream.running:
             if not stream.waiting:
                 stream.state = StreamState.IN_DOUBT
@@ -236,7 +236,7 @@ class ResponseStreams:
         elif self._is_certain(stream):
             refused = self._replay.dialect.diagnose(message.http_status, text)
             cure = await self._cure(pending, refused)
-            # Meanwhile another request may have been sent, which is answered ahead of a retry.
+            # Another request may have been sent in the meantime; it is answered before a retry.
             if cure is not None and self._is_certain(stream):
                 pending.hold(text, refused, cure)
                 await self._resend(cure.body)
@@ -252,13 +252,13 @@ class ResponseStreams:
         return passed
 
     async def _cure(self, pending: PendingResponse, refused: Refusal) -> Cure | None:
-        """Return what to send in place of a refused request; None when there is no cure."""
+        """Return the cure for a refused request; None if there is none."""
         if pending.bodies is None or not refused.is_understood:
             return None
         return await self._healer.cure(pending.exchange, pending.bodies, refused)
 
     def _is_certain(self, stream: Stream) -> bool:
-        """Tell whether a message on this stream can only be about its one waiting request."""
+        """Return whether a message on this stream can only be about its one waiting request."""
         return len(stream.waiting) == 1 and not (self._is_blind or stream.is_ambiguous)
 
     def _end(self, stream: Stream, outcome: str) -> None:
@@ -291,7 +291,7 @@ class ResponseStreams:
         return sum(len(stream.waiting) for stream in self._streams.values())
 
     def _kept(self) -> int:
-        """Return how many bytes of requests are kept for a healing retry."""
+        """Return the total size of the requests kept for a healing retry, in bytes."""
         waiting = (pending for stream in self._streams.values() for pending in stream.waiting)
         return sum(len(one.bodies.given) for one in waiting if one.bodies is not None)
 

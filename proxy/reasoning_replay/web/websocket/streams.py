@@ -1,4 +1,4 @@
-"""Streams: the requests and responses with one `stream_id` on a WebSocket, in their order."""
+"""Streams: the requests and responses with one `stream_id` on a WebSocket, in order."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ class PendingResponse:
     One request for a response, and the response while it runs.
 
     Attributes:
-        previous: The id of the response that it continues.
-        sent_s: When it was sent to the upstream; 0.0 when the upstream began it by itself.
-        bodies: What was sent, while it may have to be sent once more; else None.
-        refusal: The upstream's error, held back while the cured request is tried; else None.
-        refused: What the error was about; None like `refusal`.
-        cure: What was sent then; None like `refusal`.
+        previous: Id of the response that it continues.
+        sent_s: When it was sent to the upstream; 0.0 if the upstream began it without a request.
+        bodies: The request as received and as sent, while it may be sent once more; else None.
+        refusal: The upstream's error, held while the cured request is tried; else None.
+        refused: Diagnosis of the error; None like `refusal`.
+        cure: The cure that was sent; None like `refusal`.
     """
 
     exchange: Exchange
@@ -33,29 +33,29 @@ class PendingResponse:
     cure: Cure | None = None
 
     def hold(self, refusal: bytes, refused: Refusal, cure: Cure) -> None:
-        """Hold the refusal back: the request is sent once more, cured."""
+        """Hold the refusal while the cured request is tried."""
         self.refusal, self.refused, self.cure = refusal, refused, cure
 
 
 class StreamState(Enum):
-    """What is known of the newest response on a stream."""
+    """State of the newest response on a stream."""
 
-    IDLE = "it has ended, or there was none"
+    IDLE = "it has ended, or there was no response yet"
     CUT_SHORT = "it has ended incomplete, as a steered response does"
     RUNNING = "it runs"
-    IN_DOUBT = "an error came while it ran, and nothing of it since: it may have ended"
+    IN_DOUBT = "an error arrived while it ran, and no event of it since: it may have ended"
 
 
 @dataclass(slots=True)
 class Stream:
     """
-    The requests and responses with one `stream_id`; the upstream answers them in their order.
+    The requests and responses with one `stream_id`; the upstream answers them in order.
 
     Attributes:
-        waiting: Sent; the upstream has not begun their responses.
+        waiting: Requests that are sent; the upstream has not begun their responses.
         running: The response that runs; set in the states RUNNING and IN_DOUBT only.
-        last_id: The id of the newest response.
-        successor: The origin of a response that continues the newest one.
+        last_id: Id of the newest response.
+        successor: Origin of a response that continues the newest one.
         is_ambiguous: Whether an error may have ended one of several requests. From then on it is
             not certain which response belongs to which request.
     """
@@ -73,13 +73,13 @@ class Stream:
         return self.running is not None or bool(self.waiting)
 
     def next_waiting(self, previous: str) -> PendingResponse | None:
-        """Take the request whose response begins; None: the upstream begins one by itself."""
+        """Remove and return the request of a response that begins; None if none asked for it."""
         if self.waiting and (not previous or self.waiting[0].previous == previous):
             return self.waiting.popleft()
         return None
 
     def origin(self, previous: str) -> Origin | None:
-        """Return the origin of a response that no request asked for; None when it is unknown."""
+        """Return the origin of a response that no request asked for; None if it is unknown."""
         is_cut_short = self.state is StreamState.CUT_SHORT
         continues = previous == self.last_id if previous else is_cut_short
         return self.successor if continues else None

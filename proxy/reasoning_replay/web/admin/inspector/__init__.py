@@ -1,1 +1,1 @@
-"""Inspector: a page on the admin port that shows exchanges as they pass."""
+"""Inspector: a page on the admin port that shows exchanges as they happen."""

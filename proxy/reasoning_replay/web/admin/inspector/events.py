@@ -24,22 +24,22 @@ __all__ = ["Watchers"]
 
 WATCHERS_MAX: Final = 8
 STATE_S: Final = 1.0
-# What happens at once is written at once.
+# Lines that arrive within this time are written together.
 GATHER_S: Final = 0.05
-# For one who does not read: what waits for him, and how long.
+# Limits for a watcher that does not read: bytes of pending lines, and seconds.
 WAITING_BYTES: Final = 4 << 20
 STALLED_S: Final = 60.0
 
 _FULL = ErrorResponse(
     503,
     "too_many_watchers",
-    f"{WATCHERS_MAX} watch already, on pages that are open. Close one of them.",
+    f"{WATCHERS_MAX} inspector pages are open, which is the limit. Close one of them.",
     2,
 )
 
 
 class Watchers:
-    """Those who watch a proxy."""
+    """The watchers of one proxy."""
 
     def __init__(
         self,
@@ -49,13 +49,13 @@ class Watchers:
         exposition: Callable[[], bytes],
     ) -> None:
         """
-        Begin with none.
+        Start without watchers.
 
         Args:
-            source: Where exchanges are from.
-            facts: What a proxy is, as long as it runs.
-            fares: How it is now: words, such as `status` and `store`.
-            exposition: The same in numbers, as Prometheus scrapes them.
+            source: Feed of the exchanges.
+            facts: Returns the facts of the proxy that do not change while it runs.
+            fares: Returns its current state in words, such as `status` and `store`.
+            exposition: Returns its metrics, as Prometheus scrapes them.
         """
         self._source = source
         self._facts = facts
@@ -66,10 +66,10 @@ class Watchers:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """
-        Tell one of them, who may watch, what passes until he leaves.
+        Stream events to one watcher until it leaves; its access is already checked.
 
         Raises:
-            ProxyError: There are too many of them.
+            ProxyError: There are too many watchers.
         """
         if sum(watcher.is_there for watcher in self._watchers) >= WATCHERS_MAX:
             raise ProxyError(_FULL)
@@ -99,7 +99,7 @@ class Watchers:
         return response
 
     def close(self) -> None:
-        """Let none of them hold up the end."""
+        """Cancel all streams, so that none delays the shutdown."""
         for task in self._watchers.values():
             if task is not None:
                 task.cancel()
@@ -130,7 +130,7 @@ class Watchers:
             self._put_state(self._watchers)
 
     def _put_state(self, watchers: "Iterable[_Watcher]") -> None:
-        with contextlib.suppress(Exception):  # those who watch see an old state then, or none
+        with contextlib.suppress(Exception):  # watchers then keep the previous state
             state = self._state()
             for watcher in watchers:
                 watcher.put(state)
@@ -142,10 +142,10 @@ class Watchers:
 
 class _Watcher:
     """
-    What one of them has yet to read.
+    The pending lines of one watcher.
 
     Attributes:
-        has_lines: Whether there is anything.
+        has_lines: Event, set while lines are pending.
     """
 
     def __init__(self, request: web.Request) -> None:
@@ -156,11 +156,11 @@ class _Watcher:
 
     @property
     def is_there(self) -> bool:
-        """Whether he has not left: whose place is free at once, not when he is written to."""
+        """Whether it is connected; its place is free once it leaves, not only at the next write."""
         return self._request.transport is not None
 
     def put(self, line: bytes) -> None:
-        """Add a line; the oldest ones give way."""
+        """Add a line; above WAITING_BYTES, drop the oldest ones."""
         self._lines.append(line)
         self._bytes += len(line)
         while self._bytes > WAITING_BYTES and len(self._lines) > 1:
@@ -169,7 +169,7 @@ class _Watcher:
         self.has_lines.set()
 
     def taken(self) -> bytes:
-        """Return all there is, and go on with nothing."""
+        """Return all pending lines, and clear them."""
         lost = [b'{"lost": %d}' % self._lost] if self._lost else []
         lines = b"\n".join([*lost, *self._lines, b""])
         self._lines.clear()

@@ -14,7 +14,7 @@ _INLINE = re.compile(rb"<(style|script)>(.*?)</\1>", re.DOTALL)
 
 
 def page() -> web.Response:
-    """Return the page; it holds nothing that would have to be kept from anybody."""
+    """Return the page; it contains no data of the proxy, so it needs no access check."""
     body, headers = _read()
     return web.Response(body=body, headers=headers)
 
@@ -22,7 +22,7 @@ def page() -> web.Response:
 @cache
 def _read() -> tuple[bytes, dict[str, str]]:
     body = resources.files(__package__).joinpath("page.html").read_bytes()
-    # What is in the page may run, and nothing that something on it could bring in.
+    # Only the page's own script and style may run; injected ones have another hash.
     hashes = {
         kind.decode(): base64.b64encode(hashlib.sha256(text).digest()).decode()
         for kind, text in _INLINE.findall(body)

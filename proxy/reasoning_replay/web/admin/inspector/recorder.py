@@ -1,8 +1,8 @@
 """
-Recorder: the newest exchanges for the inspector, by types, ids, sizes, counts and times alone.
+Recorder: the newest exchanges for the inspector, as types, ids, sizes, counts and times only.
 
-Every exchange is recorded, watched or not, so recording copies a few fields only. They become
-JSON when the inspector is watched.
+Every exchange is recorded, even without a watcher, so recording copies a few fields only. They are
+encoded as JSON only for watchers.
 """
 
 import contextlib
@@ -19,20 +19,20 @@ from reasoning_replay.web.exchange import Exchange
 
 __all__ = ["ExchangeFeed", "Heard", "Recorder"]
 
-# Exchanges that are over, and what their strips may take up together.
+# Most finished exchanges that are kept, and the largest total size of their strips.
 KEPT: Final = 100
 KEPT_BYTES: Final = 2 << 20
-# The same for those that are under way. Of more than these, the newest are shown to who begins to
-# watch; and beside so many bytes of strips, further ones are counted alone.
+# The same for exchanges in flight. A new watcher gets the newest of them; above this size of all
+# strips, a further strip is reduced to its counts.
 OPEN_SHOWN: Final = 100
 OPEN_BYTES: Final = 2 << 20
-# Whatever is not ended is forgotten one day: this keeps hold of exchanges.
+# Above this number, the oldest open exchange is dropped: one that never ends would leak.
 OPEN_MAX: Final = 20_000
-# Of a hash, as much as tells one from another on a page; of a model's name, which a client writes.
+# Shown characters of a hash, enough to tell two apart, and of a model's name, set by the client.
 HASH_CHARS: Final = 12
 NAME_CHARS: Final = 64
 
-# Told of an exchange, when it was decided and when it is over: JSON, `{"exchange": {…}}`.
+# Receives an exchange, once it is decided and at its end, as JSON: `{"exchange": {…}}`.
 Heard = Callable[[bytes], None]
 
 _NO_STRIP = ItemSummary(0, b"").counted()
@@ -40,19 +40,19 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 class ExchangeFeed(Protocol):
-    """What the inspector reads exchanges from."""
+    """The source of the exchanges that the inspector shows."""
 
     def recent(self) -> list[bytes]:
-        """Return the JSON of what is kept, oldest first."""
+        """Return the recorded exchanges as JSON, oldest first."""
         ...
 
     def listen(self, heard: Heard | None) -> None:
-        """Tell of every exchange from now on; None: of none."""
+        """Call `heard` for every exchange from now on; None ends that."""
         ...
 
 
 class _Seen(msgspec.Struct, gc=False):
-    """A few fields of an exchange, as they are; took_s is None while it is under way."""
+    """A copy of a few fields of an exchange; took_s is None while it is in flight."""
 
     number: int
     started_s: float
@@ -102,22 +102,22 @@ def _seen(number: int, exchange: Exchange, took_s: float | None) -> _Seen:
 
 
 class Recorder:
-    """Keeps the newest exchanges of one process. What goes wrong in here costs no exchange."""
+    """The newest exchanges of one process; its caller ignores errors, so none ends an exchange."""
 
     def __init__(self, clock: Callable[[], float], epoch_ms: Callable[[], int]) -> None:
         """
-        Begin with nothing.
+        Start without exchanges.
 
         Args:
-            clock: Seconds, never going backwards: the one that exchanges are begun by.
-            epoch_ms: Milliseconds since the epoch, for people.
+            clock: Monotonic clock in seconds, the same as that of the exchanges.
+            epoch_ms: Clock in milliseconds since the epoch, for the times shown.
         """
         self._clock = clock
         self._epoch_ms = epoch_ms
-        # Tells this process from the one before it, and from others: their numbers are the same.
+        # Prefix of ids: other processes, and this one before a restart, use the same numbers.
         self._name = f"{os.getpid():x}.{epoch_ms():x}"
         self._last = 0
-        # By the exchange's own address: its number, itself, and how large its strip is.
+        # `id()` of an exchange -> its number, the exchange, and the size of its strip.
         self._open: dict[int, tuple[int, Exchange, int]] = {}
         self._over: deque[_Seen] = deque()
         self._bytes = self._open_bytes = 0
@@ -126,7 +126,7 @@ class Recorder:
         self._look_at_the_time()
 
     def begin(self, exchange: Exchange) -> None:
-        """Note that it is known what becomes of a request, which is now sent on."""
+        """Record an exchange that is decided, before its request is sent."""
         self._last += 1
         strip, size = exchange.request.summary, 0
         if strip is not None:
@@ -141,9 +141,9 @@ class Recorder:
             self._tell(_seen(self._last, exchange, None))
 
     def end(self, exchange: Exchange, took_s: float) -> None:
-        """Note that an exchange is over."""
+        """Record a finished exchange."""
         begun = self._open.pop(id(exchange), None)
-        if begun is None:  # it never got so far
+        if begun is None:  # it ended before `begin`
             self._last += 1
         else:
             self._open_bytes -= begun[2]
@@ -156,28 +156,28 @@ class Recorder:
             self._tell(seen)
 
     def recent(self) -> list[bytes]:
-        """Return the JSON of what is kept, oldest first, and behind it of what is under way."""
+        """Return finished exchanges as JSON, oldest first, followed by those in flight."""
         self._look_at_the_time()
         newest = list(self._open.values())[-OPEN_SHOWN:]
         under_way = [_seen(number, exchange, None) for number, exchange, _ in newest]
         told: list[bytes] = []
         for seen in (*self._over, *under_way):
-            with contextlib.suppress(Exception):  # one that cannot be told hides no other
+            with contextlib.suppress(Exception):  # one that cannot be encoded must not hide others
                 told.append(self._json(seen))
         return told
 
     def listen(self, heard: Heard | None) -> None:
-        """Tell of every exchange from now on; None: of none."""
+        """Call `heard` for every exchange from now on; None ends that."""
         self._look_at_the_time()
         self._heard = heard
 
     def _look_at_the_time(self) -> None:
-        """Note what the clock is in people's time: once, or what is told would go to and fro."""
+        """Set the offset from the clock to wall time; set for each exchange, it would jitter."""
         self._epoch_less_clock_ms = self._epoch_ms() - self._clock() * 1000
 
     def _tell(self, seen: _Seen) -> None:
         if self._heard is not None:
-            with contextlib.suppress(Exception):  # whoever looks on costs no exchange
+            with contextlib.suppress(Exception):  # a watcher must not fail an exchange
                 self._heard(self._json(seen))
 
     def _json(self, seen: _Seen) -> bytes:
@@ -208,5 +208,5 @@ class Recorder:
         }
         try:
             return _ENCODE({"exchange": told})
-        except UnicodeEncodeError:  # half a surrogate in the model's name
+        except UnicodeEncodeError:  # a lone surrogate in the model's name
             return _ENCODE({"exchange": told | {"model": ""}})

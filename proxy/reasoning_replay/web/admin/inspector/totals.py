@@ -1,4 +1,4 @@
-"""Totals of the inspector, read from the metrics as Prometheus would scrape them."""
+"""Totals of the inspector: sums of the metrics, read as Prometheus scrapes them."""
 
 import re
 from collections import defaultdict
@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["read_totals"]
 
-# Metric -> the label that its series are told apart by here; "": they are added up.
+# Metric -> the label that its series are split by; "": all series are added up.
 _SHOWN: Final = {
     "requests_total": "result",
     "items_total": "outcome",
@@ -28,10 +28,11 @@ Numbers = dict[str, float]
 
 def read_totals(exposition: bytes) -> dict[str, object]:
     """
-    Return the numbers of an exposition by metric, less those that nobody looks at here.
+    Return the numbers of an exposition by metric, without those that the inspector does not show.
 
-    A metric with labels is a mapping of their words to numbers; series of 0 are left out of it.
-    `breakers` says of each operation of the store in which state its breaker is.
+    A metric that is split by a label is a mapping of label values to numbers, without zeros.
+    `breakers` maps each store operation to the states of its circuit breaker, with 1 for the
+    current state.
     """
     sums: dict[str, float] = defaultdict(float)
     parts: dict[str, Numbers] = defaultdict(dict)
