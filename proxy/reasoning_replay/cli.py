@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from reasoning_replay import __version__
-from reasoning_replay.settings.loader import SettingsError, default_of, env_of, flag_of, load
+from reasoning_replay.settings.loader import SettingsError, flag_of, load
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.reference import GROUPS, help_of, metavar_of
 
 __all__ = ["main"]
 
@@ -19,10 +20,10 @@ USAGE_ERROR = 2
 UNHEALTHY = 1  # not 2, which Docker reserves
 
 EPILOG = """\
-A flag wins over its environment variable, that over the file of --config, that over the default.
-A secret may be in a file that REPLAY_<NAME>_FILE names, such as REPLAY_SCOPE_SECRET_FILE; so may
-store_url and upstream_proxy, as they may hold a password.
-config/replay.yaml shows every setting with its unit, default and hazard.
+A flag overrides its environment variable, which overrides the file of --config, which overrides
+the default. A secret may be in a file that REPLAY_<NAME>_FILE names, such as
+REPLAY_SCOPE_SECRET_FILE. So may store_url and upstream_proxy, because they may contain a password.
+docs/configuration.md explains every setting; config/replay.yaml is a file with all defaults.
 """
 
 
@@ -124,18 +125,21 @@ def _parser(words: Sequence[str]) -> _Parser:
 def _add_settings(command: argparse.ArgumentParser) -> None:
     """Add one flag per setting; a setting that was not given is absent from the arguments."""
     command.add_argument("--config", type=Path, metavar="FILE", help="a YAML file of settings")
-    for name, field in Settings.model_fields.items():
-        text = f"{field.description} Default: {default_of(name)}. Environment: {env_of(name)}."
-        is_switch = isinstance(field.default, bool)  # its value may be left out: it means true
-        command.add_argument(
-            flag_of(name),
-            dest=name,
-            metavar="VALUE",
-            nargs="?" if is_switch else None,
-            const="true" if is_switch else None,
-            default=argparse.SUPPRESS,
-            help=text.replace("%", "%%"),
-        )
+    command.usage = "%(prog)s [OPTION VALUE ...]"
+    for group in GROUPS:
+        section = command.add_argument_group(group.title, group.about)
+        for name in group.names:
+            # The value of a switch may be left out: it means true.
+            is_switch = isinstance(Settings.model_fields[name].default, bool)
+            section.add_argument(
+                flag_of(name),
+                dest=name,
+                metavar=metavar_of(name),
+                nargs="?" if is_switch else None,
+                const="true" if is_switch else None,
+                default=argparse.SUPPRESS,
+                help=help_of(name).replace("%", "%%"),
+            )
 
 
 def _overrides(arguments: argparse.Namespace, rest: Sequence[str]) -> dict[str, str]:

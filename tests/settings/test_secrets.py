@@ -112,10 +112,10 @@ def test_a_secret_from_two_places_is_a_fault(name: str, tmp_path: Path) -> None:
     ("content", "reason"),
     [
         (None, "cannot be read: No such file or directory"),
-        (b"", "is empty; name one with nothing but the value"),
-        (b"\n", "is empty; name one with nothing but the value"),
-        (b"\xff" + SECRET.encode(), "is not UTF-8 text; name one with nothing but the value"),
-        (SECRET.encode() * 5000, "is longer than 64 KiB; name one with nothing but the value"),
+        (b"", "is empty; it must contain only the value"),
+        (b"\n", "is empty; it must contain only the value"),
+        (b"\xff" + SECRET.encode(), "is not UTF-8 text; it must contain only the value"),
+        (SECRET.encode() * 5000, "is longer than 64 KiB; it must contain only the value"),
     ],
 )
 def test_a_file_that_holds_no_secret_is_a_fault(
@@ -127,14 +127,14 @@ def test_a_file_that_holds_no_secret_is_a_fault(
         path.write_bytes(content)
 
     assert (
-        fault_of({env_of(name) + "_FILE": str(path)}) == f"{env_of(name)}_FILE: its file {reason}"
+        fault_of({env_of(name) + "_FILE": str(path)}) == f"{env_of(name)}_FILE: the file {reason}"
     )
 
 
 def test_what_is_no_path_is_a_fault() -> None:
     """An environment may hold anything but a zero byte; a caller of `load` may hold that too."""
     assert fault_of({"REPLAY_ADMIN_TOKEN_FILE": "a\0"}) == (
-        "REPLAY_ADMIN_TOKEN_FILE: its file cannot be read: not a path"
+        "REPLAY_ADMIN_TOKEN_FILE: the file cannot be read: not a path"
     )
 
 

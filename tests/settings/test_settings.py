@@ -93,7 +93,7 @@ def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
         pytest.param("tenant_max_exchanges", "1.5", "should be a valid integer, unable to parse string as an integer; the default is 0", id="half-an-exchange"),  # noqa: E501
         pytest.param("recent_max_bytes", "32MB", "should be a valid integer, unable to parse string as an integer; the default is 33554432", id="bytes-with-a-unit"),  # noqa: E501
         pytest.param("store_prefix", "a b", "String should match pattern '^[A-Za-z0-9_.:-]{1,64}$'; the default is rr", id="prefix"),  # noqa: E501
-        pytest.param("upstream_ca_file", "/nowhere/ca.pem", "cannot be read: No such file or directory; name a file, or leave it empty", id="file"),  # noqa: E501
+        pytest.param("upstream_ca_file", "/nowhere/ca.pem", "cannot be read: No such file or directory; name a readable file, or leave it empty", id="file"),  # noqa: E501
         pytest.param("upstream_proxy", "proxy:3128", "not a URL; start it with http:// or https://", id="egress"),  # noqa: E501
         pytest.param("scope_from", "claim:oid", "use a comma-separated list of credential, claims:NAME+NAME and header:NAME", id="source"),  # noqa: E501
         pytest.param("scope_from", "header:te", "header: te is not forwarded to the upstream; use one that is", id="source-of-one-hop"),  # noqa: E501
@@ -114,17 +114,17 @@ def test_a_fault_names_what_where_and_the_way_out(
     ("env", "file", "want"),
     [
         pytest.param({"REPLAY_TTL": "1"}, None, "REPLAY_TTL: unknown setting; did you mean REPLAY_TTL_S?", id="variable"),  # noqa: E501
-        pytest.param({"REPLAY_XYZZY": "1"}, None, "REPLAY_XYZZY: unknown setting; serve --help lists them", id="nothing-near"),  # noqa: E501
-        pytest.param({"REPLAY_PORT": "8080"}, None, "REPLAY_PORT: unknown setting; serve --help lists them", id="port-by-hand"),  # noqa: E501
+        pytest.param({"REPLAY_XYZZY": "1"}, None, "REPLAY_XYZZY: unknown setting; `serve --help` lists all", id="nothing-near"),  # noqa: E501
+        pytest.param({"REPLAY_PORT": "8080"}, None, "REPLAY_PORT: unknown setting; `serve --help` lists all", id="port-by-hand"),  # noqa: E501
         pytest.param({}, "drain: 1", "replay.yaml:1: drain: unknown setting; did you mean drain_s?", id="key"),  # noqa: E501
         pytest.param({}, "mode: on\nmode: off", "replay.yaml:2: mode: set twice; keep one", id="key-twice"),  # noqa: E501
-        pytest.param({}, "redis:\n  url: x", "replay.yaml:1: nested; write one `name: value` on a line", id="nested-map"),  # noqa: E501
-        pytest.param({}, "anchors: [all]", "replay.yaml:1: nested; write one `name: value` on a line", id="nested-list"),  # noqa: E501
-        pytest.param({}, "[mode]: on", "replay.yaml:1: nested; write one `name: value` on a line", id="nested-key"),  # noqa: E501
-        pytest.param({}, "- mode: on", "replay.yaml: not a mapping; write one `name: value` on a line", id="list"),  # noqa: E501
-        pytest.param({}, "mode: 'on", "replay.yaml:1: not YAML; write one `name: value` on a line", id="open-quote"),  # noqa: E501
-        pytest.param({}, "mode: on\n---\nmode: off", "replay.yaml:2: not YAML; write one `name: value` on a line", id="two-documents"),  # noqa: E501
-        pytest.param({}, b"mode: \xff", "replay.yaml: not YAML; write one `name: value` on a line", id="not-text"),  # noqa: E501
+        pytest.param({}, "redis:\n  url: x", "replay.yaml:1: nested value; write one `name: value` per line", id="nested-map"),  # noqa: E501
+        pytest.param({}, "anchors: [all]", "replay.yaml:1: nested value; write one `name: value` per line", id="nested-list"),  # noqa: E501
+        pytest.param({}, "[mode]: on", "replay.yaml:1: nested value; write one `name: value` per line", id="nested-key"),  # noqa: E501
+        pytest.param({}, "- mode: on", "replay.yaml: not a mapping; write one `name: value` per line", id="list"),  # noqa: E501
+        pytest.param({}, "mode: 'on", "replay.yaml:1: not YAML; write one `name: value` per line", id="open-quote"),  # noqa: E501
+        pytest.param({}, "mode: on\n---\nmode: off", "replay.yaml:2: not YAML; write one `name: value` per line", id="two-documents"),  # noqa: E501
+        pytest.param({}, b"mode: \xff", "replay.yaml: not YAML; write one `name: value` per line", id="not-text"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_an_unknown_or_unreadable_setting_stops_the_start(
@@ -136,7 +136,7 @@ def test_an_unknown_or_unreadable_setting_stops_the_start(
 
 def test_an_unknown_flag_is_a_fault(tmp_path: Path) -> None:
     """It is suggested in the spelling of flags."""
-    want = ["--time-to-live: unknown setting; serve --help lists them"]
+    want = ["--time-to-live: unknown setting; `serve --help` lists all"]
     assert faults(tmp_path, flags={"time_to_live": ""}) == want
     want = ["--store: unknown setting; did you mean --store-url?"]
     assert faults(tmp_path, flags={"store": ""}) == want
@@ -170,7 +170,7 @@ def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
 
 def test_two_listeners_need_two_ports(tmp_path: Path) -> None:
     """Clients must not reach the admin port by accident; two free ports are two ports."""
-    want = ["admin_listen: the same address as listen; give it a port of its own"]
+    want = ["admin_listen: this is also the address of listen; use another port"]
     assert faults(tmp_path, env={"REPLAY_ADMIN_LISTEN": "127.0.0.1:8080"}) == want
 
     free = "127.0.0.1:0"
@@ -191,7 +191,7 @@ def test_two_listeners_need_two_ports(tmp_path: Path) -> None:
 def test_it_is_not_its_own_upstream(tmp_path: Path, url: str, listen: str) -> None:
     """A base URL set in the wrong place: one request would fill every connection there is."""
     (fault,) = faults(tmp_path, flags={"upstream_url": url, "listen": listen})
-    assert fault.startswith("upstream_url: that is this proxy itself")
+    assert fault.startswith("upstream_url: this is the proxy's own address")
     assert "https://api.openai.com/v1" in fault
 
 
@@ -261,7 +261,7 @@ def test_a_file_is_one_that_can_be_read(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     (fault,) = faults(tmp_path, flags={"upstream_ca_file": path})
-    assert fault.endswith(f"cannot be read: {reason}; name a file, or leave it empty")
+    assert fault.endswith(f"cannot be read: {reason}; name a readable file, or leave it empty")
 
     assert load({"upstream_ca_file": "file"}, {}, None).upstream_ca_file == "file"
     assert load({"upstream_ca_file": ""}, {}, None) == Settings()
@@ -459,6 +459,6 @@ def test_tracing_wants_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (fault,) = faults(tmp_path, env={"REPLAY_TRACING": "otlp"})
         assert fault == (
             'REPLAY_TRACING: "otlp": needs OpenTelemetry, which is not installed; '
-            "pip install 'reasoning-replay[otel]'"
+            "run pip install '.[otel]' in the project's folder"
         )
     assert load({}, {}, None).tracing == "off"

@@ -1,4 +1,4 @@
-"""Access settings: how tenants are told apart, and who may use the admin port."""
+"""Access settings: how tenants are separated, and who may use the admin port."""
 
 from pydantic import BaseModel, Field, SecretStr
 
@@ -8,28 +8,29 @@ __all__ = ["AccessSettings"]
 
 
 class AccessSettings(BaseModel, defer_build=True):
-    """How tenants are told apart, and the admin port."""
+    """Tenants and the admin port."""
 
     scope_secret: Secret = Field(
         default=SecretStr(""),
-        description="Key of the hash that stands for a client's credential in the store. Must be "
-        "the same on all replicas: when it changes, what was kept is not found again. "
-        "Set it by the environment or the file; a flag shows in the process list.",
+        description="Key of the hash that replaces a client's credential in the store: a long "
+        "random text, the same on all replicas. If it changes, stored reasoning is not found "
+        "again. Do not set it by a flag: flags show in the process list.",
     )
     scope_from: ScopeFrom = Field(
         default="credential",
-        description="What tells tenants apart, by comma: credential (the credential headers), "
-        "claims:NAME+NAME (those claims of a JWT instead of the whole of it, so that its renewal "
-        "loses nothing; its signature is upstream's to check, which must refuse strangers), "
-        "header:NAME (a header that a gateway in front sets, and clients cannot).",
+        description="What separates tenants, by comma, in addition to organization, project, "
+        "account and `upstream_url`. `credential`: the credential headers. `claims:tid+oid`: "
+        "these claims of a JWT, so that a renewed token keeps its data. `header:x-tenant-id`: a "
+        "header that a trusted gateway sets. Hazards of the last two: docs/security.md.",
     )
     admin_listen: Listen = Field(
         default="127.0.0.1:9090",
-        description="host:port for health, metrics and what is kept; port 0 takes a free one. "
-        "Health and metrics have no password: never open it to the internet.",
+        description="Address for health, metrics, the inspector and stored conversations, "
+        "`host:port`; port `0` picks a free port. Health and metrics have no password: never "
+        "open it to the internet.",
     )
     admin_token: Secret = Field(
         default=SecretStr(""),
-        description="Bearer token that listing and deleting conversations on the admin port, and "
-        "its inspector, ask for. Empty: they need none on loopback, and are off elsewhere.",
+        description="Bearer token for the inspector, and for listing and deleting conversations. "
+        "Empty: on loopback they need no token; on any other address they are off.",
     )

@@ -1,4 +1,4 @@
-"""Client settings: where clients connect, and the limits of what they may use."""
+"""Client settings: the address for clients, and limits on traffic and memory."""
 
 from typing import Self
 
@@ -10,74 +10,77 @@ __all__ = ["ClientSettings"]
 
 
 class ClientSettings(BaseModel, defer_build=True):
-    """What clients may do, and how much memory they may hold."""
+    """The address for clients, TLS, timeouts, and limits on traffic."""
 
     listen: Listen = Field(
         default="127.0.0.1:8080",
-        description="host:port for clients; port 0 takes a free one. 0.0.0.0 opens it to the "
-        "network: anyone who reaches it reaches the upstream, with their own key.",
+        description="Address for clients, `host:port`; IPv6 is `[::1]:8080`, and port `0` picks "
+        "a free port. `0.0.0.0` opens it to the network: anyone who can connect reaches the "
+        "upstream, with their own key.",
     )
     tls_cert_file: File = Field(
         default="",
-        description="A PEM file with the certificate, and its chain, that clients are shown; it is "
-        "read again when it changes. Empty: plain HTTP.",
+        description="PEM file with the certificate for clients, and its chain. It is read again "
+        "when it changes. Empty: plain HTTP.",
     )
     tls_key_file: File = Field(
-        default="", description="A PEM file with the key of tls_cert_file, without a password."
+        default="", description="PEM file with the private key of `tls_cert_file`, not encrypted."
     )
     max_connections: Count = Field(
         default=4096,
-        description="Connections of clients that one process takes; the next are answered 503. "
-        "Each, and its upstream's, is an open file: that limit is raised as far as it goes.",
+        description="Most client connections of one process; further ones get 503. Each takes "
+        "two open files; the process raises its limit on these as far as it may.",
     )
     max_exchanges: Count = Field(
         default=4096,
-        description="Exchanges under way at once in one process, a WebSocket being one; the next "
-        "are answered 503. Clients wait a little and try again.",
+        description="Most exchanges in flight in one process; further ones get 503. A WebSocket "
+        "is one exchange.",
     )
     tenant_max_exchanges: Limit = Field(
         default=0,
-        description="Exchanges under way at once for one tenant in one process; the next are "
-        "answered 429. 0: no limit of its own.",
+        description="Most exchanges in flight of one tenant in one process; further ones get "
+        "429. `0`: no limit.",
     )
     body_max_bytes: Limit = Field(
         default=1024 * MIB,
-        description="Bytes of a request's body, of any kind; more is answered 413. 0: no limit. "
-        "Uploads of files pass here too: they are streamed, and hold no memory.",
+        description="Largest request body, on any path; a larger one gets 413. `0`: no limit. "
+        "File uploads are streamed and take no memory.",
     )
     head_max_bytes: Count = Field(
         default=64 * 1024,
-        description="Bytes of a request's line and headers together; more is answered 431.",
+        description="Largest request line and headers together; more get 431.",
     )
     idle_timeout_s: Seconds = Field(
         default=75.0,
-        description="Seconds that a client's connection may take from one answer to the end of the "
-        "next request's head. Must be longer than clients keep connections for reuse.",
+        description="Longest time on a client connection from one response to the end of the "
+        "next request's headers. Keep it longer than clients keep idle connections, or they "
+        "reuse closed ones.",
     )
     client_timeout_s: Seconds = Field(
         default=300.0,
-        description="Seconds that a client may be silent during a request's body, or take nothing "
-        "of an answer that waits for it, before it is cut off.",
+        description="Longest time that a client may send nothing of a request body, or read "
+        "nothing of a pending response. Then its connection is closed.",
     )
     inspect_max_bytes: Count = Field(
         default=32 * MIB,
-        description="Bytes of a request that are read to give reasoning back. A larger request "
-        "is streamed through unread; every request in flight may hold this much memory.",
+        description="Largest request that is read for injection; a larger one is streamed "
+        "through unread. Each request in flight may take this much memory.",
     )
     inspect_total_max_bytes: Count = Field(
         default=512 * MIB,
-        description="Bytes of requests that one process holds to read them, all together. While "
-        "that is used up, further requests are streamed through unread.",
+        description="Memory for all requests that one process reads at the same time. While it "
+        "is used up, further requests are streamed through unread.",
     )
     decoded_max_bytes: Count = Field(
         default=64 * MIB,
-        description="Bytes that a request with a Content-Encoding may decode to and still be read. "
-        "A larger one is sent on as it came; every one in flight may hold this much besides.",
+        description="Largest decoded request with a `Content-Encoding`; a larger one, perhaps a "
+        "decompression bomb, is forwarded unread. Each request in flight may take this much "
+        "additional memory.",
     )
     capture_max_bytes: Count = Field(
         default=64 * MIB,
-        description="Bytes of an answer that are read to capture its reasoning. A larger answer "
-        "still reaches the client whole, but is not captured.",
+        description="Largest response that is captured. A larger one still reaches the client "
+        "complete.",
     )
 
     @model_validator(mode="after")

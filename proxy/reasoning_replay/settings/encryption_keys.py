@@ -1,7 +1,8 @@
 """
-Encryption keys of the store, as an operator writes them.
+Encryption keys of the store: parsed from the text of the setting `encryption_keys`.
 
-`id:key` pairs separated by commas; each key is 32 bytes in base64. No message quotes a key.
+The text has `id:key` pairs separated by commas; each key is 32 bytes in base64. No error message
+quotes a key.
 """
 
 import base64
@@ -21,13 +22,13 @@ class EncryptionKey(NamedTuple):
     secret: bytes
 
     def __repr__(self) -> str:
-        """Show the name only: keys get into tracebacks."""
+        """Show only the id, because tracebacks may contain this."""
         return f"EncryptionKey({self.id!r})"
 
 
 def parse_keys(written: str) -> tuple[EncryptionKey, ...]:
     """
-    Return the keys, the one that encrypts first; () for an empty text.
+    Return the keys, with the encrypting key first; () for an empty string.
 
     Raises:
         ValueError: The text cannot be parsed, or two keys have the same id.
@@ -36,16 +37,16 @@ def parse_keys(written: str) -> tuple[EncryptionKey, ...]:
         _key(number, text.strip()) for number, text in enumerate(written.split(","), 1) if written
     )
     if len({key.id for key in keys}) < len(keys):
-        raise ValueError("two keys have the same id; give each its own, as 2026-01")
+        raise ValueError("two keys have the same id; use different ids, such as 2026-01")
     return keys
 
 
 def _key(number: int, written: str) -> EncryptionKey:
-    way_out = "use id:key, the key from `openssl rand -base64 32`"
+    way_out = "use id:key, with a key from `openssl rand -base64 32`"
     name, colon, encoded = written.partition(":")
-    # Without the colon it may all be the key: nothing of it is shown.
+    # Without a colon the whole text may be the key: no part of it is shown.
     if not colon or not re.fullmatch(r"[A-Za-z0-9_.-]{1,32}", name):
-        raise ValueError(f"key {number} has no id of letters, digits, _ . -; {way_out}")
+        raise ValueError(f"key {number} has no id (letters, digits, _ . -); {way_out}")
     try:
         plain = encoded.rstrip("=").replace("-", "+").replace("_", "/")
         secret = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)

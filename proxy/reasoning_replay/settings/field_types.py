@@ -1,4 +1,4 @@
-"""Field types: the kinds of value that settings have; a bad value is refused with a way out."""
+"""Field types of the settings: each checks its values, and its error names a way out."""
 
 from typing import Annotated, Final, Literal
 
@@ -49,7 +49,7 @@ def _repairs(written: str) -> str:
     names = [name.strip() for name in written.split(",")]
     known = [repair.value for repair in Repair]
     if names not in (["none"], [""]) and not set(names) <= set(known):
-        raise ValueError(f"name some of {','.join(known)}, or none")
+        raise ValueError(f"use any of {','.join(known)}, or none")
     return ",".join(names)
 
 
@@ -60,9 +60,9 @@ def _scope_from(written: str) -> str:
 
 
 def _file(path: str) -> str:
-    """Accept the path of a readable file, or an empty text."""
+    """Accept the path of a readable file, or an empty string."""
     if path and (reason := why_unreadable(path)):
-        raise ValueError(f"cannot be read: {reason}; name a file, or leave it empty")
+        raise ValueError(f"cannot be read: {reason}; name a readable file, or leave it empty")
     return path
 
 
@@ -70,13 +70,14 @@ def _tracing(way: str) -> str:
     """Accept an exporter whose packages are installed."""
     if way != "off" and not _has_otel():
         raise ValueError(
-            "needs OpenTelemetry, which is not installed; pip install 'reasoning-replay[otel]'"
+            "needs OpenTelemetry, which is not installed; run pip install '.[otel]' in the "
+            "project's folder"
         )
     return way
 
 
 def _has_otel() -> bool:
-    import importlib.util  # noqa: PLC0415 (for those who trace)
+    import importlib.util  # noqa: PLC0415 (only tracing needs it)
 
     try:
         found = [
@@ -100,5 +101,5 @@ Secret = Annotated[SecretStr, AfterValidator(_utf8)]
 EncryptionKeys = Annotated[SecretStr, AfterValidator(_keys)]
 TracingWay = Annotated[Literal["off", "otlp"], AfterValidator(_tracing)]
 Count = Annotated[int, Field(ge=1)]
-Limit = Annotated[int, Field(ge=0)]  # 0: none
+Limit = Annotated[int, Field(ge=0)]  # 0: no limit
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

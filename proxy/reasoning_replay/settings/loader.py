@@ -19,7 +19,7 @@ from reasoning_replay.settings.model import Settings
 __all__ = ["SettingsError", "default_of", "env_of", "flag_of", "load"]
 
 ENV_PREFIX: Final = "REPLAY_"
-# Variables that Kubernetes sets for a Service called "replay" or "replay-...": not settings.
+# Variables that Kubernetes sets for a Service called "replay" or "replay-..."; no settings.
 SERVICE_LINK: Final = re.compile(
     r"REPLAY_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=.*"
     r"|REPLAY_(\w+_)?PORT=(tcp|udp|sctp)://.*",
@@ -35,7 +35,7 @@ SECRET_MAX_BYTES: Final = 64 * 1024
 
 
 class SettingsError(Exception):
-    """The settings cannot be used; `faults` has one line for each thing to correct."""
+    """The settings cannot be used; `faults` has one line for each error."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__(*faults)
@@ -43,12 +43,12 @@ class SettingsError(Exception):
 
 
 class SettingEntry(NamedTuple):
-    """One setting as it was written, and where."""
+    """One setting as the user wrote it, and its place."""
 
-    name: str  # as in Settings, if it is one of its fields
+    name: str  # a field of Settings, unless it is misspelt
     value: str
-    place: str  # the start of a fault's line: a flag, a variable, a file with line and key
-    spell: Callable[[str], str]  # how this place spells a setting's name
+    place: str  # the start of an error line: a flag, a variable, or a file with line and key
+    spell: Callable[[str], str]  # a setting's name -> its spelling in this place
     is_hidden: bool = False  # the value came from a secret's file
 
 
@@ -58,7 +58,7 @@ def flag_of(name: str) -> str:
 
 
 def default_of(name: str) -> str:
-    """Return a setting's default as a person would write it; "empty" for a secret."""
+    """Return a setting's default as a user writes it; "empty" for a secret."""
     default = Settings.model_fields[name].default
     if isinstance(default, SecretStr):
         return "empty"
@@ -78,12 +78,12 @@ def load(
 
     Args:
         argv_overrides: Setting name, as in Settings, -> the text given on the command line.
-        environ: The whole environment; only REPLAY_* is looked at, without REPLAY_TEST_*.
+        environ: The whole environment; only REPLAY_* is read, without REPLAY_TEST_*.
             For a secret, REPLAY_<NAME>_FILE may name a file that holds it.
         config_path: A YAML file of `name: value` lines, or None.
 
     Raises:
-        SettingsError: With all faults, so that one start shows every one of them.
+        SettingsError: There are errors; it has all of them, so that one start shows each.
     """
     written: dict[str, SettingEntry] = {}
     faults: list[str] = []
@@ -123,31 +123,31 @@ def _from_environ(environ: Mapping[str, str], faults: list[str]) -> Iterator[Set
 
 def _from_secret_file(key: str, path: str, faults: list[str]) -> str | None:
     """
-    Return the value in a secret's file, without a trailing line break; None for a fault.
+    Return the value in a secret's file, without one trailing line break; None after an error.
 
-    The path is never quoted: users sometimes set the variable to the secret itself.
+    No message quotes the path: users sometimes set the variable to the secret itself.
     """
     try:
         with Path(path).open("rb") as file:
             content = file.read(SECRET_MAX_BYTES + 1)
         secret = re.sub(r"\r?\n\Z", "", content.decode())
     except UnicodeDecodeError:
-        faults.append(f"{key}: its file is not UTF-8 text; name one with nothing but the value")
+        faults.append(f"{key}: the file is not UTF-8 text; it must contain only the value")
         return None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
-        faults.append(f"{key}: its file cannot be read: {reason}")
+        faults.append(f"{key}: the file cannot be read: {reason}")
         return None
     if not secret or len(content) > SECRET_MAX_BYTES:
         size = "longer than 64 KiB" if secret else "empty"
-        faults.append(f"{key}: its file is {size}; name one with nothing but the value")
+        faults.append(f"{key}: the file is {size}; it must contain only the value")
         return None
     return secret
 
 
 def _from_file(path: Path) -> Iterator[SettingEntry]:
     """
-    Yield `name: value` lines as text: YAML's own types would make `on` and `off` booleans.
+    Yield `name: value` lines as text: YAML's types would turn `on` and `off` into booleans.
 
     Raises:
         SettingsError: The file cannot be read, or is not flat YAML. YAML's own message is left
@@ -162,14 +162,14 @@ def _from_file(path: Path) -> Iterator[SettingEntry]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else f"{path}"
-        raise SettingsError([f"{where}: not YAML; write one `name: value` on a line"]) from None
+        raise SettingsError([f"{where}: not YAML; write one `name: value` per line"]) from None
     if root is not None and not isinstance(root, yaml.MappingNode):
-        raise SettingsError([f"{path}: not a mapping; write one `name: value` on a line"])
+        raise SettingsError([f"{path}: not a mapping; write one `name: value` per line"])
     seen: set[str] = set()
     for key, value in root.value if root else ():
         where = f"{path}:{key.start_mark.line + 1}"
         if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):
-            raise SettingsError([f"{where}: nested; write one `name: value` on a line"])
+            raise SettingsError([f"{where}: nested value; write one `name: value` per line"])
         if key.value in seen:
             raise SettingsError([f"{where}: {key.value}: set twice; keep one"])
         seen.add(key.value)
@@ -180,20 +180,20 @@ def _from_file(path: Path) -> Iterator[SettingEntry]:
 def _take(
     entries: Iterator[SettingEntry], written: dict[str, SettingEntry], faults: list[str]
 ) -> None:
-    """Let these entries win over those from places of lower rank; an unknown name is a fault."""
+    """Add entries that override those of earlier calls; report unknown names in `faults`."""
     for entry in entries:
         if entry.name in Settings.model_fields:
             written[entry.name] = entry
             continue
-        import difflib  # noqa: PLC0415 (for this one hint)
+        import difflib  # noqa: PLC0415 (only this hint needs it)
 
         near = difflib.get_close_matches(entry.name, Settings.model_fields, n=1)
-        way_out = f"did you mean {entry.spell(near[0])}?" if near else "serve --help lists them"
+        way_out = f"did you mean {entry.spell(near[0])}?" if near else "`serve --help` lists all"
         faults.append(f"{entry.place}: unknown setting; {way_out}")
 
 
 def _fault(detail: ErrorDetails, written: Mapping[str, SettingEntry]) -> str:
-    """Return one line: where a value was written, the value, and what would be accepted."""
+    """Return one line: the place of a value, the value, and the values that are accepted."""
     if not detail["loc"]:
         return str(detail["ctx"]["error"])
     entry = written[str(detail["loc"][0])]

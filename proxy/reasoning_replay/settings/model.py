@@ -1,8 +1,8 @@
 """
-Settings: every setting of the proxy, with its unit, its default and its hazard.
+Settings model: every setting of the proxy, with its unit, its default and its hazard.
 
 Only `cli`, `check`, `demo` and the wiring in `web` read this model. Everything below takes plain
-values. `loader` reads it from flags, environment and file.
+values. `loader` fills it from flags, environment and file.
 """
 
 from typing import Self
@@ -32,7 +32,7 @@ class Settings(  # the last base's fields come first
     All settings of one process; immutable.
 
     The constructor reads its arguments only, never the environment; `load` does that. So tests and
-    embedding programs get what they ask for.
+    embedding programs get exactly the settings that they pass.
     """
 
     model_config = ConfigDict(
@@ -47,7 +47,7 @@ class Settings(  # the last base's fields come first
     @model_validator(mode="after")
     def _two_ports(self) -> Self:
         if self.listen == self.admin_listen and urls.host_and_port(self.listen)[1] != 0:
-            raise ValueError("admin_listen: the same address as listen; give it a port of its own")
+            raise ValueError("admin_listen: this is also the address of listen; use another port")
         return self
 
     @model_validator(mode="after")
@@ -55,8 +55,8 @@ class Settings(  # the last base's fields come first
         for name in ("listen", "admin_listen"):
             if not self.upstream_proxy and urls.is_at(self.upstream_url, getattr(self, name)):
                 raise ValueError(
-                    f"upstream_url: that is this proxy itself ({name}), which would ask itself "
-                    "without end; name the API behind it, such as https://api.openai.com/v1"
+                    f"upstream_url: this is the proxy's own address ({name}), so it would call "
+                    "itself without end; use the API's, such as https://api.openai.com/v1"
                 )
         return self
 
@@ -64,7 +64,7 @@ class Settings(  # the last base's fields come first
     def _shared_store(self) -> Self:
         if self.reuse_port and self.store_url == "memory://":
             raise ValueError(
-                "reuse_port: processes that share a port cannot share memory://, which is each "
-                "one's own; use sqlite:///path on one machine, or redis://host:6379/0"
+                "reuse_port: processes that share a port cannot share memory://, which belongs "
+                "to one process; use sqlite:///path on one machine, or redis://host:6379/0"
             )
         return self

@@ -10,37 +10,40 @@ __all__ = ["ProcessSettings"]
 
 
 class ProcessSettings(BaseModel, defer_build=True):
-    """How the process shares its port, how it ends, and what it writes."""
+    """The shared port, the drain, the log and traces."""
 
     reuse_port: bool = Field(
         default=False,
-        description="Whether other processes on this host may listen on the clients' port, too "
-        "(SO_REUSEPORT): one for each core. They need a store that they share, sqlite:// or "
-        "redis://, and each its own admin_listen.",
+        description="Whether processes on this host share the clients' port (SO_REUSEPORT), one "
+        "per core. They need a shared store (`sqlite://` or `redis://`), and each its own "
+        "`admin_listen`. A port that another process of this user shares is then no error.",
     )
     drain_grace_s: float = Field(
         default=5.0,
         ge=0,
         allow_inf_nan=False,
-        description="Seconds after SIGTERM in which new requests are still taken, while others "
-        "learn that this replica is going. Ctrl-C has none.",
+        description="Time after SIGTERM in which new requests are still accepted, because load "
+        "balancers take time to notice. Ctrl-C has no grace.",
     )
     drain_s: float = Field(
         default=600.0,
         ge=0,
         allow_inf_nan=False,
-        description="Seconds that running exchanges get to finish after SIGTERM. Whatever stops "
-        "the process (terminationGracePeriodSeconds) must wait longer than this.",
+        description="Time after SIGTERM in which running exchanges may finish. Your platform "
+        "must wait longer before it kills the process (`terminationGracePeriodSeconds`).",
     )
     log_format: Literal["auto", "json", "text"] = Field(
-        default="auto", description="json, text, or auto: text on a terminal, JSON lines elsewhere."
+        default="auto",
+        description="`json`, `text`, or `auto`: text on a terminal, JSON lines elsewhere.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
-        description="Least severe level written; above info, no line for each exchange.",
+        description="Lowest level that is logged: `debug`, `info`, `warning` or `error`. From "
+        "`warning` on, only failures are logged.",
     )
     tracing: TracingWay = Field(
         default="off",
-        description="otlp: spans go to a collector, as the variables OTEL_* say, and requests to "
-        "upstream carry the proxy's traceparent. It needs reasoning-replay[otel].",
+        description="`otlp`: spans go to a collector, configured by the `OTEL_*` variables, and "
+        "upstream requests carry the proxy's `traceparent`. Needs the `otel` extra "
+        "(docs/observability.md). `off`: no tracing.",
     )

@@ -1,4 +1,4 @@
-"""Replay settings: what the proxy adds to requests, and what it repairs and heals in them."""
+"""Replay settings: injection, repairs and healing."""
 
 from typing import Literal
 
@@ -10,34 +10,40 @@ __all__ = ["ReplayPolicySettings"]
 
 
 class ReplayPolicySettings(BaseModel, defer_build=True):
-    """Mode, injection, `include`, healing and repairs."""
+    """Mode, items that get reasoning, `include`, healing and repairs."""
 
     mode: Literal["on", "shadow", "off"] = Field(
         default="on",
-        description="on: capture and inject. shadow: capture and count what would be injected "
-        "back, but change no request. off: pass everything through.",
+        description="`on`: capture and inject. `shadow`: capture, and count what would be "
+        "injected, but change no request, so `include` has no effect. `off`: pass everything "
+        "through.",
     )
     anchors: Literal["all", "tool_calls"] = Field(
         default="all",
-        description="Before which items reasoning is injected: all (tool calls and assistant "
-        "messages) or tool_calls alone, which sends fewer input tokens.",
+        description="Items before which reasoning is injected. `all`: tool calls and assistant "
+        "messages. `tool_calls`: tool calls only, for fewer input tokens.",
     )
     include: Literal["auto", "always", "never"] = Field(
         default="auto",
-        description="Whether to ask for reasoning.encrypted_content where the client did not: auto "
-        "(when upstream keeps no items, so that ids alone mean nothing to it), always (of every "
-        "model that may reason), never: then much cannot be injected.",
+        description="Whether to request `reasoning.encrypted_content` if the client did not. "
+        '`auto`: if the request has `"store": false` or the upstream keeps no items. `always`: '
+        "on every request with its own history, for zero data retention. `never`: much reasoning "
+        "cannot be injected. Not sent to upstreams that ignore it."
+        '`auto`: if the request has `"store": false` or the upstream keeps no items. `always`: '
+        "on every request with its own history, for zero data retention. `never`: much reasoning "
+        "cannot be injected. Not sent to upstreams that ignore it.",
     )
     heal: Literal["on", "off"] = Field(
         default="on",
-        description="Whether a request that upstream refuses for something that can be healed is "
-        "sent once more, healed. off: also a refusal of what was injected reaches the client.",
+        description="`on`: a refused request is sent once more, with the least edit that cures "
+        "it; the client gets the second response if it is better, else the first. `off`: every "
+        "refusal reaches the client.",
     )
     repairs: RepairNames = Field(
         default="duplicates,hollow,foreign,unpaired,dangling",
-        description="What is repaired before the first attempt, by comma: duplicates (exact "
-        "copies), "
-        "hollow (an id alone, to an upstream that keeps nothing), foreign (reasoning of another "
-        "model or account, or refused before), unpaired (reasoning with its id and what it led to "
-        "without, or the other way round), dangling (reasoning at the very end); none.",
+        description="Repairs before the first attempt, separated by commas, or `none`. "
+        "`duplicates`: exact copies. `hollow`: bare ids, if the upstream keeps nothing. "
+        "`foreign`: reasoning of another model or account, or refused within the last hour. "
+        "`unpaired`: reasoning with its id but its follower without, or the reverse. `dangling`: "
+        "reasoning at the end of the input. See docs/healing.md.",
     )

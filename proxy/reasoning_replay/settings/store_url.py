@@ -35,7 +35,7 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "ssl_cert_reqs": ("required", "optional", "none"),
     "ssl_check_hostname": ("true", "false"),
 }
-_KINDS: Final[Mapping[str, Kind]] = {  # of scheme; one more "s" ahead of the "+" means TLS
+_KINDS: Final[Mapping[str, Kind]] = {  # scheme -> kind; an "s" before the "+" means TLS
     "memory": "memory",
     "sqlite": "sqlite",
     "unix": "unix",
@@ -58,7 +58,7 @@ class StoreUrl:
         path: Path of the SQLite file, or of the Unix socket.
         hosts: Name and port of a Redis, of its Sentinels, or of nodes of a Cluster.
         database: Number of the Redis database.
-        service: Name of the master, as the Sentinels know it.
+        service: Name of the master in the Sentinels.
         username, password: Credentials in the address; "" if it has none.
         options: The other options of the query.
     """
@@ -76,17 +76,17 @@ class StoreUrl:
 
 def read_store_url(url: str) -> StoreUrl:
     """
-    Parse the address of a store.
+    Return the parts of a store's address.
 
     Raises:
         ValueError: It is malformed, of an unknown kind, or has an unknown option.
     """
     if re.search(r"[\x00-\x20\x7f]", url):
-        raise ValueError("has a space or a control character; write it as %20 and its kind")
+        raise ValueError("has a space or a control character; percent-encode it, a space as %20")
     if "://" not in url:
         raise ValueError(f"not a URL; start it with {_CHOICE}")
     if "#" in url:
-        raise ValueError('has a "#"; leave it out, or write it as %23 where a password has it')
+        raise ValueError('has a "#"; remove it, or write it as %23 in a password')
     scheme, _, rest = url.partition("://")
     plain = re.sub(r"^(?:redis|valkey)s?(?=\+|$)", "redis", scheme)
     if plain not in _KINDS:
@@ -97,11 +97,15 @@ def read_store_url(url: str) -> StoreUrl:
     match kind:
         case "memory":
             if rest:
-                raise ValueError("takes nothing after memory://; its bound is memory_max_bytes")
+                raise ValueError(
+                    "has text after memory://; remove it, the limit is memory_max_bytes"
+                )
             return StoreUrl("memory")
         case "sqlite":
             if "?" in rest:
-                raise ValueError("takes no options; its bound is sqlite_max_bytes")
+                raise ValueError(
+                    "sqlite:// has no options; the limit of its size is sqlite_max_bytes"
+                )
             return StoreUrl("sqlite", path=_path(place, "sqlite:///var/lib/replay/replay.db"))
     options = _options(query, kind, tls=tls)
     if kind == "unix":
@@ -112,7 +116,7 @@ def read_store_url(url: str) -> StoreUrl:
 def _socket(place: str, options: dict[str, str]) -> StoreUrl:
     """Parse a unix:// address."""
     if "@" in place:
-        raise ValueError("has a user ahead of its path; use store_username, store_password")
+        raise ValueError("has a user before the path; use store_username and store_password")
     return StoreUrl(
         kind="unix",
         path=_path(place, "unix:///run/redis/redis.sock"),
@@ -134,7 +138,7 @@ def _redis(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> Sto
     other_number = options.pop("db", "0")
     database = int(number or other_number)
     if kind == "cluster" and database:
-        raise ValueError("names a database; a Cluster has none but 0, leave it out")
+        raise ValueError("names a database; a Cluster has only database 0, remove the number")
     other_name, other_secret = options.pop("username", ""), options.pop("password", "")
     return StoreUrl(
         kind=kind,
@@ -162,7 +166,7 @@ def _service(path: str) -> tuple[str, str]:
     if not service:
         raise ValueError(
             "does not name the master; use redis+sentinel://host,host:26379/mymaster, where "
-            "mymaster is what the Sentinels call it"
+            "mymaster is its name in the Sentinels"
         )
     return unquote(service), number
 
@@ -181,7 +185,7 @@ def _hosts(written: str, kind: Kind) -> tuple[tuple[str, int], ...]:
         usual = SENTINEL_PORT if kind == "sentinel" else REDIS_PORT
         hosts.append((match[1] or unquote(match[2]), int(match[3] or usual)))
     if kind == "redis" and len(hosts) > 1:
-        raise ValueError("has several hosts; use redis+cluster:// or redis+sentinel:// for them")
+        raise ValueError("has several hosts; use redis+cluster:// or redis+sentinel://")
     return tuple(hosts)
 
 
@@ -196,11 +200,11 @@ def _options(query: str, kind: Kind, *, tls: bool) -> dict[str, str]:
         if name not in allowed:
             if name in _TLS:
                 raise ValueError(f"the option {name} is for TLS; use rediss:// with it")
-            raise ValueError(f"has an option that is not known; there are {', '.join(allowed)}")
+            raise ValueError(f"has an unknown option; the options are {', '.join(allowed)}")
         if name in options:
-            raise ValueError(f"has the option {name} twice; leave one out")
+            raise ValueError(f"has the option {name} twice; remove one")
         if name in _VALUES and value not in _VALUES[name]:
-            raise ValueError(f"the option {name} takes {' or '.join(_VALUES[name])}")
+            raise ValueError(f"the option {name} must be {' or '.join(_VALUES[name])}")
         if name == "db" and not (value.isascii() and value.isdigit()):
             raise ValueError("the option db is not a database number; use db=0")
         if name in _FILES and (reason := why_unreadable(value)):

@@ -1,4 +1,4 @@
-"""Upstream settings: its address and profile, the way to it, and the timeouts."""
+"""Upstream settings: address, profile, CA file, HTTP proxy and timeouts."""
 
 from typing import Literal
 
@@ -10,12 +10,13 @@ __all__ = ["UpstreamSettings"]
 
 
 class UpstreamSettings(BaseModel, defer_build=True):
-    """Where requests go, and how long the proxy waits there."""
+    """The upstream, the way to it, and the timeouts."""
 
     upstream_url: UpstreamUrl = Field(
         default="https://api.openai.com/v1",
-        description="Base URL of the API, with its version path. Everything sent to the proxy, "
-        "keys included, is sent there: use https unless it is on this machine.",
+        description="Base URL of the API, with its version path and without `/responses`. The "
+        "proxy sends everything there, keys included: use https unless the API runs on this "
+        "machine.",
     )
     upstream_profile: Literal[
         "auto",
@@ -33,39 +34,42 @@ class UpstreamSettings(BaseModel, defer_build=True):
         "generic",
     ] = Field(
         default="auto",
-        description="Whose API the upstream is: which ids and fields may go back to it. auto knows "
-        "it by the host of upstream_url, and takes it for generic, as OpenAI documents, otherwise.",
+        description="Vendor of the API; it decides which ids and fields are sent back "
+        "(docs/upstreams.md). `auto` goes by the host of `upstream_url`; an unknown host gets "
+        "`generic`, the API as OpenAI documents it. A wrong profile costs refusals and retries.",
     )
     upstream_ca_file: File = Field(
         default="",
-        description="A PEM file of certificate authorities that the upstream's certificate may "
-        "come from, besides those of the system. Empty: those of the system alone.",
+        description="PEM file of certificate authorities to trust for the upstream, in addition "
+        "to those of the system.",
     )
     upstream_proxy: UpstreamProxy = Field(
         default="",
         repr=False,
-        description="HTTP proxy on the way to the upstream: http://host:port, with user and "
-        "password if it asks for them; env takes it from HTTPS_PROXY, HTTP_PROXY and NO_PROXY. "
-        "Empty: none, whatever the environment says.",
+        description="HTTP proxy on the way to the upstream: `http://user:password@host:port`, or "
+        "`env` to read `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` once at the start. Empty: no "
+        "proxy, and these variables are ignored.",
     )
     connect_timeout_s: Seconds = Field(
         default=10.0,
-        description="Seconds to reach the upstream, TLS included, before the request fails.",
+        description="Longest time to connect to the upstream, TLS handshake included.",
     )
     first_byte_timeout_s: Seconds = Field(
         default=900.0,
-        description="Seconds from the end of a request to the head of its answer. A model that is "
-        "not streamed says nothing until it is done: shorter cuts long answers off.",
+        description="Longest wait from the end of a request to the head of its response. Without "
+        "streaming, a model sends nothing until it has finished: too short cuts off long "
+        "responses.",
     )
     read_timeout_s: Seconds = Field(
         default=900.0,
-        description="Seconds of silence from the upstream, between two reads of an answer, before "
-        "it is given up. A model may think for minutes without a byte.",
+        description="Longest silence within a response of the upstream; a model may think for "
+        "minutes without a byte. On a WebSocket: longest time that the upstream may read nothing "
+        "while messages to it are pending.",
     )
     total_timeout_s: float = Field(
         default=0.0,
         ge=0,
         allow_inf_nan=False,
-        description="Seconds for an exchange from its first byte to its last, WebSockets excepted; "
-        "beyond, it is cut off. 0: as long as something comes.",
+        description="Longest exchange, from the first byte of the request to the last byte of "
+        "the response; WebSockets are exempt. `0`: no limit.",
     )

@@ -62,7 +62,7 @@ def host_and_port(listen: str) -> tuple[str, int]:
 
 
 def authority(host: str, port: int) -> str:
-    """Return a host and a port as they stand in a URL."""
+    """Return a host and a port in the syntax of a URL."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -101,7 +101,7 @@ def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
     """Parse a URL; messages never quote it, since it may hold a password."""
     choice = ", ".join(f"{scheme}://" for scheme in schemes[:-1]) + f" or {schemes[-1]}://"
     if re.search(r"[\x00-\x20\x7f]", url):
-        raise ValueError("has a space or a control character; take it out")
+        raise ValueError("has a space or a control character; remove it")
     if "://" not in url:
         raise ValueError(f"not a URL; start it with {choice}")
     scheme = url.partition("://")[0]
@@ -116,16 +116,16 @@ def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
 
 
 def upstream_url(value: str) -> str:
-    """Accept the base URL of an API; return it without a trailing slash."""
+    """Accept the base URL of an API; return it without trailing slashes."""
     parts = _split(value, ("http", "https"))
     if parts.username is not None or parts.password is not None:
-        raise ValueError("holds a user name or password; leave it out, clients send their own key")
+        raise ValueError("has a user name or password; remove it, clients send their own key")
     if not parts.hostname:
         raise ValueError("has no host; use https://host/v1")
     if "?" in value or "#" in value:
-        raise ValueError("has a query or a fragment; leave it out, the client's own is passed on")
+        raise ValueError("has a query or a fragment; remove it, the client's own is forwarded")
     if parts.path.rstrip("/").endswith("/responses"):
-        raise ValueError('ends in "/responses"; leave that out, the client\'s path is added to it')
+        raise ValueError('ends in "/responses"; remove that, the proxy adds the client\'s path')
     return value.rstrip("/")
 
 
@@ -137,7 +137,7 @@ def upstream_proxy(value: str) -> str:
     if not parts.hostname:
         raise ValueError("has no host; use http://host:3128")
     if parts.path.strip("/") or "?" in value or "#" in value:
-        raise ValueError("has more than a host and a port; use http://host:3128")
+        raise ValueError("has more than a host and a port; use only http://host:3128")
     return value.rstrip("/")
 
 

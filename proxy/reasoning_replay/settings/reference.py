@@ -1,0 +1,173 @@
+"""
+Settings reference: the groups, units and defaults that `--help` and the documentation show.
+
+The text of a setting is its description in the model. docs/configuration.md and config/replay.yaml
+are generated from the same source (`python -m tests.docs.configuration`).
+"""
+
+from typing import Final, NamedTuple, get_args
+
+from reasoning_replay.settings.field_types import MIB
+from reasoning_replay.settings.loader import default_of, env_of
+from reasoning_replay.settings.model import Settings
+
+__all__ = ["GROUPS", "Group", "default_value", "help_of", "metavar_of", "unit_of"]
+
+
+class Group(NamedTuple):
+    """
+    Settings that belong together.
+
+    Attributes:
+        title: Heading of the group.
+        about: One sentence about all of them.
+        names: The settings, in reading order.
+        is_expert: Whether the defaults fit almost every deployment.
+    """
+
+    title: str
+    about: str
+    names: tuple[str, ...]
+    is_expert: bool = False
+
+
+GROUPS: Final = (
+    Group(
+        "Upstream",
+        "The API that requests go to; docs/deploy.md explains the HTTP proxy.",
+        ("upstream_url", "upstream_profile", "upstream_ca_file", "upstream_proxy"),
+    ),
+    Group(
+        "Clients",
+        "The address for clients; docs/deploy.md explains TLS.",
+        ("listen", "tls_cert_file", "tls_key_file"),
+    ),
+    Group(
+        "Replay",
+        "Injection, repairs and healing.",
+        ("mode", "anchors", "include", "heal", "repairs"),
+    ),
+    Group(
+        "Store",
+        "The place where reasoning is kept.",
+        (
+            "store_url",
+            "store_username",
+            "store_password",
+            "store_password_file",
+            "store_prefix",
+            "encryption_keys",
+            "ttl_s",
+        ),
+    ),
+    Group(
+        "Tenants and admin port",
+        "Isolation between tenants, and access for operators.",
+        ("scope_secret", "scope_from", "admin_listen", "admin_token"),
+    ),
+    Group(
+        "Process",
+        "The shared port, the drain, the log and traces.",
+        ("reuse_port", "drain_grace_s", "drain_s", "log_format", "log_level", "tracing"),
+    ),
+    Group(
+        "Timeouts",
+        "The defaults give a model minutes to think, and the store milliseconds.",
+        (
+            "connect_timeout_s",
+            "first_byte_timeout_s",
+            "read_timeout_s",
+            "total_timeout_s",
+            "idle_timeout_s",
+            "client_timeout_s",
+            "store_budget_ms",
+            "store_timeout_ms",
+        ),
+        is_expert=True,
+    ),
+    Group(
+        "Traffic limits",
+        "Each limit is for one process; docs/operations.md lists the errors.",
+        (
+            "max_connections",
+            "max_exchanges",
+            "tenant_max_exchanges",
+            "body_max_bytes",
+            "head_max_bytes",
+            "inspect_max_bytes",
+            "inspect_total_max_bytes",
+            "decoded_max_bytes",
+            "capture_max_bytes",
+        ),
+        is_expert=True,
+    ),
+    Group(
+        "Storage limits",
+        "Limits on stored reasoning and on the local cache.",
+        (
+            "conversation_max_turns",
+            "conversation_max_bytes",
+            "memory_max_bytes",
+            "sqlite_max_bytes",
+            "recent_max_bytes",
+        ),
+        is_expert=True,
+    ),
+)
+
+# End of a setting's name -> its unit: in words, and as a symbol after a number.
+_UNITS: Final = {
+    "_ms": ("milliseconds", "ms"),
+    "_s": ("seconds", "s"),
+    "_bytes": ("bytes", ""),  # a number of bytes stands alone
+}
+# Metavars of settings without a unit, by the end of their name.
+_METAVARS: Final = {"_url": "URL", "_proxy": "URL", "_file": "FILE", "listen": "HOST:PORT"}
+_SHORT_CHOICE: Final = 4  # more words than this would fill the line
+# (size of a larger unit, its name), the largest first
+_LARGER: Final = {
+    "bytes": ((1024 * MIB, "GiB"), (MIB, "MiB"), (1024, "KiB")),
+    "seconds": ((86_400, "days"), (60, "minutes")),
+}
+
+
+def unit_of(name: str) -> tuple[str, str]:
+    """Return the unit of a setting, in words and as a symbol; "" for both if it has none."""
+    return next((unit for end, unit in _UNITS.items() if name.endswith(end)), ("", ""))
+
+
+def default_value(name: str) -> tuple[str, str]:
+    """
+    Return the default of a setting and a note on it.
+
+    For example "604800", "s (7 days)", or "33554432", "(32 MiB)". An empty default is "empty".
+    """
+    default = Settings.model_fields[name].default
+    value = f"{default:g}" if isinstance(default, float) else default_of(name)
+    if not isinstance(default, int | float):
+        return value or "empty", ""
+    words, symbol = unit_of(name)
+    for size, larger in _LARGER.get(words, ()):
+        if default >= size and default % size == 0:
+            return value, f"{symbol} ({default / size:g} {larger})".lstrip()
+    return value, symbol
+
+
+def metavar_of(name: str) -> str:
+    """Return the placeholder for a setting's value: its few choices, or its unit or kind."""
+    annotation = Settings.model_fields[name].annotation
+    if 0 < len(choices := get_args(annotation)) <= _SHORT_CHOICE:
+        return "|".join(choices)
+    if annotation is bool:
+        return "true|false"
+    if words := unit_of(name)[0]:
+        return words.upper()
+    ends = (metavar for end, metavar in _METAVARS.items() if name.endswith(end))
+    return next(ends, "NUMBER" if annotation is int else "TEXT")
+
+
+def help_of(name: str) -> str:
+    """Return the help text of a setting: its description, default and variable."""
+    text = (Settings.model_fields[name].description or "").replace("`", "")
+    default = " ".join(default_value(name)).rstrip()
+    return f"{text} Default: {default}. Environment: {env_of(name)}."

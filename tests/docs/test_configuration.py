@@ -1,0 +1,132 @@
+"""The configuration page, the example file and `--help` show every setting, from one source."""
+
+import re
+
+import pytest
+import yaml
+from pydantic import SecretStr
+from reasoning_replay.settings.loader import default_of, env_of, load
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.reference import (
+    GROUPS,
+    default_value,
+    help_of,
+    metavar_of,
+    unit_of,
+)
+
+from tests.docs.configuration import EXAMPLE, PAGE, example, page
+
+TEXT = PAGE.read_text()
+# Every word that a setting with few choices accepts, as the page must explain it.
+CHOICES = [
+    (name, choice)
+    for name in Settings.model_fields
+    for choice in metavar_of(name).split("|")
+    if "|" in metavar_of(name) and name != "reuse_port"
+]
+
+
+def test_the_page_is_up_to_date() -> None:
+    """If this fails, `python -m tests.docs.configuration` writes the page again."""
+    assert page() == TEXT
+
+
+def test_the_example_file_is_up_to_date() -> None:
+    """If this fails, `python -m tests.docs.configuration` writes the file again."""
+    assert example() == EXAMPLE.read_text()
+
+
+def test_every_setting_is_in_one_group() -> None:
+    """A new setting belongs into `settings/reference.py`."""
+    names = [name for group in GROUPS for name in group.names]
+
+    assert sorted(names) == sorted(Settings.model_fields)
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_in_the_page(name: str) -> None:
+    """Its row has its variable, its default and its text."""
+    (row,) = [line for line in TEXT.splitlines() if line.startswith(f"| `{name}` |")]
+    default = Settings.model_fields[name].default
+    shown = f"`{default:g}`" if isinstance(default, float) else f"`{default_of(name)}`"
+    is_empty = default == "" or isinstance(default, SecretStr)
+    _, variable, value, text = row.removeprefix("| ").removesuffix(" |").split(" | ")
+
+    assert variable == f"`{env_of(name)}`"
+    assert value.startswith("empty" if is_empty else shown)
+    assert text.endswith(".")
+
+
+def test_the_page_has_no_other_setting() -> None:
+    """A setting that was removed leaves the page."""
+    rows = re.findall(r"^\| `(\w+)` \| `REPLAY_", TEXT, re.MULTILINE)
+
+    assert sorted(rows) == sorted(Settings.model_fields)
+
+
+def test_the_example_file_has_every_setting_with_its_default() -> None:
+    """Loading it changes nothing."""
+    named = yaml.safe_load(EXAMPLE.read_text())
+
+    assert sorted(named) == sorted(Settings.model_fields)
+    assert load({}, {}, EXAMPLE) == Settings()
+
+
+@pytest.mark.parametrize(("name", "choice"), CHOICES)
+def test_every_choice_is_explained(name: str, choice: str) -> None:
+    """A setting with a fixed set of words names each of them in its text."""
+    assert f"`{choice}`" in (Settings.model_fields[name].description or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        ("ttl_s", ("604800", "s (7 days)")),
+        ("connect_timeout_s", ("10", "s")),
+        ("store_timeout_ms", ("1000", "ms")),
+        ("recent_max_bytes", ("33554432", "(32 MiB)")),
+        ("head_max_bytes", ("65536", "(64 KiB)")),
+        ("max_exchanges", ("4096", "")),
+        ("total_timeout_s", ("0", "s")),
+        ("reuse_port", ("false", "")),
+        ("mode", ("on", "")),
+        ("upstream_proxy", ("empty", "")),
+        ("scope_secret", ("empty", "")),
+    ],
+)
+def test_a_default_has_its_unit(name: str, want: tuple[str, str]) -> None:
+    """Large numbers are also shown in a larger unit."""
+    assert default_value(name) == want
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        ("mode", "on|shadow|off"),
+        ("upstream_profile", "TEXT"),
+        ("upstream_url", "URL"),
+        ("upstream_proxy", "URL"),
+        ("tls_cert_file", "FILE"),
+        ("listen", "HOST:PORT"),
+        ("admin_listen", "HOST:PORT"),
+        ("drain_s", "SECONDS"),
+        ("store_budget_ms", "MILLISECONDS"),
+        ("body_max_bytes", "BYTES"),
+        ("max_connections", "NUMBER"),
+        ("reuse_port", "true|false"),
+        ("repairs", "TEXT"),
+    ],
+)
+def test_a_flag_shows_the_form_of_its_value(name: str, want: str) -> None:
+    """`--help` shows the choices, the unit or the kind of value."""
+    assert metavar_of(name) == want
+
+
+def test_the_help_has_the_text_of_the_page() -> None:
+    """Without Markdown; with the default and the variable."""
+    text = (Settings.model_fields["ttl_s"].description or "").replace("`", "")
+
+    want = f"{text} Default: 604800 s (7 days). Environment: REPLAY_TTL_S."
+    assert help_of("ttl_s") == want
+    assert unit_of("ttl_s") == ("seconds", "s")
