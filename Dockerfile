@@ -1,9 +1,9 @@
-# To build on one image and no other, name it by its digest as well:
+# To pin the base image, name its digest as well:
 #   docker build --build-arg BASE=docker.io/library/python:3.13.14-slim-bookworm@sha256:... .
 ARG BASE=docker.io/library/python:3.13.14-slim-bookworm
 
 FROM ${BASE} AS build
-# What is installed is the same in every build, to the byte and to the second.
+# Each build installs the same bytes with the same timestamps.
 ARG SOURCE_DATE_EPOCH=1767225600
 ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} \
     PYTHONHASHSEED=0 \
@@ -11,7 +11,7 @@ ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 COPY requirements.lock requirements-build.lock ./
-# Wheels alone, each with a hash that the lock names: nothing is compiled, so there is no compiler.
+# Only wheels, each with a hash from the lock: nothing is compiled, so there is no compiler.
 RUN --mount=type=cache,target=/root/.cache/pip \
     python -m venv --without-pip /opt/replay \
     && pip --python /opt/replay/bin/python install --no-compile \
@@ -21,7 +21,7 @@ RUN --mount=type=cache,target=/root/.cache/pip \
         --only-binary=:all: --require-hashes --requirement requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY proxy proxy
-# Bytecode that holds whatever the time of its source says: it is good in every layer and copy.
+# Bytecode that does not depend on the source's timestamp: it is valid in every layer and copy.
 RUN --mount=type=cache,target=/root/.cache/pip \
     pip --python /opt/backend/bin/python wheel --no-deps --no-index --no-build-isolation \
         --wheel-dir /wheels . \
@@ -34,7 +34,7 @@ RUN --mount=type=cache,target=/root/.cache/pip \
 FROM ${BASE}
 ARG BASE
 LABEL org.opencontainers.image.title="Reasoning Replay" \
-      org.opencontainers.image.description="A reverse proxy for POST /v1/responses that injects dropped reasoning items" \
+      org.opencontainers.image.description="Reverse proxy for POST /v1/responses that injects the reasoning items a client dropped" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.base.name="${BASE}"
@@ -48,12 +48,12 @@ ENV PATH=/opt/replay/bin:$PATH \
     REPLAY_LISTEN=0.0.0.0:8080 \
     REPLAY_ADMIN_LISTEN=0.0.0.0:9090
 COPY --from=build /opt/replay /opt/replay
-# A number, so that Kubernetes can tell that it is not root. Any other number will do.
+# A number, so that Kubernetes can see that it is not root. Any other non-root UID works.
 USER 65532:65532
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
-# It asks the port that REPLAY_ADMIN_LISTEN names. Where a flag or a file names another, add that
-# flag, or --config, here: docker run --health-cmd "reasoning-replay health --config /etc/replay.yaml"
+# The health check uses the port in REPLAY_ADMIN_LISTEN. If a flag or a file sets another port, pass
+# that flag, or --config, as well: docker run --health-cmd "reasoning-replay health --config /etc/replay.yaml"
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
     CMD ["reasoning-replay", "health"]
 ENTRYPOINT ["reasoning-replay"]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the secrets that compose.yaml hands out, once each; what is there is left as it is.
-# The folder is for you alone; the files in it are readable, since the containers' users are others.
+# Creates the secrets that compose.yaml uses, once each; existing files stay unchanged.
+# Only you can open the folder; the files in it are readable, because the containers run as other users.
 set -eu
 cd "$(dirname "$0")"
 mkdir -p secrets

@@ -1,10 +1,10 @@
-{{/* Names and labels. Those that begin with reasoning-replay. are defined for other charts, too. */}}
+{{/* Names and labels. Templates named reasoning-replay.… are also visible to other charts. */}}
 
 {{- define "reasoning-replay.name" -}}
 {{- .Values.nameOverride | default "reasoning-replay" | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Short enough that what names put behind it (-admin) fits; without the dots that a release may have, and a Service not. */}}
+{{/* Short enough for suffixes such as -admin; without dots, which a release name may have and a Service name may not. */}}
 {{- define "reasoning-replay.fullname" -}}
 {{- $name := include "reasoning-replay.name" . -}}
 {{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
@@ -16,7 +16,7 @@ app.kubernetes.io/name: {{ include "reasoning-replay.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
-{{/* Of the pods that serve: the test's pod has the same name and instance. */}}
+{{/* Labels of the pods that serve; the component is needed because the test's pod has the same name and instance. */}}
 {{- define "reasoning-replay.gatewayLabels" -}}
 {{ include "reasoning-replay.selectorLabels" . }}
 app.kubernetes.io/component: gateway
@@ -26,20 +26,20 @@ app.kubernetes.io/component: gateway
 {{- include "reasoning-replay.labelsAnd" (list . dict) -}}
 {{- end -}}
 
-{{/* Labels of one object: (list $ mapping). What its values say twice stands there once: the mapping's wins. */}}
+{{/* Labels of one object: (list $ mapping). A label that is set twice appears once: the mapping's wins. */}}
 {{- define "reasoning-replay.labelsAnd" -}}
 {{- $root := index . 0 -}}
 {{- $own := include "reasoning-replay.ownLabels" $root | fromYaml -}}
 {{- include "reasoning-replay.over" (list $root.Values.commonLabels $own (index . 1)) -}}
 {{- end -}}
 
-{{/* Of the pods that serve. What selects them wins, as it can never change. */}}
+{{/* Labels of the pods that serve. The selector's labels win, because they can never change. */}}
 {{- define "reasoning-replay.podLabels" -}}
 {{- $selected := include "reasoning-replay.gatewayLabels" . | fromYaml -}}
 {{- include "reasoning-replay.over" (list .Values.commonLabels .Values.podLabels $selected) -}}
 {{- end -}}
 
-{{/* A tag may be longer than a label, and end in what a label may not. */}}
+{{/* A tag may be longer than a label, and may end in a character that a label may not. */}}
 {{- define "reasoning-replay.ownLabels" -}}
 {{ include "reasoning-replay.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
@@ -61,7 +61,7 @@ helm.sh/chart: {{ printf "reasoning-replay-%s" .Chart.Version | replace "+" "_" 
 {{- end -}}
 {{- end -}}
 
-{{/* The line that apps set. */}}
+{{/* The base URL that apps set. */}}
 {{- define "reasoning-replay.clientsUrl" -}}
 {{- $config := include "reasoning-replay.gatewayConfig" . | fromYaml -}}
 {{- $scheme := ternary "http" "https" (empty (get $config "tls_cert_file")) -}}

@@ -1,9 +1,9 @@
 {{/*
-Settings become environment variables. A file of settings would lose to those that the image sets
-(REPLAY_LISTEN), and a sidecar would need a ConfigMap. A change of one is a change of the pod, too.
+Settings become environment variables. The image's variables (REPLAY_LISTEN) would override a file of
+settings, and a sidecar would need a ConfigMap. A changed setting also changes the pod.
 */}}
 
-{{/* What the gateway runs with, as YAML: `config`, and where it listens unless that says so. */}}
+{{/* Settings of the gateway as YAML: `config`, with open listen addresses as defaults. */}}
 {{- define "reasoning-replay.gatewayConfig" -}}
 {{- $open := dict "listen" "0.0.0.0:8080" "admin_listen" "0.0.0.0:9090" -}}
 {{- include "reasoning-replay.over" (list $open .Values.config) -}}
@@ -13,7 +13,7 @@ Settings become environment variables. A file of settings would lose to those th
 {{- include "reasoning-replay.over" (list .Values.config .Values.sidecar.config) -}}
 {{- end -}}
 
-{{/* Mappings, as YAML: later ones win, with a 0 or a false, too, which `merge` takes for nothing. */}}
+{{/* Merged mappings as YAML: later ones win, also with a 0 or a false, which `merge` would ignore. */}}
 {{- define "reasoning-replay.over" -}}
 {{- $all := dict -}}
 {{- range . -}}
@@ -24,7 +24,7 @@ Settings become environment variables. A file of settings would lose to those th
 {{- toYaml $all -}}
 {{- end -}}
 
-{{/* One value as the proxy reads it: YAML made a boolean of `on`, and 6.7108864e+07 of 67108864. */}}
+{{/* One value as the proxy reads it: YAML turns `on` into a boolean, and 67108864 into 6.7108864e+07. */}}
 {{- define "reasoning-replay.text" -}}
 {{- if kindIs "bool" . -}}
 {{- ternary "on" "off" . -}}
@@ -35,18 +35,18 @@ Settings become environment variables. A file of settings would lose to those th
 {{- end -}}
 {{- end -}}
 
-{{/* The port behind the last colon of host:port. */}}
+{{/* The port: the part after the last colon of host:port. */}}
 {{- define "reasoning-replay.port" -}}
 {{- splitList ":" . | last -}}
 {{- end -}}
 
-{{/* Ports that a URL names for its hosts, with a comma between them. */}}
+{{/* The ports of all hosts in a URL, separated by commas. */}}
 {{- define "reasoning-replay.portsOf" -}}
 {{- $hosts := regexReplaceAll `^[^:]*://([^/?#]*@)?|\[[^]]*\]|[/?#].*$` . "" -}}
 {{- regexFindAll ":[0-9]+" $hosts -1 | join "" | trimPrefix ":" | replace ":" "," -}}
 {{- end -}}
 
-{{/* Variables of one container: (dict "root" $ "config" mapping "extraEnv" list). */}}
+{{/* Environment variables of one container: (dict "root" $ "config" mapping "extraEnv" list). */}}
 {{- define "reasoning-replay.env" -}}
 {{- $root := .root -}}
 {{- range $name, $value := .config }}

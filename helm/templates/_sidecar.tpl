@@ -1,15 +1,15 @@
 {{/*
-The sidecar, for the pods of other charts. Each takes the values of this chart, which a chart that
-depends on it as `replay` has as .Subcharts.replay:
+The sidecar, for the pods of other charts. Each template takes the values of this chart; a chart that
+depends on it with the alias `replay` has them as .Subcharts.replay:
 
     initContainers:
       {{- include "reasoning-replay.sidecar" .Subcharts.replay | nindent 8 }}
 */}}
 
-{{/* A native sidecar: starts before the app, ends after it, holds no Job up. Kubernetes 1.29. */}}
+{{/* A native sidecar: starts before the app, ends after it, and lets a Job end. Kubernetes 1.29. */}}
 {{- define "reasoning-replay.sidecar" -}}
 {{- if semverCompare "<1.29.0-0" .Capabilities.KubeVersion.Version -}}
-{{- fail (printf "reasoning-replay.sidecar: Kubernetes %s has no sidecars among initContainers, 1.29 has; include reasoning-replay.sidecarClassic under containers" .Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "reasoning-replay.sidecar: Kubernetes %s has no sidecar containers, 1.29 or newer has; include reasoning-replay.sidecarClassic under containers" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
 - name: {{ .Values.sidecar.name }}
   restartPolicy: Always
@@ -17,26 +17,26 @@ depends on it as `replay` has as .Subcharts.replay:
   {{- include "reasoning-replay.checkGrace" (dict "grace" .Values.sidecar.terminationGracePeriodSeconds "preStop" .Values.sidecar.preStopSeconds.native "config" (include "reasoning-replay.sidecarConfig" . | fromYaml) "where" "sidecar.") }}
   {{- with .Values.sidecar.preStopSeconds.native }}
   lifecycle:
-    # Runs while the app ends, so it delays nothing that takes longer than this.
+    # Runs while the app ends, so it adds no delay if the app takes longer than this.
     preStop:
       exec:
         command: [python, -c, import time; time.sleep({{ int . }})]
   {{- end }}
 {{- end -}}
 
-{{/* The pod's grace, as a number, which the containers above are checked against. */}}
+{{/* The pod's grace period in seconds, which the checks of both containers use. */}}
 {{- define "reasoning-replay.sidecarGrace" -}}
 {{- int .Values.sidecar.terminationGracePeriodSeconds -}}
 {{- end -}}
 
-{{/* A plain container, to stand first among `containers`, for Kubernetes before 1.29. */}}
+{{/* An ordinary container, the first one in `containers`, for Kubernetes before 1.29. */}}
 {{- define "reasoning-replay.sidecarClassic" -}}
 {{- $admin := include "reasoning-replay.port" (include "reasoning-replay.sidecarConfig" . | fromYaml).admin_listen -}}
 - name: {{ .Values.sidecar.name }}
 {{- include "reasoning-replay.sidecarBody" . | nindent 2 }}
   {{- include "reasoning-replay.checkGrace" (dict "grace" .Values.sidecar.terminationGracePeriodSeconds "preStop" .Values.sidecar.preStopSeconds.classic "config" (include "reasoning-replay.sidecarConfig" . | fromYaml) "where" "sidecar.") }}
   lifecycle:
-    # The containers behind this one are started when this is done.
+    # The kubelet starts the next containers when this is done.
     postStart:
       exec:
         command:
@@ -51,7 +51,7 @@ depends on it as `replay` has as .Subcharts.replay:
                     break
                 except OSError:
                     time.sleep(0.1)
-    # All containers are told to end at once: the app still needs it for a while.
+    # All containers get SIGTERM at the same time: the app still needs the proxy for a while.
     preStop:
       exec:
         command: [python, -c, import time; time.sleep({{ int .Values.sidecar.preStopSeconds.classic }})]
@@ -62,7 +62,7 @@ depends on it as `replay` has as .Subcharts.replay:
 {{- $_ := include "reasoning-replay.checkSettings" (dict "root" . "config" $config) -}}
 {{- $kind := include "reasoning-replay.storeKind" (dict "root" . "config" $config) -}}
 {{- $_ = include "reasoning-replay.checkMemory" (dict "config" $config "storeKind" $kind "resources" .Values.sidecar.resources "where" "sidecar.resources") -}}
-{{- $_ = include "reasoning-replay.checkVolume" (dict "config" $config "storeKind" $kind "mounts" .Values.sidecar.volumeMounts "wayOut" "mount one of the pod's with sidecar.volumeMounts") -}}
+{{- $_ = include "reasoning-replay.checkVolume" (dict "config" $config "storeKind" $kind "mounts" .Values.sidecar.volumeMounts "wayOut" "mount a volume of the pod with sidecar.volumeMounts") -}}
 {{- $_ = include "reasoning-replay.checkListen" (dict "config" $config "open" (list "admin_listen")) }}
 image: {{ include "reasoning-replay.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}

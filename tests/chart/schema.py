@@ -1,7 +1,7 @@
 """
-What the chart's schema says of settings, made from them: `python -m tests.chart.schema`.
+Generator of the settings in the chart's schema: `python -m tests.chart.schema`.
 
-The rest of helm/values.schema.json is written by hand, and left as it is.
+The rest of helm/values.schema.json is written by hand and stays.
 """
 
 import json
@@ -16,12 +16,12 @@ __all__ = ["SCHEMA", "definitions"]
 
 SCHEMA: Final = Path(__file__).parents[2] / "helm" / "values.schema.json"
 KEPT: Final = ("type", "enum", "minimum", "exclusiveMinimum", "pattern", "description")
-YAML_BOOLEANS: Final = {"on": True, "off": False}  # what a bare word is read as
+YAML_BOOLEANS: Final = {"on": True, "off": False}  # YAML reads these bare words as booleans
 SECRET_KEY: Final = {"type": "string", "minLength": 1}
 
 
 def definitions() -> dict[str, Any]:
-    """Return the definitions of the schema that depend on what settings there are."""
+    """Return the definitions of the schema that come from the settings."""
     told = Settings.model_json_schema()["properties"]
     return {
         "settings": {
@@ -38,10 +38,10 @@ def definitions() -> dict[str, Any]:
 
 
 def _of_setting(name: str, about: dict[str, Any]) -> dict[str, Any]:
-    """Say what `config` may have under a name."""
+    """Return the schema of one setting in `config`."""
     if isinstance(Settings.model_fields[name].default, SecretStr):
-        # A template refuses it, and says where it belongs; a schema could only say no.
-        return {"description": f"A secret: secrets.keys.{name} says where it is."}
+        # A template refuses it with a way out; a schema could only refuse it.
+        return {"description": f"A secret: set secrets.keys.{name} to its key in the Secret."}
     said: dict[str, Any] = {key: about[key] for key in KEPT if key in about}
     words = about.get("enum", ())
     if booleans := [value for word, value in YAML_BOOLEANS.items() if word in words]:

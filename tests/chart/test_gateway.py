@@ -185,12 +185,12 @@ def test_a_changed_setting_rolls_the_pods(helm: Helm) -> None:
         pytest.param({}, ["OPENAI_BASE_URL=http://r-reasoning-replay.ns:8080/v1", "memory://"], id="memory"),  # noqa: E501
         pytest.param({"fullnameOverride": "replay", "service": {"port": 80}}, ["=http://replay.ns:80/v1"], id="names"),  # noqa: E501
         pytest.param(CI["sentinel-tls"], ["=https://r-reasoning-replay.ns:443/v1"], id="tls"),
-        pytest.param(REDIS, ["No scope_secret is set"], id="no-scope-secret"),
+        pytest.param(REDIS, ["scope_secret is not set"], id="no-scope-secret"),
         pytest.param(CI["shadow"], ["mode is shadow"], id="shadow"),
         pytest.param(CI["gateway-redis"], ["OPENAI_BASE_URL=https://replay.example.com/v1"], id="from-outside"),  # noqa: E501
         pytest.param({"ingress": {"enabled": True, "hosts": ["a.b"]}, "networkPolicy": {"enabled": True}}, ["=http://a.b/v1", "networkPolicy.clients"], id="shut-out"),  # noqa: E501
         pytest.param({"resources": {"limits": {"memory": "512Mi"}}}, ["512Mi is less than 864 MiB"], id="burst"),  # noqa: E501
-        pytest.param(CI["sidecar-library"], ["No gateway was installed"], id="library"),
+        pytest.param(CI["sidecar-library"], ["No gateway is installed"], id="library"),
     ],
 )  # fmt: skip
 def test_the_notes_say_what_to_do(helm: Helm, values: Any, words: list[str]) -> None:
@@ -207,9 +207,10 @@ def test_the_library_alone_makes_nothing_that_runs(helm: Helm) -> None:
     assert sorted(kinds) == ["ConfigMap", "PodMonitor", "PrometheusRule"]
 
 
-def test_the_readmes_example_installs(helm: Helm) -> None:
+def test_the_guides_example_installs(helm: Helm) -> None:
     """Replicas that share a Redis, by the Secret that its first command makes."""
-    section = (CHART.parent / "README.md").read_text().partition("\n### A gateway\n")[2]
+    page = CHART.parent / "docs/kubernetes.md"
+    section = page.read_text().partition("\n## Gateway\n")[2]
     command, example = (
         part.partition("```")[0] for part in re.split("```(?:console|yaml)\n", section)[1:3]
     )

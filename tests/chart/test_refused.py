@@ -26,17 +26,17 @@ REFUSED = [
     ),
     pytest.param(
         {"config": {"store_url": SQLITE}},
-        ["/var/lib/replay/replay.db is on no volume", "set persistence.enabled"],
+        ["/var/lib/replay/replay.db is not on a volume", "set persistence.enabled"],
         id="sqlite-on-read-only-root",
     ),
     pytest.param(
         {"config": {"store_url": "sqlite:///data/x.db"}, "persistence": {"enabled": True}},
-        ["/data/x.db is on no volume", "persistence.mountPath /var/lib/replay"],
+        ["/data/x.db is not on a volume", "persistence.mountPath /var/lib/replay"],
         id="sqlite-beside-the-volume",
     ),
     pytest.param(
         {"config": {"drain_s": 900}},
-        ["terminationGracePeriodSeconds: 660", "preStopSeconds 0 and drain_s 900", "at least 901"],
+        ["terminationGracePeriodSeconds: 660", "preStopSeconds 0 plus drain_s 900", "at least 901"],
         id="drain-longer-than-grace",
     ),
     pytest.param({"preStopSeconds": 60}, ["660", "60", "600", "at least 661"], id="grace-not-more"),
@@ -63,17 +63,17 @@ REFUSED = [
     ),
     pytest.param(
         {"config": {"store_url": "redis://me:secret@redis"}},
-        ["config.store_url: holds a user or a password", "secrets.keys.store_url"],
+        ["config.store_url: has a user or a password", "secrets.keys.store_url"],
         id="password-in-address",
     ),
     pytest.param(
         {"config": {"store_url": "redis+sentinel://a/m?sentinel_password=secret"}},
-        ["config.store_url: holds a user or a password"],
+        ["config.store_url: has a user or a password"],
         id="password-in-query",
     ),
     pytest.param(
         {"config": {"upstream_proxy": "http://me:secret@proxy:3128"}},
-        ["config.upstream_proxy: holds a user or a password"],
+        ["config.upstream_proxy: has a user or a password"],
         id="password-of-the-way-out",
     ),
     pytest.param(
@@ -86,17 +86,17 @@ REFUSED = [
     ),
     pytest.param(
         {"secrets": {"existingSecret": "made"}},
-        ["secrets.existingSecret: nothing is taken from it", "secrets.keys"],
+        ["secrets.existingSecret: no key of it is used", "secrets.keys"],
         id="no-key",
     ),
     pytest.param(
         {"persistence": {"enabled": True}},
-        ["memory:// keeps nothing on a volume", "sqlite:///var/lib/replay/replay.db"],
+        ["memory:// does not use a volume", "sqlite:///var/lib/replay/replay.db"],
         id="volume-for-nothing",
     ),
     pytest.param(
         {"config": {"listen": "0.0.0.0:9090"}},
-        ["config.admin_listen: the same port"],
+        ["config.admin_listen: has the same port"],
         id="one-port",
     ),
     pytest.param(
@@ -109,7 +109,7 @@ REFUSED = [
             "autoscaling": {"enabled": True, "targetCPUUtilizationPercentage": 0},
             "config": {"store_url": REDIS},
         },
-        ["autoscaling: nothing to go by"],
+        ["autoscaling: no target"],
         id="no-measure",
     ),
     pytest.param(
@@ -118,7 +118,7 @@ REFUSED = [
             "config": {"store_url": REDIS},
             "resources": {"requests": {"cpu": None}},
         },
-        ["a share of resources.requests.cpu, which is not set"],
+        ["is a share of resources.requests.cpu, which is not set"],
         id="share-of-nothing",
     ),
     pytest.param(
@@ -128,7 +128,7 @@ REFUSED = [
     ),
     pytest.param(
         {"config": {"admin_listen": "[::1]:9090"}},
-        ["config.admin_listen: [::1]:9090 is loopback", "its probes included"],
+        ["config.admin_listen: [::1]:9090 is loopback", "probes outside the pod"],
         id="probes-on-loopback",
     ),
     *(
@@ -173,7 +173,7 @@ def test_a_secret_has_no_place_in_values(helm: Helm, name: str) -> None:
     done = helm.template({"config": {name: "hunter2"}})
 
     assert done.returncode != 0
-    assert f"config.{name}: a secret has no place in values" in done.stderr
+    assert f"config.{name}: a secret must not be in values" in done.stderr
     assert f"secrets.keys.{name}" in done.stderr
     assert "hunter2" not in done.stderr
 

@@ -12,7 +12,7 @@ from tests.chart.rendering import CHART
 from tests.chart.schema import SCHEMA, definitions
 from tests.chart.values_table import table, written
 
-README = CHART.parent / "README.md"
+GUIDE = CHART.parent / "docs/kubernetes.md"
 
 
 def test_the_schema_knows_every_setting_and_no_other() -> None:
@@ -58,10 +58,10 @@ def test_the_sidecar_is_set_to_what_settings_take() -> None:
     assert Settings.model_validate(values["sidecar"]["config"]).listen == "127.0.0.1:8080"
 
 
-def test_the_readme_names_values_that_there_are() -> None:
+def test_the_guide_names_values_that_exist() -> None:
     """Each value in its table can be set."""
-    section = README.read_text().partition("\n## Kubernetes\n")[2].partition("\n## ")[0]
-    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    lines = GUIDE.read_text().splitlines()
+    rows = [line.split("|")[1] for line in lines if line.startswith("| `")]
     for name in [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]:
         found = yaml.safe_load((CHART / "values.yaml").read_text())
         for step in name.split("."):

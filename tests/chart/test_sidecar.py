@@ -102,7 +102,7 @@ def test_a_pod_without_time_for_both_is_refused(consumer: Helm, is_classic: bool
         consumer.manifests(values)
 
     assert "sidecar.terminationGracePeriodSeconds: 90 is not more" in str(told.value)
-    assert f"preStopSeconds {slept_s} and drain_s 120" in str(told.value)
+    assert f"preStopSeconds {slept_s} plus drain_s 120" in str(told.value)
 
 
 def test_the_native_one_may_do_without_a_sleep(consumer: Helm) -> None:
@@ -156,7 +156,9 @@ def test_a_chart_sets_it_as_its_own(consumer: Helm) -> None:
 
 # (values of the chart that it comes from, Kubernetes, words of the message)
 REFUSED = [
-    pytest.param({}, "1.28", ["1.28 has no sidecars", "reasoning-replay.sidecarClassic"], id="old"),
+    pytest.param(
+        {}, "1.28", ["1.28 has no sidecar containers", "reasoning-replay.sidecarClassic"], id="old"
+    ),
     pytest.param(
         {"sidecar": {"config": {"memory_max_bytes": 2**30}}},
         SIDECARS,
@@ -166,11 +168,11 @@ REFUSED = [
     pytest.param(
         {"config": {"store_url": "sqlite:///data/x.db"}},
         SIDECARS,
-        ["/data/x.db is on no volume", "sidecar.volumeMounts"],
+        ["/data/x.db is not on a volume", "sidecar.volumeMounts"],
         id="sqlite-on-read-only-root",
     ),
     pytest.param(
-        {"config": {"admin_token": "hunter2"}}, SIDECARS, ["no place in values"], id="secret"
+        {"config": {"admin_token": "hunter2"}}, SIDECARS, ["must not be in values"], id="secret"
     ),
     pytest.param(
         {"sidecar": {"config": {"drain": 1}}}, SIDECARS, ["'drain' not allowed"], id="unknown"

@@ -1,7 +1,7 @@
 """
-The table of values in helm/README.md, made from values.yaml: `python -m tests.chart.values_table`.
+Generator of the table in helm/README.md, from values.yaml: `python -m tests.chart.values_table`.
 
-What stands above the table is written by hand, and left as it is.
+The text above the table is written by hand and stays.
 """
 
 import re
@@ -13,7 +13,7 @@ __all__ = ["CHART_README", "table", "written"]
 
 HELM: Final = Path(__file__).parents[2] / "helm"
 CHART_README: Final = HELM / "README.md"
-HEAD: Final = "| value | default | what it is |\n|---|---|---|\n"
+HEAD: Final = "| value | default | meaning |\n|---|---|---|\n"
 LINE: Final = re.compile(r"(?P<indent> *)(?:# -- (?P<said>.*)|(?P<key>\w+):(?P<value> .*)?)")
 
 
@@ -28,12 +28,12 @@ def table() -> str:
 
 
 def written() -> str:
-    """Return the table as it stands in the file."""
+    """Return the table in the file."""
     return HEAD + CHART_README.read_text().partition(HEAD)[2]
 
 
 def _values() -> Iterator[tuple[str, str, str]]:
-    """Walk through the lines of values.yaml: name with its parents, default, comment."""
+    """Yield each value of values.yaml: its name with its parents, its default and its comment."""
     path: list[str] = []
     said = ""
     for line in (HELM / "values.yaml").read_text().splitlines():

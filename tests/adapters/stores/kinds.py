@@ -28,7 +28,7 @@ MIB = 1 << 20
 TIMEOUT_S = 20.0  # a busy machine is no fault of a store's
 SEALED = EncryptedCodec([EncryptionKey("new", b"n" * 32), EncryptionKey("old", b"o" * 32)])
 
-# What the README tells to allow a user of a Redis.
+# The rights of a Redis user in docs/stores.md.
 ALLOWED = (
     "~rr:2:* -@all +get +mget +set +append +del +hgetall +hget +hmget +hset +hsetnx +hdel "
     "+hincrby +expire +ttl +scan +ping"
