@@ -1,55 +1,65 @@
-# Every command of the project. It needs Python 3.11 or newer and make; the rest goes into .venv.
+# Every command of the project. Only Python 3.11 or newer and make are needed; all else goes into .venv.
 
 PYTHON ?= python3
 ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# The locked versions, so that a release of a dependency changes nothing here before `make lock`.
+# Locked versions: a new release of a dependency is used only after `make lock`.
 INSTALL := $(PIP) install --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve check demo test bench fuzz soak screenshot lock format clean
+.PHONY: help serve check demo test test-all bench fuzz soak screenshot lock format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 serve: $(VENV)/runtime ## run the proxy; settings in ARGS="--store-url ..." or REPLAY_* variables
 	@exec $(BIN)/reasoning-replay serve $(ARGS)
 
-check: $(VENV)/runtime ## tell whether settings, upstream and store are fit to serve
+check: $(VENV)/runtime ## check settings, ports, upstream and store, with a way out for each problem
 	@$(BIN)/reasoning-replay check $(ARGS)
 
-demo: $(VENV)/runtime ## show reasoning dropped and injected, without a key or a network
+demo: $(VENV)/runtime ## show an agent with and without the proxy; needs no key and no network
 	@$(BIN)/reasoning-replay demo
 
-# One recipe, so that -j cannot run the checks beside tests that measure time.
-test: $(VENV)/dev ## all that CI asks: format, lint, types, import floors, tests, core coverage
+# Tests of the tests' own tools and of the packaging; `make test` leaves them to `make test-all`.
+APART := $(addprefix tests/,bench browser chart fuzz image monitoring soak standin)
+# Twice as many as cores: half of the product's tests wait for sockets and failovers.
+WORKERS ?= 4
+
+# One recipe, so that -j cannot run the checks in parallel with tests that measure time.
+test: $(VENV)/dev ## format, lint, spelling, types, imports, tests of the product, core coverage
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/codespell
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -n 2 --cov --cov-report=term-missing
+	$(BIN)/pytest -n $(WORKERS) --cov --cov-report=term-missing tests/core
+	$(BIN)/pytest -n $(WORKERS) --ignore tests/core $(APART:%=--ignore %)
+
+test-all: test ## the rest as well: every combination, stand-in, bench, fuzz, soak, chart, browser, image
+	REPLAY_TEST_ALL=1 $(BIN)/pytest -n 2 $(APART) tests/e2e tests/recordings
 
 bench: $(VENV)/dev ## measure speed against nginx and a bare proxy; ARGS="--quick small stream" for less
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-fuzz: $(VENV)/fuzz ## look for inputs that break a promise, a quarter of an hour; ARGS="--seconds 600 sse rows"
+fuzz: $(VENV)/fuzz ## search for inputs that break a promise, for a quarter of an hour; ARGS="--seconds 600 sse rows"
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 soak: $(VENV)/dev ## half an hour of mixed load while Redis and upstream fail; ARGS="--minutes 2"
 	@$(BIN)/python -m tests.soak $(ARGS)
 
-screenshot: $(VENV)/dev ## take the pictures of the inspector anew, for this README (needs chromium)
+screenshot: $(VENV)/dev ## take the pictures of the inspector for the README again (needs chromium)
 	@$(BIN)/python -m tests.browser
 
 # The newest versions that pyproject.toml allows, for every system. The image is built from the two
-# locks with hashes. constraints.txt has all extras and no hashes: pip refuses those for an editable
-# install.
+# locks with hashes. constraints.txt has all extras and no hashes, because pip rejects hashes for an
+# editable install.
 LOCKED := $(BIN)/uv pip compile --quiet --upgrade --universal --no-header
 
-lock: $(VENV)/dev ## renew the locked versions: requirements.lock, requirements-build.lock, constraints.txt
+lock: $(VENV)/dev ## update the locked versions: requirements.lock, requirements-build.lock, constraints.txt
 	@$(PIP) install 'uv>=0.11'
 	$(LOCKED) --generate-hashes --extra otel --output-file requirements.lock pyproject.toml
 	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' > $(VENV)/build.in
@@ -64,7 +74,7 @@ clean: ## remove .venv, caches and builds
 	rm -rf $(VENV) dist .coverage .fuzz .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find proxy tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Stamps: made anew when a dependency has changed, and then from an empty folder.
+# Stamps: made again when a dependency changes, and then from an empty folder.
 $(VENV)/runtime: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "$(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.13" >&2; exit 1; }

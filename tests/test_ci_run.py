@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).parents[1] / ".ci" / "run"
-THERE = ("redis-server", "chromium", "promtool", "valkey-server", "service", "apt-get", "python")
+THERE = (
+    "redis-server",
+    "chromium",
+    "promtool",
+    "valkey-server",
+    "jq",
+    "service",
+    "apt-get",
+    "python",
+)
 
 
 @pytest.fixture
