@@ -1,4 +1,4 @@
-"""JSON written in every way that its grammar allows, with what it means beside it."""
+"""Random JSON: values in every spelling that the grammar allows, each with its meaning."""
 
 import json
 from typing import Any, NamedTuple
@@ -53,7 +53,7 @@ def arrays(inner: st.SearchStrategy[Written]) -> st.SearchStrategy[Written]:
 
 
 def objects(inner: st.SearchStrategy[Written]) -> st.SearchStrategy[Written]:
-    """Return objects with random spacing, no key in them twice."""
+    """Return objects with random spacing and without repeated keys."""
     member = st.tuples(spaces, strings, spaces, spaces, inner, spaces)
 
     def written(members: list[tuple[bytes, Written, bytes, bytes, Written, bytes]]) -> bytes:

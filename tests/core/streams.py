@@ -1,4 +1,4 @@
-"""Streams as OpenAI writes them, event by event."""
+"""Streams in OpenAI's format, event by event."""
 
 import json
 from typing import Any
@@ -9,18 +9,18 @@ RESPONSE = {"id": "resp_1", "model": MODEL, "status": "completed"}
 
 
 def event(kind: str, **fields: Any) -> bytes:
-    """Return one event as OpenAI writes it."""
+    """Return one event in OpenAI's format."""
     data = json.dumps({"type": kind, "sequence_number": 1, **fields})
     return f"event: {kind}\ndata: {data}\n\n".encode()
 
 
 def added(index: int, item: Item) -> bytes:
-    """Return the event of an item that begins."""
+    """Return the event that starts an item."""
     return event("response.output_item.added", output_index=index, item=item)
 
 
 def done(index: object, item: object) -> bytes:
-    """Return the event of a whole item."""
+    """Return the event of a finished item."""
     return event("response.output_item.done", output_index=index, item=item)
 
 

@@ -1,4 +1,4 @@
-"""The promises, as properties of whole conversations played through the core."""
+"""Laws of the core: the promises, as properties of whole conversations."""
 
 import json
 from collections.abc import Sequence
@@ -35,14 +35,14 @@ SHAPES = ["R C", "R C C", "C", "R M", "M", "R M C", "R R C", "R W R C", "R C R C
 
 @dataclass
 class Conversation:
-    """One side of a conversation as the client holds it: everything, reasoning included."""
+    """A conversation as the client holds it: all items, including reasoning."""
 
     number: int
     history: list[Item]
     turn: int = 0
 
     def emit(self, shape: str, text: str) -> list[Item]:
-        """Return what upstream answers next; ids are drawn at random there, so unique here."""
+        """Return the next output of upstream; ids are unique, as upstream draws them at random."""
         items: list[Item] = []
         for n, kind in enumerate(shape.split()):
             name = f"{self.number}x{self.turn}x{n}"
@@ -58,7 +58,7 @@ class Conversation:
         return items
 
     def go_on(self, items: Sequence[Item], saying: str) -> None:
-        """Append an answer and what the client adds to it."""
+        """Append a response and the items that the client adds after it."""
         calls = [item for item in items if item["type"] == "function_call"]
         self.history += [*items, *(output(item, saying) for item in calls)]
         if not calls:
@@ -66,7 +66,7 @@ class Conversation:
         self.turn += 1
 
 
-# A tape: for each turn whose it is, what is answered, with which words, and what the client says.
+# A tape: for each turn its conversation, the shape of the output, its text, the client's reply.
 TAPES = st.lists(
     st.tuples(
         st.integers(0, 2), st.sampled_from(SHAPES), st.sampled_from(TEXTS), st.sampled_from("ab")
@@ -76,7 +76,7 @@ TAPES = st.lists(
 
 
 def nameless(items: list[Item]) -> list[Item]:
-    """Return what the barest client sends: neither reasoning nor optional ids."""
+    """Return the items without reasoning and optional ids."""
     kept = dropped(items)
     return [*(i if "type" not in i else without_ids([i])[0] for i in kept)]
 
@@ -84,7 +84,7 @@ def nameless(items: list[Item]) -> list[Item]:
 @settings(max_examples=150, deadline=None)
 @given(TAPES)
 def test_capture_strip_inject_is_the_whole_history(tape: list[tuple[int, str, str, str]]) -> None:
-    """A client that keeps ids and drops reasoning is as good as one that replays everything."""
+    """Keeping ids and dropping reasoning gives the same result as replaying everything."""
     world = World()
     people = [Conversation(n, [user(f"I am {n}")]) for n in range(3)]
     for who, shape, text, saying in tape:
@@ -97,7 +97,7 @@ def test_capture_strip_inject_is_the_whole_history(tape: list[tuple[int, str, st
 @settings(max_examples=150, deadline=None)
 @given(TAPES)
 def test_nothing_foreign_is_ever_injected(tape: list[tuple[int, str, str, str]]) -> None:
-    """Without ids too, what comes back is the conversation's own, or nothing."""
+    """Even without ids, injected reasoning is the conversation's own."""
     world = World()
     people = [Conversation(n, [user(f"I am {n}")]) for n in range(3)]
     for who, shape, text, saying in tape:
@@ -113,8 +113,8 @@ def test_nothing_foreign_is_ever_injected(tape: list[tuple[int, str, str, str]])
 
 @settings(max_examples=200, deadline=None)
 @given(TAPES)
-def test_likenesses_are_never_mistaken(tape: list[tuple[int, str, str, str]]) -> None:
-    """Conversations that say the same, word for word, never get each other's reasoning."""
+def test_equal_conversations_are_never_mixed_up(tape: list[tuple[int, str, str, str]]) -> None:
+    """Conversations with the same words never get each other's reasoning."""
     world = World()
     people = [Conversation(n, [user("Hi")]) for n in range(3)]
     for who, shape, text, saying in tape:
@@ -132,7 +132,7 @@ def test_likenesses_are_never_mistaken(tape: list[tuple[int, str, str, str]]) ->
 def test_the_prefix_is_stable(
     tape: list[tuple[int, str, str, str]], keeps_ids: bool, profile: Profile
 ) -> None:
-    """The input that upstream sees for one turn begins the one that it sees for the next."""
+    """The input that upstream receives for one turn is a prefix of the input for the next turn."""
     world = World(profile=profile)
     person = Conversation(0, [user("I am one")])
     before: list[Item] = []
@@ -149,7 +149,7 @@ def test_the_prefix_is_stable(
 def test_injecting_twice_is_injecting_once(
     tape: list[tuple[int, str, str, str]], profile: Profile
 ) -> None:
-    """What has been given back already is recognised as there."""
+    """Injected reasoning is recognised as present."""
     world = World(profile=profile)
     person = Conversation(0, [user("I am one")])
     for _, shape, text, saying in tape:
@@ -161,7 +161,7 @@ def test_injecting_twice_is_injecting_once(
 
 @settings(max_examples=100, deadline=None)
 @given(TAPES)
-def test_removing_what_was_added_gives_back_the_clients_bytes(
+def test_removing_injected_reasoning_leaves_the_clients_bytes(
     tape: list[tuple[int, str, str, str]],
 ) -> None:
     """Every client byte survives: spacing, escapes, number spelling, key order."""
@@ -181,8 +181,8 @@ def test_removing_what_was_added_gives_back_the_clients_bytes(
 
 @settings(max_examples=50, deadline=None)
 @given(TAPES)
-def test_two_scopes_never_meet(tape: list[tuple[int, str, str, str]]) -> None:
-    """What one scope stored, another never gets, were its requests the very same bytes."""
+def test_two_scopes_never_share_reasoning(tape: list[tuple[int, str, str, str]]) -> None:
+    """Reasoning of one scope is never injected in another scope, even for identical requests."""
     ours, theirs = World(), World()
     person = Conversation(0, [user("I am one")])
     for _, shape, text, saying in tape:
@@ -192,7 +192,7 @@ def test_two_scopes_never_meet(tape: list[tuple[int, str, str, str]]) -> None:
 
 
 def events(items: Sequence[Item], response_id: str) -> bytes:
-    """Return an answer as OpenAI streams it."""
+    """Return a response in OpenAI's streaming format."""
     frames: list[dict[str, object]] = [
         {"type": "response.created", "response": {"id": response_id, "status": "in_progress"}}
     ]
@@ -213,8 +213,8 @@ def events(items: Sequence[Item], response_id: str) -> bytes:
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SHAPES), st.lists(st.integers(1, 60), min_size=1, max_size=40))
-def test_cutting_a_stream_anywhere_changes_nothing(shape: str, cuts: list[int]) -> None:
-    """The turn that is kept does not depend on how the network cut the stream."""
+def test_splitting_a_stream_anywhere_changes_nothing(shape: str, cuts: list[int]) -> None:
+    """The captured turn does not depend on how the network split the stream."""
     stream = events(Conversation(0, []).emit(shape, "Done."), f"resp_{drawn(1)}")
     request = read_request(body([user("Hi")]), {})
     turns = []
@@ -247,8 +247,8 @@ def test_cutting_a_stream_anywhere_changes_nothing(shape: str, cuts: list[int]) 
         max_leaves=20,
     )
 )
-def test_no_shape_of_input_is_an_error(given_input: object) -> None:
-    """Whatever JSON the input is, it is read, and nothing is added to what nobody knows."""
+def test_any_input_is_read(given_input: object) -> None:
+    """Any JSON value is accepted as an input, and nothing is injected into unknown items."""
     world = World()
     world.learn(body([user("Hi")]), [reasoning("1"), call("1")])
     sent = json.dumps({"model": "gpt-5.6-sol", "input": given_input}).encode()

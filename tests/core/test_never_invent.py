@@ -1,4 +1,4 @@
-"""What went wrong under ordinary conditions once: repeated words, twins, windows, counted ids."""
+"""Regressions: wrong matches in ordinary use, by repeated words, twins, windows and counted ids."""
 
 import pytest
 
@@ -19,7 +19,7 @@ WEATHER = user("Weather?")
 
 
 def injected(world: World, items: list[Item], **more: object) -> list[str]:
-    """Return each blob that upstream sees, and the index of the item that it stands ahead of."""
+    """Return each blob that upstream receives, with the index of the item that it stands before."""
     seen = world.seen(body(items, store=False, **more))
     assert [item for item in seen if item.get("type") != "reasoning"] == items
     told: list[str] = []
@@ -32,8 +32,8 @@ def injected(world: World, items: list[Item], **more: object) -> list[str]:
     return told
 
 
-def test_the_earlier_of_two_equal_messages_went_past_the_proxy() -> None:
-    """What is known is of the later one, and stays there."""
+def test_an_uncaptured_message_is_not_confused_with_a_later_equal_one() -> None:
+    """The earlier message was never captured, so only the later one gets its reasoning."""
     world, done = World(), message("1", "Done.")
     told = [GO_ON, nameless(message("0", "Done.")), user("continue ")]
     world.learn(body(told), [reasoning("1"), done])
@@ -41,8 +41,8 @@ def test_the_earlier_of_two_equal_messages_went_past_the_proxy() -> None:
     assert injected(world, [*told, nameless(done), GO_ON]) == ["gAAAA1 ahead of 3"]
 
 
-def test_many_conversations_begin_alike_and_one_goes_on_in_the_same_words() -> None:
-    """The later message is certain by the call behind it; nobody can tell whose the first is."""
+def test_a_repeated_greeting_is_matched_only_where_a_call_proves_it() -> None:
+    """A call makes the later message certain; the first one may belong to any conversation."""
     world = World()
     for n in range(8):
         world.learn(body([HI]), [reasoning(f"x{n}"), message(f"x{n}", "Hello!")])
@@ -55,8 +55,8 @@ def test_many_conversations_begin_alike_and_one_goes_on_in_the_same_words() -> N
 
 
 @pytest.mark.parametrize("kept", [2, 4, 6])
-def test_a_window_begins_as_another_conversation_did(kept: int) -> None:
-    """Its turn does not win over those of the line that a later call proves."""
+def test_a_window_that_begins_like_another_conversation(kept: int) -> None:
+    """The lineage that a later call proves has priority over the turn of the other conversation."""
     world, done = World(), message("t", "Done.")
     world.learn(body([GO_ON]), [reasoning("twin"), done])
     told = [user("Start the job.")]
@@ -74,8 +74,8 @@ def test_a_window_begins_as_another_conversation_did(kept: int) -> None:
     assert not any("twin" in each for each in found)
 
 
-def test_a_message_ahead_of_a_call_is_of_the_calls_response() -> None:
-    """Though another conversation's says the same, and is the only other that is known."""
+def test_a_message_before_a_call_belongs_to_its_response() -> None:
+    """An equal message of another conversation is not matched."""
     world, mine = World(), call("mine")
     said = message("theirs", "Let me check.")
     world.learn(body([WEATHER]), [reasoning("theirs"), said, call("theirs")])
@@ -88,8 +88,8 @@ def test_a_message_ahead_of_a_call_is_of_the_calls_response() -> None:
 
 @pytest.mark.parametrize("call_id", ["call_0", "call_00000001", "call_1700000000"])
 @pytest.mark.parametrize("item_id", ["fc_0", "fc_0000000000000001", ""])
-def test_counted_names_are_another_conversations_too(call_id: str, item_id: str) -> None:
-    """Where arguments and history say otherwise."""
+def test_counted_names_match_nothing_alone(call_id: str, item_id: str) -> None:
+    """A counted id is no evidence if the arguments and the history differ."""
     world = World()
     named = {"id": item_id, "call_id": call_id}
     rome = call("1", arguments='{"city":"Rome"}') | named
@@ -99,8 +99,8 @@ def test_counted_names_are_another_conversations_too(call_id: str, item_id: str)
     assert injected(world, [user("Weather in Oslo?"), oslo, output(oslo)]) == []
 
 
-def test_the_same_preamble_before_other_arguments_is_another_answer() -> None:
-    """A neighbour is compared by what it says."""
+def test_a_preamble_before_other_arguments_is_of_another_response() -> None:
+    """A neighbour is compared by its content."""
     world, said = World(), message("1", "Let me see.")
     rome = call("1", call_id="call_0", arguments='{"city":"Rome"}')
     world.learn(body([WEATHER]), [reasoning("1"), said, rome])
@@ -111,10 +111,10 @@ def test_the_same_preamble_before_other_arguments_is_another_answer() -> None:
 
 @pytest.mark.parametrize("words", [None, "", "Something else."])
 @pytest.mark.parametrize("has_clock", [True, False])
-def test_a_call_is_certain_whatever_became_of_what_is_around_it(
+def test_a_call_stays_certain_if_its_surroundings_change(
     words: str | None, has_clock: bool
 ) -> None:
-    """A clock in the instructions, and a message that was emptied or rewritten."""
+    """The instructions may contain the time; the message before the call may be rewritten."""
     world, told = World(), [user("Do it.")]
     for n in range(4):
         said, deed = message(f"{n}", f"Step {n}."), call(f"{n}", arguments="{}")
@@ -128,8 +128,8 @@ def test_a_call_is_certain_whatever_became_of_what_is_around_it(
     assert found == [f"gAAAA{n} ahead of {1 + 3 * n}" for n in range(4)]
 
 
-def test_instructions_that_change_keep_nothing_back() -> None:
-    """Where what is said is long, it is evidence enough."""
+def test_changing_instructions_do_not_prevent_injection() -> None:
+    """Long messages are enough evidence."""
     world, told = World(), [user("Tell me about bees, please.")]
     for n in range(4):
         said = message(
@@ -143,8 +143,8 @@ def test_instructions_that_change_keep_nothing_back() -> None:
     assert found == [f"gAAAA{n} ahead of {1 + 2 * n}" for n in range(4)]
 
 
-def test_a_counted_id_is_nothing_where_its_item_does_something_else() -> None:
-    """Two conversations count alike; only the other one's calls are known, and one is the same."""
+def test_a_counted_id_on_another_call_is_no_evidence() -> None:
+    """Two conversations count alike; only the other one is captured, and one call is equal."""
     world = World()
     one = {"id": "fc_0000000000000003", "call_id": "call_00000002"}
     two = {"id": "fc_0000000000000005", "call_id": "call_00000004"}
@@ -155,8 +155,8 @@ def test_a_counted_id_is_nothing_where_its_item_does_something_else() -> None:
     assert injected(world, [HI, mine, same, output(mine), output(same)]) == []
 
 
-def test_what_was_said_behind_an_unknown_answer_is_not_put_in_its_place() -> None:
-    """It says the same, and is the only child that is known of the turn before."""
+def test_a_later_equal_message_does_not_replace_an_unknown_one() -> None:
+    """The later turn has the same text, and no other child of the turn before is captured."""
     world, long = World(), message("1", "This is a long answer that nobody else has given yet.")
     told = [HI, nameless(long), HI]
     done = nameless(message("", "Done."))
@@ -166,8 +166,8 @@ def test_what_was_said_behind_an_unknown_answer_is_not_put_in_its_place() -> Non
     assert injected(world, [*told, done, HI]) == ["gAAAA1 ahead of 1"]
 
 
-def test_of_repeated_words_behind_a_cut_each_gets_its_own_or_nothing() -> None:
-    """As many were cut as are missing ahead of what is certain."""
+def test_repeated_words_after_a_cut_get_their_own_reasoning_or_none() -> None:
+    """The history was cut at its start, so the place of an equal message is shifted."""
     world, first = World(), message("0", "This is a long answer that nobody else has given yet.")
     told = [HI]
     world.learn(body(told), [reasoning("0"), first])
@@ -184,8 +184,8 @@ def test_of_repeated_words_behind_a_cut_each_gets_its_own_or_nothing() -> None:
     }
 
 
-def test_a_message_of_the_application_that_moves_puts_no_call_in_anothers_place() -> None:
-    """`call_0` everywhere, the same arguments twice, and as many messages before by chance."""
+def test_a_moving_message_does_not_shift_calls() -> None:
+    """Equal `call_0` ids, arguments and message counts do not match a call to another turn."""
     world = World()
     said: list[Item] = [HI]
 
@@ -207,8 +207,8 @@ def test_a_message_of_the_application_that_moves_puts_no_call_in_anothers_place(
     assert set(injected(world, sent())) <= {f"gAAAA{n} ahead of {at}" for n, at in places.items()}
 
 
-def test_a_turn_whose_past_was_ambiguous_does_not_lose_to_a_longer_line() -> None:
-    """Two conversations say the same, each with a clock; what comes of it is nobody's."""
+def test_identical_conversations_with_clocks_stay_ambiguous() -> None:
+    """Of two conversations that say the same, each with a clock, no turn is injected."""
     world, says = World(), [f"This is the long answer number {n} of two twins." for n in range(3)]
     for name in ("a", "b"):
         told: list[Item] = []
@@ -221,8 +221,8 @@ def test_a_turn_whose_past_was_ambiguous_does_not_lose_to_a_longer_line() -> Non
     assert injected(world, [user("<now>late</now>"), *told, HI]) == []
 
 
-def test_of_many_turns_that_say_the_same_the_one_after_just_that_is_meant() -> None:
-    """A client goes back to the beginning of a long chat in the same words."""
+def test_of_many_equal_turns_the_one_with_the_same_history_is_matched() -> None:
+    """A client returns to the start of a long chat with the same words."""
     world, told = World(), [GO_ON]
     for n in range(40):
         world.learn(body(told), [reasoning(f"{n}"), message(f"{n}", "Done.")])

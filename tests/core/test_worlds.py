@@ -1,4 +1,4 @@
-"""Never invent, and a stable prefix: laws over random worlds whose clients do what clients do."""
+"""Random worlds: no wrong injection and a stable prefix, for clients with realistic habits."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,13 @@ from reasoning_replay.core.history.plan import Plan
 from tests.core import worlds
 from tests.core.worlds import play
 
-# Seeds are fixed, so that a run says the same each time; `python -m tests.core.worlds` plays more.
+# Seeds are fixed for repeatable results; `python -m tests.core.worlds` plays more worlds.
 WORLDS = [range(first, first + 60) for first in range(0, 300, 60)]
 
 
 @pytest.mark.parametrize("numbers", WORLDS, ids=str)
 def test_nothing_wrong_is_injected_and_no_prefix_moves(numbers: range) -> None:
-    """Counted ids, repeated words, lost turns, forks, retries, windows, clocks, failing lookups."""
+    """Worlds have counted ids, repeated words, lost turns, forks, retries and failed lookups."""
     counts, faults = play(numbers)
 
     assert faults == []
@@ -26,7 +26,7 @@ def test_nothing_wrong_is_injected_and_no_prefix_moves(numbers: range) -> None:
 
 
 def test_most_of_what_is_due_is_injected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By kind of client, without rare habits; where all that is said is short, less is safe."""
+    """Each type of client without rare habits has a minimum share; short texts lower it."""
     monkeypatch.setattr(worlds, "RARE", {})
     counts, _ = play(range(300))
 
@@ -41,7 +41,7 @@ def test_most_of_what_is_due_is_injected(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def _late(request: Request, matched: Matches, policy: Policy) -> Plan:
-    """Take each item for one behind it."""
+    """Match each item to the turn of the item before it."""
     keys = sorted(matched.matches)
     found = zip(keys[1:], [matched.matches[n] for n in keys], strict=False)
     return plan_injection(request, Matches(dict(found)), policy)
@@ -52,13 +52,13 @@ def _now_and_then(request: Request, matched: Matches, policy: Policy) -> Plan:
 
 
 @pytest.mark.parametrize(("plan", "fault"), [(_late, "wrong: "), (_now_and_then, "moved: ")])
-def test_a_planted_fault_is_told(
+def test_a_planted_fault_is_reported(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     plan: Callable[..., Plan],
     fault: str,
 ) -> None:
-    """With the command that repeats it, and by the status of the process."""
+    """The report has the command that repeats it, and the process exits with status 1."""
     monkeypatch.setattr("sys.argv", ["worlds", "0", "4"])
     assert worlds.main() == 0
     assert "\n16 conversations, 0 worlds with faults" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""A world of wire shapes, and a store of a few lines, to play conversations through the core."""
+"""Test world: items in wire format and a small store, to play conversations through the core."""
 
 import json
 from collections import defaultdict
@@ -31,17 +31,17 @@ NAMELESS = {"message", "function_call", "custom_tool_call"}
 
 
 def drawn(name: object) -> str:
-    """Return what upstream could have drawn at random for an id; the same for the same name."""
+    """Return an id as upstream draws it at random; the same for the same name."""
     return sha256(str(name).encode()).hexdigest()[:16]
 
 
 def user(text: str) -> Item:
-    """Return what a user says."""
+    """Return a user's message."""
     return {"role": "user", "content": text}
 
 
 def reasoning(name: str, **more: Any) -> Item:
-    """Return a reasoning item as upstream emits it; its blob is known by its name."""
+    """Return a reasoning item as upstream emits it; its blob contains the name."""
     item = {"id": f"rs_{drawn(name)}", "type": "reasoning", "summary": []}
     return item | {"encrypted_content": f"gAAAA{name}", **more}
 
@@ -81,7 +81,7 @@ def search(name: str) -> Item:
 
 
 def without_ids(items: Iterable[Item]) -> list[Item]:
-    """Return items less the ids that the API does not demand."""
+    """Return items without the ids that the API does not demand."""
     return [
         {key: value for key, value in item.items() if key != "id" or item["type"] not in NAMELESS}
         for item in items
@@ -89,12 +89,12 @@ def without_ids(items: Iterable[Item]) -> list[Item]:
 
 
 def nameless(item: Item) -> Item:
-    """Return an item without its id, whatever the API says."""
+    """Return an item without its id, even if the API demands it."""
     return {key: value for key, value in item.items() if key != "id"}
 
 
 def dropped(items: Iterable[Item]) -> list[Item]:
-    """Return what a client that drops reasoning keeps."""
+    """Return the items that a client keeps if it drops reasoning."""
     return [item for item in items if item.get("type") != "reasoning"]
 
 
@@ -105,7 +105,7 @@ def body(items: Sequence[Item] | str, **more: Any) -> bytes:
 
 
 def answer(items: Sequence[Item], response_id: str, **more: Any) -> bytes:
-    """Return a whole JSON answer."""
+    """Return a whole JSON response."""
     top = {"id": response_id, "object": "response", "status": "completed", "model": MODEL}
     return json.dumps(top | {"store": True, "output": items, **more}).encode()
 
@@ -118,7 +118,7 @@ def input_of(sent: bytes) -> list[Item]:
 
 @dataclass
 class World:
-    """Everything of one scope: what a proxy would do between a client and upstream."""
+    """One scope: its store, and the work of a proxy between a client and upstream."""
 
     turns: dict[bytes, Turn] = field(default_factory=dict)
     index: dict[bytes, list[bytes]] = field(default_factory=lambda: defaultdict(list))
@@ -126,7 +126,7 @@ class World:
     profile: Profile = GENERIC
 
     def recall(self, request: Request) -> LookupResult:
-        """Return what the store holds for a request."""
+        """Return the lookup result of a request."""
         choice = choose(keys_of_request(request), lambda key: self.index.get(key, ()))
         chosen = set(choice.conversations)
         return LookupResult(
@@ -136,7 +136,7 @@ class World:
     def ask(
         self, sent: bytes, anchors: Anchors = Anchors.ALL, headers: Mapping[str, str] | None = None
     ) -> tuple[Request, Matches, Plan]:
-        """Return a request as read, what was recognised in it, and what is decided."""
+        """Return the parsed request, its matches, and the injection plan."""
         request = read_request(sent, headers or {})
         recognised = match_items(request, self.recall(request))
         return (
@@ -152,7 +152,7 @@ class World:
     def learn(
         self, sent: bytes, items: Sequence[Item], *, has_failed: bool = False, **more: Any
     ) -> list[Item]:
-        """Let upstream answer a request whose lookup may have failed, and keep the turn."""
+        """Answer a request with these items and store the turn; its lookup may have failed."""
         self.responses += 1
         response_id = f"resp_{drawn(self.responses)}"
         request = read_request(sent, {})
@@ -174,9 +174,9 @@ class World:
         created_ms: int,
         seen: Seen | None = None,
     ) -> Turn | None:
-        """Keep the turn that answered a request behind another one, if it is one."""
+        """Store the turn of a response as the child of `parent`, and return it if there is one."""
         if parent is not None:
-            parent = self.turns.get(parent.id, parent)  # which may have been joined to another
+            parent = self.turns.get(parent.id, parent)  # it may have been joined to another
         named = turn_id(request.continues) if request.continues else b""
         origin = Origin(
             context=request.context(),
@@ -194,14 +194,14 @@ class World:
         return turn
 
     def join(self, joined: Joined) -> None:
-        """Keep turns in the conversation that stays, and nothing in those that they left."""
+        """Store joined turns in the conversation that stays, and delete those that they left."""
         for turn in joined.turns:
             self.keep(turn)
         for leads in self.index.values():
             leads[:] = [conversation for conversation in leads if conversation not in joined.left]
 
     def keep(self, turn: Turn) -> None:
-        """Put a turn into the store."""
+        """Store a turn and its keys."""
         self.turns[turn.id] = turn
         for key in keys_of_turn(turn):
             if turn.conversation not in self.index[key]:

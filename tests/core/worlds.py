@@ -1,11 +1,12 @@
 """
-Random worlds: conversations of one tenant, played through the core, with the truth beside them.
+Random worlds: conversations of one tenant, played through the core and checked against the truth.
 
     python -m tests.core.worlds FIRST LAST
 
-plays the worlds of these numbers and prints, for each kind of client, how much of the reasoning
-that was due was injected, how much was wrong, and how often a prefix moved. Wrong is not what
-nobody can tell from the right one (`twins`). It exits with 1 when something is wrong or has moved.
+plays the worlds with these numbers. For each kind of client it prints the share of due reasoning
+that was injected, the number of wrong injections, and the number of times that a prefix moved. An
+injection that cannot be distinguished from the right one counts as `twins`, not as wrong. The exit
+status is 1 if an injection was wrong or a prefix moved.
 """
 
 import json
@@ -31,7 +32,7 @@ __all__ = ["Habits", "RandomWorld", "play", "told"]
 
 CONVERSATIONS, STEPS = 4, 24
 FAULTS_TOLD = 20
-# What share of the clients has a habit.
+# Share of the clients that have a habit.
 RARE = {
     "loses": 0.1,
     "drops": 0.1,
@@ -60,28 +61,28 @@ WORDS = {
 @dataclass(frozen=True)
 class Habits:
     """
-    What one client and its upstream do.
+    Habits of one client and its upstream.
 
     Attributes:
         ids: `kept` or `dropped`, where the API does not demand them.
         naming: Ids are drawn at `random`, `counted`, or `call_0` in every response (`zero`).
         words, user_words: Short and `common`, long and `rare`, `mixed`, or always the `same`.
-        window: So many messages of the user are sent; 0: all.
-        cut: So many items are sent, wherever a turn begins; 0: all.
+        window: Number of the user's messages that are sent; 0: all.
+        cut: Number of items that are sent, even if a turn is split; 0: all.
         frame: Instructions: `none`, the `same`, a `clock`, or a `dev_clock` in a developer item.
-        environment: A message of the application: `none`, at the `head`, or ahead of the `newest`
-            message of the user; or passages (`retrieval`) in that message.
-        bypass, fails, loses: Share of exchanges that go past the proxy, whose lookup fails, or
+        environment: A message of the application: `none`, at the `head`, or before the `newest`
+            message of the user; or passages (`retrieval`) inside that message.
+        bypass, fails, loses: Share of exchanges that bypass the proxy, whose lookup fails, or
             after which the store loses a turn.
-        retry, fork: Share of requests that are asked twice, or that go on from an earlier turn.
+        retry, fork: Share of requests that are sent twice, or that continue from an earlier turn.
         name: Whether the conversation has a name (`prompt_cache_key`) of its `own`, one that is
             `shared` with others, or `none`.
-        is_twin: Whether it is one that says what the conversation before it says.
-        clears: Old outputs of tools are cleared.
-        drops: Messages ahead of calls are left out.
-        renumbers: Calls are counted anew in each request.
-        rewrites: Messages of the model lose their full stop.
-        interleaves: Each output follows its call.
+        is_twin: Whether it repeats the words of the conversation before it.
+        clears: Whether old outputs of tools are cleared.
+        drops: Whether messages before calls are left out.
+        renumbers: Whether calls are renumbered in each request.
+        rewrites: Whether messages of the model lose their full stop.
+        interleaves: Whether each output follows its call.
     """
 
     ids: str
@@ -108,13 +109,13 @@ class Habits:
 
     @property
     def only_appends(self) -> bool:
-        """Whether each request begins with the one before it."""
+        """Whether each request begins with the previous one."""
         changes = self.window or self.cut or self.clears or self.frame == "dev_clock"
         return not changes and self.environment == "none"
 
     @property
     def ids_are_certain(self) -> bool:
-        """Whether its ids tell whose an item is."""
+        """Whether its ids identify each item."""
         return self.ids == "kept" and self.naming == "random"
 
     @property
@@ -128,7 +129,7 @@ class Habits:
             f"environment: {self.environment}",
             *(["old outputs cleared"] if self.clears else []),
             *(["messages rewritten"] if self.rewrites else []),
-            *(["messages ahead of calls dropped"] if self.drops else []),
+            *(["messages before calls dropped"] if self.drops else []),
             *(["calls renumbered"] if self.renumbers else []),
             *(["a twin of another"] if self.is_twin else []),
             *(["users say the same"] if self.user_words == "same" else []),
@@ -147,9 +148,9 @@ class Said:
     One item of a history.
 
     Attributes:
-        item: As upstream or the client wrote it.
+        item: The item as upstream or the client wrote it.
         kind: R, M or C of the model; U, O, E or F of the client (user, output, environment, frame).
-        response, k: Where it was emitted; -1: by the client.
+        response, k: Response and index in it; -1 for an item of the client.
     """
 
     item: Item
@@ -159,7 +160,7 @@ class Said:
 
     @property
     def visible(self) -> tuple[object, ...]:
-        """What it says, names aside."""
+        """Its content without names."""
         keys = ("type", "role", "content", "arguments", "output", "name")
         return tuple(json.dumps(self.item.get(key)) for key in keys)
 
@@ -170,10 +171,10 @@ class Conversation:
     One conversation as its client holds it.
 
     Attributes:
-        dice: For all that is said in it; a twin's begin with the same.
-        words_of: The first conversation that has these.
-        has_twin: Whether it is a twin, or has one.
-        seen: What upstream saw last.
+        dice: Random source of its content; twins start with equal ones.
+        words_of: Number of the first conversation with the same words.
+        has_twin: Whether it is a twin or has one.
+        seen: The input that upstream received last.
     """
 
     number: int
@@ -188,24 +189,24 @@ class Conversation:
 
 class RandomWorld(World):
     """
-    Some conversations of one scope, which take turns.
+    Several conversations of one scope, in turns.
 
     Attributes:
-        counts: (what, kind of client) -> how often; the kind "all" is every client.
-        faults: What was wrong or has moved, in words.
+        counts: (outcome, kind of client) -> how often; the kind "all" is every client.
+        faults: Descriptions of wrong injections and moved prefixes.
     """
 
     def __init__(self, number: int) -> None:
         super().__init__()
-        self.random = Random(number)  # noqa: S311 - chance, and the same each time
+        self.random = Random(number)  # noqa: S311 - random, and the same each time
         self.counts: Counter[tuple[str, str]] = Counter()
         self.faults: list[str] = []
         self._emitted: dict[int, list[Said]] = {}
-        self._asked: dict[int, tuple[object, ...]] = {}  # what had been visible to a response
-        self._words_of: dict[int, int] = {}  # as of `Conversation`
+        self._asked: dict[int, tuple[object, ...]] = {}  # what was visible to a response
+        self._words_of: dict[int, int] = {}  # as in `Conversation`
         self._captured: set[int] = set()
         self._turn_ids: dict[int, bytes] = {}
-        self._seen: dict[int, list[str] | None] = {}  # what upstream saw when it made a response
+        self._seen: dict[int, list[str] | None] = {}  # input for a response
         self._clock = 0
         self._rarely = Random(f"rarely {number}")  # noqa: S311 - as above
         self._people: list[Conversation] = []
@@ -220,11 +221,11 @@ class RandomWorld(World):
             self._people.append(one)
 
     def play(self, steps: int = STEPS) -> None:
-        """Let the conversations go on, now this and now that one."""
+        """Play this number of steps, each in a random conversation."""
         for _ in range(steps):
             self._step(self.random.choice(self._people))
 
-    # What clients do.
+    # The clients.
 
     def _habits(self) -> Habits:
         pick, chance = self.random.choice, self.random.random
@@ -248,7 +249,7 @@ class RandomWorld(World):
         )
 
     def _rare(self, habits: Habits) -> Habits:
-        """Give a client what few of them have."""
+        """Return habits with rare ones added at random."""
         given = {name for name, share in RARE.items() if self._rarely.random() < share}
         return replace(
             habits,
@@ -294,7 +295,7 @@ class RandomWorld(World):
         return Said({"role": "user", "content": text}, "U")
 
     def _sent(self, one: Conversation) -> tuple[list[Said], dict[str, Any]]:
-        """Return what a client sends: items, and what else."""
+        """Return the items that a client sends, and the other fields of its request."""
         habits, items = one.habits, self._kept(one)
         users = [n for n, said in enumerate(items) if said.kind == "U"]
         now = f"{self.responses}.{len(one.history)}"
@@ -318,7 +319,7 @@ class RandomWorld(World):
         return items, more
 
     def _kept(self, one: Conversation) -> list[Said]:
-        """Return what a client has kept of its history."""
+        """Return the part of its history that a client kept."""
         habits = one.habits
         items = [said for said in one.history if said.kind != "R"]
         if habits.renumbers:
@@ -350,7 +351,7 @@ class RandomWorld(World):
             item = {**item, "content": [{**part, "text": part["text"].rstrip(".")}]}
         return item
 
-    # What upstream does.
+    # The upstream.
 
     def _emit(self, one: Conversation) -> list[Said]:
         habits = one.habits
@@ -410,17 +411,17 @@ class RandomWorld(World):
         return said
 
     def _lose(self, one: Conversation) -> None:
-        """Have the store lose a turn of a conversation."""
+        """Let the store lose a turn of a conversation."""
         captured = [said.response for said in one.history if said.response in self._captured]
         if captured:
             lost = self.random.choice(captured)
             self._captured.remove(lost)
             del self.turns[self._turn_ids[lost]]
-            self._seen.clear()  # a twin may have been given it, too
+            self._seen.clear()  # a twin may have received it too
             for each in self._people:
                 each.seen = None
 
-    # Judging.
+    # The judge.
 
     def _judge(
         self,
@@ -450,7 +451,7 @@ class RandomWorld(World):
         }
         self._count(one, "due", len(due))
         self._count(one, "injected", sum(map(len, injected.values())))
-        # Of twins that nothing tells apart, one sees what the other one made ambiguous.
+        # If twins cannot be distinguished, one of them receives what the other made ambiguous.
         is_certain = one.habits.name == "own" or one.habits.ids_are_certain
         is_stable = one.habits.only_appends and not one.habits.fails
         if is_stable and (is_certain or not one.has_twin):
@@ -462,15 +463,16 @@ class RandomWorld(World):
     def _judge_one(
         self, one: Conversation, sent: list[Said], more: dict[str, Any], n: int, blob: str
     ) -> None:
-        """Judge one item that is injected ahead of an item."""
+        """Judge one reasoning item that is injected before item `n`."""
         response, k = map(int, blob.split("."))
         said, its = sent[n], self._emitted[response]
         held = {(each.response, each.k) for each in sent}
         led = [e for e in its[k + 1 :] if e.kind != "R" and (response, e.k) in held]
         if led and (said.response, said.k) == (response, led[0].k):
             return
-        # Where all that could be seen is the same, now or when both were asked for, nobody can tell
-        # one answer from the other; nor where a twin's is all that is known of the same words.
+        # Two responses cannot be distinguished if everything visible is the same, now or when both
+        # were requested. The same holds if only the response of a twin with the same words is
+        # known.
         began = n
         while began and sent[began - 1].kind in "MC":
             began -= 1
@@ -480,7 +482,7 @@ class RandomWorld(World):
             one.has_twin and one.words_of == self._words_of[response]
         )
         if one.habits.window or one.habits.cut:
-            is_head = all(each.kind in "FE" for each in sent[:began])  # cut right up to it
+            is_head = all(each.kind in "FE" for each in sent[:began])  # cut directly before it
             is_same = is_same or is_head or self._asked[response][-len(visible) :] == visible
         group = takewhile(lambda e: e.kind != "R", dropwhile(lambda e: e.kind == "R", its[k:]))
         own = self._emitted[said.response][said.k] if said.response >= 0 else said
@@ -488,13 +490,13 @@ class RandomWorld(World):
             self._count(one, "twins", 1)
             return
         self._count(one, "wrong", 1)
-        self.faults.append(f"wrong: {blob} ahead of item {n}: {one.habits}")
+        self.faults.append(f"wrong: {blob} before item {n}: {one.habits}")
 
     def _count(self, one: Conversation, what: str, times: int) -> None:
         for kind in ("all", *one.habits.kinds):
             self.counts[what, kind] += times
 
-    # Chance.
+    # Random choices.
 
     def _happens(self, share: float) -> bool:
         return self.random.random() < share
@@ -520,7 +522,7 @@ class RandomWorld(World):
 
 
 def play(numbers: Iterable[int]) -> tuple[Counter[tuple[str, str]], list[str]]:
-    """Play the worlds of these numbers; return what was counted, and a fault of each world."""
+    """Play the worlds with these numbers; return the counts, and one fault of each world."""
     counts: Counter[tuple[str, str]] = Counter()
     faults: list[str] = []
     for number in numbers:
@@ -553,12 +555,12 @@ def _origin(said: Said) -> tuple[str, int, int]:
 
 
 def _leads(said: Said, after: Said | None) -> bool:
-    """Tell whether something is a message ahead of a call."""
+    """Return whether an item is a message directly before a call."""
     return said.kind == "M" and after is not None and after.kind == "C"
 
 
 def _renumbered(items: list[Said]) -> list[Said]:
-    """Count calls, and name their outputs likewise; the newest of equal names is meant."""
+    """Number the calls and rename their outputs; an output belongs to the newest equal call."""
     names: dict[str, str] = {}
     made: list[Said] = []
     for n, said in enumerate(items):
@@ -573,7 +575,7 @@ def _renumbered(items: list[Said]) -> list[Said]:
 
 
 def _interleaved(items: list[Said]) -> list[Said]:
-    """Put each output behind its call."""
+    """Place each output after its call."""
     made: list[Said] = []
     for said in items:
         at = len(made)
@@ -586,7 +588,7 @@ def _interleaved(items: list[Said]) -> list[Said]:
 
 
 def main() -> int:
-    """Print the table; 1 when anything is wrong or has moved."""
+    """Print the table; return 1 if an injection was wrong or a prefix moved."""
     first, last = map(int, sys.argv[1:])
     counts, faults = play(range(first, last))
     print(told(counts, faults))  # noqa: T201

@@ -1,4 +1,4 @@
-"""Reasoning that this upstream cannot read: without it the session goes on."""
+"""Scenarios of refused blobs: upstream cannot decrypt the reasoning, and the session continues."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -76,7 +76,7 @@ TWO_TURNS = Scenario(
 SCENARIOS: Sequence[Scenario] = (
     Scenario(
         row=20,
-        title="Agents SDK goes on with a model known not to reason",
+        title="Agents SDK continues with a model known not to reason",
         sent="u1 r1 c1 o1",
         refused=Refused(NO_REASONING),
         want="u1 c1:noid o1",
@@ -85,7 +85,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=20,
-        title="Agents SDK goes on with a model that nobody knows (not captured)",
+        title="Agents SDK continues with an unknown model (not captured)",
         made="straight",
         sent="u1 r1 c1 o1",
         refused=Refused(NO_REASONING),
@@ -97,7 +97,7 @@ SCENARIOS: Sequence[Scenario] = (
     POOLED.uncaptured(),
     Scenario(
         row=29,
-        title="what was compacted is never touched",
+        title="a compaction is never changed",
         made="straight",
         sent="k1 u1 r1 c1 o1",
         refused=Refused(ORGANIZATION, "r1"),
@@ -121,7 +121,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=36,
-        title="Copilot's ids are not those its blobs are bound to",
+        title="Copilot's ids differ from the ids that its blobs are bound to",
         sent="u1 r1:addedid c1:addedid o1",
         refused=Refused(MOVED, "r1:addedid"),
         want="u1 r1:noid c1:noid o1",
@@ -132,7 +132,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=36,
-        title="Copilot's ids are not those its blobs are bound to (not captured)",
+        title="Copilot's ids differ from the ids that its blobs are bound to (not captured)",
         made="straight",
         turns=2,
         asks="Sure?",
@@ -148,7 +148,7 @@ SCENARIOS: Sequence[Scenario] = (
     SWITCHED.uncaptured(healed="blob", repaired=False),
     Scenario(
         row=42,
-        title="one blob of two is damaged, a good one of both is kept",
+        title="one blob of two is damaged, both originals are captured",
         turns=2,
         asks="Go on.",
         sent="u1 r1:damaged c1 o1 r2 m1 u2",
@@ -159,7 +159,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=42,
-        title="Codex finds its own blob refused",
+        title="Codex's own blob is refused",
         sent="u1 r1 c1 o1",
         refused=Refused(MASKED),
         want="u1 c1:noid o1",
@@ -170,7 +170,7 @@ SCENARIOS: Sequence[Scenario] = (
     TWO_TURNS,
     Scenario(
         row=44,
-        title="a gateway changes accounts under a client that drops reasoning",
+        title="a gateway changes accounts for a client that drops reasoning",
         sent="u1 c1:noid o1",
         want="u1 c1:noid o1",
         healed="blob",
@@ -214,7 +214,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=55,
-        title="pi carries another account's reasoning along",
+        title="pi replays another account's reasoning",
         made="straight",
         sent="u1 r1 c1 o1",
         refused=Refused(ORGANIZATION, "r1"),

@@ -1,4 +1,4 @@
-"""A client in raw HTTP that makes an honest history, and then sends whatever a scenario says."""
+"""Test client: makes an honest history over raw HTTP, then sends the request of a scenario."""
 
 import json
 from typing import Any, NamedTuple
@@ -18,11 +18,13 @@ MARK = "x-reasoning-replay"
 
 class Answer(NamedTuple):
     """
-    One answer, whole.
+    One whole response.
 
     Attributes:
-        said: What it says is wrong; "" when nothing is.
-        mark: What the proxy says it did; word -> value.
+        status: Its HTTP status.
+        raw: Its body.
+        said: The error that it reports; "" if there is none.
+        mark: The proxy's response header; word -> value.
     """
 
     status: int
@@ -32,7 +34,7 @@ class Answer(NamedTuple):
 
 
 def standin_for(scenario: Scenario) -> StandIn:
-    """Give the upstream of a scenario as it is while the history is made."""
+    """Return the upstream of a scenario, as it is while the history is made."""
     standin = StandIn(seed=b"demand")
     standin.behaviour = msgspec.structs.replace(
         scenario.behaviour, variant=scenario.loop, quirks=scenario.quirks
@@ -42,12 +44,12 @@ def standin_for(scenario: Scenario) -> StandIn:
 
 class Client:
     """
-    One client of one scenario.
+    The client of one scenario.
 
     Args:
-        session: Connections.
-        scenario: What it does.
-        stream: Whether it asks for streams.
+        session: HTTP connections.
+        scenario: The scenario that it plays.
+        stream: Whether it requests streams.
     """
 
     def __init__(self, session: aiohttp.ClientSession, scenario: Scenario, *, stream: bool) -> None:
@@ -56,7 +58,7 @@ class Client:
         self._stream = stream
 
     async def converse(self, base_url: str) -> Past:
-        """Make the honest history: keep all, answer every call, ask on when an answer is over."""
+        """Make the honest history: keep all items, answer every call, ask the next question."""
         scenario, past = self._scenario, Past()
         rounds = 0
         for _ in range(scenario.turns):
@@ -64,7 +66,7 @@ class Client:
                 past.items.append({"role": "user", "content": QUESTIONS[rounds]})
                 rounds += 1
             told = past.items
-            if "conversation" in scenario.body:  # upstream holds what came before
+            if "conversation" in scenario.body:  # upstream stores the earlier items
                 told = [item for item in past.items[-1:] if item.get("role") != "assistant"]
             answer = await self.send(base_url, self.request(told))
             assert (answer.status, answer.said) == (200, "")
@@ -74,19 +76,19 @@ class Client:
         return past
 
     def request(self, items: list[Item], **last: Any) -> bytes:
-        """Spell a request."""
+        """Return a request body."""
         body = {"model": self._scenario.model, "input": items, "stream": self._stream}
         return json.dumps(body | dict(self._scenario.body) | last).encode()
 
     def last(self, items: list[Item], past: Past) -> bytes:
-        """Spell the request that all is about."""
+        """Return the body of the last request, which the scenario tests."""
         more = dict(self._scenario.last)
         if more.get("previous_response_id") == "previous":
             more["previous_response_id"] = past.responses[-1]
         return self.request(items, **more)
 
     async def send(self, base_url: str, body: bytes, path: str = "/responses") -> Answer:
-        """Send a request, and read the whole answer."""
+        """Send a request and read the whole response."""
         key = "sk-demand" if self._scenario.key == "api-key" else "Bearer sk-demand"
         headers = {self._scenario.key: key, "Content-Type": "application/json"}
         async with self._session.post(base_url + path, data=body, headers=headers) as response:
@@ -97,7 +99,7 @@ class Client:
             return Answer(response.status, raw, said, mark)
 
     def kept(self, raw: bytes) -> list[Item]:
-        """Give what an honest client keeps of an answer: all of it, and an output for each call."""
+        """Return the items that an honest client keeps of a response, and outputs for its calls."""
         return self._take(raw, Past())
 
     def _take(self, raw: bytes, past: Past) -> list[Item]:
@@ -139,7 +141,7 @@ def _fault(raw: bytes) -> str:
 
 
 def _said(raw: bytes) -> str:
-    """What a stream that was accepted says is wrong, in its `error` or `response.failed`."""
+    """Return the error that an accepted stream reports in `error` or `response.failed`, or ""."""
     if not raw.startswith(b"event:"):
         return ""
     for event in _events(raw):

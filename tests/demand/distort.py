@@ -1,4 +1,4 @@
-"""Every way to spoil an honest history in one place: leave out, swap, repeat, change."""
+"""Distortions: every change of an honest history in one place, by dropping, swapping or editing."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ def distorted(names: Sequence[str]) -> Iterator[list[str]]:
     Yield each history that differs from an honest one in one place.
 
     Args:
-        names: The items of the honest history, in its order and in the notation.
+        names: Items of the honest history, in order and in the notation.
     """
     given = list(names)
     for at, name in enumerate(given):

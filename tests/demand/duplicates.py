@@ -1,4 +1,4 @@
-"""Items that are there twice, in the input or upstream as well."""
+"""Scenarios of duplicates: items that occur twice, in the input or in the input and upstream."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,7 @@ AFTER_PREVIOUS = {"previous_response_id": "previous"}
 
 CONTINUED = Scenario(
     row=26,
-    title="AI SDK sends reasoning that the previous response holds",
+    title="AI SDK sends reasoning that the previous response contains",
     sent="r1 o1",
     refused=Refused(DUPLICATE, "r1"),
     want="o1",
@@ -31,7 +31,7 @@ CONTINUED = Scenario(
 SCENARIOS: Sequence[Scenario] = (
     Scenario(
         row=10,
-        title="Mastra repeats a tool search's output",
+        title="Mastra repeats the output of a tool search",
         sent="u1 r1 c1 o1 t1 t1",
         refused=Refused(DUPLICATE, "t1"),
         want="u1 r1 c1 o1 t1",
@@ -40,7 +40,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=22,
-        title="Agents JS sends what the conversation holds",
+        title="Agents JS sends items that the conversation stores",
         sent="r1 c1 o1",
         refused=Refused(DUPLICATE, "r1"),
         want="o1",
@@ -49,7 +49,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=22,
-        title="Agents JS sends what the conversation holds (not captured)",
+        title="Agents JS sends items that the conversation stores (not captured)",
         loop="message",
         asks="Sure?",
         made="straight",

@@ -1,4 +1,4 @@
-"""A curable fault for each diagnosis, in bytes: what the client sends, and what upstream says."""
+"""Faults: for each diagnosis, the bytes of a request that upstream refuses, and of the refusal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,15 +38,15 @@ OPENED = stream(events(MESSAGE))
 @dataclass(frozen=True, slots=True)
 class Fault:
     """
-    One request that upstream refuses, and that goes through once it is mended.
+    One request that upstream refuses and that can be healed.
 
     Attributes:
-        diagnosis: What the proxy calls it.
+        diagnosis: Its diagnosis in the proxy.
         items: The `input`.
-        message: What upstream says.
-        param: What it says is at fault.
-        status: With which status line.
-        more: Members of the request beside model and input.
+        message: The error message of upstream.
+        param: The parameter that the error names.
+        status: The status line of the refusal.
+        more: Members of the request in addition to model and input.
     """
 
     diagnosis: str
@@ -58,12 +58,12 @@ class Fault:
 
     @property
     def body(self) -> bytes:
-        """The request."""
+        """The request body."""
         return as_json({"model": MODEL, "input": self.items} | dict(self.more or {}))
 
     @property
     def refusal(self) -> bytes:
-        """The answer to it."""
+        """The response that refuses the request."""
         return error(self.message, self.param, self.status)
 
 
@@ -146,7 +146,7 @@ FAULTS = (
 
 
 def in_stream(fault: Fault, kind: str = "error") -> bytes:
-    """Tell the same refusal as the first event of a stream, in one of its three forms."""
+    """Return the same refusal as the first event of a stream, in one of its three forms."""
     body = {"type": "invalid_request_error", "message": fault.message, "param": fault.param}
     told: dict[str, tuple[str, Mapping[str, object]]] = {
         "error": ("error", {"error": body | {"code": None}}),
@@ -178,9 +178,9 @@ WORSE = (
         lambda: Script([send(stream_head() + chunk(_OVERLOADED)), cut()]), id="cut-stream"
     ),
 )
-"""What a second try may bring that is no better; each is played once."""
+"""Responses to a second attempt that are no better than the first refusal."""
 
 
 def curable() -> list[Any]:
-    """Every fault, named by its diagnosis."""
+    """Return every fault as a parameter set, named by its diagnosis."""
     return [pytest.param(fault, id=fault.diagnosis) for fault in FAULTS]

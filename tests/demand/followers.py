@@ -1,4 +1,4 @@
-"""Reasoning whose follower the client dropped, moved away or sent without its id."""
+"""Scenarios of followers: reasoning whose follower the client dropped, moved or sent without id."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,12 +9,12 @@ from tests.standin import Behaviour
 __all__ = ["SCENARIOS"]
 
 NO_BLOBS = Behaviour()
-"""Ids alone: upstream keeps the items, and nobody asks for blobs."""
+"""Upstream stores the items and returns ids without blobs."""
 
 
 CALL_WITHOUT_ID = Scenario(
     row=4,
-    title="Continue sends reasoning by id, and the call without",
+    title="Continue sends reasoning by id, and the call without its id",
     sent="u1 r1 c1:noid o1",
     refused=Refused(LACKS_FOLLOWER, "r1"),
     want="u1 r1 c1 o1",
@@ -22,7 +22,7 @@ CALL_WITHOUT_ID = Scenario(
 )
 FOLLOWER_GONE = Scenario(
     row=4,
-    title="Continue has lost the message",
+    title="Continue drops the message",
     loop="message",
     asks="Sure?",
     sent="u1 r1 u2",
@@ -42,7 +42,7 @@ MESSAGE_WITHOUT_ID = Scenario(
 )
 SEARCH_GONE = Scenario(
     row=17,
-    title="Agents SDK has lost a hosted call beside its own",
+    title="Agents SDK drops a hosted call before its own",
     loop="hosted",
     sent="u1 r1 r2 c1 o1",
     refused=Refused(LACKS_FOLLOWER, "r1"),
@@ -62,7 +62,7 @@ ORPHAN = Scenario(
 
 PREAMBLE_GONE = Scenario(
     row=24,
-    title="AI SDK drops the text ahead of a call",
+    title="AI SDK drops the text before a call",
     loop="preamble",
     sent="u1 r1 c1 o1",
     refused=Refused(LACKS_FOLLOWER, "r1"),
@@ -90,7 +90,7 @@ SCENARIOS: Sequence[Scenario] = (
     FOLLOWER_GONE.uncaptured(want="u1 u2"),
     Scenario(
         row=4,
-        title="Continue ends on what a broken stream left",
+        title="Continue ends with the rest of a broken stream",
         loop="message",
         made="straight",
         sent="u1 r1",
@@ -103,13 +103,13 @@ SCENARIOS: Sequence[Scenario] = (
         want="u1 r1:noid m1:noid u2", healed="lacks_follower", repaired=False
     ),
     PREAMBLE_GONE,
-    replace(PREAMBLE_GONE, title="AI SDK drops the text ahead of a kept call", body={}),
+    replace(PREAMBLE_GONE, title="AI SDK drops the text before a stored call", body={}),
     PREAMBLE_GONE.uncaptured(healed="lacks_follower", repaired=False),
     SEARCH_GONE,
     SEARCH_GONE.uncaptured(want="u1 r2 c1 o1", behaviour=NO_BLOBS),
     Scenario(
         row=18,
-        title="Agents SDK nests a handoff's history, reasoning alone is left",
+        title="Agents SDK nests a handoff's history, only reasoning is left",
         asks="Go on, billing agent.",
         sent="u1 r1 u2",
         refused=Refused(LACKS_FOLLOWER, "r1"),

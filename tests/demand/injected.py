@@ -1,8 +1,8 @@
 """
-Reasoning that the client dropped, ahead of calls and of messages.
+Scenarios of dropped reasoning, before calls and before messages.
 
-Where it was captured it is back before the first try. Where nothing was captured the refusal is
-cured by leaving out the ids that demand it, which the API takes.
+Captured reasoning is injected before the first attempt. If nothing was captured, the cure leaves
+out the ids that demand the reasoning, which the API accepts.
 """
 
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ SCENARIOS: Sequence[Scenario] = (
     MASTRA.uncaptured(want="u1 c1:noid o1 m1:noid u2", healed="lacks_reasoning"),
     Scenario(
         row=6,
-        title="Mastra Memory keeps a hosted search, which has to have its id (not captured)",
+        title="Mastra Memory keeps a hosted search, whose id is required (not captured)",
         loop="hosted",
         made="straight",
         sent="u1 w1 c1 o1",
@@ -137,7 +137,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=13,
-        title="Agency Swarm hands over to another agent",
+        title="Agency Swarm hands off to another agent",
         sent="u1 c1 o1",
         refused=Refused(LACKS_REASONING, "c1 r1"),
         want="u1 r1 c1 o1",
@@ -162,7 +162,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=27,
-        title="ids rotate, so that only the call_id is the call's",
+        title="ids rotate, so that only the call_id identifies the call",
         sent="u1 c1:addedid o1",
         refused=Refused(LACKS_REASONING, "c1 r1"),
         continuity="strict",
@@ -188,7 +188,7 @@ SCENARIOS: Sequence[Scenario] = (
     OPEN_SWE.uncaptured(want="u1 c1:noid o1 c2:noid o2 r2 c3 o3", healed="lacks_reasoning"),
     Scenario(
         row=48,
-        title="LangChain loses ids and reasoning",
+        title="LangChain drops ids and reasoning",
         turns=2,
         asks="Sure?",
         sent="u1 c1:noid o1 m1:easy u2",
@@ -204,7 +204,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=50,
-        title="frameworks drop it between tool turns",
+        title="frameworks drop reasoning between tool turns",
         loop="chain",
         turns=3,
         sent="u1 c1:noid o1 c2:noid o2 c3:noid o3",
@@ -215,7 +215,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=51,
-        title="frameworks that know of no reasoning keep texts alone",
+        title="frameworks without reasoning support keep only texts",
         loop="message",
         asks="Sure?",
         sent="u1 m1:easy u2",
@@ -223,7 +223,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=55,
-        title="Kilo Code drops it ahead of a call",
+        title="Kilo Code drops reasoning before a call",
         sent="u1 c1 o1",
         refused=Refused(LACKS_REASONING, "c1 r1"),
         want="u1 r1 c1 o1",
@@ -231,7 +231,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=56,
-        title="LibreChat asks for all_turns and replays none",
+        title="LibreChat requests all_turns and replays none",
         turns=3,
         sent="u1 c1:noid o1 m1:easy u2 c2:noid o2",
         refused=Refused(LACKS_REASONING, "c1 r1"),

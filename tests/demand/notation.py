@@ -1,8 +1,9 @@
 """
-Histories in short: `u1 r1 c1 o1` is a question, reasoning, the call it led to, and its output.
+Notation for histories: `u1 r1 c1 o1` is a question, reasoning, its call, and the call's output.
 
-u user message, r reasoning, m assistant message, c call, w web search, o output; each numbered in
-the order of the honest history, which holds every item whole. `r1:hollow` is that item, changed.
+u is a user message, r reasoning, m an assistant message, c a call, w a web search and o an output.
+Each is numbered in the order of the honest history, which has every item whole. `r1:hollow` is the
+item r1 with a change.
 """
 
 import json
@@ -30,8 +31,8 @@ class Past:
 
     Attributes:
         items: Every item whole, in order.
-        added: Item id of each `done` event -> id that its `added` event gave.
-        completed: Item id -> the item as the last event has it.
+        added: Item id of each `done` event -> id in its `added` event.
+        completed: Item id -> the item as in the last event.
         responses: Ids of the responses, in order.
     """
 
@@ -55,12 +56,12 @@ class Past:
 
 def written(text: str, past: Past, more: Mapping[str, Item]) -> list[Item]:
     """
-    Write a history out.
+    Return the items that a text in the notation describes.
 
     Args:
-        text: In the notation of this module.
-        past: Where its items are from.
-        more: Items beside those of the honest history, by name.
+        text: A history in the notation of this module.
+        past: The honest history that the items come from.
+        more: Items in addition to those of the honest history, by name.
     """
     named = past.named | dict(more)
     items = []
@@ -86,7 +87,7 @@ def _said(text: str) -> Callable[[Item, Past], Item]:
 
 
 def _easy(item: Item, _: Past) -> Item:
-    """The form in which many clients keep what the model said."""
+    """Return a message in the easy form, as many clients keep it."""
     return {"role": "assistant", "content": _texts(item["content"])}
 
 

@@ -1,4 +1,4 @@
-"""What belongs together stands apart: the order is restored, and nothing is lost."""
+"""Scenarios of order: items that belong together are apart; the cure reorders them without loss."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,7 +41,7 @@ GROUPED = Scenario(
 )
 BEHIND_ITS_CALL = Scenario(
     row=24,
-    title="AI SDK sends reasoning behind its call",
+    title="AI SDK sends reasoning after its call",
     sent="u1 c1 r1 o1",
     refused=Refused(LACKS_REASONING, "c1 r1"),
     want="u1 r1 c1 o1",
@@ -49,7 +49,7 @@ BEHIND_ITS_CALL = Scenario(
 )
 LATE_OUTPUT = Scenario(
     row=15,
-    title="Agent Framework has the output behind the next question",
+    title="Agent Framework sends the output after the next question",
     asks="Still there?",
     sent="u1 r1 c1 u2 o1",
     refused=Refused(LACKS_OUTPUT, "c1"),
@@ -59,7 +59,7 @@ LATE_OUTPUT = Scenario(
 )
 EARLY_OUTPUT = Scenario(
     row=38,
-    title="oh-my-pi has the output ahead of its call",
+    title="oh-my-pi sends the output before its call",
     sent="u1 o1 r1 c1",
     refused=Refused(LACKS_CALL, "o1"),
     want="u1 r1 c1 o1",
@@ -101,7 +101,7 @@ SCENARIOS: Sequence[Scenario] = (
     replace(
         LATE_OUTPUT,
         row=38,
-        title="oh-my-pi has a message between call and output",
+        title="oh-my-pi sends a message between call and output",
         sent="u1 r1 c1 u2 o1",
     ),
     EARLY_OUTPUT,
@@ -117,7 +117,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=38,
-        title="a reference stands where the call has to be",
+        title="a reference takes the place of the call",
         sent="u1 r1 c1:ref o1",
         refused=Refused(LACKS_CALL, "o1"),
         want="u1 r1 c1 o1",
@@ -125,7 +125,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=38,
-        title="oh-my-pi has a message ahead of all outputs of a group (not captured)",
+        title="oh-my-pi sends a message before all outputs of a group (not captured)",
         loop="parallel",
         made="straight",
         asks="Still there?",

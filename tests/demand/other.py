@@ -1,4 +1,4 @@
-"""Ids that no item has, members that a backend refuses, and rules of other vendors."""
+"""Other scenarios: invalid ids, members that a backend refuses, and rules of other vendors."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ MANGLED = Scenario(
 )
 TEXTLESS = Scenario(
     row=0,
-    title="DeepSeek's reasoning comes back without its text",
+    title="DeepSeek's reasoning is replayed without its text",
     sent="u1 r1:notext c1 o1",
     refused=Refused(LACKS_TEXT),
     want="u1 r1 c1 o1",
@@ -47,7 +47,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     replace(
         MANGLED,
-        title="OpenCode takes the call's id for the item's",
+        title="OpenCode uses the call's id as the item's id",
         sent="u1 c1:callid o1",
         refused=Refused(BAD_PREFIX, "c1:callid"),
     ),
@@ -107,7 +107,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=0,
-        title="vLLM knows no blobs",
+        title="vLLM does not support blobs",
         made="elsewhere",
         sent="u1 r1 c1 o1",
         refused=Refused(r"Encrypted content is not supported\."),
@@ -117,7 +117,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=0,
-        title="reasoning has no status",
+        title="reasoning with a status is refused",
         sent="u1 r1:status c1 o1",
         refused=Refused(r"Unknown parameter: 'input\[1\]\.status'\."),
         made="straight",
@@ -126,7 +126,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=0,
-        title="no reasoning at all has a status",
+        title="several reasoning items with a status are refused",
         turns=2,
         asks="Sure?",
         sent="u1 r1:status c1 o1 r2:status m1 u2",
@@ -136,7 +136,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=0,
-        title="reasoning has no content",
+        title="reasoning with content is refused",
         sent="u1 r1:text c1 o1",
         refused=Refused(r"Invalid 'input\[1\]\.content': array too long\."),
         made="straight",

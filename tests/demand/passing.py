@@ -1,4 +1,4 @@
-"""What no proxy can cure without inventing: the refusal is the client's, byte for byte."""
+"""Scenarios without a cure: healing would invent items, so the refusal is passed on unchanged."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ AFTER_PREVIOUS = {"previous_response_id": "previous"}
 SCENARIOS: Sequence[Scenario] = (
     Scenario(
         row=15,
-        title="Agent Framework has lost an output",
+        title="Agent Framework drops an output",
         asks="Still there?",
         sent="u1 r1 c1 u2",
         refused=Refused(LACKS_OUTPUT, "c1"),
@@ -21,7 +21,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=15,
-        title="Agent Framework has lost one output of three",
+        title="Agent Framework drops one output of three",
         loop="parallel",
         sent="u1 r1 c1 c2 c3 o1 o3",
         refused=Refused(LACKS_OUTPUT, "c2"),
@@ -29,7 +29,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=15,
-        title="Agent Framework goes on from a response that is gone",
+        title="Agent Framework continues from a deleted response",
         asks="Still there?",
         sent="u2",
         refused=Refused(r"Previous response with id 'resp_gone' not found\."),
@@ -47,7 +47,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=38,
-        title="oh-my-pi drops a call that nobody knows (not captured)",
+        title="oh-my-pi drops an unknown call (not captured)",
         made="straight",
         sent="u1 o1",
         refused=Refused(LACKS_CALL, "o1"),
@@ -65,7 +65,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=53,
-        title="a reference to a call whose output is there (not captured)",
+        title="a reference to a call, with its output (not captured)",
         made="straight",
         sent="u1 c1:ref o1",
         refused=Refused(NOT_FOUND, "c1", status=404),
@@ -74,7 +74,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=57,
-        title="codex2api sends an output whose call nobody knows (not captured)",
+        title="codex2api sends the output of an unknown call (not captured)",
         made="straight",
         turns=2,
         loop="chain",
@@ -84,7 +84,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=0,
-        title="DeepSeek's text is not known (not captured)",
+        title="DeepSeek's text is unknown (not captured)",
         made="straight",
         sent="u1 r1:notext c1 o1",
         refused=Refused(

@@ -1,4 +1,4 @@
-"""Ids that lead nowhere: what they stand for is put in their place, or they are left out."""
+"""Scenarios of references: ids unknown to upstream are replaced by whole items or removed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ AZURE = Quirks(not_found="azure")
 
 HOLLOW = Scenario(
     row=16,
-    title="Semantic Kernel keeps the id and no blob",
+    title="Semantic Kernel keeps the id without the blob",
     sent="u1 r1:hollow c1 o1",
     refused=Refused(NOT_FOUND, "r1", status=404),
     want="u1 r1 c1 o1",
@@ -44,7 +44,7 @@ NULL_BLOB = Scenario(
 )
 AGED = Scenario(
     row=52,
-    title="AutoGPT comes back after the items have gone",
+    title="AutoGPT continues after the items have expired",
     sent="u1 r1:hollow c1 o1",
     refused=Refused(NOT_FOUND, "r1", status=404),
     want="u1 r1 c1 o1",
@@ -63,7 +63,7 @@ NEON = Scenario(
 )
 TWENTY = Scenario(
     row=53,
-    title="Azure does not find a message yet",
+    title="Azure cannot find a message yet",
     loop="message",
     asks="Sure?",
     sent="u1 m1:ref u2",
@@ -75,7 +75,7 @@ TWENTY = Scenario(
 )
 LANGFUSE = Scenario(
     row=54,
-    title="bare ids in an organisation that keeps nothing",
+    title="bare ids in an organisation without storage",
     sent="u1 r1:bare c1 o1",
     refused=Refused(ZDR_WORDS, "r1", status=404),
     want="u1 r1 c1 o1",
@@ -84,7 +84,7 @@ LANGFUSE = Scenario(
 )
 WITH_BLOB = Scenario(
     row=19,
-    title="id and blob where every id is looked up",
+    title="id and blob at an upstream that looks up every id",
     sent="u1 r1 c1 o1",
     refused=Refused(NOT_FOUND, "r1", status=404),
     want="u1 r1:noid c1:noid o1",
@@ -98,7 +98,7 @@ SCENARIOS: Sequence[Scenario] = (
     HOLLOW.uncaptured(want="u1 c1:noid o1", healed="not_found", repaired=False),
     Scenario(
         row=19,
-        title="Agents SDK saves ids in an organisation that keeps nothing",
+        title="Agents SDK saves ids in an organisation without storage",
         sent="u1 r1:hollow c1 o1",
         refused=Refused(ZDR_WORDS, "r1", status=404),
         want="u1 r1 c1 o1",
@@ -111,7 +111,7 @@ SCENARIOS: Sequence[Scenario] = (
     REFERENCE.uncaptured(want="u1 c1:noid o1", healed="not_found", repaired=False),
     replace(
         REFERENCE,
-        title="AI SDK sends an id and nothing else",
+        title="AI SDK sends nothing but an id",
         sent="u1 r1:bare c1 o1",
     ),
     Scenario(
@@ -129,7 +129,7 @@ SCENARIOS: Sequence[Scenario] = (
     NULL_BLOB.uncaptured(want="u1 c1:noid o1", healed="not_found", repaired=False),
     Scenario(
         row=48,
-        title="LangChain loses the blob and the call's id",
+        title="LangChain drops the blob and the call's id",
         sent="u1 r1:hollow c1:noid o1",
         refused=Refused(NOT_FOUND, "r1", status=404),
         want="u1 r1 c1:noid o1",
@@ -140,7 +140,7 @@ SCENARIOS: Sequence[Scenario] = (
     AGED.uncaptured(want="u1 c1:noid o1", healed="not_found", repaired=False),
     replace(
         AGED,
-        title="AutoGPT comes back after the items have gone, and is told in plain text",
+        title="AutoGPT continues after the items have expired, with an error in plain text",
         quirks=Quirks(not_found="text"),
     ),
     NEON,
@@ -149,7 +149,7 @@ SCENARIOS: Sequence[Scenario] = (
     TWENTY.uncaptured(want="u1 u2", healed="not_found", repaired=False),
     Scenario(
         row=52,
-        title="AutoGPT comes back after many turns",
+        title="AutoGPT continues after many turns",
         turns=2,
         asks="Sure?",
         sent="u1 r1:hollow c1 o1 r2:ref m1:ref u2",
@@ -160,7 +160,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         row=52,
-        title="AutoGPT comes back after many turns (not captured)",
+        title="AutoGPT continues after many turns (not captured)",
         made="straight",
         turns=2,
         asks="Sure?",

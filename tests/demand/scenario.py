@@ -1,8 +1,8 @@
 """
-One scenario: what a client sends, how that is refused, and what upstream shall receive instead.
+Scenario: the request of a client, its refusal, and the request that upstream must receive instead.
 
-The table is in the other files of this folder, one entry for each row of the demand survey and
-client's shape; test_demand.py plays each of them.
+The other files of this folder contain the table, with one entry for each row of the demand survey
+and each form of it; test_demand.py plays every entry.
 """
 
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ __all__ = [
 
 Made = Literal["proxied", "straight", "elsewhere"]
 """
-Where the honest history was made: through the proxy, which has captured it; past the proxy, so
-that it knows nothing; or at another upstream altogether.
+Where the honest history was made: through the proxy, which captured it; directly at the upstream,
+so that nothing is captured; or at another upstream.
 """
 
-# Refusals, as far as they are the same whatever the ids: E1, E2 / E3 / E4 / E7 / E8 / E9.
+# Refusals without their ids: E1, E2 / E3 / E4 / E7 / E8 / E9.
 LACKS_REASONING = (
     r"Item '{0}' of type '\w+' was provided without its required 'reasoning' item: '{1}'\."
 )
@@ -51,13 +51,13 @@ LACKS_CALL = r"No tool call found for function call output with call_id {0}\."
 @dataclass(frozen=True, slots=True)
 class Refused:
     """
-    A refusal, as upstream gives it without the proxy.
+    A refusal that upstream returns without the proxy.
 
     Attributes:
-        words: Pattern of what it says; `{0}` is the id, or the call id, of the item named first in
+        words: Pattern of its message; `{0}` is the id, or the call id, of the first item in
             `blamed`, and so on.
-        blamed: Names of the items that it names.
-        status: Of the answer.
+        blamed: Names of the items that the message names.
+        status: Status of the response.
     """
 
     words: str
@@ -68,32 +68,32 @@ class Refused:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """
-    One row of the survey, or one of its shapes.
+    One row of the survey, or one of its forms.
 
     Attributes:
-        row: Its number; 0 where the survey has none.
-        title: Who does this, and what.
-        sent: What the client sends, in the notation.
-        refused: The refusal without the proxy; None where it is served all the same, which is the
-            silent loss of reasoning.
-        want: What upstream shall receive in the end; None where the refusal shall pass.
-        healed: The diagnosis, when a second try was needed; "" when not.
-        repaired: Whether something was repaired before the first try.
+        row: Number of the row; 0 if the survey has none.
+        title: The client and its behaviour.
+        sent: The items that the client sends, in the notation.
+        refused: The refusal without the proxy; None if the request is accepted and its reasoning
+            is silently lost.
+        want: The items that upstream must receive in the end; None if the refusal is passed on.
+        healed: The diagnosis, if a second attempt is needed; otherwise "".
+        repaired: Whether the request is repaired before the first attempt.
         made: See Made.
-        loop: What the model does.
-        turns: How many answers the honest history holds.
-        asks: What the user says once those are over; "" nothing.
-        body: Members of the client's requests beside model and input.
-        last: Members of the last request alone. "previous" stands for the last response.
-        model: Of all requests but the last, unless `last` has none.
-        key: The header that carries the credential.
-        quirks: Of the backend while the history is made.
-        then: Of the backend when the last request arrives; None is as before.
-        expires: Whether it has forgotten what it stored by then.
-        behaviour: How the stand-in tells its answers.
-        continuity: "strict" refuses lost reasoning that the API would not miss.
+        loop: Shape of the model's responses.
+        turns: Number of responses in the honest history.
+        asks: The user's message after those; "" for none.
+        body: Members of the client's requests in addition to model and input.
+        last: Members of the last request only. "previous" stands for the last response.
+        model: Model of all requests; `last` may name another for the last one.
+        key: Header that carries the credential.
+        quirks: Behaviour of the backend while the history is made.
+        then: Behaviour of the backend when the last request arrives; None means unchanged.
+        expires: Whether the backend has deleted its stored items by then.
+        behaviour: Form of the stand-in's responses.
+        continuity: "strict" refuses lost reasoning that the API would accept.
         more: Items that the honest history does not have, by name.
-        streams: Whether the client streams: in both ways, unless it matters.
+        streams: Whether the client streams: both ways, unless only one is relevant.
     """
 
     row: int
@@ -121,10 +121,10 @@ class Scenario:
 
     @property
     def tries(self) -> int:
-        """How many requests upstream shall see for the last one of the client's."""
+        """Number of requests that upstream must receive for the client's last one."""
         return 2 if self.healed else 1
 
     def uncaptured(self, **changes: Any) -> "Scenario":
-        """The same where the proxy knows nothing of the history, and what differs then."""
+        """Return the same scenario without captured turns, with the changes that this requires."""
         title = f"{self.title} (not captured)"
         return replace(self, title=title, made="straight", **changes)

@@ -1,4 +1,4 @@
-"""The whole table, and what it takes to play an entry of it."""
+"""The whole table of scenarios, and the functions that play an entry of it."""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterable
@@ -39,7 +39,7 @@ TABLE = [
 
 
 def cases(scenarios: Iterable[Scenario]) -> list[Any]:
-    """Each scenario, in each way that its client may read answers."""
+    """Return each scenario with each way in which its client may read responses."""
     return [
         pytest.param(
             scenario,
@@ -53,7 +53,7 @@ def cases(scenarios: Iterable[Scenario]) -> list[Any]:
 
 @contextlib.asynccontextmanager
 async def client_of(scenario: Scenario, *, stream: bool) -> AsyncIterator[tuple[StandIn, Client]]:
-    """The upstream of a scenario and its client."""
+    """Yield the upstream of a scenario and its client."""
     async with standin_for(scenario) as standin, aiohttp.ClientSession() as session:
         yield standin, Client(session, scenario, stream=stream)
 
@@ -64,8 +64,8 @@ class Stage:
     A scenario up to the client's last request.
 
     Attributes:
-        sent: The items of that request.
-        body: All of it.
+        sent: Items of that request.
+        body: Body of that request.
     """
 
     standin: StandIn
@@ -76,19 +76,19 @@ class Stage:
     body: bytes
 
     async def send(self, path: str = "/responses") -> tuple[Answer, list[Received]]:
-        """Send that request through the proxy; give the answer, and what upstream saw of it."""
+        """Send the request through the proxy; return the response, and the requests at upstream."""
         before = len(self.standin.received)
         answer = await self.client.send(self.proxy, self.body, path)
         return answer, self.standin.received[before:]
 
     async def send_straight(self) -> Answer:
-        """Send it past the proxy."""
+        """Send the request directly to upstream."""
         return await self.client.send(self.standin.base_url, self.body)
 
 
 @contextlib.asynccontextmanager
 async def set_up(scenario: Scenario, *, stream: bool, **settings: str) -> AsyncIterator[Stage]:
-    """Play a scenario up to the client's last request, with a proxy of these settings."""
+    """Play a scenario up to the client's last request, with a proxy that has these settings."""
     async with (
         client_of(scenario, stream=stream) as (standin, client),
         proxied(standin, **settings) as proxy,
@@ -101,7 +101,7 @@ async def set_up(scenario: Scenario, *, stream: bool, **settings: str) -> AsyncI
 
 
 async def history(scenario: Scenario, client: Client, base_url: str) -> Past:
-    """Make the honest history, here or at an upstream that knows nothing of this one."""
+    """Make the honest history, at this upstream or at one that shares no keys with it."""
     if scenario.made != "elsewhere":
         return await client.converse(base_url)
     async with standin_for(scenario) as standin:
@@ -111,7 +111,7 @@ async def history(scenario: Scenario, client: Client, base_url: str) -> Past:
 
 
 def turn(scenario: Scenario, standin: StandIn) -> None:
-    """Let upstream become what it is when the last request arrives."""
+    """Change the upstream to its behaviour for the last request."""
     standin.behaviour.quirks = scenario.then or scenario.quirks
     standin.behaviour.continuity = scenario.continuity
     if scenario.expires:
@@ -119,7 +119,7 @@ def turn(scenario: Scenario, standin: StandIn) -> None:
 
 
 def one_of_each() -> list[Scenario]:
-    """The first scenario in which nothing but an injection is needed, and of each diagnosis."""
+    """Return the first scenario of each diagnosis, and the first that needs only an injection."""
     first: dict[str, Scenario] = {}
     for scenario in TABLE:
         if scenario.want is not None and not scenario.repaired:

@@ -1,4 +1,4 @@
-"""After a cure: what was learned saves the next second try, and the session goes on."""
+"""After a cure: what the proxy learned saves the next second attempt, and the session continues."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ REFUSED_BLOBS = [
     for scenario in TABLE
     if scenario.healed in {"blob", "no_reasoning_model"} and scenario.row != 36
 ]
-"""Not those of row 36: there the ids were at fault, and the blobs went back."""
+"""Without row 36: its ids were at fault, and its blobs are kept."""
 GOING_ON = [
     scenario
     for scenario in TABLE
@@ -33,15 +33,15 @@ GOING_ON = [
 async def send_to(
     standin: StandIn, client: Client, base_url: str, body: bytes
 ) -> tuple[int, str, int]:
-    """Send a request; give its status, what is said to be wrong, and how often upstream saw it."""
+    """Send a request; return its status, its error, and the number of requests at upstream."""
     before = len(standin.received)
     answer = await client.send(base_url, body)
     return answer.status, answer.said, len(standin.received) - before
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(REFUSED_BLOBS))
-async def test_what_was_refused_is_not_sent_again(scenario: Scenario, *, stream: bool) -> None:
-    """Upstream names one blob at a time: after as many requests the next is served at once."""
+async def test_a_refused_blob_is_not_sent_again(scenario: Scenario, *, stream: bool) -> None:
+    """Upstream names one blob at a time; after a request for each, the next is accepted at once."""
     async with set_up(scenario, stream=stream) as stage:
         for _ in range(max(1, scenario.sent.count("r"))):
             answer, _ = await stage.send()
@@ -52,8 +52,8 @@ async def test_what_was_refused_is_not_sent_again(scenario: Scenario, *, stream:
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(GOING_ON))
-async def test_a_session_goes_on(scenario: Scenario, *, stream: bool) -> None:
-    """The client adds what it got to what it had sent, and asks on in the same way."""
+async def test_a_session_continues(scenario: Scenario, *, stream: bool) -> None:
+    """The client appends the response to its history, and its next request is accepted."""
     async with set_up(scenario, stream=stream) as stage:
         answer, _ = await stage.send()
         assert (answer.status, answer.said) == (200, "")
@@ -67,8 +67,8 @@ async def test_a_session_goes_on(scenario: Scenario, *, stream: bool) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_damaged_copy_does_not_cost_the_good_one(stream: bool) -> None:
-    """The client's own copy is refused and forgotten; the captured one is still given back."""
+async def test_a_damaged_copy_does_not_evict_the_original(stream: bool) -> None:
+    """The refusal of the client's copy does not prevent the injection of the captured original."""
     scenario = next(one for one in TABLE if one.row == 1 and one.made == "proxied")
     async with (
         client_of(scenario, stream=stream) as (standin, client),
@@ -87,8 +87,8 @@ async def test_a_damaged_copy_does_not_cost_the_good_one(stream: bool) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_what_a_model_does_not_give_is_not_asked_of_it(stream: bool) -> None:
-    """`include` less the one value; of it nothing else changes, and nothing else is lost."""
+async def test_the_refused_include_value_is_removed(stream: bool) -> None:
+    """Only that value is removed from `include`; the rest of the request stays unchanged."""
     scenario = next(one for one in TABLE if not one.body and not one.last)
     async with (
         client_of(scenario, stream=stream) as (standin, client),

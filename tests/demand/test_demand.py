@@ -1,4 +1,4 @@
-"""Every row of the demand survey: refused without the proxy, served with it, or left alone."""
+"""Every row of the demand survey: refused without the proxy, and accepted or passed on with it."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ ROWS = set(range(1, 59))
 
 
 def expected(refused: Refused, past: Past, more: Mapping[str, Item]) -> str:
-    """The words that are expected, with the ids of the items that they name."""
+    """Return the expected message, with the ids of the items that it names."""
     items = written(refused.blamed, past, more)
     names = [item.get("id", "") for item in items]
     if refused.words.startswith("No tool"):
@@ -25,7 +25,7 @@ def expected(refused: Refused, past: Past, more: Mapping[str, Item]) -> str:
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(TABLE))
 async def test_without_the_proxy_it_is_refused(scenario: Scenario, *, stream: bool) -> None:
-    """In the words that users report; or it is served, and the reasoning is lost."""
+    """Upstream refuses with the words that users report, or accepts and the reasoning is lost."""
     async with client_of(scenario, stream=stream) as (standin, client):
         past = await history(scenario, client, standin.base_url)
         turn(scenario, standin)
@@ -43,10 +43,10 @@ async def test_without_the_proxy_it_is_refused(scenario: Scenario, *, stream: bo
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(s for s in TABLE if s.want is not None))
-async def test_what_upstream_shall_receive_is_what_it_serves(
+async def test_upstream_accepts_the_request_that_the_table_expects(
     scenario: Scenario, *, stream: bool
 ) -> None:
-    """The table asks for cures: sent by the client itself, each would have been served."""
+    """The cure in the table is accepted by upstream if the client itself sends it."""
     async with client_of(scenario, stream=stream) as (standin, client):
         past = await history(scenario, client, standin.base_url)
         turn(scenario, standin)
@@ -57,8 +57,8 @@ async def test_what_upstream_shall_receive_is_what_it_serves(
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(s for s in TABLE if s.want is not None))
-async def test_with_the_proxy_it_is_served(scenario: Scenario, *, stream: bool) -> None:
-    """Upstream receives what it wants, in as few tries as that takes, and nothing else."""
+async def test_with_the_proxy_it_is_accepted(scenario: Scenario, *, stream: bool) -> None:
+    """Upstream receives the expected items, in the expected number of attempts."""
     async with set_up(scenario, stream=stream) as stage:
         answer, tries = await stage.send()
 
@@ -72,7 +72,7 @@ async def test_with_the_proxy_it_is_served(scenario: Scenario, *, stream: bool) 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(s for s in TABLE if s.want is None))
 async def test_with_the_proxy_the_refusal_is_the_same(scenario: Scenario, *, stream: bool) -> None:
-    """What cannot be cured without inventing passes: one try, every byte as upstream wrote it."""
+    """A refusal without a cure is passed on byte for byte, after one attempt."""
     async with set_up(scenario, stream=stream) as stage:
         answer, tries = await stage.send()
         straight = await stage.send_straight()
@@ -86,10 +86,10 @@ async def test_with_the_proxy_the_refusal_is_the_same(scenario: Scenario, *, str
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(one_of_each()))
-async def test_tokens_are_counted_of_what_would_be_served(
+async def test_input_tokens_are_counted_for_the_healed_request(
     scenario: Scenario, *, stream: bool
 ) -> None:
-    """`input_tokens` has the same rules, and so the same cures."""
+    """`input_tokens` has the same rules, and therefore the same cures."""
     path = "/responses/input_tokens"
     async with set_up(scenario, stream=stream) as stage:
         answer, tries = await stage.send(path)
@@ -100,11 +100,11 @@ async def test_tokens_are_counted_of_what_would_be_served(
 
 
 def test_every_row_of_the_survey_has_a_scenario() -> None:
-    """None is forgotten, and none is made up."""
+    """No row is missing, and no scenario has an unknown row."""
     assert {scenario.row for scenario in TABLE} - {0} == ROWS
 
 
-def test_every_scenario_is_told_from_the_others() -> None:
-    """Titles name them, in failures too."""
+def test_every_scenario_has_a_unique_title() -> None:
+    """Titles identify scenarios in reports of failed tests."""
     titles = [(scenario.row, scenario.title) for scenario in TABLE]
     assert len(titles) == len(set(titles))

@@ -1,4 +1,4 @@
-"""Whatever a client does to one item: never worse than without the proxy, and nothing is lost."""
+"""Distortions: after a change of one item, the proxy makes no request worse and loses no item."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ from tests.e2e.proxies import proxied
 from tests.standin.exchange import Received
 from tests.standin.variants import Variant
 
-# What the model does, how many turns of it, and what the user says in the end.
+# (shape of the model's responses, number of turns, last message of the user)
 LOOPS: Sequence[tuple[Variant, int, str]] = (
     ("one_call", 2, "Sure?"),
     ("parallel", 1, ""),
@@ -28,7 +28,7 @@ LOOPS: Sequence[tuple[Variant, int, str]] = (
     ("interleaved", 1, "Sure?"),
 )
 KNOWN_TO_NOBODY = ("one_call", "hosted")
-"""Of these each case has a proxy of its own, which takes its time."""
+"""Each case of these loops needs a new proxy, which takes time."""
 loops = pytest.mark.parametrize(
     ("loop", "turns", "asks"), [pytest.param(*loop, id=loop[0]) for loop in LOOPS]
 )
@@ -36,7 +36,7 @@ stores = pytest.mark.parametrize("store", [True, False], ids=["stored", "not-sto
 
 
 def honest(loop: Variant, turns: int, asks: str, made: Made, *, store: bool) -> Scenario:
-    """A client that would keep everything."""
+    """Return the scenario of a client that keeps everything."""
     return Scenario(
         row=0,
         title="distorted",
@@ -51,16 +51,16 @@ def honest(loop: Variant, turns: int, asks: str, made: Made, *, store: bool) -> 
 
 
 def names_of(past: Past) -> list[str]:
-    """Name the items of a history in their order."""
+    """Return the names of a history's items, in order."""
     names = {id(item): name for name, item in past.named.items()}
     return [names[id(item)] for item in past.items]
 
 
 def said_in(items: Sequence[Item]) -> list[str]:
     """
-    Reduce items to what they say or do: without ids, blobs, and what a reference refers to.
+    Return the content of items, without ids, blobs and references.
 
-    Hosted searches are left out: their id is required, so they may have to go as a whole.
+    Hosted searches are left out: their id is required, so a cure may have to remove them whole.
     """
     silent = {"reasoning", "item_reference", "web_search_call"}
     spoken = [item for item in items if item.get("type") not in silent]
@@ -69,25 +69,25 @@ def said_in(items: Sequence[Item]) -> list[str]:
 
 
 def by_user(items: Sequence[Item]) -> list[Item]:
-    """Give the messages of the user."""
+    """Return the messages of the user."""
     return [item for item in items if item.get("role") == "user"]
 
 
 def lacks_output(items: Sequence[Item]) -> bool:
-    """Tell whether a call has no output: the one thing that nobody can give back."""
+    """Return whether a call has no output, which is the only item that the proxy cannot restore."""
     outputs = {item["call_id"] for item in items if item.get("type", "").endswith("_output")}
     return any(item["call_id"] not in outputs for item in items if "call_id" in item)
 
 
 def inputs_of(tries: Sequence[Received]) -> list[list[Item]]:
-    """Give what upstream received, each time."""
+    """Return the input of each request that upstream received."""
     return [msgspec.convert(one.json, dict[str, Any])["input"] for one in tries]
 
 
 def assert_safe(
     sent: list[Item], past: Past, straight: Answer, got: Answer, tries: Sequence[Received]
 ) -> None:
-    """Nothing is lost, nothing is invented, nothing is worse; and two tries are all."""
+    """Assert that nothing is lost, invented or worse, and that there are at most two attempts."""
     received = inputs_of(tries)
     assert len(tries) in {1, 2}
     assert got.status == 200 or straight.status != 200
@@ -101,10 +101,10 @@ def assert_safe(
 
 @loops
 @stores
-async def test_a_captured_history_is_served_whatever_one_item_is(
+async def test_a_captured_history_with_one_changed_item_is_accepted(
     loop: Variant, turns: int, asks: str, *, store: bool
 ) -> None:
-    """All but an output can be given back; without it the refusal is upstream's first."""
+    """Everything except an output can be restored; without it, the first refusal is passed on."""
     scenario = honest(loop, turns, asks, "proxied", store=store)
     refused = []
     async with (
@@ -133,10 +133,10 @@ async def test_a_captured_history_is_served_whatever_one_item_is(
     [pytest.param(*loop, id=loop[0]) for loop in LOOPS if loop[0] in KNOWN_TO_NOBODY],
 )
 @stores
-async def test_a_history_that_nobody_knows_is_no_worse_off(
+async def test_an_unknown_history_is_never_worse_off(
     loop: Variant, turns: int, asks: str, *, store: bool
 ) -> None:
-    """Served, or refused as it would have been; each time by a proxy that knows nothing yet."""
+    """The request is accepted, or refused as without the proxy; each case has a new proxy."""
     scenario = honest(loop, turns, asks, "straight", store=store)
     async with client_of(scenario, stream=False) as (standin, client):
         past = await client.converse(standin.base_url)

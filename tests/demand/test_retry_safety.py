@@ -1,4 +1,4 @@
-"""One second try at the most, before any byte went out, and no answer worse than the first."""
+"""Safety of retries: at most one, before the first byte to the client, never a worse response."""
 
 import asyncio
 import gzip
@@ -35,14 +35,14 @@ every_fault = pytest.mark.parametrize("fault", curable())
 
 
 async def assert_no_more(w: World, tries: int) -> None:
-    """Upstream has seen so many requests, nothing is under way, and nothing comes after."""
+    """Assert the number of requests at upstream, with none in flight."""
     await eventually(lambda: w.app.handler.admission.count == 0)
     assert len(w.upstream.received) == tries
 
 
 @every_fault
-async def test_a_fault_is_mended_once(fault: Fault) -> None:
-    """The second answer is the client's, whole; what was sent again differs from what came."""
+async def test_a_fault_is_healed_once(fault: Fault) -> None:
+    """The client receives the whole second response; the second request differs from the first."""
     async with world() as w:
         w.upstream.answers(fault.refusal, OK)
         got = await w.post(fault.body)
@@ -56,8 +56,8 @@ async def test_a_fault_is_mended_once(fault: Fault) -> None:
 
 @every_fault
 @pytest.mark.parametrize("kind", ["error", "flat", "failed"])
-async def test_a_fault_that_opens_a_stream_is_mended_once(fault: Fault, kind: str) -> None:
-    """The client sees one stream, the second; of the first not a byte."""
+async def test_a_fault_that_opens_a_stream_is_healed_once(fault: Fault, kind: str) -> None:
+    """The client receives only the second stream, and no byte of the first."""
     async with world() as w:
         w.upstream.answers(in_stream(fault, kind), OPENED)
         got = await w.post(fault.body[:-1] + b',"stream":true}')
@@ -68,10 +68,10 @@ async def test_a_fault_that_opens_a_stream_is_mended_once(fault: Fault, kind: st
 
 @every_fault
 @pytest.mark.parametrize("worse", WORSE)
-async def test_an_answer_that_is_no_better_is_not_the_clients(
+async def test_a_second_response_that_is_no_better_is_dropped(
     fault: Fault, worse: Callable[[], Script]
 ) -> None:
-    """It gets the first one, byte for byte, and upstream no third request."""
+    """The client receives the first response byte for byte, and there is no third request."""
     async with world() as w:
         w.upstream.answers(fault.refusal)
         w.upstream.plays(worse())
@@ -83,8 +83,8 @@ async def test_an_answer_that_is_no_better_is_not_the_clients(
 
 
 @pytest.mark.parametrize("worse", WORSE)
-async def test_a_stream_that_is_no_better_is_not_the_clients(worse: Callable[[], Script]) -> None:
-    """The first stream is still there, from its first byte to its last."""
+async def test_a_second_stream_that_is_no_better_is_dropped(worse: Callable[[], Script]) -> None:
+    """The client receives the whole first stream."""
     async with world() as w:
         first = in_stream(FAULT)
         w.upstream.answers(first)
@@ -100,8 +100,8 @@ async def test_a_stream_that_is_no_better_is_not_the_clients(worse: Callable[[],
     "status",
     ["401 No", "403 No", "408 Late", "409 No", "429 Slow", "500 Oops", "503 Busy", "529 Busy"],
 )
-async def test_other_statuses_are_never_tried_again(fault: Fault, status: str) -> None:
-    """Whatever they say: those retries are the client's to make."""
+async def test_other_statuses_are_never_retried(fault: Fault, status: str) -> None:
+    """The message of the error does not matter: these retries are left to the client."""
     refusal = Fault(fault.diagnosis, fault.items, fault.message, fault.param, status).refusal
     async with world() as w:
         w.upstream.answers(refusal)
@@ -112,8 +112,8 @@ async def test_other_statuses_are_never_tried_again(fault: Fault, status: str) -
 
 
 @pytest.mark.parametrize("size", [1, 7, 50])
-async def test_a_first_event_in_pieces_is_one_event(size: int) -> None:
-    """However upstream cuts it."""
+async def test_a_first_event_in_pieces_is_healed(size: int) -> None:
+    """Upstream may split the event at any place."""
     told = in_stream(FAULT).partition(b"\r\n\r\n")[2].split(b"\r\n")[1]
     pieces = [chunk(told[at : at + size]) for at in range(0, len(told), size)]
     async with world() as w:
@@ -124,8 +124,8 @@ async def test_a_first_event_in_pieces_is_one_event(size: int) -> None:
         await assert_no_more(w, 2)
 
 
-async def test_after_the_first_event_nothing_is_tried_again() -> None:
-    """It is with the client before the error comes, and every byte of both arrives."""
+async def test_after_the_first_event_nothing_is_retried() -> None:
+    """The client has it before the error arrives, and receives every byte of both events."""
     created = events(CALL)[0]
     failed = in_stream(FAULT).partition(b"\r\n\r\n")[2]
     script = Script([send(stream_head() + chunk(created)), wait(), send(failed)])
@@ -140,8 +140,8 @@ async def test_after_the_first_event_nothing_is_tried_again() -> None:
         await assert_no_more(w, 1)
 
 
-async def test_a_stream_cut_off_inside_its_first_event_is_not_tried_again() -> None:
-    """What there is of it goes to the client, and breaks off there as well."""
+async def test_a_stream_cut_off_inside_its_first_event_is_not_retried() -> None:
+    """The client receives the same part of the event, and its stream is cut off as well."""
     started = b'event: error\ndata: {"type":"error","error":{"mess'
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(Script([send(stream_head() + chunk(started)), cut()]))
@@ -152,8 +152,8 @@ async def test_a_stream_cut_off_inside_its_first_event_is_not_tried_again() -> N
 
 
 @pytest.mark.parametrize("is_chunked", [False, True], ids=["with-length", "chunked"])
-async def test_a_body_that_was_streamed_is_not_tried_again(*, is_chunked: bool) -> None:
-    """It is gone: of what is too large to be held nothing is left to send."""
+async def test_a_body_that_was_streamed_is_not_retried(*, is_chunked: bool) -> None:
+    """A body that is too large to buffer is not available for a second attempt."""
     refusal, body = FAULT.refusal, FAULT.body
     if is_chunked:
         framing = [KEY, JSON, "Transfer-Encoding: chunked"]
@@ -170,8 +170,8 @@ async def test_a_body_that_was_streamed_is_not_tried_again(*, is_chunked: bool) 
         await assert_no_more(w, 1)
 
 
-async def test_a_body_that_just_fits_is_tried_again_however_it_came() -> None:
-    """In chunks, but not too large."""
+async def test_a_chunked_body_that_just_fits_is_retried() -> None:
+    """A chunked body within the limit is buffered and can be retried."""
     framing = [KEY, JSON, "Transfer-Encoding: chunked"]
     data = request("POST", "/v1/responses", *framing) + chunk(FAULT.body) + END
     async with world(inspect_max_bytes=len(FAULT.body)) as w:
@@ -180,8 +180,8 @@ async def test_a_body_that_just_fits_is_tried_again_however_it_came() -> None:
         await assert_no_more(w, 2)
 
 
-async def test_a_request_in_gzip_is_mended_as_well() -> None:
-    """It was read, so it can be; a client that gets no cure gets the first answer here too."""
+async def test_a_request_in_gzip_is_healed_as_well() -> None:
+    """The body was decoded, so it can be edited; without a cure the first response is passed on."""
     data = gzip.compress(FAULT.body)
     headers = [KEY, JSON, "Content-Encoding: gzip"]
     async with world() as w:
@@ -194,8 +194,8 @@ async def test_a_request_in_gzip_is_mended_as_well() -> None:
         await assert_no_more(w, 4)
 
 
-async def test_a_client_that_leaves_during_the_refusal_starts_no_second_try() -> None:
-    """Its first request ends with it."""
+async def test_a_client_that_leaves_during_the_refusal_starts_no_second_attempt() -> None:
+    """The upstream request ends when the client disconnects."""
     start = head(JSON, "Content-Length: 5000", status="400 Bad Request")
     script = Script([send(start + b'{"error":'), wait()])
     async with world() as w:
@@ -207,8 +207,8 @@ async def test_a_client_that_leaves_during_the_refusal_starts_no_second_try() ->
         await assert_no_more(w, 1)
 
 
-async def test_a_client_that_leaves_during_the_second_try_ends_it() -> None:
-    """Upstream's connection is closed, nobody waits for the answer, and there is no third try."""
+async def test_a_client_that_leaves_during_the_second_attempt_ends_it() -> None:
+    """The upstream connection is closed, and there is no third attempt."""
     second = Script([wait()])
     async with world() as w:
         async with line_to(w.app.url) as line:
@@ -220,8 +220,8 @@ async def test_a_client_that_leaves_during_the_second_try_ends_it() -> None:
         await assert_no_more(w, 2)
 
 
-async def test_switched_off_nothing_is_tried_again() -> None:
-    """`heal: off` leaves every refusal to the client."""
+async def test_with_heal_off_nothing_is_retried() -> None:
+    """With `heal: off` every refusal is passed on to the client."""
     async with world(heal="off") as w:
         w.upstream.answers(FAULT.refusal)
         got = await w.post(FAULT.body)
@@ -230,16 +230,16 @@ async def test_switched_off_nothing_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("mode", ["shadow", "off"])
-async def test_a_proxy_that_changes_nothing_tries_nothing_again(mode: str) -> None:
-    """A second try would be a change."""
+async def test_a_mode_without_changes_does_not_retry(mode: str) -> None:
+    """A second attempt would be a change."""
     async with world(mode=mode) as w:
         w.upstream.answers(FAULT.refusal)
         assert (await w.post(FAULT.body)).status == 400
         await assert_no_more(w, 1)
 
 
-async def test_a_cure_works_on_what_was_sent() -> None:
-    """What we had added stays: its own refusal would otherwise be the next one."""
+async def test_a_cure_keeps_injected_reasoning() -> None:
+    """The second attempt keeps injected reasoning, because it would be refused without it."""
     odd = RS_2 | {"status": "completed"}
     fault = Fault("field", (), "Unknown parameter: 'input[4].status'.", "input[4].status")
     async with world() as w:
@@ -251,8 +251,8 @@ async def test_a_cure_works_on_what_was_sent() -> None:
         await assert_no_more(w, 3)
 
 
-async def test_a_second_answer_that_breaks_off_is_the_clients() -> None:
-    """Its beginning was good, and is with the client: it breaks off there as well."""
+async def test_a_second_response_that_breaks_off_is_passed_on() -> None:
+    """Its first event was good and is sent, so the client's stream is cut off at the same place."""
     begun = events(MESSAGE)[0]
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.answers(FAULT.refusal)
@@ -264,8 +264,8 @@ async def test_a_second_answer_that_breaks_off_is_the_clients() -> None:
 
 
 @pytest.mark.parametrize("diagnosis", ["blob", "no_reasoning_model"])
-async def test_what_was_refused_is_left_out_before_the_first_try(diagnosis: str) -> None:
-    """The next request of the conversation is served at once."""
+async def test_a_refused_item_is_left_out_before_the_first_attempt(diagnosis: str) -> None:
+    """The next request of the conversation is accepted at once."""
     fault = next(fault for fault in FAULTS if fault.diagnosis == diagnosis)
     async with world() as w:
         w.upstream.answers(fault.refusal, OK, OK)

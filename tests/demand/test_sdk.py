@@ -1,4 +1,4 @@
-"""The official SDK raises what it would without the proxy, and with it gets its answer."""
+"""The official SDK: it raises without the proxy, and gets a response with it."""
 
 import json
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ PASSING = [scenario for scenario in TABLE if scenario.want is None and scenario.
 
 @pytest.fixture
 async def sdk() -> AsyncIterator[AsyncOpenAI]:
-    """A client that tries once; each request is told where it goes."""
+    """A client without retries; each request names its base URL."""
     async with AsyncOpenAI(
         base_url="http://127.0.0.1:1", api_key="sk-demand", max_retries=0
     ) as one:
@@ -27,7 +27,7 @@ async def sdk() -> AsyncIterator[AsyncOpenAI]:
 
 
 async def ask(sdk: AsyncOpenAI, base_url: str, body: bytes) -> str:
-    """Send a body as the SDK's user would, and give the id of the response that came."""
+    """Send a body as a user of the SDK does, and return the id of the response."""
     client = sdk.with_options(base_url=base_url)
     request: dict[str, Any] = json.loads(body)
     if not request.pop("stream"):
@@ -39,10 +39,10 @@ async def ask(sdk: AsyncOpenAI, base_url: str, body: bytes) -> str:
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(one_of_each()))
-async def test_the_sdk_gets_an_answer_through_the_proxy(
+async def test_the_sdk_gets_a_response_through_the_proxy(
     sdk: AsyncOpenAI, scenario: Scenario, *, stream: bool
 ) -> None:
-    """One that upstream wrote down; straight it raises what users report."""
+    """The response is one that upstream made; without the proxy the SDK raises an error."""
     async with set_up(scenario, stream=stream) as stage:
         if scenario.refused is not None:
             with pytest.raises(openai.APIStatusError):
@@ -53,10 +53,10 @@ async def test_the_sdk_gets_an_answer_through_the_proxy(
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(PASSING))
-async def test_the_sdk_raises_the_same_where_nothing_can_be_done(
+async def test_the_sdk_raises_the_same_error_if_there_is_no_cure(
     sdk: AsyncOpenAI, scenario: Scenario, *, stream: bool
 ) -> None:
-    """Class, status and words."""
+    """The exceptions have the same class, status and body."""
     async with (
         client_of(scenario, stream=stream) as (standin, client),
         proxied(standin) as proxy,

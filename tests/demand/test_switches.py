@@ -1,4 +1,4 @@
-"""Repairs and cures are two switches: each serves what it can without the other."""
+"""Switches of repair and healing: each works without the other."""
 
 from typing import Any
 
@@ -20,10 +20,10 @@ REPAIRED = [scenario for scenario in TABLE if scenario.repaired]
         pytest.param({"heal": "off"}, 1, id="repaired-alone"),
     ],
 )
-async def test_either_alone_is_enough(
+async def test_either_switch_alone_is_enough(
     scenario: Scenario, settings: dict[str, str], tries: int, *, stream: bool
 ) -> None:
-    """What is repaired before the first try is what a refusal would have led to."""
+    """A repair before the first attempt gives the same request as the cure after a refusal."""
     async with set_up(scenario, stream=stream, **settings) as stage:
         answer, received = await stage.send()
 
@@ -35,8 +35,8 @@ async def test_either_alone_is_enough(
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(REPAIRED))
-async def test_without_both_the_refusal_is_the_clients(scenario: Scenario, *, stream: bool) -> None:
-    """Then the proxy injects, and that is all."""
+async def test_without_both_the_refusal_is_passed_on(scenario: Scenario, *, stream: bool) -> None:
+    """The proxy then only injects reasoning."""
     async with set_up(scenario, stream=stream, repairs="none", heal="off") as stage:
         answer, _ = await stage.send()
         straight = await stage.send_straight()

@@ -1,4 +1,4 @@
-"""A request as a person may see it: all that is said of its items, and nothing that is in them."""
+"""Item summary: types, ids and sizes of a request's items for the inspector, without content."""
 
 import json
 from typing import Any
@@ -36,12 +36,12 @@ C1 = call("1")
 
 
 def strip(items: list[dict[str, Any]], *notes: PlanNote) -> ItemSummary:
-    """Return what is shown of an input."""
+    """Return the summary of an input."""
     return summarise(read_request(body(items), {}), notes)
 
 
 def shown(made: ItemSummary) -> Any:
-    """Return the items and notes."""
+    """Return the items and notes of a summary."""
     return json.loads(made.shown)
 
 
@@ -56,18 +56,18 @@ def shown(made: ItemSummary) -> Any:
         (output(C1), ["o", "function_call_output", f"call_{drawn(1)}"]),
         (reasoning("1"), ["r", "reasoning", f"rs_{drawn(1)}"]),
         ({"type": "item_reference", "id": "rs_1"}, ["i", "item_reference", "rs_1"]),
-        # whatever else the client's side brings
+        # any other item of the client
         ({"type": "never_seen"}, ["o", "never_seen", ""]),
     ],
 )
 def test_an_item_is_shown_by_letter_type_id_and_size(item: dict[str, Any], want: list[str]) -> None:
-    """Its call's id stands for one that has none of its own."""
+    """An item without an id of its own is shown with its call id."""
     (got,) = shown(strip([item]))["items"]
     assert got == [*want, len(json.dumps(item, separators=(" , ", " : ")))]
 
 
-def test_nothing_that_was_said_is_in_it() -> None:
-    """Neither words nor arguments, outputs or blobs."""
+def test_a_summary_has_no_content() -> None:
+    """A summary contains no text, arguments, outputs or blobs."""
     items = [
         user("secret"),
         reasoning("1", id="secret-id", summary=["secret"]),
@@ -79,16 +79,16 @@ def test_nothing_that_was_said_is_in_it() -> None:
     assert b"gAAAA" not in made.shown
 
 
-def test_what_a_client_writes_is_shortened() -> None:
-    """Ids and types have an end."""
+def test_ids_and_types_of_the_client_are_shortened() -> None:
+    """The lengths of ids and types are bounded."""
     made = summarise(read_request(body([{"type": "t" * 999, "id": "i" * 999}]), {}), ())
     ((_, kind, name, size),) = shown(made)["items"]
     assert (len(kind), len(name)) == (40, 64)
     assert size > 2000
 
 
-def test_what_upstream_calls_its_items_is_shortened() -> None:
-    """As what a client does."""
+def test_ids_of_injected_items_are_shortened() -> None:
+    """Ids in notes have the same bound as the ids of items."""
     notes = [
         PlanNote(0, Outcome.INJECTED, 1, 9, "rs_" + "x" * 999),
         PlanNote(0, Outcome.INJECTED, 1, 9, "rs_1"),
@@ -97,14 +97,14 @@ def test_what_upstream_calls_its_items_is_shortened() -> None:
     assert [note[4] for note in got] == ["rs_" + "x" * 61, "rs_1"]
 
 
-def test_notes_say_where_what_happened() -> None:
-    """By the place in the row, with how many and how large."""
+def test_a_note_has_a_place_and_an_outcome() -> None:
+    """A note gives the index of the item, the outcome, the count and the size in bytes."""
     note = PlanNote(1, Outcome.INJECTED, 2, 345, "")
     assert shown(strip([user("x"), C1], note))["notes"] == [[1, "injected", 2, 345, ""]]
 
 
-def test_of_a_long_history_the_middle_is_left_out() -> None:
-    """Less what something is said of; and it says how many are."""
+def test_the_middle_of_a_long_history_is_left_out() -> None:
+    """Items with notes are kept, and each gap is replaced by the number of items in it."""
     made = strip([user("x")] * 1000, PlanNote(500, Outcome.MISSED, 1, 0, ""))
     items, notes = shown(made).values()
     assert made.total == 1000
@@ -117,8 +117,8 @@ def test_of_a_long_history_the_middle_is_left_out() -> None:
     assert len(shown(whole)["items"]) == WHOLE_SHOWN
 
 
-def test_of_many_notes_the_newest_are_kept() -> None:
-    """There is an end to them, too."""
+def test_the_number_of_notes_is_bounded() -> None:
+    """Only the newest notes are kept."""
     made = strip([C1] * 3000, *[PlanNote(n, Outcome.MISSED, 1, 0, "") for n in range(3000)])
     items, notes = shown(made).values()
     assert sum(isinstance(entry, list) for entry in items) == NOTED_SHOWN + FIRST_SHOWN
@@ -126,8 +126,8 @@ def test_of_many_notes_the_newest_are_kept() -> None:
     assert len(made.shown) <= JSON_MAX_BYTES
 
 
-def test_what_would_be_too_long_is_counted_alone() -> None:
-    """Some characters take six bytes each."""
+def test_a_summary_that_is_too_long_has_only_counts() -> None:
+    """Some characters take six bytes in JSON, so the summary can exceed its limit."""
     odd = {"type": "\x01" * 99, "id": "\x02" * 99}
     notes = [PlanNote(n, Outcome.INJECTED, 1, 10, "") for n in range(300)]
     made = strip([odd] * 300, *notes, PlanNote(299, Outcome.MISSED, 2, 0, ""))
@@ -138,22 +138,22 @@ def test_what_would_be_too_long_is_counted_alone() -> None:
     assert made.total == 300
 
 
-def test_one_may_be_counted_alone() -> None:
-    """Where there is no room for more."""
+def test_a_summary_can_be_reduced_to_counts() -> None:
+    """`counted` returns the number of items and no notes."""
     assert shown(strip([user("x"), C1]).counted()) == {"items": [2], "notes": []}
     assert shown(strip([]).counted()) == {"items": [], "notes": []}
 
 
 @given(st.text(st.characters(codec=None), max_size=30), st.text(max_size=30))
-def test_any_id_and_any_type_make_a_strip(name: str, kind: str) -> None:
-    """Half a surrogate, too."""
+def test_any_id_and_any_type_can_be_summarised(name: str, kind: str) -> None:
+    """This includes lone surrogates."""
     request = read_request(json.dumps({"input": [{"id": name, "type": kind}]}).encode(), {})
     assert summarise(request, ()).total == 1
     json.loads(summarise(request, ()).shown)
 
 
-def test_half_a_surrogate_costs_the_row_and_nothing_else() -> None:
-    """As an item's id never has one as it is read, one is made here."""
+def test_a_lone_surrogate_reduces_the_summary_to_counts() -> None:
+    """A parsed id never has a lone surrogate, so the test sets one."""
     request = read_request(body([C1]), {})
     request.places[0].item.id = "\ud800"
     assert shown(summarise(request, ())) == {"items": [1], "notes": []}
@@ -161,7 +161,7 @@ def test_half_a_surrogate_costs_the_row_and_nothing_else() -> None:
 
 
 def assert_stands_where_it_went_in(request: Request, decided: Plan) -> None:
-    """What upstream gets is what the strip shows, item by item, in the same order."""
+    """Assert that upstream receives the items of the summary, in the same order."""
     row = shown(summarise(request, decided.notes))
     want: list[tuple[str, int | None]] = []
     for index, (_, kind, _, size) in enumerate(row["items"]):
@@ -182,7 +182,7 @@ def assert_stands_where_it_went_in(request: Request, decided: Plan) -> None:
 def test_outcomes_are_the_sums_of_notes(
     tape: list[tuple[int, str, str, str]], keeps_ids: bool, profile: Any
 ) -> None:
-    """And what was put in is as many bytes as the notes say, less the commas."""
+    """The injected bytes are also the sum of the sizes in the notes, without the commas."""
     world = World(profile=profile)
     person = Conversation(0, [user("I am one")])
     for _, shape, text, saying in tape:

@@ -1,4 +1,4 @@
-"""A captured turn and a request that replays it meet by some key, and by none by chance."""
+"""Lookup keys: a captured turn and a request that replays it share a key, and never by chance."""
 
 import json
 from typing import Any
@@ -63,7 +63,7 @@ def captured(sent: list[Item], items: list[Item], **more: Any) -> list[Key]:
 
 
 def met(kept: list[Key], request: Request) -> dict[int, tuple[int, int]]:
-    """Return the place of each item that meets a turn -> how many keys of each strength do."""
+    """Return the place of each item that shares keys with a turn -> their number by strength."""
     found = {}
     for asked in keys_of_request(request):
         both = tuple(len(set(kept) & set(keys)) for keys in (asked.certain, asked.doubtful))
@@ -74,8 +74,8 @@ def met(kept: list[Key], request: Request) -> dict[int, tuple[int, int]]:
 
 RENAMED = C1 | {"call_id": "call_0", "id": "fc_0"}
 
-# (what the turn had been told, what it emitted, what is replayed, which item meets it by how many
-# certain keys and by how many doubtful ones)
+# (history before the turn, items it emitted, items replayed, place of each item that shares keys
+# with the turn -> number of certain and of doubtful keys)
 MEETINGS = [
     pytest.param([ASK], [R1, C1], [ASK, C1, output(C1)], {1: (2, 4)}, id="by-everything"),
     pytest.param([ASK], [R1, C1], [C1 | {"arguments": "?"}], {0: (2, 0)}, id="by-its-names"),
@@ -98,10 +98,10 @@ MEETINGS = [
         [SAID],
         [ASK, without_ids([SAID])[0]],
         {1: (0, 2)},
-        id="cut-up-to-the-last-word",
+        id="cut-to-the-last-message",
     ),
     pytest.param([ASK], [SAID], [MORE, without_ids([SAID])[0]], {1: (0, 1)}, id="by-text-alone"),
-    pytest.param([], [SAID], without_ids([SAID, MORE]), {0: (0, 3)}, id="nothing-said-before"),
+    pytest.param([], [SAID], without_ids([SAID, MORE]), {0: (0, 3)}, id="empty-history"),
     pytest.param(
         [ASK], [SAID], [ASK, {"role": "assistant", "content": "No."}], {}, id="other-text"
     ),
@@ -110,17 +110,17 @@ MEETINGS = [
         [call("1", call_id="call_0", id="fc_1")],
         [ASK, call("2", call_id="call_0", id="fc_1", tool="get_time")],
         {},
-        id="names-that-are-in-every-conversation",
+        id="names-of-every-conversation",
     ),
     pytest.param([ASK], [R1, SAID], [ASK, R1], {}, id="reasoning-is-no-anchor"),
 ]
 
 
 @pytest.mark.parametrize(("told", "emitted", "replayed", "want"), MEETINGS)
-def test_a_turn_and_its_replay_meet(
+def test_a_turn_and_its_replay_share_keys(
     told: list[Item], emitted: list[Item], replayed: list[Item], want: dict[int, tuple[int, int]]
 ) -> None:
-    """By what upstream named, or by what was said after what; never by what is in every one."""
+    """Keys come from upstream's names and from content after a history, never from common names."""
     assert met(captured(told, emitted), asking(replayed)) == want
 
 
@@ -128,8 +128,10 @@ def test_a_turn_and_its_replay_meet(
     told=st.lists(st.sampled_from([ASK, MORE, LAST]), min_size=1, max_size=12), ids=st.booleans()
 )
 @settings(max_examples=50, deadline=None)
-def test_every_replay_of_a_history_meets_its_turn(told: list[Item], *, ids: bool) -> None:
-    """By the strongest keys there are, however long the history is and goes on."""
+def test_every_replay_of_a_history_shares_keys_with_its_turn(
+    told: list[Item], *, ids: bool
+) -> None:
+    """The strongest keys match, however long the history is before and after the turn."""
     emitted = [R1, C1, SAID]
     replay = [*told, *(dropped(emitted) if ids else without_ids(dropped(emitted))), LAST]
     places = met(captured(told, emitted), asking(replay))
@@ -137,16 +139,16 @@ def test_every_replay_of_a_history_meets_its_turn(told: list[Item], *, ids: bool
     assert places == {len(told): (2 if ids else 1, 4), len(told) + 1: (1 if ids else 0, 4)}
 
 
-def test_a_history_that_lies_with_upstream_is_no_key() -> None:
-    """What had been said is unknown there, so only names lead on."""
+def test_a_history_stored_at_upstream_gives_no_keys() -> None:
+    """The earlier items are unknown, so only names are keys."""
     stateful = {"previous_response_id": "resp_0"}
 
     assert met(captured([ASK], [C1], **stateful), asking([ASK, RENAMED])) == {}
     assert met(captured([ASK], [C1]), asking([ASK, C1], **stateful)) == {1: (2, 0)}
 
 
-def test_another_name_of_the_conversation_is_a_weaker_key() -> None:
-    """It breaks a tie, and hides nothing."""
+def test_the_hint_gives_an_additional_key() -> None:
+    """The key with the hint breaks a tie; the other keys match without it."""
     kept = captured([ASK], [SAID], prompt_cache_key="a")
 
     assert met(kept, asking([ASK, SAID], prompt_cache_key="a")) == {1: (1, 4)}
@@ -154,7 +156,7 @@ def test_another_name_of_the_conversation_is_a_weaker_key() -> None:
 
 
 def test_a_response_leads_to_its_conversation() -> None:
-    """By `previous_response_id`, asked first; and where a client puts its id before a call's."""
+    """A `previous_response_id` is looked up first; a response id inside a call id counts too."""
     kept = captured([ASK], [call("1", call_id="call_0", id="fc_1")])
     named = call("x", call_id=f"{RESPONSE_ID}:call_0", id="fc_1", arguments="?")
     chained = keys_of_request(asking([LAST], previous_response_id=RESPONSE_ID))
@@ -179,15 +181,15 @@ def test_a_response_leads_to_its_conversation() -> None:
         ("", ""),
     ],
 )
-def test_a_response_id_is_told_from_a_name(call_id: str, want: str) -> None:
-    """It looks drawn at random, and a call's own id stands behind it."""
+def test_a_response_id_in_a_call_id_is_recognised(call_id: str, want: str) -> None:
+    """It must look random, and the original call id must follow it."""
     fields = {"type": "function_call", "call_id": call_id, "name": "get_weather"}
 
     assert response_named_by(read_item(json.dumps(fields).encode())) == want
 
 
-def test_keys_of_a_turn_are_there_once() -> None:
-    """Two items that say the same need one entry."""
+def test_keys_of_a_turn_are_unique() -> None:
+    """Two items with the same content need only one entry."""
     keys = captured([ASK], [SAID, SAID | {"id": "msg_2"}])
 
     assert len(keys) == len(set(keys))
@@ -195,7 +197,7 @@ def test_keys_of_a_turn_are_there_once() -> None:
 
 @pytest.mark.parametrize("anchors", [0, 1, 16, 17, 24, 32, 200])
 def test_a_long_request_is_looked_up_by_some_of_its_items(anchors: int) -> None:
-    """The newest, newest first, and a few spread over the rest from its beginning on."""
+    """The lookup covers the newest items, newest first, and a few spread over the rest."""
     calls = [call(f"{n}") for n in range(anchors)]
     items = [item for one in calls for item in (one, output(one))]
     places = [asked.place for asked in keys_of_request(asking(items))]
@@ -207,8 +209,8 @@ def test_a_long_request_is_looked_up_by_some_of_its_items(anchors: int) -> None:
     assert anchors == 0 or places[-1] == 0
 
 
-def test_what_has_no_key_is_not_asked_for() -> None:
-    """An anchor with no name that tells, and nothing said."""
+def test_an_item_without_keys_is_not_looked_up() -> None:
+    """The anchor has no certain name and no content, and nothing precedes it."""
     assert keys_of_request(asking([{"type": "web_search_call", "id": "ws_1"}, ASK, R1])) == []
 
 
@@ -216,35 +218,35 @@ A, B, C, D = b"a", b"b", b"c", b"d"
 
 
 def chosen(asked: list[Lookup], index: dict[Key, list[bytes]]) -> ConversationChoice:
-    """Choose by an index."""
+    """Choose conversations by an index."""
     return choose(asked, lambda key: index.get(key, []))
 
 
 def many(count: int, prefix: str = "") -> list[bytes]:
-    """Return the ids of conversations."""
+    """Return the ids of `count` conversations."""
     return [f"{prefix}{n}".encode() for n in range(count)]
 
 
-# (what is asked, what each key leads to, the conversations chosen)
+# (lookups, conversations of each key, chosen conversations)
 CHOICES = [
     pytest.param([], {}, [], id="nothing-asked"),
     pytest.param([Lookup(0, [A], [B])], {}, [], id="nothing-found"),
     pytest.param([Lookup(0, [A])], {A: [b"1"]}, [b"1"], id="certain"),
     pytest.param([Lookup(0, [A], [B])], {A: [b"1"], B: [b"2"]}, [b"1"], id="certain-decides"),
     pytest.param([Lookup(0, [A, B])], {A: [b"1"], B: [b"2"]}, [b"1", b"2"], id="both-certain"),
-    pytest.param([Lookup(0, [A], [B, C])], {C: [b"3"]}, [b"3"], id="first-that-leads-anywhere"),
+    pytest.param([Lookup(0, [A], [B, C])], {C: [b"3"]}, [b"3"], id="first-key-with-a-result"),
     pytest.param(
-        [Lookup(0, [], [B, C])], {B: [b"2"], C: [b"3"]}, [b"2", b"3"], id="then-who-says-the-same"
+        [Lookup(0, [], [B, C])], {B: [b"2"], C: [b"3"]}, [b"2", b"3"], id="then-the-key-of-content"
     ),
     pytest.param([Lookup(0, [], [B])], {B: [b"1", b"2"]}, [b"2", b"1"], id="newest-first"),
     pytest.param(
-        [Lookup(2, [A]), Lookup(0, [B])], {A: [b"1"], B: [b"1"]}, [b"1"], id="the-same-one"
+        [Lookup(2, [A]), Lookup(0, [B])], {A: [b"1"], B: [b"1"]}, [b"1"], id="same-conversation"
     ),
     pytest.param(
         [Lookup(0, [], [A])],
         {A: many(CONVERSATIONS_LOADED)},
         many(CONVERSATIONS_LOADED)[::-1],
-        id="just-as-many-as-can-be-compared",
+        id="exactly-the-limit",
     ),
 ]
 
@@ -253,28 +255,28 @@ CHOICES = [
 def test_the_strongest_key_decides(
     asked: list[Lookup], index: dict[Key, list[bytes]], want: list[bytes]
 ) -> None:
-    """All of an item's certain keys, or else its first doubtful one that leads anywhere."""
+    """All certain keys of an item count; if none has a result, its first doubtful key does."""
     assert chosen(asked, index) == ConversationChoice(want, set())
 
 
 def test_a_crowded_key_decides_nothing() -> None:
-    """It is named, and the next item is asked: some of many would look like a clear answer."""
+    """The item counts as crowded, because a few of many conversations would look unambiguous."""
     asked = [Lookup(4, [], [A, B]), Lookup(2, [], [C]), Lookup(RESPONSE, [D])]
     index = {A: many(CONVERSATIONS_LOADED + 1), B: [b"2"], C: [b"3"], D: many(7, "d")}
 
     assert chosen(asked, index) == ConversationChoice([b"3"], {4, RESPONSE})
 
 
-def test_no_more_conversations_are_loaded_than_can_be_compared() -> None:
-    """The newest items come first; what no longer fits is named, what is loaded already fits."""
+def test_the_number_of_loaded_conversations_is_bounded() -> None:
+    """The newest items have priority; an item whose conversations do not fit counts as crowded."""
     index = {A: many(4), B: many(3, "b"), C: many(2, "c"), D: many(2)}
     asked = [Lookup(n, [], [key]) for n, key in enumerate([A, B, C, D])]
 
     assert chosen(asked, index) == ConversationChoice([*many(4)[::-1], *many(2, "c")[::-1]], {1})
 
 
-def test_who_says_the_same_after_another_history_takes_what_room_is_left() -> None:
-    """All that the strongest keys lead to goes first; of the others, all or none of an item."""
+def test_weaker_keys_use_the_room_that_is_left() -> None:
+    """The strongest keys choose first; the conversations of a weaker key fit all or not at all."""
     asked = [Lookup(2, [], [A, B]), Lookup(0, [], [C])]
     index = {A: [b"mine"], B: many(6), C: [b"before"]}
 
@@ -282,8 +284,8 @@ def test_who_says_the_same_after_another_history_takes_what_room_is_left() -> No
     assert len(chosen(asked, index | {B: many(4)}).conversations) == CONVERSATIONS_LOADED
 
 
-def test_what_is_certain_of_an_older_item_is_not_crowded_out() -> None:
-    """The newest item's stock phrase takes only what room the names of all items leave."""
+def test_certain_keys_of_older_items_have_priority() -> None:
+    """A stock phrase in the newest item gets only the room that certain keys of all items leave."""
     asked = [Lookup(4, [], [A]), Lookup(2, [B]), Lookup(0, [C])]
     index = {A: many(CONVERSATIONS_LOADED), B: [b"mine"], C: [b"before"]}
 
@@ -297,11 +299,11 @@ indices = st.dictionaries(keys, st.lists(st.sampled_from(many(9)), max_size=9, u
 
 @given(st.lists(asks, max_size=5), indices)
 @settings(max_examples=100, deadline=None)
-def test_an_item_is_compared_with_all_or_named(
+def test_an_item_is_compared_with_all_conversations_or_is_crowded(
     asked: list[Lookup], index: dict[Key, list[bytes]]
 ) -> None:
-    """Never are some of the conversations loaded that its deciding key leads to."""
-    # As a store has it: a saying leads wherever it leads after a history.
+    """If only some conversations of an item's deciding key are loaded, the item is crowded."""
+    # As in a store: content leads to every conversation that content after a history leads to.
     for item in asked * len(asked):
         if any(index.get(key) for key in item.doubtful) and not index.get(item.doubtful[-1]):
             index[item.doubtful[-1]] = many(1)
@@ -315,8 +317,8 @@ def test_an_item_is_compared_with_all_or_named(
             assert set(certain or doubtful) <= set(choice.conversations)
 
 
-def test_a_name_leads_to_the_conversation_of_its_item() -> None:
-    """Upstream names an item by id, and a call by `call_id`; both are keys of its turn."""
+def test_the_names_of_an_item_are_keys_of_its_turn() -> None:
+    """Upstream names an item by id and a call by `call_id`; both are keys of its turn."""
     asked = read_request(body([ASK]), {})
     capture = ResponsesCapture(Origin(asked.context(), asked.model), 1 << 20)
     capture.read(answer([R1, C1], RESPONSE_ID))
@@ -331,8 +333,8 @@ def test_a_name_leads_to_the_conversation_of_its_item() -> None:
         assert keys_of_name(name) == []
 
 
-def test_certain_keys_are_those_of_names_and_of_the_turn() -> None:
-    """None of what is said, which others may say too; each of them leads to the turn as well."""
+def test_certain_keys_come_from_names_and_the_turn() -> None:
+    """Keys from content are not among them, because other conversations may share the content."""
     asked = asking([user("hi")])
     capture = ResponsesCapture(Origin(asked.context(), asked.model), 1 << 20)
     capture.read(answer([R1, C1], RESPONSE_ID))
@@ -346,15 +348,15 @@ def test_certain_keys_are_those_of_names_and_of_the_turn() -> None:
 
 
 def test_an_id_without_content_is_looked_up() -> None:
-    """Reasoning that stands for a stored item is what upstream may not find."""
+    """Upstream may not find the stored item that a bare reasoning id refers to."""
     hollow = {key: value for key, value in R1.items() if key != "encrypted_content"}
 
     assert [one.place for one in keys_of_request(read_request(body([ASK, hollow]), {}))] == [1]
     assert keys_of_request(read_request(body([ASK, R1]), {})) == []
 
 
-def test_doubtful_keys_are_a_sequence_like_any_other() -> None:
-    """Though they are made only when somebody looks at them."""
+def test_doubtful_keys_behave_like_a_sequence() -> None:
+    """They are computed only when they are read."""
     (asked,) = keys_of_request(asking([ASK, C1]))
 
     assert asked.doubtful

@@ -1,4 +1,4 @@
-"""Names are compared as strictly as they can be without breaking aliases."""
+"""Model names: compared as strictly as possible without breaking aliases."""
 
 import pytest
 from reasoning_replay.core.history.model_names import (
@@ -26,11 +26,11 @@ SAME = [
 OTHER = [
     pytest.param("gpt-5.6-sol", "gpt-5.6", id="alias-is-not-guessed"),
     pytest.param("gpt-5-nano", "gpt-5-mini", id="size"),
-    pytest.param("gpt-5.1", "gpt-5.2", id="version-behind-a-dot"),
+    pytest.param("gpt-5.1", "gpt-5.2", id="version-after-a-dot"),
     pytest.param("gpt-5", "gpt-5-codex", id="variant"),
-    pytest.param("gpt-5-1999-01-01", "gpt-5", id="no-date-of-ours"),
+    pytest.param("gpt-5-1999-01-01", "gpt-5", id="not-a-release-date"),
     pytest.param("qwen3.5-plus", "qwen3-plus", id="dot-within-a-name"),
-    pytest.param("gpt-oss:20b", "gpt-oss:120b", id="size-behind-a-colon"),
+    pytest.param("gpt-oss:20b", "gpt-oss:120b", id="size-after-a-colon"),
     pytest.param("gpt-oss:20b", "gpt-oss", id="tag"),
     pytest.param("qwen3:4b-thinking", "qwen3:4b", id="variant-in-a-tag"),
     pytest.param("us.anthropic.claude-5-v1:0", "us.anthropic.claude-5-v2:0", id="revision"),
@@ -41,13 +41,13 @@ OTHER = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_spellings_of_one_model_are_one_family(one: str, other: str) -> None:
-    """A snapshot is its base name; neither a vendor nor a route is part of the name."""
+    """A snapshot belongs to its base name; vendor and route are not part of the name."""
     assert family(one) == family(other) == family(family(one))
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_other_names_are_other_families(one: str, other: str) -> None:
-    """Nothing is guessed: reasoning of another family is worse than none."""
+    """Families are never guessed: injecting reasoning of another family is worse than a miss."""
     assert family(one) != family(other)
 
 
@@ -72,7 +72,7 @@ def test_other_names_are_other_families(one: str, other: str) -> None:
     ],
 )
 def test_models_that_refuse_encrypted_reasoning_are_known(model: str) -> None:
-    """Asking them for it would cost a refused try."""
+    """Requesting encrypted reasoning from them would cost a refused attempt."""
     assert is_known_not_to_reason(model)
 
 
@@ -80,11 +80,11 @@ def test_models_that_refuse_encrypted_reasoning_are_known(model: str) -> None:
     "model", ["gpt-5", "gpt-6-luna", "gpt-40", "o1", "o3-mini", "gpt-oss-20b", "grok-4.7", "", "x"]
 )
 def test_any_other_model_may_reason(model: str) -> None:
-    """An unknown name is asked, and healed where it refuses."""
+    """An unknown model is requested to return it, and a refusal is healed."""
     assert not is_known_not_to_reason(model)
 
 
-# (a model that is asked, the families that a turn was made by, whether they certainly differ)
+# (requested model, families of the models that made a turn, whether they certainly differ)
 DIFFERENT = [
     ("o4-mini", ["gpt-5"], True),
     ("gpt-4o", ["gpt-5.4"], True),
@@ -103,8 +103,8 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("model", "families", "want"), DIFFERENT)
-def test_models_differ_for_certain_by_maker_or_generation(
+def test_models_certainly_differ_by_vendor_or_generation(
     model: str, families: list[str], *, want: bool
 ) -> None:
-    """Aliases, sizes and deployments are for upstream to judge."""
+    """Aliases, sizes and deployments are left to upstream."""
     assert are_known_to_differ(model, families) is want

@@ -1,4 +1,4 @@
-"""What is read from where a history grew is what is read from its beginning."""
+"""Prefix cache: a history read from where it grew equals the same history read from its start."""
 
 import json
 from typing import Any
@@ -31,13 +31,13 @@ ITEMS = [user("hi"), C1, C2, output(C1), output(C2), message("1", "hello"), reas
 
 
 def body(*items: object, last: str = "", **more: object) -> bytes:
-    """Write a request as most clients do, what is `more` ahead of its input."""
+    """Return a request as most clients write it, with the fields of `more` before its input."""
     top = json.dumps(more | {"model": "gpt-5.6", "input": [BEGIN, *items]}, separators=(",", ":"))
     return top[:-1].encode() + last.encode() + b"}"
 
 
 def seen(request: Request) -> dict[str, Any]:
-    """Return all that is known of a request."""
+    """Return all values that are read from a request."""
     places = [
         (p.item.raw, p.item.start, p.item.end, p.depth, p.frame, p.answered) for p in request.places
     ]
@@ -45,7 +45,7 @@ def seen(request: Request) -> dict[str, Any]:
 
 
 def same(sent: bytes, cache: PrefixCache[ParsedInput]) -> bool:
-    """Read a request both ways, and tell whether that is the same."""
+    """Return whether a request reads the same with the cache and without it."""
     return seen(read_request(sent, {}, cache, WHOSE)) == seen(read_request(sent, {}))
 
 
@@ -55,10 +55,10 @@ def same(sent: bytes, cache: PrefixCache[ParsedInput]) -> bool:
     st.sampled_from(["", ',"n":1', ',"instructions":"hm"']),
 )
 @settings(max_examples=60, deadline=None)
-def test_a_history_that_grew_is_read_as_if_it_were_new(
+def test_a_grown_history_reads_like_a_new_one(
     items: list[object], more: list[object], last: str
 ) -> None:
-    """Grown, cut back, grown otherwise, under other instructions: every byte of it counts."""
+    """A history may grow, shrink, continue differently or get other instructions."""
     cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
     assert same(body(*items), cache)
     assert same(body(*items, *more), cache)
@@ -70,24 +70,24 @@ def test_a_history_that_grew_is_read_as_if_it_were_new(
 @pytest.mark.parametrize(
     ("first", "then"),
     [
-        pytest.param(b"1", b"12", id="number-goes-on"),
+        pytest.param(b"1", b"12", id="longer-number"),
         pytest.param(b"1", b"1 , 2", id="white-space"),
         pytest.param(b"1", b"1 ", id="white-space-at-the-end"),
-        pytest.param(b"1", b"1,2", id="goes-on"),
+        pytest.param(b"1", b"1,2", id="continued"),
         pytest.param(b"1,2", b"1", id="cut-back"),
         pytest.param(b'"a"', b'"a","b"', id="text"),
     ],
 )
-def test_an_item_is_not_taken_for_the_beginning_of_another(first: bytes, then: bytes) -> None:
-    """Behind what was read, an input goes on with a comma or ends."""
+def test_an_item_is_not_mistaken_for_the_start_of_another(first: bytes, then: bytes) -> None:
+    """After a cached prefix, an input must continue with a comma or end."""
     cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
     ahead = b'{"input":[' + json.dumps(BEGIN).encode() + b","
     assert same(ahead + first + b"]}", cache)
     assert same(ahead + then + b"]}", cache)
 
 
-def test_what_was_read_is_not_read_again() -> None:
-    """The items are the very same objects; for another tenant they are others."""
+def test_a_cached_prefix_is_not_parsed_again() -> None:
+    """The items are the same objects, except for another tenant."""
     cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
     one = read_request(body(C1), {}, cache, WHOSE)
     grown = read_request(body(C1, output(C1)), {}, cache, WHOSE)
@@ -101,16 +101,16 @@ def test_what_was_read_is_not_read_again() -> None:
     assert len(one.said) == 1
 
 
-def test_instructions_behind_an_input_are_not_overlooked() -> None:
-    """They are no part of what is compared, and yet the frame of all of it."""
+def test_instructions_after_the_input_are_read() -> None:
+    """They are not part of the compared prefix, but they are the frame of all items."""
     cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
     read_request(body(C1), {}, cache, WHOSE)
 
     assert same(body(C1, last=',"instructions":"be brief"'), cache)
 
 
-def test_a_history_that_grew_too_long_is_refused() -> None:
-    """The bound is on all of its items."""
+def test_a_history_that_grew_too_long_raises() -> None:
+    """The limit applies to all items, cached or new."""
     cache: PrefixCache[ParsedInput] = PrefixCache(1 << 30)
     half = [1] * (ITEMS_MAX // 2)
     read_request(body(*half), {}, cache, WHOSE)
@@ -119,12 +119,12 @@ def test_a_history_that_grew_too_long_is_refused() -> None:
 
 
 def parsed(prefix: bytes) -> ParsedPrefix[str]:
-    """Return a prefix of no items."""
+    """Return a prefix without items."""
     return ParsedPrefix(prefix, "parsed", 0)
 
 
-def test_the_cache_is_bounded_and_the_least_recently_used_goes() -> None:
-    """In bytes, parsed items among them; what is short or too long is not kept at all."""
+def test_the_cache_is_bounded_and_evicts_the_least_recently_used() -> None:
+    """The limit in bytes includes parsed items; short and oversized prefixes are not cached."""
     cache: PrefixCache[str] = PrefixCache(9 * LEAST_BYTES)
     bodies = [b"%d" % n * LEAST_BYTES for n in range(1, 6)]
     for sent in bodies[:4]:
@@ -141,8 +141,8 @@ def test_the_cache_is_bounded_and_the_least_recently_used_goes() -> None:
     assert cache.find(WHOSE, b"7" * (LEAST_BYTES - 1), 0) is None
 
 
-def test_a_longer_prefix_takes_the_place_of_the_one_it_grew_from() -> None:
-    """A conversation takes room once."""
+def test_a_longer_prefix_replaces_the_one_it_grew_from() -> None:
+    """A conversation is cached once."""
     cache: PrefixCache[str] = PrefixCache(1 << 20)
     before: ParsedPrefix[str] | None = None
     for n in range(9):
@@ -155,8 +155,8 @@ def test_a_longer_prefix_takes_the_place_of_the_one_it_grew_from() -> None:
     assert cache.size_bytes == new.size_bytes
 
 
-def test_of_two_prefixes_of_one_body_the_longer_is_found() -> None:
-    """One history may be cut back and go on otherwise."""
+def test_the_longest_prefix_of_a_body_is_found() -> None:
+    """A history may be truncated and then continue differently."""
     cache: PrefixCache[str] = PrefixCache(1 << 20)
     short, long = parsed(b"x" * LEAST_BYTES), parsed(b"x" * (LEAST_BYTES + 1))
     for one in (long, short):
@@ -167,7 +167,7 @@ def test_of_two_prefixes_of_one_body_the_longer_is_found() -> None:
 
 
 def test_a_group_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many conversations begin alike, a lookup compares a bounded number of them."""
+    """A lookup compares a bounded number of prefixes, even if many conversations start alike."""
     monkeypatch.setattr(prefix_cache, "PREFIXES_PER_HEAD", 3)
     cache: PrefixCache[str] = PrefixCache(1 << 30)
     bodies = [b"x" * LEAST_BYTES + b"%d" % n * 100 for n in range(5)]
@@ -178,7 +178,7 @@ def test_a_group_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_conversations_with_the_same_system_message_all_hit() -> None:
-    """Forty requests of two conversations that take turns: all but the first two are known."""
+    """Two conversations alternate over forty requests; only the first request of each misses."""
     cache: PrefixCache[ParsedInput] = PrefixCache(1 << 24)
     head = {"role": "developer", "content": "Be brief. " * 2000}
     hits = 0

@@ -1,4 +1,4 @@
-"""Seen: what upstream saw ahead of an item once is what it sees from then on."""
+"""Seen: the reasoning that upstream received before an item stays the same in later requests."""
 
 import pytest
 from hypothesis import given
@@ -28,19 +28,19 @@ def loop(turns: int) -> list[Item]:
 
 
 def reasons(seen: list[Item]) -> list[str]:
-    """Return the names of the reasoning that upstream sees."""
+    """Return the names of the reasoning that upstream receives."""
     blobs = (item.get("encrypted_content", "") for item in seen)
     return [blob.removeprefix("gAAAA") for blob in blobs if blob]
 
 
 def take_away(world: World, turn: Turn) -> None:
-    """Let nothing be known of a turn, for now."""
+    """Remove a turn from the world for a while."""
     del world.turns[turn.id]
 
 
 @pytest.mark.parametrize(("history", "emitted"), [(chat, SAYS), (loop, DEEDS)])
-def test_what_was_missed_stays_missed(history: object, emitted: list[Item]) -> None:
-    """A turn that was saved too late for the next request comes back for none behind it."""
+def test_missed_reasoning_stays_missed(history: object, emitted: list[Item]) -> None:
+    """A turn that was saved too late for one request is not injected in later requests either."""
     assert callable(history)
     world = World()
     for n in range(2):
@@ -56,8 +56,8 @@ def test_what_was_missed_stays_missed(history: object, emitted: list[Item]) -> N
     assert reasons(world.seen(body(history(4)))) == ["0", "2", "3"]
 
 
-def test_upstream_may_refuse_a_request_without_what_was_missed() -> None:
-    """Then it is decided anew, also for the requests behind it."""
+def test_a_refusal_lets_missed_reasoning_be_matched_again() -> None:
+    """If upstream refuses the request without it, the match is decided anew from then on."""
     world = World()
     for n in range(2):
         world.learn(body(loop(n)), [reasoning(f"{n}"), DEEDS[n]])
@@ -76,8 +76,8 @@ def test_upstream_may_refuse_a_request_without_what_was_missed() -> None:
     assert reasons(world.seen(body(loop(3)))) == ["0", "1", "2"]
 
 
-def test_a_conversation_of_which_the_head_is_gone_is_decided_as_far_as_is_known() -> None:
-    """It was trimmed: the oldest turns have taken with them what they remembered."""
+def test_a_trimmed_conversation_is_decided_as_far_as_known() -> None:
+    """The oldest turns were trimmed, together with the decisions that they recorded."""
     world = World()
     for n in range(6):
         world.learn(body(chat(n)), [reasoning(f"{n}"), SAYS[n]])
@@ -87,8 +87,8 @@ def test_a_conversation_of_which_the_head_is_gone_is_decided_as_far_as_is_known(
     assert reasons(world.seen(body(chat(6)))) == ["3", "4", "5"]
 
 
-def test_turns_that_remember_otherwise_decide_what_they_have_in_common() -> None:
-    """Two conversations say all the same: what only one of them saw is nobody's."""
+def test_turns_with_different_records_decide_only_their_common_part() -> None:
+    """Reasoning that only one of two identical conversations received is not injected."""
     world = World()
     hi, hello, go_on, done = user("Hi"), "Hello!", user("continue"), "Done."
     world.learn(body([hi]), [reasoning("mine"), message("mine", hello)])
@@ -101,8 +101,8 @@ def test_turns_that_remember_otherwise_decide_what_they_have_in_common() -> None
     assert reasons(world.seen(body([*told, nameless(message("", done)), go_on]))) == []
 
 
-def test_where_names_decide_nothing_is_remembered() -> None:
-    """They lead to the same turns again; so most tool loops cost no byte more."""
+def test_matches_by_name_are_not_recorded() -> None:
+    """Names lead to the same turns again, so most tool loops cost no extra bytes."""
     world = World()
     for n in range(4):
         world.learn(body(loop(n)), [reasoning(f"{n}"), DEEDS[n]])
@@ -110,8 +110,8 @@ def test_where_names_decide_nothing_is_remembered() -> None:
     assert {turn.seen for turn in world.turns.values()} == {None}
 
 
-def test_a_turn_remembers_what_is_new_alone() -> None:
-    """What is older the turn before it remembers."""
+def test_a_turn_records_only_new_decisions() -> None:
+    """Older decisions are recorded by the turn before it."""
     world = World()
     for n in range(5):
         world.learn(body(chat(n)), [reasoning(f"{n}"), SAYS[n]])
@@ -125,8 +125,8 @@ def test_a_turn_remembers_what_is_new_alone() -> None:
     ]
 
 
-def test_what_upstream_saw_is_kept_with_the_turn() -> None:
-    """A turn is the same when it is read again, with it and without."""
+def test_decisions_are_stored_with_the_turn() -> None:
+    """A turn reads back unchanged, with recorded decisions and without them."""
     world = World()
     for n in range(3):
         world.learn(body(chat(n)), [reasoning(f"{n}"), SAYS[n]])
@@ -142,10 +142,8 @@ matched = st.lists(
 
 
 @given(matched, st.integers(0, 20))
-def test_what_is_remembered_is_what_was_decided(
-    one: list[tuple[int, bytes, int]], since: int
-) -> None:
-    """Since the item from which on it is told, and with all that its basis remembers."""
+def test_recorded_decisions_are_read_back(one: list[tuple[int, bytes, int]], since: int) -> None:
+    """They cover the items from `since` on, and in addition everything that the basis records."""
     seen = seen_of(b"", since, one)
     want = {at: (turn, k) for at, turn, k in one}
     late = {at: origin for at, origin in want.items() if at >= since}
@@ -157,14 +155,14 @@ def test_what_is_remembered_is_what_was_decided(
         assert decided(both, {b"early": early}.get) == (0, want)
 
 
-def test_what_leads_in_circles_is_not_followed() -> None:
-    """A damaged record costs no request its time."""
+def test_a_cycle_of_records_is_not_followed() -> None:
+    """A damaged record must not stall a request."""
     seen = Seen(b"itself", 3, ())
     assert decided(seen, lambda _: seen) == (3, {})
 
 
-def test_of_very_much_the_newest_is_remembered() -> None:
-    """A long history of which something was missed for the first time takes bounded room."""
+def test_the_number_of_recorded_decisions_is_bounded() -> None:
+    """Of a long history with a first miss, only the newest decisions are recorded."""
     many = [(2 * n, b"turn", n) for n in range(2 * RUNS_MAX)]
     seen = seen_of(b"basis", 0, many)
 
@@ -172,8 +170,8 @@ def test_of_very_much_the_newest_is_remembered() -> None:
     assert [run.at for run in seen.runs] == [at for at, _, _ in many[RUNS_MAX:]]
 
 
-def test_a_long_tool_loop_that_missed_a_turn_goes_without_it_from_then_on() -> None:
-    """However many turns names had decided before."""
+def test_a_long_tool_loop_stays_without_a_missed_turn() -> None:
+    """This holds for any number of earlier turns that were matched by name."""
     world, turns = World(), RUNS_MAX + 9
     told: list[Item] = [ASKS[0]]
     for n in range(turns + 2):
@@ -189,7 +187,7 @@ def test_a_long_tool_loop_that_missed_a_turn_goes_without_it_from_then_on() -> N
 
 
 def test_a_history_that_changes_each_time_is_not_remembered() -> None:
-    """Nothing that is appended to it could be recognised by it."""
+    """No later history could be recognised by it, as its first item changes with each request."""
     world = World()
     told: list[Item] = []
     for n in range(4):

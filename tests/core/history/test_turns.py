@@ -1,4 +1,4 @@
-"""What is kept of a response comes back from a store as it went in, or not at all."""
+"""Turns: stored as records and read back unchanged, or not at all."""
 
 import json
 from collections.abc import Iterable
@@ -36,13 +36,13 @@ KNOWN = Context(b"c" * 16, b"t" * 16, 2, b"f" * 16, b"h" * 16, is_known=True)
 CUT = Emitted("message", "msg_1", "", "", b"", withheld=True)
 
 
-def test_a_context_that_is_not_told_is_unknown() -> None:
-    """Nothing was said before, as far as it goes."""
+def test_a_context_is_unknown_by_default() -> None:
+    """An unknown context has an empty history."""
     assert Context() == Context(b"", b"", 0, b"", b"", is_known=False)
 
 
-def test_a_turn_is_kept_under_its_responses_id() -> None:
-    """The same id is the same turn, whatever characters are in it."""
+def test_a_turn_is_named_by_its_response_id() -> None:
+    """The same response id gives the same turn id, whatever characters it has."""
     assert turn_id("resp_1") == turn_id("resp_1") != turn_id("resp_2")
     assert len(turn_id("\ud800")) == 16
 
@@ -57,8 +57,8 @@ ODD_LEFT = (
 )
 
 
-def test_reasoning_goes_back_less_what_input_refuses() -> None:
-    """`status` and `created_by` are output-only; every other byte is upstream's own."""
+def test_reasoning_is_stored_without_output_only_members() -> None:
+    """`status` and `created_by` are output-only; every other byte is kept as upstream wrote it."""
     part = reasoning_of(read_item(ODD))
 
     assert part is not None
@@ -66,13 +66,13 @@ def test_reasoning_goes_back_less_what_input_refuses() -> None:
     assert without_id(part) == ODD_LEFT.replace(b'"id":"rs_1",', b"")
 
 
-def test_reasoning_that_cannot_be_cut_does_not_go_back() -> None:
-    """Readers would disagree on what it says."""
+def test_reasoning_with_a_repeated_key_is_not_stored() -> None:
+    """Readers would disagree on its meaning."""
     assert reasoning_of(read_item(b'{"type":"reasoning","id":"a","id":"b"}')) is None
 
 
-def test_what_is_no_utf_8_does_not_go_back() -> None:
-    """It would spoil the whole request that it is put into; clients read something else in it."""
+def test_reasoning_with_invalid_utf_8_is_not_stored() -> None:
+    """It would make the whole request invalid, and clients decode it differently."""
     for raw in (b"\xff", b"\xed\xa0\x80", b"\xc3"):
         item = read_item(b'{"type":"reasoning","id":"rs_1","summary":["' + raw + b'"]}')
         assert reasoning_of(item) is None
@@ -81,8 +81,8 @@ def test_what_is_no_utf_8_does_not_go_back() -> None:
 
 
 @pytest.mark.parametrize("raw", [b'{"type":"reasoning"}', b'{"encrypted_content":null}'])
-def test_reasoning_without_a_blob_has_none(raw: bytes) -> None:
-    """Null, absent and empty digests are no blobs."""
+def test_reasoning_without_a_blob_has_no_digest(raw: bytes) -> None:
+    """Null and absent blobs and empty digests are not counted as blobs."""
     part = reasoning_of(read_item(raw))
 
     assert part == Reasoning("", raw, (), has_blob=False)
@@ -90,8 +90,8 @@ def test_reasoning_without_a_blob_has_none(raw: bytes) -> None:
     assert part.known_by([b"", b""]) == part
 
 
-def test_every_blob_seen_is_remembered_once() -> None:
-    """Those of other events name the item as well as its own does, and change nothing else."""
+def test_every_blob_of_an_item_is_recorded_once() -> None:
+    """Blobs of other events also identify the item, and they change nothing else in it."""
     item = read_item(ODD)
     part = reasoning_of(item)
     own = digest(b"blob", b"gAAAA")
@@ -102,8 +102,8 @@ def test_every_blob_seen_is_remembered_once() -> None:
     assert known == Reasoning(part.id, part.raw, tuple(sorted([own, b"z" * 16])), has_blob=True)
 
 
-def test_what_is_emitted_is_kept_by_what_tells_it_from_others() -> None:
-    """Its ids, its name, and a digest of what it says; not the item itself."""
+def test_an_emitted_item_is_stored_by_its_names_and_digest() -> None:
+    """The turn has the ids and the name of the item, and a digest of its content."""
     fields = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f"}
     item = read_item(json.dumps(fields | {"arguments": "{}"}).encode())
     kept = emitted_of(item)
@@ -114,8 +114,8 @@ def test_what_is_emitted_is_kept_by_what_tells_it_from_others() -> None:
     assert kept.after((), withheld=True).withheld
 
 
-def test_what_was_refused_is_withheld_from_then_on() -> None:
-    """The whole run of a refused blob: half a run is not what upstream emitted."""
+def test_a_refused_run_is_withheld() -> None:
+    """A refused blob withholds its whole run, because half a run is not what upstream emitted."""
     ours = Emitted("function_call", "fc_2", "call_2", "f", b"d", (R1,))
     other = Reasoning("rs_2", b"{}", (b"o" * 16,), has_blob=True)
     mixed = Emitted("message", "msg_2", "", "", b"d", (R1, other), raw=b"{}")
@@ -127,7 +127,7 @@ def test_what_was_refused_is_withheld_from_then_on() -> None:
     assert turn.without_reasoning(set().__contains__) is turn
 
 
-# (an item as upstream emitted it, what is kept of its bytes)
+# (item as upstream emitted it, bytes of it that are stored)
 RAW = [
     pytest.param(b'{"type":"message","n":1.0e0}', b'{"type":"message","n":1.0e0}', id="whole"),
     pytest.param(b'{"created_by":"x","type":"m"}', b'{"type":"m"}', id="output-only"),
@@ -138,8 +138,8 @@ RAW = [
 
 
 @pytest.mark.parametrize(("raw", "want"), RAW)
-def test_an_emitted_item_is_kept_as_it_may_go_back(raw: bytes, want: bytes) -> None:
-    """Less what input refuses; nothing of one that is too long, or cannot be cut."""
+def test_an_emitted_item_is_stored_as_input_accepts_it(raw: bytes, want: bytes) -> None:
+    """Output-only members are left out; a long or ambiguous item is stored without its bytes."""
     assert emitted_of(read_item(raw)).raw == want
 
 
@@ -165,12 +165,12 @@ NEXT = structs.replace(WHOLE, id=b"j" * 16, created_ms=8, parent=ID, items=WHOLE
 
 
 def parts(records: Iterable[bytes]) -> list[bytes]:
-    """Return the kinds of records."""
+    """Return the types of the records."""
     return sorted(name[24:25] for name in records)
 
 
 def test_a_turn_is_kept_as_one_record_for_each_item() -> None:
-    """One head, one for each item, one for the blobs of each run; all with the format's version."""
+    """The records are one head, one per item and one per run for its blobs, all with a version."""
     assert parts(RECORDS) == [b"b", b"b", b"h", b"i", b"i", b"i", b"i"]
     assert sum(map(is_head, RECORDS)) == 1
     assert {value[:1] for value in RECORDS.values()} == {FORMAT}
@@ -179,15 +179,15 @@ def test_a_turn_is_kept_as_one_record_for_each_item() -> None:
 
 
 def test_records_sort_by_the_age_of_their_turns() -> None:
-    """So that the oldest turns are found by names alone; and turns come back oldest first."""
+    """The oldest turns are found by record names alone, and turns are read oldest first."""
     both = records_of(NEXT) | RECORDS
 
     assert sorted(both)[: len(RECORDS)] == sorted(RECORDS)
     assert turns_of(CONVERSATION, both) == [WHOLE, NEXT]
 
 
-def test_what_is_kept_already_is_not_made_again() -> None:
-    """An answer of many items is written once, whatever the number of its snapshots."""
+def test_a_stored_record_is_not_written_again() -> None:
+    """A response with many items is written once, independent of the number of its snapshots."""
     begun = records_of(structs.replace(WHOLE, items=WHOLE.items[:2]))
 
     assert parts(records_of(WHOLE, begun)) == [b"b", b"i", b"i"]
@@ -195,8 +195,8 @@ def test_what_is_kept_already_is_not_made_again() -> None:
     assert records_of(WHOLE, RECORDS) == {}
 
 
-def test_what_becomes_known_later_is_added() -> None:
-    """Blobs, the model that answered and whether upstream keeps it: none rewrites a record."""
+def test_later_knowledge_is_added_as_new_records() -> None:
+    """Blobs, the model and `store` that become known later do not rewrite a record."""
     later = structs.replace(
         WHOLE,
         models=("gpt-5.6", "gpt-6"),
@@ -214,8 +214,8 @@ def test_what_becomes_known_later_is_added() -> None:
     assert turns_of(CONVERSATION, dict(reversed((RECORDS | new).items()))) == [merged]
 
 
-def test_what_was_refused_is_withheld_by_a_record_of_its_own() -> None:
-    """The whole run of a refused blob: half a run is not what upstream emitted."""
+def test_a_refused_run_is_withheld_by_a_separate_record() -> None:
+    """A refused blob withholds its whole run, because half a run is not what upstream emitted."""
     tombstones = withheld_records(WHOLE, {b"b" * 16}.__contains__)
     first, *others = WHOLE.items
     less = structs.replace(WHOLE, items=(first.after((), withheld=True), *others))
@@ -225,8 +225,8 @@ def test_what_was_refused_is_withheld_by_a_record_of_its_own() -> None:
     assert withheld_records(less, {b"b" * 16}.__contains__) == {}
 
 
-def test_answers_of_one_id_are_never_mixed() -> None:
-    """The later one is the turn, as it was written last."""
+def test_responses_with_one_id_are_never_mixed() -> None:
+    """The turn is the later response, as it was written last."""
     other = Emitted("message", "msg_9", "", "", b"9" * 16)
     later = structs.replace(WHOLE, created_ms=9, items=(other,))
 
@@ -235,18 +235,18 @@ def test_answers_of_one_id_are_never_mixed() -> None:
 
 
 def name_of(part: bytes) -> bytes:
-    """Return the name of the first record of a kind, and position."""
+    """Return the name of the first record of a type and position."""
     return next(name for name in sorted(RECORDS) if name[24:].startswith(part))
 
 
 HEAD, FIRST, SECOND = name_of(b"h"), name_of(b"i"), name_of(b"i\0\0\0\1")
-# (what a record holds, how many items are read)
+# (name of a damaged record, its value, number of items that are read)
 DAMAGED = [
     pytest.param(HEAD, b"", None, id="an-empty-head"),
     pytest.param(HEAD, b"\x01" + RECORDS[HEAD][1:], None, id="a-head-of-another-format"),
     pytest.param(HEAD, RECORDS[HEAD][:-1], None, id="a-head-cut"),
     pytest.param(FIRST, RECORDS[FIRST][:-1], 0, id="the-first-item-cut"),
-    pytest.param(SECOND, RECORDS[SECOND] + b"\0", 1, id="more-behind-the-second-item"),
+    pytest.param(SECOND, RECORDS[SECOND] + b"\0", 1, id="more-after-the-second-item"),
     pytest.param(SECOND, FORMAT + b"\x91" * 100_000 + b"\xc0", 1, id="deep"),
     pytest.param(SECOND, RECORDS[SECOND].replace(b"msg_1", b"msg_\xff"), 1, id="not-utf-8"),
     pytest.param(name_of(b"b"), FORMAT + b"\x91\x91\xc4\x01z", 4, id="blobs-of-another-run"),
@@ -258,14 +258,14 @@ DAMAGED = [
 
 @pytest.mark.parametrize(("name", "value", "left"), DAMAGED)
 def test_damaged_records_are_ignored(name: bytes, value: bytes, left: int | None) -> None:
-    """And what is behind them: no item may seem to follow another that it did not follow."""
+    """Later items are ignored too, as no item may appear to follow one that it did not follow."""
     found = turns_of(CONVERSATION, RECORDS | {name: value})
 
     assert [len(turn.items) for turn in found] == ([] if left is None else [left])
 
 
 def test_a_later_release_may_add_fields() -> None:
-    """Fields that are added behind the known ones need no new format."""
+    """Fields after the known ones need no new format."""
     item = RECORDS[SECOND]
     longer = FORMAT + bytes([item[1] + 1]) + item[2:] + b"\xc0"
 
@@ -297,8 +297,8 @@ full = st.builds(
 
 @given(st.lists(full, max_size=3, unique_by=lambda turn: turn.id), st.randoms())
 @settings(max_examples=100, deadline=None)
-def test_any_conversation_comes_back(turns: list[Turn], random: Random) -> None:
-    """Whatever the order of its records."""
+def test_any_conversation_is_read_back(turns: list[Turn], random: Random) -> None:
+    """The order of the records does not matter."""
     conversation = [structs.replace(turn, conversation=CONVERSATION) for turn in turns]
     records = [record for turn in conversation for record in records_of(turn).items()]
     random.shuffle(records)
@@ -310,8 +310,8 @@ def test_any_conversation_comes_back(turns: list[Turn], random: Random) -> None:
 
 @given(full, st.data())
 @settings(max_examples=200, deadline=None)
-def test_what_is_lost_never_moves_an_item(turn: Turn, data: st.DataObject) -> None:
-    """The items that are read are the first ones, each with its own run, or none at all."""
+def test_a_lost_record_never_moves_an_item(turn: Turn, data: st.DataObject) -> None:
+    """The items that are read are the first ones, each with its own run."""
     records = records_of(turn)
     names = st.sets(st.sampled_from(sorted(records)))
     kept, cut = data.draw(names), data.draw(names)

@@ -1,4 +1,4 @@
-"""Claims are read where all readers of a token agree on them, and nowhere else."""
+"""JWT claims: read only where all readers of a token agree on their values."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -13,12 +13,12 @@ HEADER = "eyJhbGciOiJSUzI1NiJ9"
 
 
 def encoded(payload: bytes) -> str:
-    """Spell bytes as a part of a token."""
+    """Return bytes as one part of a token."""
     return urlsafe_b64encode(payload).decode().rstrip("=")
 
 
 def bearer(payload: bytes | dict[str, object]) -> str:
-    """Spell the header that carries a token with this payload."""
+    """Return the header with a token that has this payload."""
     data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     return f"Bearer {HEADER}.{encoded(data)}.c2ln"
 
@@ -27,7 +27,7 @@ GOOD = {"iss": "i", "tid": "t", "oid": "o", "exp": 1}
 
 
 def test_the_issuer_and_the_claims_are_read_in_order() -> None:
-    """The issuer first, whether it is asked for or not, and empty where there is none."""
+    """The issuer comes first, whether it is requested or not; a missing issuer is empty."""
     assert claims_of(bearer(GOOD), NAMES) == [b'"i', b'"t', b'"o']
     assert claims_of(bearer(GOOD), ("oid", "iss")) == [b'"i', b'"o', b'"i']
     assert claims_of(bearer({"tid": "t", "oid": "o"}), NAMES) == [b"", b'"t', b'"o']
@@ -35,7 +35,7 @@ def test_the_issuer_and_the_claims_are_read_in_order() -> None:
 
 @pytest.mark.parametrize("spelled", ["bearer", "BEARER", "Bearer"])
 def test_the_scheme_is_read_in_any_case(spelled: str) -> None:
-    """RFC 9110, section 11.1."""
+    """The scheme is case-insensitive (RFC 9110, section 11.1)."""
     assert claims_of(bearer(GOOD).replace("Bearer", spelled), NAMES) == [b'"i', b'"t', b'"o']
 
 
@@ -58,10 +58,8 @@ def test_the_scheme_is_read_in_any_case(spelled: str) -> None:
         pytest.param(b'"\xff"', None, id="not-text"),
     ],
 )
-def test_a_value_is_a_scalar_that_no_other_value_looks_like(
-    value: bytes, want: bytes | None
-) -> None:
-    """The string "1" is not the number 1; what is no scalar names nobody."""
+def test_a_claim_is_a_scalar_with_a_unique_spelling(value: bytes, want: bytes | None) -> None:
+    """The string "1" differs from the number 1; a claim that is not a scalar names no tenant."""
     got = claims_of(bearer(b'{"oid":%b}' % value), ("oid",))
 
     assert got == (None if want is None else [b"", want])
@@ -75,17 +73,17 @@ def test_a_value_is_a_scalar_that_no_other_value_looks_like(
         pytest.param(bearer(GOOD).replace("Bearer ", ""), id="no-scheme"),
         pytest.param(bearer(GOOD).replace("Bearer", "Basic"), id="another-scheme"),
         pytest.param(bearer(GOOD).replace("Bearer ", "Bearer  "), id="two-spaces"),
-        pytest.param(" " + bearer(GOOD), id="space-ahead"),
-        pytest.param(bearer(GOOD) + " ", id="space-behind"),
-        pytest.param(bearer(GOOD) + "\n", id="line-end-behind"),
+        pytest.param(" " + bearer(GOOD), id="leading-space"),
+        pytest.param(bearer(GOOD) + " ", id="trailing-space"),
+        pytest.param(bearer(GOOD) + "\n", id="trailing-newline"),
         pytest.param(bearer(GOOD) + ", Bearer x", id="a-list"),
         pytest.param(bearer(GOOD).rpartition(".")[0], id="two-parts"),
         pytest.param(bearer(GOOD).rpartition(".")[0] + ".", id="no-signature"),
-        pytest.param(bearer(GOOD) + ".a.b", id="five-parts-as-of-an-encrypted-one"),
+        pytest.param(bearer(GOOD) + ".a.b", id="five-parts-as-if-encrypted"),
         pytest.param(bearer(GOOD).replace(".", "=."), id="padding"),
         pytest.param(f"Bearer {HEADER}.{encoded(b'{')}.c2ln", id="no-json"),
         pytest.param(f"Bearer {HEADER}.a.c2ln", id="no-base64"),
-        pytest.param(f"Bearer {HEADER}.é.c2ln", id="letters-of-others"),
+        pytest.param(f"Bearer {HEADER}.é.c2ln", id="non-ascii"),
         pytest.param(bearer(b"[]"), id="a-list-for-a-payload"),
         pytest.param(bearer(b"\xff"), id="bytes-for-a-payload"),
         pytest.param(bearer({"tid": "t"}), id="one-claim-missing"),
@@ -100,8 +98,8 @@ def test_a_value_is_a_scalar_that_no_other_value_looks_like(
         pytest.param(bearer(b'{"tid":' + b"[" * 9000), id="too-deep"),
     ],
 )
-def test_what_readers_may_disagree_on_says_nothing(authorization: str) -> None:
-    """Then the credential counts whole, which is never too little."""
+def test_an_ambiguous_token_has_no_claims(authorization: str) -> None:
+    """The whole credential is then used, so isolation is never weaker."""
     assert claims_of(authorization, NAMES) is None
 
 
@@ -110,10 +108,10 @@ scalars = st.text(min_size=1, max_size=3) | st.booleans() | st.integers(-9, 9)
 
 @given(scalars, scalars, st.dictionaries(st.sampled_from("abc"), scalars))
 @settings(max_examples=100, deadline=None)
-def test_equal_claims_are_equal_values_alone(
+def test_claims_are_equal_only_for_equal_values(
     one: str | int, other: str | int, rest: dict[str, object]
 ) -> None:
-    """Whatever else a token says, and however it spells it."""
+    """Other claims and the spelling of the token have no effect."""
     first = claims_of(bearer({"oid": one}), ("oid",))
     second = claims_of(bearer(json.dumps(rest | {"oid": other}, indent=1).encode()), ("oid",))
 

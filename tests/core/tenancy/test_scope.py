@@ -1,4 +1,4 @@
-"""A scope is one tenant at one upstream, and a hint is a conversation's name."""
+"""Scope and hint: a scope is one tenant at one upstream; a hint is the name of a conversation."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -33,7 +33,7 @@ PARTS = [
 def scope_of(
     headers: Mapping[str, str], upstream: str, secret: str, scope_from: str = "credential"
 ) -> bytes | None:
-    """Return a scope, from what it is told of."""
+    """Return the scope of a request with these headers."""
     return Scoping(upstream, secret, read_parts(scope_from)).of(headers)
 
 
@@ -47,13 +47,13 @@ def scope_of(
     ],
 )
 def test_without_a_credential_there_is_no_scope(headers: dict[str, str]) -> None:
-    """Nothing may be kept for someone who cannot be told from others."""
+    """Reasoning is never stored for a client that cannot be distinguished from others."""
     assert scope_of(headers, URL, "s") is None
 
 
 @pytest.mark.parametrize("name", ["authorization", "api-key", "x-api-key"])
 def test_any_credential_makes_a_scope(name: str) -> None:
-    """16 bytes, the same ones each time."""
+    """A scope has 16 bytes and is the same for each request."""
     scope = scope_of({name: "sk-1"}, URL, "s")
 
     assert scope is not None
@@ -61,8 +61,8 @@ def test_any_credential_makes_a_scope(name: str) -> None:
     assert scope == scope_of({name: "sk-1", "user-agent": "x"}, URL, "s")
 
 
-def test_the_case_of_header_names_does_not_matter() -> None:
-    """As everywhere in HTTP."""
+def test_header_names_are_case_insensitive() -> None:
+    """As in all of HTTP, the case of a header name does not change the scope."""
     assert scope_of(CIMultiDict({"AUTHORIZATION": "Bearer sk-1"}), URL, "s") == scope_of(
         KEY, URL, "s"
     )
@@ -89,17 +89,17 @@ tenants = st.tuples(values, st.fixed_dictionaries(dict.fromkeys(PARTS, values)))
 
 @given(tenants, tenants)
 @settings(max_examples=100, deadline=None)
-def test_scopes_are_equal_for_equal_parts_alone(
+def test_scopes_are_equal_only_for_equal_parts(
     one: tuple[str, dict[str, str]], other: tuple[str, dict[str, str]]
 ) -> None:
-    """No two sets of parts run together, also where a header is not UTF-8."""
+    """Different parts never give the same scope, even if a header is not UTF-8."""
     scopes = [scope_of(headers, upstream, "s") for upstream, headers in (one, other)]
 
     assert None in scopes or (scopes[0] == scopes[1]) is (one == other)
 
 
-def test_parts_do_not_run_together() -> None:
-    """A character that moves from one part to the next makes another scope."""
+def test_parts_are_separated() -> None:
+    """A character that moves from one part to the next gives another scope."""
     one = scope_of({"authorization": "ab", "api-key": "c"}, "u", "s")
 
     assert one != scope_of({"authorization": "a", "api-key": "bc"}, "u", "s")
@@ -113,7 +113,7 @@ CLAIMS = "claims:tid+oid"
 
 
 def bearer(**claims: object) -> dict[str, str]:
-    """Spell the header of a token."""
+    """Return the headers with a token."""
     payload = urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
     return {"authorization": f"Bearer eyJhbGciOiJSUzI1NiJ9.{payload}.c2ln"}
 
@@ -133,8 +133,8 @@ def bearer(**claims: object) -> dict[str, str]:
         ("claims:sub,header:x", Parts(False, ("sub",), ("x",))),
     ],
 )
-def test_sources_are_named_by_comma(written: str, want: Parts) -> None:
-    """In any order: the same sources make the same scopes."""
+def test_sources_are_separated_by_commas(written: str, want: Parts) -> None:
+    """Their order does not matter: the same sources give the same scopes."""
     assert read_parts(written) == want
 
 
@@ -170,14 +170,14 @@ def test_sources_are_named_by_comma(written: str, want: Parts) -> None:
         ("header:openai-project", "header: openai-project is not allowed here"),
     ],
 )
-def test_a_source_that_would_not_do_is_refused(written: str, reason: str) -> None:
-    """With what is wrong, and a way out."""
+def test_an_invalid_source_is_rejected(written: str, reason: str) -> None:
+    """The error message names the fault and the way out."""
     with pytest.raises(ValueError, match=reason):
         read_parts(written)
 
 
 def test_claims_outlive_the_token() -> None:
-    """Other claims and another signature are the same scope; another value is another."""
+    """Other claims and signatures keep the scope; another value of a named claim changes it."""
     one = bearer(iss="i", tid="t", oid="o", exp=1)
     renewed = {"authorization": bearer(iss="i", tid="t", oid="o", exp=2)["authorization"] + "_"}
 
@@ -200,8 +200,8 @@ def test_claims_outlive_the_token() -> None:
     assert scope_of(one, URL, "s", CLAIMS) != scope_of(one, URL, "s", "claims:oid")
 
 
-def test_two_tokens_count_whole() -> None:
-    """Which of them upstream goes by is not known."""
+def test_two_tokens_are_used_whole() -> None:
+    """It is not known which of the two credentials upstream uses."""
     one, other = bearer(sub="a", exp=1), bearer(sub="a", exp=2)
     twice = [CIMultiDict([*first.items(), *KEY.items()]) for first in (one, other)]
 
@@ -209,8 +209,8 @@ def test_two_tokens_count_whole() -> None:
     assert scope_of(twice[0], URL, "s", "claims:sub") != scope_of(twice[1], URL, "s", "claims:sub")
 
 
-def test_a_header_that_is_trusted_makes_the_scope_alone() -> None:
-    """Credentials do not count, unless they are named too; then both are needed."""
+def test_a_trusted_header_alone_makes_the_scope() -> None:
+    """Credentials have no effect unless `credential` is named too; then both are required."""
     alone, both = "header:x-tenant-id", "header:x-tenant-id,credential"
 
     assert scope_of(TENANT, URL, "s", alone) == scope_of(TENANT | KEY, URL, "s", alone) is not None
@@ -232,10 +232,10 @@ def test_a_header_that_is_trusted_makes_the_scope_alone() -> None:
         pytest.param([("x_tenant_id", "a")], id="another-name"),
     ],
 )
-def test_a_trusted_header_is_there_once_or_there_is_no_scope(
+def test_a_trusted_header_must_occur_exactly_once(
     headers: list[tuple[str, str]],
 ) -> None:
-    """Whoever stands in front would have set it."""
+    """The gateway in front sets it exactly once; otherwise there is no scope."""
     given = CIMultiDict([*headers, *KEY.items()])
 
     assert scope_of(given, URL, "s", "header:x-tenant-id") is None
@@ -250,8 +250,8 @@ def test_a_trusted_header_is_there_once_or_there_is_no_scope(
         (f"{CLAIMS},header:x-tenant-id", [200, 204]),
     ],
 )
-def test_who_is_not_let_in_is_told_nothing(written: str, told: list[int]) -> None:
-    """Where claims count, who is let in is known by a success alone."""
+def test_a_rejected_client_learns_nothing(written: str, told: list[int]) -> None:
+    """With claims, only a successful response proves that upstream accepted the token."""
     scoping = Scoping(URL, "s", read_parts(written))
 
     assert [s for s in (200, 204, 400, 401, 403, 404, 429, 500) if scoping.tells(s)] == told
@@ -269,7 +269,7 @@ heads = st.fixed_dictionaries(
 
 
 def told_apart(way: str, headers: dict[str, str]) -> list[object]:
-    """Say in other words what makes a tenant."""
+    """Return the values that identify a tenant, computed in another way."""
     said: list[object] = [headers["a"] if "header" in way else None]
     if way == "header:a":
         return said
@@ -281,10 +281,10 @@ def told_apart(way: str, headers: dict[str, str]) -> list[object]:
 
 @given(st.tuples(ways, heads), st.tuples(ways, heads))
 @settings(max_examples=300, deadline=None)
-def test_scopes_are_equal_for_what_tells_tenants_apart_alone(
+def test_scopes_are_equal_only_for_one_tenant(
     one: tuple[str, dict[str, str]], other: tuple[str, dict[str, str]]
 ) -> None:
-    """Also of replicas that are set otherwise: no source says what another one says."""
+    """This holds between replicas with different settings: values of two sources never collide."""
     scopes = [scope_of(headers, URL, "s", way) for way, headers in (one, other)]
 
     assert None in scopes or (scopes[0] == scopes[1]) is (told_apart(*one) == told_apart(*other))
@@ -304,7 +304,7 @@ def nothing(_: str) -> str:
 
 @pytest.mark.parametrize("name", HINTS)
 def test_a_conversation_is_named_by_a_header(name: str) -> None:
-    """One name is one hint, whichever header it comes in."""
+    """The same name gives the same hint in every header."""
     hint = hint_of({name: "abc"}, nothing)
 
     assert len(hint) == 16
@@ -312,8 +312,8 @@ def test_a_conversation_is_named_by_a_header(name: str) -> None:
     assert hint != hint_of({name: "abd"}, nothing)
 
 
-def test_a_header_says_more_than_the_body() -> None:
-    """And the header made for it says more than any other."""
+def test_a_header_has_priority_over_the_body() -> None:
+    """The proxy's own header has priority over any other."""
     headers = {CONVERSATION_HEADER: "a", "session-id": "b"}
 
     assert hint_of(headers, lambda _: "c") == hint_of({"session-id": "a"}, nothing)
@@ -321,18 +321,18 @@ def test_a_header_says_more_than_the_body() -> None:
 
 
 def test_without_a_name_there_is_no_hint() -> None:
-    """An empty header names nothing."""
+    """An empty header is not a name."""
     assert hint_of({"session-id": "", "user-agent": "x"}, nothing) == b""
 
 
-def test_a_name_in_any_bytes_is_a_name() -> None:
+def test_a_name_may_have_any_bytes() -> None:
     """Header values that are not UTF-8 arrive as surrogates."""
     assert len(hint_of({"session-id": "\udcff"}, nothing)) == 16
     assert len(hint_of({}, lambda _: "\ud800")) == 16
 
 
-def test_an_account_is_what_blobs_are_issued_for() -> None:
-    """A key may be renewed within an account; without a name there is none."""
+def test_an_account_is_named_by_organisation_or_account_id() -> None:
+    """A key may be renewed within an account; without these headers the account is unknown."""
     names = [{"openai-organization": "org"}, {"chatgpt-account-id": "org"}]
     accounts = {account_of(headers) for headers in names}
 

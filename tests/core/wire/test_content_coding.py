@@ -1,4 +1,4 @@
-"""A copy of an encoded body is readable piece by piece, or it is said not to be."""
+"""Content decoding: encoded bodies are decoded piece by piece, or reported as undecodable."""
 
 import gzip
 import zlib
@@ -17,12 +17,12 @@ ROOM = 1 << 20
 
 
 def brotlied(plain: bytes) -> bytes:
-    """Encode with brotli, which brings no types, in a bearable time."""
+    """Encode with brotli, which has no type hints, at a fast quality level."""
     return bytes(brotli.compress(plain, quality=5))
 
 
 def bare(plain: bytes) -> bytes:
-    """Encode with deflate alone, as some do under its name."""
+    """Encode as raw deflate, as some servers do for `deflate`."""
     return zlib.compress(plain, wbits=-zlib.MAX_WBITS)
 
 
@@ -50,17 +50,17 @@ def decoded(coding: str, pieces: list[bytes]) -> bytes:
 
 
 def bytewise(encoded: bytes) -> list[bytes]:
-    """Cut as small as it goes."""
+    """Split bytes into single bytes."""
     return [encoded[n : n + 1] for n in range(len(encoded))]
 
 
 @ALL
 @given(plain=st.binary(max_size=200), data=st.data())
 @settings(max_examples=15, deadline=None)
-def test_any_cut_decodes_to_the_same(
+def test_any_split_decodes_to_the_same(
     coding: str, encode: Encode, plain: bytes, data: st.DataObject
 ) -> None:
-    """The pieces joined are what was encoded, however the network cut it."""
+    """The decoded pieces joined equal the plain body, however the network split it."""
     encoded = encode(plain)
     cuts = data.draw(st.lists(st.integers(0, len(encoded)), max_size=4).map(sorted))
     pieces = [encoded[start:end] for start, end in pairwise([0, *cuts, len(encoded)])]
@@ -70,13 +70,13 @@ def test_any_cut_decodes_to_the_same(
 
 @ALL
 def test_one_byte_at_a_time(coding: str, encode: Encode) -> None:
-    """What is not there yet is nothing, and no error."""
+    """An incomplete input decodes to nothing without an error."""
     assert decoded(coding, bytewise(encode(STREAM))) == STREAM
 
 
 @ALL
 def test_a_body_of_many_slices_decodes(coding: str, encode: Encode) -> None:
-    """However many steps one chunk takes."""
+    """A chunk may take any number of decoding steps."""
     plain = b"".join(b"%x" % (n * n * 2654435761) for n in range(20_000))
 
     assert decode(encode(plain), coding, len(plain)) == plain
@@ -95,10 +95,10 @@ STARTED = [
 
 
 @pytest.mark.parametrize(("coding", "encoder", "how"), STARTED)
-def test_what_was_flushed_is_there_at_once(
+def test_flushed_bytes_are_decoded_at_once(
     coding: str, encoder: "zlib._Compress | zstandard.ZstdCompressionObj", how: int
 ) -> None:
-    """An event of a compressed stream can be read when the client can."""
+    """An event of a compressed stream is readable as soon as the client can read it."""
     decoder = decoder_for(coding, ROOM)
 
     for _ in range(3):
@@ -106,8 +106,8 @@ def test_what_was_flushed_is_there_at_once(
         assert not decoder.is_whole
 
 
-def test_what_brotli_flushed_is_there_at_once() -> None:
-    """The same for the one whose encoder has other names."""
+def test_bytes_flushed_by_brotli_are_decoded_at_once() -> None:
+    """The encoder of brotli has other method names."""
     encoder, decoder = brotli.Compressor(), decoder_for("br", ROOM)
 
     for _ in range(3):
@@ -115,8 +115,8 @@ def test_what_brotli_flushed_is_there_at_once() -> None:
 
 
 @ALL
-def test_a_decoder_knows_its_end(coding: str, encode: Encode) -> None:
-    """It is whole after the last byte, in any cut."""
+def test_a_decoder_is_whole_at_the_end(coding: str, encode: Encode) -> None:
+    """`is_whole` is set after the last byte, for any split."""
     decoder = decoder_for(coding, ROOM)
     for piece in bytewise(encode(STREAM)):
         decoder.feed(piece)
@@ -131,7 +131,7 @@ def test_a_decoder_knows_its_end(coding: str, encode: Encode) -> None:
 def test_a_body_without_its_end_is_not_decoded(
     coding: str, encode: Encode, data: st.DataObject
 ) -> None:
-    """Wherever it breaks off, before its first byte included; what there is of it, a stream has."""
+    """A body may break off anywhere; a stream still decodes the part that arrived."""
     encoded = encode(STREAM)
     beginning = encoded[: data.draw(st.integers(0, len(encoded) - 1))]
 
@@ -145,8 +145,8 @@ def test_a_body_without_its_end_is_not_decoded(
     [("gzip", gzip.compress), ("zstd", zstandard.ZstdCompressor().compress)],
     ids=["gzip", "zstd"],
 )
-def test_one_body_behind_another_is_read(coding: str, encode: Encode) -> None:
-    """Members of gzip (RFC 1952, 2.2) and frames of zstd (RFC 8878, 3.1), in any cut."""
+def test_concatenated_bodies_are_decoded(coding: str, encode: Encode) -> None:
+    """`gzip` has members (RFC 1952, 2.2) and `zstd` has frames (RFC 8878, 3.1), in any split."""
     encoded = encode(STREAM) + encode(b"") * 3000 + encode(b"end")
 
     assert decoded(coding, [encoded]) == decoded(coding, bytewise(encoded)) == STREAM + b"end"
@@ -155,8 +155,8 @@ def test_one_body_behind_another_is_read(coding: str, encode: Encode) -> None:
         decode(encoded[:-1], coding, ROOM)
 
 
-def test_a_frame_that_zstd_skips_is_skipped() -> None:
-    """Whatever somebody put in there (RFC 8878, 3.1.2)."""
+def test_skippable_frames_of_zstd_are_skipped() -> None:
+    """Their content may be anything (RFC 8878, 3.1.2)."""
     skipped = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
     encoded = skipped + zstandard.ZstdCompressor().compress(STREAM) + skipped
 
@@ -165,17 +165,17 @@ def test_a_frame_that_zstd_skips_is_skipped() -> None:
 
 @ENCODED
 @pytest.mark.parametrize("cut", [bytewise, lambda encoded: [encoded]], ids=["bytewise", "at-once"])
-def test_what_stands_behind_a_body_is_undecodable(
+def test_bytes_after_a_body_are_undecodable(
     coding: str, encode: Encode, cut: Callable[[bytes], list[bytes]]
 ) -> None:
-    """Whatever is not decoded is said not to be."""
+    """Bytes that cannot be decoded are reported, not dropped."""
     with pytest.raises(Undecodable):
         decoded(coding, cut(encode(b"end") + b"garbage"))
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
 def test_damaged_bytes_are_undecodable(coding: str) -> None:
-    """Bytes that are not what they are said to be raise one kind of error."""
+    """Invalid bytes raise Undecodable in every coding."""
     with pytest.raises(Undecodable):
         decoded(coding, [STREAM])
 
@@ -189,7 +189,7 @@ CHECKED = [
 
 @pytest.mark.parametrize(("coding", "encode"), CHECKED)
 def test_a_damaged_end_is_undecodable(coding: str, encode: Encode) -> None:
-    """Codings with a checksum find what nothing else would."""
+    """Codings with a checksum detect damage that nothing else would detect."""
     encoded = encode(STREAM)
     damaged = encoded[:-4] + bytes(byte ^ 0xFF for byte in encoded[-4:])
 
@@ -200,10 +200,8 @@ def test_a_damaged_end_is_undecodable(coding: str, encode: Encode) -> None:
 @ENCODED
 @given(garbage=st.binary(max_size=100))
 @settings(max_examples=30, deadline=None)
-def test_anything_at_all_is_decoded_or_undecodable(
-    coding: str, encode: Encode, garbage: bytes
-) -> None:
-    """No other error comes out of bytes that somebody sends."""
+def test_any_bytes_are_decoded_or_undecodable(coding: str, encode: Encode, garbage: bytes) -> None:
+    """Received bytes never cause another exception."""
     encoded = encode(STREAM)
     for body in (garbage, encoded[:20] + garbage, encoded + garbage):
         try:
@@ -214,15 +212,15 @@ def test_anything_at_all_is_decoded_or_undecodable(
 
 @pytest.mark.parametrize("coding", ["compress", "gzip, br", "gzip,gzip", "identity, gzip", "*"])
 def test_unknown_codings_are_undecodable(coding: str) -> None:
-    """Neither is a coding that nobody here knows guessed, nor several on top of each other."""
+    """Unknown codings and combined codings are not guessed."""
     assert is_encoded(coding)
     with pytest.raises(Undecodable, match=coding.replace("*", r"\*")):
         decoder_for(coding, ROOM)
 
 
 @ALL
-def test_what_is_not_encoded_is_known_to_be_plain(coding: str, encode: Encode) -> None:
-    """Then there is nothing to decode, and nothing is copied."""
+def test_a_plain_body_is_not_copied(coding: str, encode: Encode) -> None:
+    """A body without a content coding is returned as the same object."""
     assert is_encoded(coding) == (encode is not bytes)
     if not is_encoded(coding):
         assert decode(STREAM, coding, 1) is STREAM

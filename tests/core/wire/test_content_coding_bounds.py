@@ -1,4 +1,4 @@
-"""A few bytes may decode to gigabytes: no decoder makes much more than it is allowed to."""
+"""Bounds of decoding: a few bytes may expand to gigabytes, so the output is limited."""
 
 import gzip
 import sys
@@ -27,7 +27,7 @@ CODINGS = {
 }
 MIB = 1 << 20
 NULLS = bytes(64 * MIB)
-# A frame whose window is 128 KiB, then blocks of four bytes that each repeat one byte as often.
+# A frame with a window of 128 KiB, then blocks of four bytes that each repeat one byte as often.
 DENSEST = b"\x28\xb5\x2f\xfd\x00\x38" + b"\x02\x00\x10x" * 4096
 WIDE = zstandard.ZstdCompressionParameters(window_log=27)
 BOMBS = [
@@ -44,8 +44,8 @@ BOMBS = [
 
 @pytest.mark.parametrize("max_bytes", [1, MIB, 16 * MIB])
 @pytest.mark.parametrize(("coding", "bomb"), BOMBS)
-def test_a_bomb_does_not_go_off(coding: str, bomb: bytes, max_bytes: int) -> None:
-    """Not much more than the bound is ever held, however small the bomb and large its inside."""
+def test_a_decompression_bomb_is_stopped(coding: str, bomb: bytes, max_bytes: int) -> None:
+    """Memory stays near the limit, however small the bomb and large its content."""
     assert len(bomb) * 500 < len(NULLS)
     tracemalloc.start()
     try:
@@ -55,7 +55,7 @@ def test_a_bomb_does_not_go_off(coding: str, bomb: bytes, max_bytes: int) -> Non
     finally:
         tracemalloc.stop()
 
-    # What was kept, and the piece that is one too many, in buffers that grow in leaps.
+    # The decoded bytes and one piece too many, in buffers that grow in steps.
     assert peak_bytes < 1.5 * max_bytes + 4 * STEP_BYTES
 
 
@@ -63,7 +63,7 @@ def test_a_bomb_does_not_go_off(coding: str, bomb: bytes, max_bytes: int) -> Non
 @given(size=st.integers(0, 300), max_bytes=st.integers(1, 300), cuts=st.lists(st.integers(0, 400)))
 @settings(max_examples=40, deadline=None)
 def test_the_bound_is_exact(coding: str, size: int, max_bytes: int, cuts: list[int]) -> None:
-    """As much as is allowed is decoded, one byte more is not; in any cut, none of it is given."""
+    """A body of exactly the limit is decoded; one byte more raises TooLarge, for any split."""
     encoded = CODINGS[coding](b"x" * size)
     ends = sorted(min(cut, len(encoded)) for cut in cuts)
     decoder, made = decoder_for(coding, max_bytes), 0
@@ -78,8 +78,8 @@ def test_the_bound_is_exact(coding: str, size: int, max_bytes: int, cuts: list[i
 
 
 @pytest.mark.parametrize("coding", CODINGS)
-def test_members_count_together(coding: str) -> None:
-    """The bound is for all that one decoder makes, not for each chunk of it."""
+def test_the_bound_covers_all_members(coding: str) -> None:
+    """The limit applies to all output of a decoder, not to each chunk."""
     decoder = decoder_for(coding, 100)
     encoded = CODINGS[coding](b"x" * 99)
     assert decoder.feed(encoded) == b"x" * 99
@@ -89,13 +89,13 @@ def test_members_count_together(coding: str) -> None:
 
 
 @pytest.mark.parametrize("coding", CODINGS)
-def test_a_bound_larger_than_any_memory_is_none(coding: str) -> None:
+def test_a_huge_bound_is_accepted(coding: str) -> None:
     """A setting may be any number."""
     assert decode(CODINGS[coding](b"x"), coding, sys.maxsize * 1000) == b"x"
 
 
-def test_a_frame_that_wants_a_wide_window_is_undecodable() -> None:
-    """The window alone would be 128 MiB, whatever is in it (RFC 9659)."""
+def test_a_frame_with_a_wide_window_is_undecodable() -> None:
+    """The window alone would take 128 MiB, whatever the content (RFC 9659)."""
     encoder = zstandard.ZstdCompressor(compression_params=WIDE).compressobj()
     encoded = encoder.compress(b"x") + encoder.flush()
 

@@ -1,4 +1,4 @@
-"""What belongs to one hop ends there; everything else goes on as it came."""
+"""Headers: hop-by-hop headers are removed, and all others are forwarded unchanged."""
 
 from collections.abc import Callable
 
@@ -44,16 +44,16 @@ Clean = Callable[[Headers], Headers]
 @BOTH
 @pytest.mark.parametrize("spelled", [bytes.lower, bytes.upper, bytes])
 @pytest.mark.parametrize("name", HOP_BY_HOP)
-def test_headers_of_one_hop_end_there(
+def test_hop_by_hop_headers_are_removed(
     clean: Clean, name: bytes, spelled: Callable[[bytes], bytes]
 ) -> None:
-    """RFC 9110, section 7.6.1, in both directions and in any case."""
+    """RFC 9110, section 7.6.1, applies in both directions and in any case."""
     assert clean([*KEPT, (spelled(name), b"x"), (b"After", b"y")]) == [*KEPT, (b"After", b"y")]
 
 
 @BOTH
-def test_headers_named_by_connection_end_with_it(clean: Clean) -> None:
-    """Each option names one, wherever it stands and however it is spelled."""
+def test_headers_named_by_connection_are_removed(clean: Clean) -> None:
+    """Each option of Connection names one header, in any position and any case."""
     given = [
         (b"X-First", b"1"),
         (b"connection", b"close, X-FIRST ,,x-second"),
@@ -69,22 +69,22 @@ def test_headers_named_by_connection_end_with_it(clean: Clean) -> None:
 
 @BOTH
 def test_everything_else_keeps_name_value_and_order(clean: Clean) -> None:
-    """Repeated ones too: two headers of one name are not one."""
+    """Repeated headers are not merged."""
     assert clean(KEPT) == KEPT
     assert clean([]) == []
 
 
 @pytest.mark.parametrize("name", REWRITTEN)
-def test_what_is_written_anew_is_taken_from_requests_alone(name: bytes) -> None:
-    """An answer's Content-Length goes back; the header that is meant for us goes no further."""
+def test_rewritten_headers_are_removed_only_from_requests(name: bytes) -> None:
+    """A response keeps its Content-Length; the proxy's own header is not forwarded to upstream."""
     given = [*KEPT, (name.upper(), b"1")]
 
     assert for_upstream(given) == KEPT
     assert for_downstream(given) == given
 
 
-def test_the_length_of_an_answer_is_not_of_one_hop() -> None:
-    """Whatever upstream says: without it nobody would know where the answer ends."""
+def test_the_length_of_a_response_is_not_hop_by_hop() -> None:
+    """Content-Length is kept even if Connection names it, as it marks the end of the response."""
     given = [(b"Connection", b"Content-Length, x-a"), (b"CONTENT-LENGTH", b"3"), (b"X-A", b"1")]
     assert for_downstream(given) == [(b"CONTENT-LENGTH", b"3")]
 
@@ -97,7 +97,7 @@ headers = st.lists(st.tuples(names, st.sampled_from([b"", b"1", b"x-a", b"close,
 @given(given=headers)
 @settings(max_examples=60, deadline=None)
 def test_cleaning_twice_is_cleaning_once(clean: Clean, given: Headers) -> None:
-    """Nothing that is dropped drags anything along at the next hop, and nothing changes places."""
+    """The cleaned headers need no further cleaning, and their order is unchanged."""
     once = clean(given)
     rest = iter(given)
 
@@ -123,8 +123,8 @@ def test_cleaning_twice_is_cleaning_once(clean: Clean, given: Headers) -> None:
     ],
     ids=lambda accepted: b"/".join(accepted).decode(),
 )
-def test_identity_is_asked_for_in_place_of_what_is_accepted(accepted: list[bytes]) -> None:
-    """Once, where the first one stood: no client that does not refuse it can be hurt by it."""
+def test_accept_encoding_is_replaced_by_identity(accepted: list[bytes]) -> None:
+    """It takes the place of the first one; every client accepts it, unless it refuses identity."""
     given = [(b"accept-ENCODING", value) for value in accepted]
     got = asking_for_identity([*KEPT, *given, (b"After", b"y"), *given])
 
@@ -144,18 +144,18 @@ def test_identity_is_asked_for_in_place_of_what_is_accepted(accepted: list[bytes
     ids=lambda accepted: b"/".join(accepted).decode(),
 )
 def test_a_client_that_refuses_identity_is_not_overruled(accepted: list[bytes]) -> None:
-    """It says so by name, or by refusing all that it does not name (RFC 9110, 12.5.3)."""
+    """A client refuses it by name, or with all codings that it does not name (RFC 9110, 12.5.3)."""
     given = [*KEPT, *((b"Accept-Encoding", value) for value in accepted)]
 
     assert asking_for_identity(given) == given
 
 
-def test_a_request_that_does_not_say_what_it_accepts_stays_bare() -> None:
-    """Nothing is added to its headers."""
+def test_a_request_without_accept_encoding_stays_unchanged() -> None:
+    """No header is added."""
     assert asking_for_identity(KEPT) == KEPT
 
 
-def test_every_header_of_a_name_is_taken_out() -> None:
-    """Whatever its case; the rest keeps its order."""
+def test_every_header_of_a_name_is_removed() -> None:
+    """The case of the name does not matter, and the order of the rest is kept."""
     assert without(KEPT, b"accept") == [header for header in KEPT if header[0].lower() != b"accept"]
     assert without(KEPT, b"x-none") == KEPT

@@ -1,4 +1,4 @@
-"""Byte ranges are exact however a document is written, and an edit touches nothing else."""
+"""JSON spans: exact byte ranges in a document, and edits that change no other byte."""
 
 import json
 
@@ -30,7 +30,7 @@ from tests.core.documents import Written, arrays, objects, spaces, values
 
 DEEP = 100_000
 
-# (an object, the spelling of each of its values)
+# (object, spelling of each of its values)
 OBJECTS = [
     pytest.param(b"{}", {}, id="empty"),
     pytest.param(b" { \n\t} \r\n", {}, id="empty-with-spaces"),
@@ -50,7 +50,7 @@ OBJECTS = [
 
 @pytest.mark.parametrize(("body", "want"), OBJECTS)
 def test_finds_every_member(body: bytes, want: dict[str, bytes]) -> None:
-    """Keys are decoded, values are not: a range holds a value exactly as it was spelled."""
+    """Keys are decoded and values are not: a range holds a value exactly as it was spelled."""
     found = members(body)
 
     assert {key: body[at.start : at.end] for key, at in found.items()} == want
@@ -59,10 +59,10 @@ def test_finds_every_member(body: bytes, want: dict[str, bytes]) -> None:
 
 @given(spaces, objects(values), spaces)
 @settings(max_examples=60, deadline=None)
-def test_a_member_ranges_over_its_value_whatever_the_spelling(
+def test_the_range_of_a_member_holds_its_value_in_any_spelling(
     before: bytes, written: Written, after: bytes
 ) -> None:
-    """Cut out and decoded, the ranges are the object."""
+    """The values cut out by the ranges and decoded equal the decoded object."""
     body = before + written.text + after
     found = members(body)
 
@@ -75,7 +75,7 @@ def test_a_member_ranges_over_its_value_whatever_the_spelling(
 @given(objects(values), st.binary(max_size=5), st.binary(max_size=5))
 @settings(max_examples=50, deadline=None)
 def test_reads_an_object_inside_a_document(written: Written, ahead: bytes, behind: bytes) -> None:
-    """Offsets count from the start of the document; what stands around the object is not read."""
+    """Offsets count from the start of the document, and bytes around the object are not read."""
     body = ahead + written.text + behind
     found = members(body, len(ahead), len(ahead) + len(written.text))
 
@@ -116,16 +116,16 @@ UNSPLICEABLE = [
 
 
 @pytest.mark.parametrize("body", UNSPLICEABLE)
-def test_refuses_what_readers_could_disagree_on(body: bytes) -> None:
-    """Not one object, not JSON, too deep, or a key twice: nothing is ever cut out of such bytes."""
+def test_ambiguous_bytes_raise(body: bytes) -> None:
+    """Bytes must be one JSON object, not nested too deep, without a repeated key."""
     with pytest.raises(Unspliceable):
         members(body)
 
 
 @given(objects(values).filter(lambda written: bool(written.parts)), st.data())
 @settings(max_examples=50, deadline=None)
-def test_refuses_a_key_that_occurs_again_anywhere(written: Written, data: st.DataObject) -> None:
-    """Also behind other members, spelled by escapes, or with a value that equals the first."""
+def test_a_repeated_key_raises_anywhere(written: Written, data: st.DataObject) -> None:
+    """The second key may follow other members, be spelled by escapes, or have an equal value."""
     key = data.draw(st.sampled_from(sorted(written.value)))
     value = data.draw(st.sampled_from(written.parts))
     again = json.dumps(key).encode() + b":" + value
@@ -150,7 +150,7 @@ ARRAYS = [
 
 @pytest.mark.parametrize(("array", "want"), ARRAYS)
 def test_finds_every_element(array: bytes, want: list[bytes]) -> None:
-    """In order, each exactly as it was spelled, wherever the array stands."""
+    """Elements are found in order, each exactly as it was spelled, at any place of the array."""
     body = b'{"input":' + array + b',"n":[]}'
     found = elements(body, 9, 9 + len(array))
 
@@ -159,10 +159,10 @@ def test_finds_every_element(array: bytes, want: list[bytes]) -> None:
 
 @given(arrays(values), st.binary(max_size=5), st.binary(max_size=5))
 @settings(max_examples=60, deadline=None)
-def test_an_element_ranges_over_its_value_whatever_the_spelling(
+def test_the_range_of_an_element_holds_its_value_in_any_spelling(
     written: Written, ahead: bytes, behind: bytes
 ) -> None:
-    """Cut out, the ranges are the elements."""
+    """The bytes cut out by the ranges are the elements."""
     body = ahead + written.text + behind
     found = elements(body, len(ahead), len(ahead) + len(written.text))
 
@@ -172,8 +172,8 @@ def test_an_element_ranges_over_its_value_whatever_the_spelling(
 @pytest.mark.parametrize(
     "array", [b"", b"{}", b"[1,]", b"[1", b"[NaN]", b"[1]]", b"[" * DEEP + b"]" * DEEP]
 )
-def test_refuses_what_is_not_one_array(array: bytes) -> None:
-    """Elements of anything else have no places."""
+def test_a_value_that_is_not_one_array_raises(array: bytes) -> None:
+    """Other values have no elements."""
     with pytest.raises(Unspliceable):
         elements(array, 0, len(array))
 
@@ -183,27 +183,27 @@ SURROGATES = [
     pytest.param(rb'"\uDE00 "', rb'"\ufffd "', id="low-alone"),
     pytest.param(rb'"\ud83d\ude00"', rb'"\ud83d\ude00"', id="pair"),
     pytest.param(rb'"\uD83D\uDE00"', rb'"\uD83D\uDE00"', id="pair-in-capitals"),
-    pytest.param(rb'"\ud83d\ud83d\ude00"', rb'"\ufffd\ud83d\ude00"', id="high-ahead-of-a-pair"),
+    pytest.param(rb'"\ud83d\ud83d\ude00"', rb'"\ufffd\ud83d\ude00"', id="high-before-a-pair"),
     pytest.param(rb'"\ude00\ud83d"', rb'"\ufffd\ufffd"', id="wrong-order"),
     pytest.param(rb'"\ud83dx\ude00"', rb'"\ufffdx\ufffd"', id="apart"),
-    pytest.param(rb'"\ud83d\n"', rb'"\ufffd\n"', id="ahead-of-an-escape"),
+    pytest.param(rb'"\ud83d\n"', rb'"\ufffd\n"', id="before-an-escape"),
     pytest.param(rb'"\\ud83d"', rb'"\\ud83d"', id="escaped-backslash"),
-    pytest.param(rb'"\\\ud83d"', rb'"\\\ufffd"', id="behind-an-escaped-backslash"),
+    pytest.param(rb'"\\\ud83d"', rb'"\\\ufffd"', id="after-an-escaped-backslash"),
     pytest.param(rb'"\u0041\ud7ff\ue000"', rb'"\u0041\ud7ff\ue000"', id="no-surrogates"),
 ]
 
 
 @pytest.mark.parametrize(("document", "want"), SURROGATES)
-def test_halves_of_characters_are_made_readable(document: bytes, want: bytes) -> None:
-    """A lone surrogate becomes the replacement character; nothing else moves or changes."""
+def test_lone_surrogates_are_replaced(document: bytes, want: bytes) -> None:
+    """A lone surrogate becomes the replacement character, and no other byte changes."""
     assert readable(document) == want
     assert text(want) is not None
 
 
 @given(values)
 @settings(max_examples=50, deadline=None)
-def test_what_is_readable_stays_as_it_is(written: Written) -> None:
-    """Whatever is Unicode is not touched."""
+def test_readable_text_stays_unchanged(written: Written) -> None:
+    """Valid Unicode is not changed."""
     assert readable(written.text) == written.text
 
 
@@ -222,8 +222,8 @@ def test_what_is_readable_stays_as_it_is(written: Written) -> None:
         pytest.param(b'"\\ud800"', None, id="half-a-surrogate-pair"),
     ],
 )
-def test_text_is_what_a_string_means(raw: bytes, want: str | None) -> None:
-    """Whatever is not a readable string is no text at all."""
+def test_text_decodes_a_string(raw: bytes, want: str | None) -> None:
+    """A value that is not a readable string gives None."""
     assert text(raw) == want
 
 
@@ -240,21 +240,21 @@ REMOVALS = [
 
 
 @pytest.mark.parametrize(("body", "want"), REMOVALS)
-def test_a_member_goes_with_one_comma(body: bytes, want: bytes) -> None:
-    """What is left is valid JSON, and all of it stays as it was spelled."""
+def test_a_member_is_removed_with_one_comma(body: bytes, want: bytes) -> None:
+    """The rest is valid JSON and keeps its spelling."""
     assert apply(body, [remove(body, members(body), "k")]) == want
     assert without(body, ("k",)) == want
 
 
-def test_removing_what_is_not_there_is_an_error() -> None:
-    """A caller asks only for what it has seen."""
+def test_removing_a_missing_key_raises() -> None:
+    """The caller removes only keys that it has found."""
     with pytest.raises(KeyError):
         remove(b"{}", {}, "k")
 
 
 @given(objects(values).filter(lambda written: bool(written.parts)), st.data())
 @settings(max_examples=60, deadline=None)
-def test_removing_is_parsing_less_the_key(written: Written, data: st.DataObject) -> None:
+def test_removing_keys_keeps_all_other_members(written: Written, data: st.DataObject) -> None:
     """The rest keeps its meaning, its order and its spelling."""
     keys = data.draw(st.lists(st.sampled_from(list(written.value)), max_size=3))
     left = without(written.text, keys)
@@ -265,22 +265,22 @@ def test_removing_is_parsing_less_the_key(written: Written, data: st.DataObject)
     assert list(members(left)) == list(want)
 
 
-def test_an_object_without_such_keys_is_itself() -> None:
-    """Nothing to take out costs no copy."""
+def test_an_object_without_the_keys_is_the_same_object() -> None:
+    """If nothing is removed, the body is not copied."""
     body = b'{"a":{"k":1}}'
 
     assert without(body, ("k", "j")) is body
     assert without(body, ()) is body
 
 
-def test_nothing_is_taken_out_of_what_is_unspliceable() -> None:
-    """A key that occurs twice cannot be half removed."""
+def test_nothing_is_removed_from_an_ambiguous_object() -> None:
+    """A key that occurs twice cannot be removed reliably."""
     with pytest.raises(Unspliceable):
         without(b'{"k":1,"k":2}', ("k",))
 
 
-def test_no_edits_cost_no_copy() -> None:
-    """The very same object, not an equal one."""
+def test_without_edits_the_same_object_is_returned() -> None:
+    """The body is not copied."""
     body = b'{"a":1}'
 
     assert apply(body, []) is body
@@ -288,7 +288,7 @@ def test_no_edits_cost_no_copy() -> None:
 
 
 def test_edits_at_one_place_keep_their_order() -> None:
-    """And edits at other places may be given in any."""
+    """Edits at other places may be given in any order."""
     edits = [
         Edit(3, 4, b"-"),
         Edit(1, 1, b"x"),
@@ -302,8 +302,8 @@ def test_edits_at_one_place_keep_their_order() -> None:
 
 @given(st.binary(max_size=20), st.data())
 @settings(max_examples=60, deadline=None)
-def test_taking_insertions_out_again_gives_the_document(body: bytes, data: st.DataObject) -> None:
-    """Every byte that no edit names leaves as it came, and in the same order."""
+def test_removing_the_insertions_restores_the_document(body: bytes, data: st.DataObject) -> None:
+    """Every byte outside the edits is kept, in the same order."""
     at = st.integers(0, len(body))
     inserted = sorted(data.draw(st.dictionaries(at, st.binary(max_size=4), max_size=4)).items())
     edited = apply(body, [Edit(start, start, new) for start, new in inserted])
@@ -321,15 +321,15 @@ def test_taking_insertions_out_again_gives_the_document(body: bytes, data: st.Da
     [
         pytest.param(b"[" + b"0," * 11 + b"0]", True, id="numbers"),
         pytest.param(b'["' + b"a, " * 11 + b'"]', False, id="in-a-string"),
-        pytest.param(b'["' + b'\\",' * 11 + b'"]', False, id="behind-escapes"),
+        pytest.param(b'["' + b'\\",' * 11 + b'"]', False, id="after-escapes"),
         pytest.param(b'{"a":"' + b"," * 11 + b'","b":[' + b"{}," * 11 + b"0]}", True, id="both"),
         pytest.param(b"[" + b"0," * 9 + b"0]", False, id="few"),
     ],
 )
-def test_what_has_very_many_values_is_told_before_they_are_made(
+def test_too_many_values_raise_before_they_are_decoded(
     document: bytes, *, is_too_many: bool
 ) -> None:
-    """By commas that are not in strings."""
+    """The number of values is estimated by the commas outside strings."""
     if is_too_many:
         with pytest.raises(TooMany):
             bound(document, 10)
@@ -337,22 +337,22 @@ def test_what_has_very_many_values_is_told_before_they_are_made(
         bound(document, 10)
 
 
-def test_a_string_that_never_ends_is_looked_at_once() -> None:
-    """Whatever could begin another in it; to look for each to its end is not linear."""
+def test_an_unterminated_string_is_scanned_once() -> None:
+    """Scanning to the end again from each later quote would not be linear."""
     for end in (b"", b"\\"):
         with pytest.raises(TooMany):
             bound(b"[" + b"0," * 11 + b'"' + b'\\",' * 500_000 + end, 10)
 
 
 def dense(written: Written) -> bytes:
-    """Return a document less the white space that it is written with."""
+    """Return a document without its white space."""
     return _packed(written.text)
 
 
 @given(objects(values))
 @settings(max_examples=100, deadline=None)
-def test_what_stands_in_a_row_is_found_where_a_walk_finds_it(written: Written) -> None:
-    """To count bytes and to look at each of them is the same, wherever bytes may be counted."""
+def test_members_of_compact_objects_are_found_where_a_walk_finds_them(written: Written) -> None:
+    """The fast path, which only adds lengths, gives the same ranges as the walk over all bytes."""
     for body in (written.text, dense(written)):
         decoded = _MEMBERS.decode(body)
         assert members(body) == _walk(decoded, body, 0, len(body))
@@ -365,15 +365,15 @@ def test_what_stands_in_a_row_is_found_where_a_walk_finds_it(written: Written) -
 
 @given(arrays(values))
 @settings(max_examples=60, deadline=None)
-def test_elements_in_a_row_are_found_where_they_are(written: Written) -> None:
-    """With white space between them and without, in the middle of a document too."""
+def test_elements_are_found_with_and_without_white_space(written: Written) -> None:
+    """Elements are found in the middle of a document too."""
     for body in (written.text, dense(written)):
         shifted = b"[" + body + b"]"
         found = elements(shifted, 1, 1 + len(body))
         assert [json.loads(shifted[start:end]) for start, end in found] == written.value
 
 
-# As a row of members seems to be one: bytes that are missing here are there.
+# Objects that look compact: bytes that are missing in one place are spent in another.
 @pytest.mark.parametrize(
     "body",
     [
@@ -386,17 +386,17 @@ def test_elements_in_a_row_are_found_where_they_are(written: Written) -> None:
         b'{"a":1} ',
     ],
 )
-def test_what_is_longer_than_its_members_does_not_stand_in_a_row(body: bytes) -> None:
-    """One byte too many is a space, an escape, or a key that occurs twice."""
+def test_an_object_longer_than_its_members_is_not_compact(body: bytes) -> None:
+    """One byte too many means a space, an escape, or a key that occurs twice."""
     assert not _is_compact(_MEMBERS.decode(body), len(body))
 
 
 @given(objects(values), st.sampled_from(["a", "b", "c"]))
 @settings(max_examples=60, deadline=None)
-def test_nothing_to_leave_out_is_the_same_object_unless_it_is_ambiguous(
+def test_an_object_without_the_key_is_the_same_object_unless_ambiguous(
     written: Written, key: str
 ) -> None:
-    """White space and escapes are nobody's fault; a key that occurs twice is."""
+    """White space and escapes are accepted; a key that occurs twice raises."""
     if key not in written.value:
         assert without(written.text, (key,)) is written.text
     for first in written.parts[:1]:
@@ -405,16 +405,16 @@ def test_nothing_to_leave_out_is_the_same_object_unless_it_is_ambiguous(
             without(twice, (key,))
 
 
-def test_what_cannot_be_packed_is_not_cut() -> None:
-    """Too deep is too deep for every reader."""
+def test_a_document_too_deep_to_pack_raises() -> None:
+    """The nesting is too deep for every reader."""
     with pytest.raises(Unspliceable):
         _packed(b"[" * DEEP + b"]" * DEEP)
 
 
 @given(objects(values))
 @settings(max_examples=100, deadline=None)
-def test_one_member_is_found_where_all_are(written: Written) -> None:
-    """However the document is written; and its values are what stands there."""
+def test_a_single_member_is_found_at_the_same_place(written: Written) -> None:
+    """This holds for every spelling of the document."""
     for body in (written.text, dense(written)):
         found = unambiguous(body)
         assert {key: place_of(found, body, key) for key in found} == members(body)
@@ -425,8 +425,8 @@ def test_one_member_is_found_where_all_are(written: Written) -> None:
 
 @given(objects(values), st.data())
 @settings(max_examples=100, deadline=None)
-def test_a_key_that_occurs_twice_is_told(written: Written, data: st.DataObject) -> None:
-    """Wherever it stands, however it is spelled, whatever white space there is to make up for."""
+def test_a_repeated_key_is_detected(written: Written, data: st.DataObject) -> None:
+    """Its place and spelling do not matter, nor does white space that makes up for its length."""
     twice = data.draw(st.sampled_from([b'"a"', b'"\\u0061"', b' "a"\n']))
     value = data.draw(st.sampled_from([b"1", b'""', b'"a, b"', b"[1, 2]"]))
     inner = written.text.strip()[1:-1].strip()
@@ -437,8 +437,8 @@ def test_a_key_that_occurs_twice_is_told(written: Written, data: st.DataObject) 
         members(body)
 
 
-def test_no_key_is_written_anew_with_more_bytes_than_it_can_be_written_with() -> None:
-    """What would be longer could make up for a key that occurs twice."""
+def test_an_encoded_key_is_never_longer_than_its_shortest_spelling() -> None:
+    """A longer encoding could hide a key that occurs twice."""
     for key in map(chr, [*range(0x300), 0x2028, 0x2029, 0xFEFF, 0x1F600]):
         spelled = [json.dumps(key, ensure_ascii=escapes).encode() for escapes in (True, False)]
         assert len(msgspec.json.encode({key: 0})) == min(map(len, spelled)) + len(b"{:0}")

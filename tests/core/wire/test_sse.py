@@ -1,4 +1,4 @@
-"""However the network cuts a stream, the same events come out."""
+"""SSE reader: returns the same events, however the network splits a stream."""
 
 import re
 from itertools import pairwise
@@ -16,13 +16,13 @@ DELTA = b'{"type":"response.output_text.delta","delta":"\\n\\n"}'
 
 
 def pieces(stream: bytes, cuts: list[int]) -> list[bytes]:
-    """Return a stream in the pieces that the network makes of it."""
+    """Return a stream in pieces, split at these offsets."""
     edges = pairwise([0, *sorted(cuts), len(stream)])
     return [stream[start:end] for start, end in edges]
 
 
 def read(stream: bytes, cuts: list[int] | None = None) -> list[bytes]:
-    """Return all events of a stream that comes in pieces."""
+    """Return all events of a stream that arrives in pieces."""
     events = Events(BOUND, is_worth_reading)
     found: list[bytes] = []
     for piece in pieces(stream, cuts or []):
@@ -31,11 +31,11 @@ def read(stream: bytes, cuts: list[int] | None = None) -> list[bytes]:
 
 
 def bytewise(stream: bytes) -> list[int]:
-    """Return the cuts of a stream that comes one byte at a time."""
+    """Return the offsets that split a stream into single bytes."""
     return list(range(1, len(stream)))
 
 
-# (lines of a stream, the events in it)
+# (lines of a stream, its events)
 STREAMS = [
     pytest.param([b"event: x", b"data: " + DONE, b""], [DONE], id="event-and-data"),
     pytest.param([b"data: " + DONE, b"event: x", b""], [DONE], id="data-before-event"),
@@ -52,7 +52,7 @@ STREAMS = [
     ),
     pytest.param([b"data", b"data: " + DONE, b"data:", b""], [DONE + b"\n"], id="empty-data-lines"),
     pytest.param([b"", b"", b"data: " + DONE, b"", b"", b""], [DONE], id="more-blank-lines"),
-    pytest.param([b"data: " + DELTA, b"", b"data: " + DONE, b""], [DONE], id="delta-ahead"),
+    pytest.param([b"data: " + DELTA, b"", b"data: " + DONE, b""], [DONE], id="delta-first"),
     pytest.param([b"data: " + DONE, b"", b"data: [DONE]", b""], [DONE], id="done-marker"),
     pytest.param([b"event: ping", b'data: {"type":"ping"}', b""], [], id="ping"),
     pytest.param([b"event: response.completed", b""], [], id="event-without-data"),
@@ -77,7 +77,7 @@ ENDS = [
 @pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize(("lines", "want"), STREAMS)
 def test_reads_every_framing(lines: list[bytes], want: list[bytes], ends: list[bytes]) -> None:
-    """In one piece or one byte at a time, with any line end and with two of them mixed."""
+    """The events are the same in one piece and byte by byte, for all line ends and mixtures."""
     stream = b"".join(line + ends[n % len(ends)] for n, line in enumerate(lines))
 
     assert read(stream) == want
@@ -93,7 +93,7 @@ def test_reads_every_framing(lines: list[bytes], want: list[bytes], ends: list[b
     ],
 )
 def test_reads_whole_items_and_whole_responses(kind: str) -> None:
-    """These events are worth decoding."""
+    """Events with whole items or whole responses are decoded."""
     data = f'{{"type":"{kind}"}}'.encode()
 
     assert read(b"data: " + data + b"\n\n") == [data]
@@ -103,8 +103,8 @@ def test_reads_whole_items_and_whole_responses(kind: str) -> None:
     "kind",
     ["response.output_text.delta", "response.reasoning_summary_text.done", "keepalive", "ping"],
 )
-def test_passes_over_everything_else(kind: str) -> None:
-    """Deltas and signs of life cost one search and nothing more."""
+def test_ignores_all_other_events(kind: str) -> None:
+    """Deltas and keep-alive events cost one search each."""
     stream = f'event: {kind}\ndata: {{"type":"{kind}"}}\n\n'.encode()
 
     assert read(stream * 3) == []
@@ -125,7 +125,7 @@ LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 def as_the_standard_says(stream: bytes) -> list[bytes]:
-    """Read a stream line by line; only what is worth it, as `Events` does."""
+    """Return the events worth decoding, read line by line as the standard defines."""
     found: list[bytes] = []
     data: list[bytes] = []
     for line in [*LINE_END.split(stream), b""]:
@@ -140,7 +140,7 @@ def as_the_standard_says(stream: bytes) -> list[bytes]:
 
 @st.composite
 def streams(draw: st.DrawFn) -> bytes:
-    """Draw a stream; every event in it ends its lines in its own way."""
+    """Draw a stream in which each event has its own line ends."""
     stream = b""
     for frame in draw(st.lists(st.sampled_from(FRAMES), max_size=8)):
         ends = draw(st.sampled_from([[b"\n"], [b"\r"], [b"\n", b"\r\n"], [b"\r\n"]]))
@@ -150,8 +150,8 @@ def streams(draw: st.DrawFn) -> bytes:
 
 @given(streams(), st.data())
 @settings(max_examples=150, deadline=None)
-def test_cutting_a_stream_anywhere_changes_no_event(stream: bytes, data: st.DataObject) -> None:
-    """The same events as a reader that waits for the end and follows the standard."""
+def test_splitting_a_stream_anywhere_changes_no_event(stream: bytes, data: st.DataObject) -> None:
+    """The events equal those of a reader that reads the whole stream as the standard defines it."""
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=8))
     want = as_the_standard_says(stream)
 
@@ -165,15 +165,15 @@ TOKENS = [b"\r", b"\n", b"\r\n", b"data:", b"data: x", b" ", b'"error"', b": res
 
 @given(st.binary(max_size=40) | st.lists(st.sampled_from(TOKENS)).map(b"".join), st.data())
 @settings(max_examples=150, deadline=None)
-def test_any_bytes_are_read_the_same_in_any_cut(stream: bytes, data: st.DataObject) -> None:
-    """Nothing that an upstream sends raises, or depends on where the network cut it."""
+def test_any_bytes_are_read_the_same_in_any_split(stream: bytes, data: st.DataObject) -> None:
+    """The reader never raises, and its result does not depend on the split."""
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=8))
 
     assert read(stream) == read(stream, cuts) == read(stream, bytewise(stream))
 
 
-def test_events_come_out_as_soon_as_they_end() -> None:
-    """An event is there with the last byte of its blank line, not with the next event."""
+def test_an_event_is_returned_as_soon_as_it_ends() -> None:
+    """An event is complete with the last byte of its blank line."""
     events = Events(BOUND, is_worth_reading)
 
     assert events.feed(b"data: " + DELTA + b"\n\n") == []
@@ -183,8 +183,8 @@ def test_events_come_out_as_soon_as_they_end() -> None:
     assert events.close() == []
 
 
-def test_the_hot_path_keeps_what_came_before() -> None:
-    """A chunk of whole deltas ends the event that an earlier chunk began."""
+def test_the_fast_path_keeps_earlier_bytes() -> None:
+    """A chunk of whole deltas may end an event that an earlier chunk began."""
     events = Events(BOUND, is_worth_reading)
 
     assert events.feed(b"data: " + DONE) == []
@@ -193,8 +193,8 @@ def test_the_hot_path_keeps_what_came_before() -> None:
     assert events.feed(b'leted"}\n\ndata: ' + DELTA + b"\n\n") == [COMPLETED]
 
 
-def test_a_final_cr_is_held_back() -> None:
-    """It may be the first half of a line end; the end of the stream settles it."""
+def test_a_final_cr_is_buffered() -> None:
+    """It may be the first half of CRLF; the end of the stream decides."""
     events = Events(BOUND, is_worth_reading)
 
     assert events.feed(b"data: " + DONE + b"\r\r") == []
@@ -203,7 +203,7 @@ def test_a_final_cr_is_held_back() -> None:
 
 
 def test_a_closed_stream_is_empty() -> None:
-    """What was read at the end is not read again."""
+    """A second `close` returns no events."""
     events = Events(BOUND, is_worth_reading)
     events.feed(b"data: " + DONE)
 
@@ -213,15 +213,15 @@ def test_a_closed_stream_is_empty() -> None:
 
 @pytest.mark.parametrize("ends", [b"\n\n", b"\r\n\r\n", b"\r\r"])
 def test_an_event_as_long_as_the_bound_is_read(ends: bytes) -> None:
-    """What ends it does not count."""
+    """The blank line after the event does not count."""
     events = Events(len(b"data: " + DONE), is_worth_reading)
 
     assert events.feed(b"data: " + DONE + ends) + events.close() == [DONE]
     assert not events.is_overrun
 
 
-def test_an_event_longer_than_the_bound_is_given_up() -> None:
-    """Nothing is collected without end; what came before it is given, what follows is not."""
+def test_an_event_longer_than_the_bound_stops_the_reader() -> None:
+    """The buffer is bounded: earlier events are returned, and later ones are not."""
     events = Events(len(DONE) + 6, is_worth_reading)
     short, long = b"data: " + DONE + b"\n\n", b"data: " + b"x" * 99
 
@@ -231,8 +231,8 @@ def test_an_event_longer_than_the_bound_is_given_up() -> None:
     assert events.close() == []
 
 
-def test_an_event_too_long_is_given_up_though_it_came_at_once() -> None:
-    """What the network brings in one piece is not read for that."""
+def test_a_long_event_in_one_chunk_stops_the_reader() -> None:
+    """The limit applies to an event that arrives whole as well."""
     events = Events(len(DONE) + 6, is_worth_reading)
     short, long = b"data: " + DONE + b"\n\n", b"data: x" + DONE + b"\n\n"
 
@@ -241,7 +241,7 @@ def test_an_event_too_long_is_given_up_though_it_came_at_once() -> None:
 
 
 def bounded(stream: bytes, cuts: list[int], bound: int) -> tuple[list[bytes], bool]:
-    """Return the events of a stream and whether one was too long."""
+    """Return the events of a stream, and whether one was too long."""
     events = Events(bound, is_worth_reading)
     found = [data for piece in pieces(stream, cuts) for data in events.feed(piece)]
     return found + events.close(), events.is_overrun
@@ -252,10 +252,10 @@ SIZED = st.tuples(st.sampled_from([b"error", b"delta"]), st.integers(0, 5) | st.
 
 @given(st.lists(SIZED, max_size=5), st.data())
 @settings(max_examples=100, deadline=None)
-def test_a_stream_is_given_up_at_the_same_event_in_any_cut(
+def test_the_reader_stops_at_the_same_event_in_any_split(
     sized: list[tuple[bytes, int]], data: st.DataObject
 ) -> None:
-    """The bound is for events, read or not, and not for what the network brings at once."""
+    """The limit applies to events, decoded or not, and not to chunks."""
     stream = b"".join(b'data: "%b"%b\n\n' % (kind, b"x" * more) for kind, more in sized)
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=6))
     want = bounded(stream, [], 18)
@@ -265,7 +265,7 @@ def test_a_stream_is_given_up_at_the_same_event_in_any_cut(
 
 
 def test_the_bound_is_for_one_event() -> None:
-    """A stream of any length passes, as long as each event is short enough."""
+    """A stream of any length is read if each event is short enough."""
     events = Events(len(DONE) + 10, is_worth_reading)
     stream = (b"data: " + DONE + b"\n\n") * 50
     found = [data for n in range(len(stream)) for data in events.feed(stream[n : n + 1])]
@@ -273,7 +273,7 @@ def test_the_bound_is_for_one_event() -> None:
     assert found == [DONE] * 50
 
 
-# (what came of a stream, the data of its first event; None while that is not whole)
+# (received bytes, data of the first event; None if it is not complete)
 FIRST = [
     pytest.param(b"", None, id="nothing"),
     pytest.param(b'event: error\ndata: {"a":1}\n', None, id="half"),
@@ -281,11 +281,11 @@ FIRST = [
     pytest.param(b"data: a\r\ndata: b\r\n\r\n", b"a\nb", id="two-lines"),
     pytest.param(b"\xef\xbb\xbfdata: a\n\n", b"a", id="byte-order-mark"),
     pytest.param(b": ping\n\n", None, id="comment"),
-    pytest.param(b": ping\n\ndata: a\n\ndata: b\n\n", b"a", id="behind-a-comment"),
+    pytest.param(b": ping\n\ndata: a\n\ndata: b\n\n", b"a", id="after-a-comment"),
 ]
 
 
 @pytest.mark.parametrize(("stream", "want"), FIRST)
-def test_the_first_event_is_known_once_it_is_whole(stream: bytes, want: bytes | None) -> None:
-    """Whatever it is about: it decides whether the answer may go on."""
+def test_the_first_event_is_read_once_it_is_complete(stream: bytes, want: bytes | None) -> None:
+    """The first event decides whether the response is forwarded."""
     assert first_event(stream) == want

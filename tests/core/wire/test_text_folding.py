@@ -1,4 +1,4 @@
-"""A text has one spelling, whatever clients make of it; what tells answers apart stays."""
+"""Text folding: one form for all spellings of a text, while different texts stay different."""
 
 import unicodedata
 from typing import Literal
@@ -12,7 +12,7 @@ LINK = "([stat.ethz.ch](https://stat.ethz.ch/CRAN/?utm_source=openai))"
 WWW = "([rdrr.io](https://www.rdrr.io/x?y=1&amp;z=2))"
 SPAN = "\ue200cite\ue202turn0search0\ue202turn1view2\ue201"
 
-# (as upstream wrote it, as clients have it)
+# (text as upstream wrote it, text as clients send it)
 SAME = [
     pytest.param("It\u2019s \u201cfine\u201d", 'It\'s "fine"', id="quotes"),
     pytest.param("\u201eja\u201c \u201ahm\u2018", "\"ja\" 'hm'", id="german-quotes"),
@@ -27,13 +27,13 @@ SAME = [
     ),
     pytest.param("<", "&amp;amp;lt;", id="escaped-thrice"),
     pytest.param(f"It was released. {LINK}\n\nAnd", "It was released.\n\nAnd", id="web-citation"),
-    pytest.param(f"On that day {LINK}.", "On that day.", id="ahead-of-a-full-stop"),
+    pytest.param(f"On that day {LINK}.", "On that day.", id="before-a-full-stop"),
     pytest.param(f"So {LINK} {WWW}", "So", id="two-web-citations"),
     pytest.param("Rain\u30104:0\u2020source\u3011\u30104:1\u2020a.pdf\u3011.", "Rain.", id="file"),
     pytest.param(f"Rain. {SPAN} Snow.{SPAN}", "Rain. Snow.", id="private-use"),
     pytest.param("In\ue200filecite\ue202turn0file1\ue201, too", "In, too", id="private-use-file"),
 ]
-# (one answer, another)
+# (a text, another text)
 OTHER = [
     pytest.param("10\u00b2", "102", id="superscript"),
     pytest.param("1\u00bd", "11\u20442", id="fraction"),
@@ -46,12 +46,12 @@ OTHER = [
     pytest.param("Take [1]", "Take [2]", id="number-in-brackets"),
     pytest.param("([here](https://a.io/1))", "([here](https://a.io/2))", id="link-with-words"),
     pytest.param("[a.io](https://a.io/1)", "[a.io](https://a.io/2)", id="link-of-the-text"),
-    pytest.param(f"{LINK}s", "s", id="amid-a-word"),
-    pytest.param("\ue200entity\ue202Oslo\ue201", "", id="what-is-shown"),
+    pytest.param(f"{LINK}s", "s", id="inside-a-word"),
+    pytest.param("\ue200entity\ue202Oslo\ue201", "", id="visible-markup"),
     pytest.param("\u30104\u3011", "", id="brackets-alone"),
     pytest.param("&lt", "<", id="no-escape"),
 ]
-# Texts that are hard to take apart.
+# Texts that are hard to parse.
 HARD = (
     f"{LINK}|{SPAN}|\u30101\u2020s\u3011|([a.io](https://a.io/|))|\u30101\u2020|\u3011|&amp;|&lt;"
     "|&nbsp;|&|amp;|lt;|;|\u0338|\u0301\u0316|\uff06|e|\u00e9|\u00b2|\u2011|\u200b|\u00b4| |.|x"
@@ -63,24 +63,24 @@ texts = st.lists(pieces, max_size=12).map("".join)
 
 @pytest.mark.parametrize(("written", "kept"), SAME)
 def test_spellings_of_one_text_are_one(written: str, kept: str) -> None:
-    """A client that types, shows or stores plainly says the same."""
+    """Typing, displaying or storing a text in another spelling keeps its folded form."""
     assert folded(written) == folded(kept)
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_other_texts_are_others(one: str, other: str) -> None:
-    """What could be another answer is never folded."""
+    """A text that could be another answer is never folded."""
     assert folded(one) != folded(other)
 
 
 @given(texts)
 def test_folding_twice_is_folding_once(text: str) -> None:
-    """Nothing comes about by folding that would fold again."""
+    """The folded form is not folded further."""
     assert folded(folded(text)) == folded(text)
 
 
-def test_each_character_is_folded_for_good() -> None:
-    """No character becomes another that would fold; none becomes a number that it was not."""
+def test_each_character_is_folded_completely() -> None:
+    """No character becomes one that would fold further or a digit that it was not."""
     for code in range(0x20000):
         mark = chr(code)
         once = folded(mark)
@@ -94,18 +94,18 @@ MARKS = " -.!](\u2019\u201c\u2014\u2026\u200b\u00a0"
 
 @given(st.text(LETTERS + MARKS))
 def test_letters_and_digits_stay(text: str) -> None:
-    """Texts that differ in them never have one digest."""
+    """Texts with different letters or digits never have one digest."""
     assert list(filter(str.isalnum, folded(text))) == list(filter(str.isalnum, text))
 
 
 @given(st.text(max_size=20), st.sampled_from(["NFC", "NFD"]))
 def test_canonical_forms_are_one(text: str, form: Literal["NFC", "NFD"]) -> None:
-    """Whichever form a client keeps its texts in."""
+    """A client may store its texts in either normal form."""
     assert folded(unicodedata.normalize(form, text)) == folded(text)
 
 
 def test_a_long_run_of_marks_stays_as_it_is() -> None:
-    """Sorting it would cost quadratic time."""
+    """Sorting it would take quadratic time."""
     marks = "\u0301\u0316"
     assert folded("a" + marks) != "a" + marks
     assert folded("a" + marks * 20 + " b\u2013") == "a" + marks * 20 + " b-"

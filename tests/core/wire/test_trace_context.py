@@ -1,4 +1,4 @@
-"""A parent span is named without a change to any other header."""
+"""Trace context: sets the parent span of a request and changes no other header."""
 
 import pytest
 from reasoning_replay.core.wire.headers import Headers
@@ -12,21 +12,21 @@ OURS = b"00-" + b"1" * 32 + b"-" + b"2" * 16 + b"-01"
 @pytest.mark.parametrize(
     ("headers", "goes_on", "want"),
     [
-        pytest.param([(b"A", b"1")], False, [(b"A", b"1"), (b"traceparent", OURS)], id="behind"),
+        pytest.param([(b"A", b"1")], False, [(b"A", b"1"), (b"traceparent", OURS)], id="appended"),
         pytest.param(
             [(b"A", b"1"), (b"TraceParent", GOOD), (b"tracestate", b"a=1"), (b"B", b"2")],
             True,
             [(b"A", b"1"), (b"TraceParent", OURS), (b"tracestate", b"a=1"), (b"B", b"2")],
-            id="in-its-place",
+            id="replaced",
         ),
         pytest.param(
             [(b"traceparent", b"x"), (b"A", b"1"), (b"traceparent", b"y"), (b"Tracestate", b"a=1")],
             False,
             [(b"traceparent", OURS), (b"A", b"1")],
-            id="in-place-of-a-wrong-one",
+            id="invalid-one-replaced",
         ),
     ],
 )
 def test_no_other_header_is_touched(headers: Headers, goes_on: bool, want: Headers) -> None:
-    """Only the state of another trace is left out."""
+    """Only the `tracestate` of another trace is removed."""
     assert with_parent(headers, OURS, goes_on=goes_on) == want

@@ -1,4 +1,4 @@
-"""What an answer teaches does not depend on how it comes, and learning never stands in its way."""
+"""Capture: the same response gives the same turn in every form, and capture never raises."""
 
 import json
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ BUSY = call("3", status="in_progress")
 
 
 def after(chunks: Iterable[bytes], origin: Origin = ORIGIN) -> ResponsesCapture:
-    """Follow a stream to its end."""
+    """Capture a stream, chunk by chunk, to its end."""
     capture = ResponsesCapture(origin, 1 << 20)
     for chunk in chunks:
         capture.feed(chunk)
@@ -35,14 +35,14 @@ def after(chunks: Iterable[bytes], origin: Origin = ORIGIN) -> ResponsesCapture:
 
 
 def read(body: bytes) -> ResponsesCapture:
-    """Follow a whole JSON answer."""
+    """Capture a whole JSON response."""
     capture = ResponsesCapture(ORIGIN, 1 << 20)
     capture.read(body)
     return capture
 
 
 def kept(capture: ResponsesCapture | CaptureSnapshot) -> Turn:
-    """Return what is kept of an answer."""
+    """Return the turn captured from a response."""
     snapshot = capture.snapshot(5) if isinstance(capture, ResponsesCapture) else capture
     assert snapshot.turn is not None
     return snapshot.turn
@@ -54,13 +54,13 @@ def runs(capture: ResponsesCapture | CaptureSnapshot) -> dict[str, list[str]]:
 
 
 def tied(*groups: tuple[Item, list[Item]]) -> dict[str, list[str]]:
-    """Spell an expectation of `runs` in items."""
+    """Return the expected result of `runs`, given as items."""
     return {item["id"]: [part["id"] for part in run] for item, run in groups}
 
 
 HALF = {"type": "reasoning", "id": "rs_half", "status": "completed"}
 
-# (what upstream emitted, the reasoning that each item is tied to)
+# (items emitted by upstream, the reasoning tied to each item)
 OUTPUTS = [
     pytest.param([R1, SAID], tied((SAID, [R1])), id="message"),
     pytest.param([R1, C1], tied((C1, [R1])), id="call"),
@@ -82,7 +82,7 @@ OUTPUTS = [
 
 @pytest.mark.parametrize(("items", "want"), OUTPUTS)
 def test_reasoning_is_tied_to_the_next_item(items: list[Item], want: dict[str, list[str]]) -> None:
-    """Directly behind it, in an answer and in a stream in any cut; a run behind all is left."""
+    """JSON bodies and streams split anywhere agree; reasoning at the end is tied to nothing."""
     whole = stream_of(items)
     captures = [
         read(answer(items, "resp_1")),
@@ -96,7 +96,7 @@ def test_reasoning_is_tied_to_the_next_item(items: list[Item], want: dict[str, l
 
 @pytest.mark.parametrize(("items", "want"), OUTPUTS)
 def test_events_need_no_framing(items: list[Item], want: dict[str, list[str]]) -> None:
-    """On a WebSocket each message is the JSON of one event."""
+    """A WebSocket message is the JSON of one event."""
     capture = ResponsesCapture(ORIGIN, 1 << 20)
     for frame in stream_of(items).split(b"\n\n")[:-1]:
         capture.hear(frame.partition(b"data: ")[2])
@@ -105,8 +105,8 @@ def test_events_need_no_framing(items: list[Item], want: dict[str, list[str]]) -
 
 
 @pytest.mark.parametrize("conversation", [b"", digest(b"conversation")])
-def test_an_unasked_answer_continues_the_one_before_it(conversation: bytes) -> None:
-    """In its conversation, as its child; what was said in between is not known."""
+def test_an_unrequested_response_continues_the_one_before_it(conversation: bytes) -> None:
+    """It joins the same conversation as a child; the input between the two is not known."""
     before = Origin(Context(is_known=True), "gpt-5.4", conversation, b"parent", stores=False)
     got = after([stream_of([R1, SAID])], before).successor()
     this = turn_id("resp_1")
@@ -115,8 +115,8 @@ def test_an_unasked_answer_continues_the_one_before_it(conversation: bytes) -> N
 
 
 @pytest.mark.parametrize("unfinished", [CUT, BUSY])
-def test_what_never_finished_withholds_its_reasoning(unfinished: Item) -> None:
-    """That there was some is remembered; that there was none, too."""
+def test_reasoning_of_an_unfinished_item_is_withheld(unfinished: Item) -> None:
+    """The turn records whether the unfinished item had reasoning."""
     with_reasoning = kept(read(answer([R1, unfinished], "resp_1"))).items[0]
     without = kept(read(answer([unfinished], "resp_1"))).items[0]
 
@@ -124,7 +124,7 @@ def test_what_never_finished_withholds_its_reasoning(unfinished: Item) -> None:
 
 
 def test_half_a_run_is_withheld() -> None:
-    """Reasoning that cannot be cut takes the rest of its run with it."""
+    """If one reasoning item of a run cannot be captured, the whole run is withheld."""
     twice = b'{"type":"reasoning","id":"rs_9","id":"rs_8"}'
     body = answer([R1, HALF, C1], "resp_1").replace(json.dumps(HALF).encode(), twice)
     item = kept(read(body)).items[0]
@@ -133,8 +133,8 @@ def test_half_a_run_is_withheld() -> None:
 
 
 @pytest.mark.parametrize("output", [[R1], [], [R1, R2]])
-def test_nothing_is_kept_where_nothing_could_be_recognised(output: list[Item]) -> None:
-    """Reasoning alone has no item to go back with."""
+def test_a_response_of_reasoning_alone_is_not_stored(output: list[Item]) -> None:
+    """Without another item, reasoning has no anchor for injection."""
     snapshot = after([stream_of(output)]).snapshot(5)
 
     assert snapshot == read(answer(output, "resp_1")).snapshot(5)
@@ -151,8 +151,8 @@ ODD_LEFT = (
 )
 
 
-def test_who_answers_is_known_from_what_upstream_says() -> None:
-    """And by what name; nothing before it has said so."""
+def test_the_model_and_the_response_id_come_from_the_response() -> None:
+    """Both are empty until the response names them."""
     assert (after([]).model, after([]).response_id) == ("", "")
 
     capture = read(answer([C1], "resp_1", model="gpt-5.6-2026-07-01"))
@@ -161,7 +161,7 @@ def test_who_answers_is_known_from_what_upstream_says() -> None:
 
 
 def test_reasoning_is_kept_byte_for_byte() -> None:
-    """Spacing, escapes, number spelling and unknown fields stay; only `status` does not go back."""
+    """Spacing, escapes, numbers and unknown fields stay; only `status` is left out."""
     output = b'"output":[%b , %b]' % (ODD, json.dumps(C1).encode())
     answered = answer([], "resp_1").replace(b'"output": []', output)
     part = kept(read(answered)).items[0].run[0]
@@ -174,12 +174,12 @@ def test_reasoning_is_kept_byte_for_byte() -> None:
 
 
 def blob(text: str) -> bytes:
-    """Return the digest of an encrypted content."""
+    """Return the digest of encrypted content."""
     return digest(b"blob", text.encode())
 
 
-def test_every_blob_is_remembered_and_only_that_of_done_goes_back() -> None:
-    """The one in `added` is unfit, the one in `completed` another string: both name the item."""
+def test_every_blob_is_remembered_and_only_that_of_done_is_injected() -> None:
+    """The blobs in `added` and `completed` differ from that in `done`, but name the same item."""
     early, late = (R1 | {"encrypted_content": when} for when in ("early", "late"))
     stream = [began(), added(0, early), done(0, R1), done(1, C1), ended([late, C1])]
     part = kept(after(stream)).items[0].run[0]
@@ -189,15 +189,15 @@ def test_every_blob_is_remembered_and_only_that_of_done_goes_back() -> None:
 
 
 @pytest.mark.parametrize("output", [[], None, {}, "x", [None, 5]])
-def test_items_are_learnt_from_their_own_events(output: object) -> None:
-    """Some upstreams end with an empty output, or with none that is readable."""
+def test_items_are_captured_from_their_own_events(output: object) -> None:
+    """Some upstreams end the stream with an empty or unreadable output."""
     capture = after([began(), done(0, R1), done(1, C1), ended(output)])
 
     assert runs(capture) == tied((C1, [R1]))
 
 
-def test_items_without_events_are_learnt_from_the_end() -> None:
-    """Whatever of the output has not come by itself, once."""
+def test_items_without_events_are_captured_from_the_last_event() -> None:
+    """The final output adds each item that had no event of its own, once."""
     none = after([began(), ended([R1, C1])])
     half = after([began(), done(0, R1), ended([R1, C1])])
     elsewhere = after([began(), done(1, R1), done(2, C1), ended([R1, C1])])
@@ -207,32 +207,32 @@ def test_items_without_events_are_learnt_from_the_end() -> None:
 
 
 @pytest.mark.parametrize("status", ["completed", "incomplete", "failed"])
-def test_every_end_is_an_end(status: str) -> None:
-    """What finished before it stays learnt."""
+def test_every_final_status_ends_the_capture(status: str) -> None:
+    """Items that finished before the end of the stream stay captured."""
     snapshot = after([began(), done(0, R1), done(1, C1), ended([], status)]).snapshot(5)
 
     assert snapshot.status == status
     assert runs(snapshot) == tied((C1, [R1]))
 
 
-def test_a_stream_that_breaks_off_teaches_what_came() -> None:
-    """The last event also without its blank line; the reasoning behind it has no follower."""
+def test_a_broken_stream_is_captured_up_to_the_break() -> None:
+    """The last event counts without its blank line; reasoning without a follower is left out."""
     stream = began() + done(0, R1) + done(1, C1) + done(2, R2)
 
     assert runs(after([stream])) == runs(after([stream.rstrip()])) == tied((C1, [R1]))
     assert after([stream]).snapshot(5).status == "in_progress"
 
 
-def test_the_id_of_done_is_the_items() -> None:
-    """Ids may rotate from event to event; an output's place does not."""
+def test_the_id_in_done_is_the_id_of_the_item() -> None:
+    """Ids may change from event to event, so items are matched by their output index."""
     other = [R1 | {"id": "rs_0"}, C1 | {"id": "fc_0"}]
     stream = [added(0, other[0]), done(0, R1), added(1, other[1]), done(1, C1), ended(other)]
 
     assert runs(after([began(), *stream])) == tied((C1, [R1]))
 
 
-def test_an_upstream_that_does_not_count_its_outputs_is_followed() -> None:
-    """Items at one place with other ids come one after the other; one sent twice is one."""
+def test_a_constant_output_index_is_tolerated() -> None:
+    """Items with one index and different ids are kept in order; an item sent twice is kept once."""
     stream = [began(), done(0, R1), done(0, C1), done(0, R2), done(0, SAID), ended([])]
     twice = [began(), done(0, R1), done(1, C1 | {"arguments": ""}), done(1, C1), ended([])]
 
@@ -241,15 +241,15 @@ def test_an_upstream_that_does_not_count_its_outputs_is_followed() -> None:
 
 
 @pytest.mark.parametrize("index", [None, "0", 1.5, [0], "x" * 5000])
-def test_an_item_without_a_place_is_passed_over(index: object) -> None:
-    """The end of the stream may still bring it."""
+def test_an_item_without_an_index_is_ignored(index: object) -> None:
+    """The final output may still contain it."""
     assert runs(after([began(), done(index, R1), done(index, C1), ended([R1, C1])])) == tied(
         (C1, [R1])
     )
 
 
-def test_what_is_no_event_of_the_api_is_passed_over() -> None:
-    """Pings, comments, errors, `[DONE]` and garbage between the events."""
+def test_unknown_events_are_ignored() -> None:
+    """Pings, comments, errors, `[DONE]` and garbage between the events have no effect."""
     noise = [
         b": response.completed\n\n",
         b"data: response.completed\n\n",
@@ -265,8 +265,8 @@ def test_what_is_no_event_of_the_api_is_passed_over() -> None:
     assert runs(after([*noisy, *noise])) == tied((C1, [R1]))
 
 
-def test_a_turn_remembers_what_its_request_was() -> None:
-    """Its context, its lineage, and the names of the model: as asked for and as answered."""
+def test_a_turn_records_its_request() -> None:
+    """The turn has the context, the lineage, and the model names of request and response."""
     origin = Origin(Context(b"x" * 16), "openai/gpt-5.6", b"v" * 16, b"p" * 16)
     turn = kept(after([stream_of([SAID])], origin))
 
@@ -276,7 +276,7 @@ def test_a_turn_remembers_what_its_request_was() -> None:
 
 
 def test_a_turn_without_a_past_starts_a_conversation() -> None:
-    """It is named by its own id; an unknown model is no model."""
+    """The conversation is named by the id of the turn; an empty model name is left out."""
     turn = kept(after([stream_of([SAID])], Origin(Context(), "")))
 
     assert (turn.conversation, turn.parent, turn.models) == (turn.id, b"", (family(MODEL),))
@@ -292,15 +292,17 @@ def test_a_turn_without_a_past_starts_a_conversation() -> None:
         (False, "true", False),
     ],
 )
-def test_upstream_says_whether_it_stores(*, asked: bool, answered: object, stored: bool) -> None:
-    """What the request said counts where the answer says nothing."""
+def test_upstream_decides_whether_a_response_is_stored(
+    *, asked: bool, answered: object, stored: bool
+) -> None:
+    """The `store` of the request counts if the response has none."""
     capture = after([stream_of([SAID], store=answered)], Origin(Context(), "", stores=asked))
 
     assert kept(capture).is_stored is stored
 
 
 def test_a_queued_response_is_kept_for_its_context() -> None:
-    """Its output is fetched later, by another request that knows nothing of the first."""
+    """Its output is fetched later, by a request that does not know the first one."""
     capture = read(answer([], "resp_1", status="queued"))
 
     assert capture.dirty
@@ -308,14 +310,14 @@ def test_a_queued_response_is_kept_for_its_context() -> None:
     assert not capture.dirty
 
 
-def test_a_status_that_is_not_told_is_that_of_the_event() -> None:
-    """The event's own name says it."""
+def test_a_missing_status_is_taken_from_the_event() -> None:
+    """The name of the event contains the status; a plain body counts as completed."""
     assert after([event("response.failed", response={"id": "r"})]).snapshot(5).status == "failed"
     assert read(b'{"id":"r"}').snapshot(5).status == "completed"
 
 
-def test_there_is_something_to_save_whenever_an_item_can_be_recognised() -> None:
-    """Before the client sees it, as it may come back in its very next request."""
+def test_a_capture_is_dirty_as_soon_as_an_item_can_be_matched() -> None:
+    """The item must be saved before the client sees it, as the next request may contain it."""
     capture = ResponsesCapture(ORIGIN, 1 << 20)
     seen = []
     for chunk in [began(), added(0, R1), done(0, R1), added(1, C1), done(1, C1), ended([R1, C1])]:
@@ -328,7 +330,7 @@ def test_there_is_something_to_save_whenever_an_item_can_be_recognised() -> None
 
 
 def test_an_event_too_long_to_follow_is_given_up() -> None:
-    """What came before stays learnt, and nothing raises any more."""
+    """Items captured before the long event stay, and later events do not raise."""
     capture = ResponsesCapture(ORIGIN, 2000)
     for chunk in [began(), done(0, R1), done(1, C1), b"data: " + b"x" * 2000, ended([SAID])]:
         capture.feed(chunk)
@@ -339,15 +341,15 @@ def test_an_event_too_long_to_follow_is_given_up() -> None:
 
 
 def test_a_response_without_an_id_is_not_kept() -> None:
-    """It could be given no name."""
+    """A turn without a response id has no name, so nothing is stored."""
     assert after([done(0, R1), done(1, C1)]).snapshot(5) == CaptureSnapshot("", None)
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"null", b"<html>", b'{"id":1}', b'{"id":"a","id":1}']
 )
-def test_answers_of_another_kind_teach_nothing(body: bytes) -> None:
-    """They are passed on like any other."""
+def test_other_bodies_are_not_captured(body: bytes) -> None:
+    """A body that is not a response gives no turn."""
     assert read(body).snapshot(5).turn is None
 
 
@@ -370,7 +372,7 @@ pieces = st.one_of(
 @given(st.lists(pieces, max_size=6))
 @settings(max_examples=50, deadline=None)
 def test_no_stream_raises(chunks: list[bytes]) -> None:
-    """Whatever upstream sends, the client gets it; learning may fail, and says nothing."""
+    """Capture never raises, whatever bytes upstream sends."""
     after(chunks).snapshot(5)
     read(b"".join(chunks)).snapshot(5)
 
@@ -380,15 +382,17 @@ def test_no_stream_raises(chunks: list[bytes]) -> None:
     | values.map(lambda written: b'{"id":"r","output":' + written.text + b"}")
 )
 @settings(max_examples=40, deadline=None)
-def test_no_answer_raises(body: bytes) -> None:
-    """The same for a body that comes at once."""
+def test_no_body_raises(body: bytes) -> None:
+    """Capture of a whole body never raises either."""
     read(body).snapshot(5)
 
 
 @given(st.permutations([R1, R2, R3, C1, C2, WS, SAID, CUT]), st.data())
 @settings(max_examples=50, deadline=None)
-def test_any_cut_of_any_output_teaches_the_same(items: list[Item], data: st.DataObject) -> None:
-    """As a whole answer, as a stream, and as a stream that was cut anywhere."""
+def test_any_split_of_any_stream_gives_the_same_turn(
+    items: list[Item], data: st.DataObject
+) -> None:
+    """The result is the same for a whole body, a stream, and a stream split anywhere."""
     stream = stream_of(items)
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=5).map(sorted))
     chunks = [stream[start:end] for start, end in pairwise([0, *cuts, len(stream)])]
@@ -399,8 +403,8 @@ def test_any_cut_of_any_output_teaches_the_same(items: list[Item], data: st.Data
 
 
 @pytest.mark.parametrize("is_stream", [True, False])
-def test_all_of_an_answer_is_bounded_not_each_event_alone(*, is_stream: bool) -> None:
-    """Eighty items of a kilobyte are more than fifty kilobytes, however they come."""
+def test_the_size_of_a_whole_response_is_bounded(*, is_stream: bool) -> None:
+    """Eighty items of 1 KiB exceed a limit of 50 KiB, as a stream and as a body."""
     items = [reasoning(str(n)) | {"encrypted_content": "x" * 1024} for n in range(80)]
     capture = ResponsesCapture(ORIGIN, 50 << 10)
     if is_stream:

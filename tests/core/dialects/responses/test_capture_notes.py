@@ -1,4 +1,4 @@
-"""What upstream says it did to the reasoning that it was given."""
+"""Notes of a capture: what upstream reports about the reasoning that it received."""
 
 import pytest
 from reasoning_replay.core.dialects.base import Origin
@@ -11,7 +11,7 @@ from tests.core.world import Item, answer, call, reasoning
 
 ITEMS = [reasoning("1"), call("1")]
 
-# (members of a response, what upstream says it removed, how much reasoning it went by)
+# (members of a response, removals that upstream reports, amount of reasoning that it used)
 NOTES: list[tuple[Item, dict[str, int], str]] = [
     ({}, {}, ""),
     ({"input_transformations": [], "reasoning": {"context": "auto"}}, {}, "auto"),
@@ -26,10 +26,10 @@ NOTES: list[tuple[Item, dict[str, int], str]] = [
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize(("more", "removed", "context"), NOTES)
-def test_what_upstream_did_to_reasoning_is_noted(
+def test_removed_reasoning_is_noted(
     more: Item, removed: dict[str, int], context: str, is_streamed: bool
 ) -> None:
-    """In words of a fixed list, so that they can label a metric."""
+    """The notes use words from a fixed list, so that they can be metric labels."""
     capture = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
     if is_streamed:
         capture.feed(stream_of(ITEMS, **more))
@@ -41,8 +41,8 @@ def test_what_upstream_did_to_reasoning_is_noted(
     assert context in ("", *CONTEXTS)
 
 
-def test_what_cannot_be_decoded_is_not_noted() -> None:
-    """A value may be skipped by a reader and be no text all the same; its items are learned."""
+def test_an_undecodable_context_is_not_noted() -> None:
+    """A value with invalid UTF-8 gives no note, and the items are still captured."""
     whole = answer(ITEMS, "resp_1", reasoning={"context": "auto"}).replace(b"auto", b"\xff")
     capture = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
     capture.read(whole)
@@ -51,8 +51,8 @@ def test_what_cannot_be_decoded_is_not_noted() -> None:
     assert capture.snapshot(1).turn is not None
 
 
-def test_removals_that_cannot_be_decoded_are_none() -> None:
-    """What is no text costs the note, and the rest of the answer is read all the same."""
+def test_undecodable_removals_are_not_noted() -> None:
+    """Invalid UTF-8 costs only the note, and the rest of the response is still captured."""
     marked = [{"reason": "mark"}]
     whole = answer(ITEMS, "resp_1", input_transformations=marked).replace(b"mark", b"\xff")
     capture = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
@@ -64,7 +64,7 @@ def test_removals_that_cannot_be_decoded_are_none() -> None:
 
 @pytest.mark.parametrize("more", [{"model": 5}, {"status": ["completed"]}, {"store": "no"}])
 def test_a_member_of_another_type_counts_as_absent(more: Item) -> None:
-    """Nothing else of the answer is lost by it."""
+    """The rest of the response is captured."""
     plain, odd = (ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20) for _ in range(2))
     plain.read(answer(ITEMS, "resp_1", **dict.fromkeys(more)))
     odd.read(answer(ITEMS, "resp_1", **more))
@@ -74,8 +74,8 @@ def test_a_member_of_another_type_counts_as_absent(more: Item) -> None:
 
 @pytest.mark.parametrize("model", ["gpt-5.6", 5])
 @pytest.mark.parametrize("output", [None, "x", {}])
-def test_an_output_that_is_no_list_holds_nothing(output: object, model: object) -> None:
-    """Whatever it is: there is no turn to keep."""
+def test_an_output_that_is_not_a_list_is_empty(output: object, model: object) -> None:
+    """No turn is stored."""
     capture = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
     capture.read(answer([], "resp_1", output=output, model=model))
 
@@ -84,8 +84,8 @@ def test_an_output_that_is_no_list_holds_nothing(output: object, model: object) 
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-def test_an_answer_that_is_none_says_so(status: str) -> None:
-    """Whoever asks for it is told."""
+def test_a_failed_response_is_reported(status: str) -> None:
+    """The capture reports failed and cancelled responses to its caller."""
     capture = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
     capture.read(answer([], "resp_1", status=status))
 

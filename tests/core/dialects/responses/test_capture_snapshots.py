@@ -1,4 +1,4 @@
-"""Snapshots of one answer only ever add records, so that each is written once."""
+"""Snapshots of one capture: later ones only add records, so that each record is written once."""
 
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ ITEMS = [R1, C1, R2, message("1", "Sunny."), C2, reasoning("3"), call("3", statu
 
 
 def snapshots(chunks: list[bytes], origin: Origin = ORIGIN) -> list[Turn]:
-    """Return what is known behind each chunk of a stream, and at its end."""
+    """Return the turn known after each chunk of a stream, and at its end."""
     capture = ResponsesCapture(origin, 1 << 20)
     found = []
     for n, chunk in enumerate(chunks):
@@ -32,7 +32,7 @@ def snapshots(chunks: list[bytes], origin: Origin = ORIGIN) -> list[Turn]:
 @given(st.permutations(range(len(ITEMS))), st.booleans(), st.integers(0, len(ITEMS)))
 @settings(max_examples=200, deadline=None)
 def test_a_record_is_written_once(order: list[int], has_end: bool, cut: int) -> None:
-    """Whatever the order in which items are done, and also where the end tells more of them."""
+    """This holds for every order of finished items, and if the last event adds more blobs."""
     chunks = [began(), *(added(n, ITEMS[n]) for n in order), *(done(n, ITEMS[n]) for n in order)]
     last = [{**item, "encrypted_content": "gAAAAlast"} for item in ITEMS]
     chunks = [*chunks[: len(chunks) - cut], *([ended(last, "completed")] if has_end else [])]
@@ -50,8 +50,8 @@ def test_a_record_is_written_once(order: list[int], has_end: bool, cut: int) -> 
     assert turns_of(turns[-1].conversation, written) == turns[-1:]
 
 
-def test_the_turn_is_as_old_as_its_first_snapshot() -> None:
-    """Names of records begin with its age; one that was begun by another exchange keeps it."""
+def test_a_turn_has_the_age_of_its_first_snapshot() -> None:
+    """Record names start with the age, so a turn that another exchange began keeps its age."""
     chunks = [began(), done(0, C1), ended([C1], "completed")]
     begun = Origin(Context(), "gpt-5.6", created_ms=3)
 
@@ -62,14 +62,14 @@ def test_the_turn_is_as_old_as_its_first_snapshot() -> None:
 @pytest.mark.parametrize(
     ("chunks", "want"),
     [
-        pytest.param([began(), done(1, C1)], [], id="reasoning-may-come-ahead"),
-        pytest.param([began(), done(1, C1), done(0, R1)], [C1], id="it-came"),
-        pytest.param([began(), done(2, C1), done(0, C2)], [C2], id="something-in-between"),
-        pytest.param([began(), done(1, C1), ended([], "incomplete")], [C1], id="the-end"),
+        pytest.param([began(), done(1, C1)], [], id="earlier-item-missing"),
+        pytest.param([began(), done(1, C1), done(0, R1)], [C1], id="earlier-item-arrived"),
+        pytest.param([began(), done(2, C1), done(0, C2)], [C2], id="gap-between"),
+        pytest.param([began(), done(1, C1), ended([], "incomplete")], [C1], id="end-of-response"),
     ],
 )
-def test_an_item_waits_for_those_ahead_of_it(chunks: list[bytes], want: list[Item]) -> None:
-    """Until the answer ends: what stands ahead of it is kept with it."""
+def test_an_item_waits_for_all_earlier_items(chunks: list[bytes], want: list[Item]) -> None:
+    """The reasoning before an item is stored with it, so it is saved only when that is complete."""
     capture = ResponsesCapture(ORIGIN, 1 << 20)
     for chunk in chunks:
         capture.feed(chunk)

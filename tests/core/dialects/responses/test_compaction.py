@@ -1,4 +1,4 @@
-"""A compaction stands for what was before it: it stays where it is, and so does its last place."""
+"""Compaction: it replaces all items before it, so it stays in place, and nothing moves past it."""
 
 import pytest
 
@@ -22,16 +22,16 @@ TRIGGER: Item = {"type": "compaction_trigger"}
 
 @pytest.fixture
 def world() -> World:
-    """A turn in whose middle upstream has compacted what was before."""
+    """A world that captured a turn with a compaction in its middle."""
     world = World()
     emitted = [reasoning("1"), COMPACTION, reasoning("2"), message("1", "It rains.")]
     world.learn(body([user("Rain?")]), emitted)
     return world
 
 
-@pytest.mark.parametrize("strip", [list, without_ids], ids=["ids", "no ids"])
+@pytest.mark.parametrize("strip", [list, without_ids], ids=["ids", "no-ids"])
 def test_a_history_may_start_from_a_compaction(world: World, strip: object) -> None:
-    """What followed it is recognised, and gets its reasoning back; what it holds does not."""
+    """Items after the compaction are matched and get their reasoning; those inside it do not."""
     said = [COMPACTION, message("1", "It rains.")]
     sent = body([*(without_ids(said) if strip is without_ids else said), user("Sure?")])
 
@@ -41,8 +41,8 @@ def test_a_history_may_start_from_a_compaction(world: World, strip: object) -> N
     assert [item.get("encrypted_content") for item in seen] == ["gAAAAc", "gAAAA2", None, None]
 
 
-def test_what_a_compaction_holds_does_not_go_back(world: World) -> None:
-    """Neither ahead of it, nor ahead of what followed it without reasoning of its own."""
+def test_reasoning_inside_a_compaction_is_not_injected(world: World) -> None:
+    """It is injected neither before the compaction nor before a later item without reasoning."""
     world.learn(
         body([user("Snow?")]),
         [reasoning("3"), COMPACTION | {"id": "cmp_00aabbccdd0022"}, call("3")],
@@ -53,8 +53,8 @@ def test_what_a_compaction_holds_does_not_go_back(world: World) -> None:
     assert world.ask(sent)[2].apply(sent) is sent
 
 
-def test_the_history_after_a_compaction_goes_on(world: World) -> None:
-    """Turns that were made from it are found again from it."""
+def test_the_history_after_a_compaction_is_matched(world: World) -> None:
+    """A turn whose history starts with the compaction is found again."""
     start = [COMPACTION, user("Snow?")]
     emitted = world.learn(body(start), [reasoning("4"), call("4")])
     sent = body([*start, *dropped(emitted), output(call("4"))])
@@ -63,7 +63,7 @@ def test_the_history_after_a_compaction_goes_on(world: World) -> None:
 
 
 def test_a_trigger_stays_last(world: World) -> None:
-    """It asks for the compaction of all that stands ahead of it."""
+    """A trigger asks upstream to compact all items before it."""
     said = [user("Rain?"), COMPACTION, message("1", "It rains."), TRIGGER]
     sent = body(said)
 

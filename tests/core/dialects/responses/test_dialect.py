@@ -1,4 +1,4 @@
-"""The dialect answers what the shell asks, as one pure object."""
+"""Responses dialect: the pure object that decides, captures and heals for the shell."""
 
 import json
 from contextlib import nullcontext
@@ -38,13 +38,13 @@ ASK = user("What is the weather?")
 def dialect(
     *, is_shadow: bool = False, include: str = "never", profile: Profile = GENERIC
 ) -> AnyDialect:
-    """Return a dialect that may repair everything."""
+    """Return a dialect with all repairs switched on."""
     settings = ResponsesSettings(is_shadow, Anchors.ALL, profile, include, [*Repair], 1 << 20)
     return ResponsesDialect(settings, lambda: 0.0, nullcontext())
 
 
 def found(one: AnyDialect) -> LookupResult:
-    """Return what a store holds once one turn was captured."""
+    """Return the lookup result of a store that captured one turn."""
     question = one.ask(body([ASK]), {}, SCOPE)
     first = one.decide(CALLER, body([ASK]), question, LookupResult(), is_created=True)
     capture = one.capture(first.origin)
@@ -56,12 +56,12 @@ def found(one: AnyDialect) -> LookupResult:
 
 
 def decided(one: AnyDialect, sent: bytes, held: LookupResult | None) -> Decision:
-    """Decide on one request."""
+    """Return the decision on one request."""
     return one.decide(CALLER, sent, one.ask(sent, {}, SCOPE), held, is_created=True)
 
 
 def test_reasoning_that_was_captured_is_injected() -> None:
-    """The whole way: ask, decide, capture, ask, decide."""
+    """One turn is captured, and the next request gets its reasoning."""
     one = dialect()
     made = decided(one, body([ASK, C1, output(C1)]), found(one))
 
@@ -71,10 +71,10 @@ def test_reasoning_that_was_captured_is_injected() -> None:
     assert made.summary is not None
 
 
-def test_a_fault_in_the_summary_costs_the_request_nothing(
+def test_a_fault_in_the_summary_does_not_affect_the_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The inspector shows no items; the reasoning is injected."""
+    """The inspector shows no items, but the reasoning is injected."""
     monkeypatch.setattr(decision, "summarise", None)
     one = dialect()
     made = decided(one, body([ASK, C1, output(C1)]), found(one))
@@ -84,7 +84,7 @@ def test_a_fault_in_the_summary_costs_the_request_nothing(
 
 
 def test_a_request_that_continues_a_stored_response_is_not_repaired() -> None:
-    """Its history is at the upstream; an item that occurs twice is left for the upstream."""
+    """Its history is stored at the upstream, so a repeated item is left to the upstream."""
     one = dialect()
     sent = body([C1, C1, output(C1)], previous_response_id="resp_0")
     made = decided(one, sent, LookupResult())
@@ -108,15 +108,15 @@ def test_a_repaired_request_keeps_its_hint() -> None:
 
 
 @pytest.mark.parametrize("items", [[], [ASK, R1]])
-def test_an_input_that_is_empty_or_ends_with_reasoning_is_looked_at(items: list[Item]) -> None:
-    """Reasoning at the end is left out, if the upstream would ask for what follows it."""
+def test_an_input_that_is_empty_or_ends_with_reasoning_is_repaired(items: list[Item]) -> None:
+    """Reasoning at the end is removed if the upstream would require the item after it."""
     made = decided(dialect(), body(items), LookupResult())
 
     assert input_of(made.body) == items[:1]
 
 
 def test_conversations_that_a_failed_lookup_split_are_joined() -> None:
-    """The next response is saved in the older one, from which the lookup continues."""
+    """The next response is saved in the older conversation, and the lookup continues from there."""
     one = dialect()
     held = found(one)
     failed = decided(one, body([ASK, C1, output(C1)]), None)
@@ -134,7 +134,7 @@ def test_conversations_that_a_failed_lookup_split_are_joined() -> None:
 
 
 def test_the_turn_after_a_cure_records_no_decisions() -> None:
-    """The upstream saw another request than the one that was decided."""
+    """The upstream received another request than the one that was decided."""
     one = dialect()
     origin = Origin(Context(), "gpt-5.4", seen=Seen(b"basis", 3, ()))
     capture = one.capture(origin)
@@ -155,7 +155,7 @@ EASY = {"role": "assistant", "content": "Sunny."}
     [
         pytest.param("auto", [ASK], {"store": False}, True, id="nothing-is-stored"),
         pytest.param("auto", [ASK], {}, False, id="ids-are-enough"),
-        pytest.param("auto", [ASK, EASY, ASK], {}, True, id="the-easy-form-has-no-ids"),
+        pytest.param("auto", [ASK, EASY, ASK], {}, True, id="easy-form-has-no-ids"),
         pytest.param("always", [ASK], {}, True, id="always"),
         pytest.param("never", [ASK], {"store": False}, False, id="never"),
         pytest.param("always", [ASK], {"background": True}, False, id="in-the-background"),
@@ -166,7 +166,7 @@ EASY = {"role": "assistant", "content": "Sunny."}
 def test_encrypted_reasoning_is_requested_where_ids_are_not_enough(
     include: str, items: list[Item], more: Item, *, is_included: bool
 ) -> None:
-    """As the setting `include` says; nothing else of the request changes."""
+    """The setting `include` decides; nothing else in the request changes."""
     sent = body(items, **more)
     made = decided(dialect(include=include), sent, LookupResult())
 
@@ -176,7 +176,7 @@ def test_encrypted_reasoning_is_requested_where_ids_are_not_enough(
 
 
 def test_an_upstream_that_ignores_include_is_not_sent_it() -> None:
-    """Its profile says so, whatever the setting."""
+    """The profile has priority over the setting."""
     sent = body([ASK], store=False)
     made = decided(dialect(include="always", profile=PROFILES["vllm"]), sent, LookupResult())
 
@@ -184,8 +184,8 @@ def test_an_upstream_that_ignores_include_is_not_sent_it() -> None:
 
 
 @pytest.mark.parametrize("is_away", [True, False])
-def test_what_is_not_sent_otherwise_is_the_clients_own_object(*, is_away: bool) -> None:
-    """In shadow mode, and where the store did not answer."""
+def test_an_unchanged_body_is_the_same_object(*, is_away: bool) -> None:
+    """The body is not copied in shadow mode and if the lookup failed."""
     one = dialect(is_shadow=not is_away)
     sent = body([ASK, C1, output(C1)])
     made = decided(one, sent, None if is_away else found(one))
@@ -195,8 +195,8 @@ def test_what_is_not_sent_otherwise_is_the_clients_own_object(*, is_away: bool) 
     assert made.injected_bytes == 0
 
 
-def test_a_lone_surrogate_stands_in_the_way_of_no_injection() -> None:
-    """Repairs are left out, as they would read what is not there."""
+def test_a_lone_surrogate_does_not_prevent_injection() -> None:
+    """Repairs are skipped, because they would have to decode the surrogate."""
     one = dialect()
     odd = {"role": "user", "content": "?"}
     sent = body([ASK, C1, output(C1), odd]).replace(b'"?"', rb'"\ud83d"')
@@ -207,8 +207,8 @@ def test_a_lone_surrogate_stands_in_the_way_of_no_injection() -> None:
 
 
 @pytest.mark.parametrize("is_edited", [True, False])
-def test_a_refused_request_with_a_lone_surrogate_goes_out_as_it_came(*, is_edited: bool) -> None:
-    """It cannot be edited once more; without edits of the proxy nothing can be done."""
+def test_a_refused_request_with_a_lone_surrogate_is_sent_unedited(*, is_edited: bool) -> None:
+    """It cannot be edited again; if the proxy made no edits, there is no cure."""
     one = dialect()
     given = rb'{"input":"\ud83d"}'
     sent = rb'{"input":"\ud83d","n":1}' if is_edited else given
@@ -220,8 +220,8 @@ def test_a_refused_request_with_a_lone_surrogate_goes_out_as_it_came(*, is_edite
     assert cured == (Cure(given, is_clients_own=True) if is_edited else None)
 
 
-def test_a_fetched_response_continues_what_its_request_began() -> None:
-    """Unless it was captured when it was made: then it is not captured again."""
+def test_a_retrieved_response_is_captured_once() -> None:
+    """A retrieved response is captured, unless it was captured when it was created."""
     one = dialect()
     held = found(one)
 
@@ -230,8 +230,8 @@ def test_a_fetched_response_continues_what_its_request_began() -> None:
     assert one.origin_of("resp_2", held) is not None
 
 
-def test_a_fetched_response_remembers_what_its_request_was() -> None:
-    """What was kept when it was begun in the background stays as it was."""
+def test_a_retrieved_response_keeps_the_context_of_its_request() -> None:
+    """The values recorded when the background response was created stay unchanged."""
     one = dialect()
     (turn,) = found(one).turns
     begun = structs.replace(turn, items=(), seen=Seen(b"basis", 3, ()))
@@ -243,7 +243,7 @@ def test_a_fetched_response_remembers_what_its_request_was() -> None:
 
 
 def refusal_body(message: str) -> bytes:
-    """Return an error as the upstream writes it."""
+    """Return an error body in the upstream's format."""
     return json.dumps({"error": {"message": message, "code": None}}).encode()
 
 
@@ -251,7 +251,7 @@ UNVERIFIED = f"The encrypted content for item {R1['id']} could not be verified."
 
 
 def test_a_blob_that_was_refused_is_not_injected_again() -> None:
-    """The cure sends the request without it; once that is accepted, it is refused for an hour."""
+    """The cure removes it; once that is accepted, the blob counts as refused for an hour."""
     one = dialect()
     held = found(one)
     given = body([ASK, C1, output(C1)])
@@ -274,7 +274,7 @@ def test_a_blob_that_was_refused_is_not_injected_again() -> None:
 
 @pytest.mark.parametrize("scope", [SCOPE, None])
 def test_a_request_is_cured_with_or_without_a_scope(scope: bytes | None) -> None:
-    """Without a scope, earlier refusals are not consulted."""
+    """Without a scope, earlier refusals are not looked up."""
     one = dialect()
     given = body([ASK, R1, C1, output(C1)], model="gpt-4o")
     bodies = RefusedBodies(given, given)
@@ -303,7 +303,7 @@ def test_a_request_is_cured_with_or_without_a_scope(scope: bytes | None) -> None
     ],
 )
 def test_events_that_end_a_response(event: Item, *, is_failing: bool, is_refusing: bool) -> None:
-    """A refusal may be healed; any other failure is the client's to handle."""
+    """A refusal may be healed; any other failure is passed on to the client."""
     one, data = dialect(), json.dumps(event).encode()
 
     assert (one.is_failing_event(data), one.is_refusing_event(data)) == (is_failing, is_refusing)
@@ -323,5 +323,5 @@ def test_events_that_end_a_response(event: Item, *, is_failing: bool, is_refusin
     ],
 )
 def test_the_route_of_a_request(method: str, path: str, route: Route) -> None:
-    """A path that no dialect has is passed through."""
+    """A path that belongs to no dialect is passed through."""
     assert route_of(method, path) is route

@@ -1,4 +1,4 @@
-"""An item that readers could disagree on is never cut, nor is anything put into it."""
+"""Ids of ambiguous items: an item in which a key occurs twice is never edited."""
 
 import json
 
@@ -11,12 +11,12 @@ AGAIN = '"name" : "get_weather" , "name" : "get_weather"'
 
 
 def odd(sent: bytes) -> bytes:
-    """Return a body in which the call has a key twice."""
+    """Return a body in which the call has one key twice."""
     return sent.replace(b'"name" : "get_weather"', AGAIN.encode())
 
 
-def test_an_id_that_cannot_be_left_out_stays() -> None:
-    """Another model's: nothing goes back, and the item is not degraded either."""
+def test_an_id_that_cannot_be_removed_stays() -> None:
+    """Reasoning of another model is not injected, and the item is not degraded either."""
     world = World()
     world.learn(body([ASK], model="o4-mini"), [R1, C1], model="o4-mini")
     sent = odd(body([ASK, C1, output(C1)]))
@@ -27,8 +27,8 @@ def test_an_id_that_cannot_be_left_out_stays() -> None:
     assert decided.outcomes == {Outcome.GUARDED_MODEL: 1}
 
 
-def test_an_id_that_cannot_be_given_back_is_not() -> None:
-    """The reasoning goes by value then."""
+def test_an_id_that_cannot_be_added_is_left_out() -> None:
+    """The reasoning is then injected by value, without its id."""
     world = World()
     world.learn(body([ASK]), [R1, C1])
     bare = {key: value for key, value in C1.items() if key != "id"}

@@ -1,4 +1,4 @@
-"""Encrypted reasoning is asked for once, and nothing else in a request is touched."""
+"""Include edit: requests encrypted reasoning once, and changes nothing else in a request."""
 
 import json
 
@@ -14,12 +14,12 @@ ASKED = f'"{INCLUDE}"'.encode()
 
 
 def merged(body: bytes) -> bytes:
-    """Return a body as it goes on."""
+    """Return a body as it is sent to upstream."""
     edit = include_edit(read_request(body, {}))
     return json_spans.apply(body, [edit] if edit is not None else [])
 
 
-# (as the client sent it, as upstream receives it)
+# (body from the client, body for upstream)
 MERGED = [
     pytest.param(b"{}", b'{"include":[%s]}', id="empty"),
     pytest.param(b'\n{ "model" : "m" }', b'\n{"include":[%s], "model" : "m" }', id="absent"),
@@ -59,27 +59,27 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("body", "want"), [*MERGED, *NUMBERS])
-def test_merges_into_what_the_client_asks_for(body: bytes, want: bytes) -> None:
-    """Ours comes first; what the client includes stays, spelled as it was."""
+def test_the_entry_is_merged_into_the_clients_list(body: bytes, want: bytes) -> None:
+    """The added entry comes first; the entries of the client keep their spelling."""
     assert merged(body) == want % ASKED
 
 
 @pytest.mark.parametrize("body", ALREADY)
-def test_what_is_asked_for_already_is_left_alone(body: bytes) -> None:
-    """However it is spelled; the body is the very same object."""
+def test_an_entry_already_present_is_not_added(body: bytes) -> None:
+    """Any spelling of the entry counts, and the body is not copied."""
     assert merged(body) is body
 
 
 @pytest.mark.parametrize("body", NOT_OURS)
-def test_what_the_api_does_not_take_is_for_upstream_to_refuse(body: bytes) -> None:
-    """A wrong type is not mended."""
+def test_an_invalid_include_is_left_to_upstream(body: bytes) -> None:
+    """A value of the wrong type is not edited."""
     assert merged(body) is body
 
 
 @given(objects(values | arrays(values)))
 @settings(max_examples=30, deadline=None)
-def test_any_request_means_the_same_but_for_include(written: Written) -> None:
-    """Asking twice is asking once, and every other value stays."""
+def test_only_include_changes(written: Written) -> None:
+    """A second merge changes nothing, and every other value stays."""
     once = merged(written.text)
     got = json.loads(once)
 
@@ -88,7 +88,7 @@ def test_any_request_means_the_same_but_for_include(written: Written) -> None:
     assert got == written.value
 
 
-# (as it was sent, as it goes once the model has refused it; None: it did not ask)
+# (body as sent, body after the model refused the entry; None: the entry is not in it)
 EXCLUDED = [
     pytest.param(b'{"include":[%s]}', b"{}", id="alone"),
     pytest.param(b'{ "n":1.0e0, "include" : [ %s ] }', b'{ "n":1.0e0 }', id="last-member"),
@@ -104,8 +104,8 @@ EXCLUDED = [
 
 
 @pytest.mark.parametrize(("sent", "want"), EXCLUDED)
-def test_what_a_model_does_not_know_leaves_the_include(sent: bytes, want: bytes | None) -> None:
-    """Everything else of it stays; a list of nothing goes as a whole."""
+def test_the_refused_entry_is_removed_from_include(sent: bytes, want: bytes | None) -> None:
+    """Other entries stay; an empty list is removed as a whole."""
     body = sent.replace(b"%s", ASKED)
     edit = exclude_edit(read_request(body, {}))
 
@@ -115,7 +115,7 @@ def test_what_a_model_does_not_know_leaves_the_include(sent: bytes, want: bytes 
 @settings(max_examples=100, deadline=None)
 @given(objects(values))
 def test_excluding_undoes_including(written: Written) -> None:
-    """As far as anybody can tell: the value is the one that came, or an empty list left out."""
+    """The result is the original value, except that an empty list may be left out."""
     request = read_request(written.text, {})
     added = include_edit(request)
     if added is None:

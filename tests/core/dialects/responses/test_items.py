@@ -1,4 +1,4 @@
-"""Items are read softly: what is known is recognised, and nothing unknown ever raises."""
+"""Items: known fields are read, fields of a wrong type count as absent; reading never raises."""
 
 import json
 
@@ -18,7 +18,7 @@ from tests.core.documents import objects, values
 
 
 def item(**fields: object) -> ResponsesItem:
-    """Read an item of these fields."""
+    """Read an item with these fields."""
     return read_item(json.dumps(fields).encode())
 
 
@@ -63,22 +63,22 @@ CLIENT_TYPES = [
 
 
 @pytest.mark.parametrize("kind", MODEL_TYPES)
-def test_what_a_model_does_is_the_models(kind: str) -> None:
-    """Whatever ends in `_call` is emitted by a model, also types that nobody knows yet."""
+def test_calls_have_the_role_of_the_model(kind: str) -> None:
+    """Every type that ends in `_call` is emitted by a model, including types unknown today."""
     got = item(type=kind)
 
     assert (got.type, got.role, got.is_tool, got.takes_id) == (kind, Role.MODEL, True, True)
 
 
 @pytest.mark.parametrize("kind", CLIENT_TYPES)
-def test_everything_else_is_the_clients(kind: str) -> None:
-    """Outputs, triggers and unknown types can never be what reasoning led to."""
+def test_other_types_have_the_role_of_the_client(kind: str) -> None:
+    """Outputs, triggers and unknown types can never be the follower of reasoning."""
     got = item(type=kind, id="x")
 
     assert (got.type, got.role, got.is_tool, got.takes_id) == (kind, Role.CLIENT, False, False)
 
 
-# (the item, its type, its role)
+# (item, its type, its role)
 ROLES = [
     pytest.param({"role": "user", "content": "x"}, "message", Role.CLIENT, id="easy-message"),
     pytest.param({"type": "message", "role": "user"}, "message", Role.CLIENT, id="user"),
@@ -108,17 +108,17 @@ ROLES = [
 
 
 @pytest.mark.parametrize(("fields", "kind", "role"), ROLES)
-def test_type_and_role_tell_whose_an_item_is(
+def test_the_role_follows_from_the_type_and_role_fields(
     fields: dict[str, object], kind: str, role: Role
 ) -> None:
-    """A missing type is inferred as the API does it: a role makes a message, an id a reference."""
+    """A missing type is inferred as the API does it: a role means a message, an id a reference."""
     got = item(**fields)
 
     assert (got.type, got.role, got.is_tool) == (kind, role, False)
 
 
 def read_everything(raw: bytes) -> ResponsesItem:
-    """Read an item and all that can be asked of it."""
+    """Read an item and all its properties."""
     got = read_item(raw, 3, 4)
     asked = (got.type, got.id, got.call_id, got.name, got.status, got.blob, got.text, got.role)
     assert all(isinstance(value, str | Role) for value in asked)
@@ -133,8 +133,8 @@ def read_everything(raw: bytes) -> ResponsesItem:
     "raw",
     [b"", b"null", b"5", b'"x"', b"[]", b"{", b'{"type":"message"', b"\xff", b"[" * 100_000],
 )
-def test_what_is_no_object_is_an_item_without_a_type(raw: bytes) -> None:
-    """It counts as something that the client said, and as nothing else."""
+def test_a_value_that_is_not_an_object_is_an_item_without_a_type(raw: bytes) -> None:
+    """It counts as an item of the client."""
     got = read_everything(raw)
 
     assert (got.type, got.role, got.content) == ("", Role.CLIENT, b"")
@@ -143,7 +143,7 @@ def test_what_is_no_object_is_an_item_without_a_type(raw: bytes) -> None:
 @given(st.binary(max_size=40) | values.map(lambda written: written.text))
 @settings(max_examples=60, deadline=None)
 def test_reading_never_raises(raw: bytes) -> None:
-    """An item of a shape that nobody has seen yet must never cost a request."""
+    """An item of an unknown shape never fails a request."""
     read_everything(raw)
 
 
@@ -171,14 +171,14 @@ contents = st.lists(parts, max_size=3).map(lambda given: b"[" + b",".join(given)
 @example("message", {"content": b'[1,{"type":"input_text","text":"x"},{"type":"input_image"}]'})
 @settings(max_examples=60, deadline=None)
 def test_wrong_types_anywhere_never_raise(kind: str, fields: dict[str, bytes]) -> None:
-    """What is not of the expected type counts as absent."""
+    """A field of a wrong type counts as absent."""
     named = {"type": b'"' + kind.encode() + b'"'} | fields
     members = (b'"' + key.encode() + b'":' + value for key, value in named.items())
     read_everything(b"{" + b",".join(members) + b"}")
 
 
 def test_ids_and_names_of_another_type_count_as_absent() -> None:
-    """Only a string is a name."""
+    """Only a string is read as an id, a name or a status."""
     got = item(type="function_call", id=1, call_id=["c"], name={"x": 1}, status=True)
 
     assert (got.id, got.call_id, got.name, got.status, got.is_finished) == ("", "", "", "", True)
@@ -193,10 +193,10 @@ def test_ids_and_names_of_another_type_count_as_absent() -> None:
         *(({"type": kind}, False) for kind in ("program", "item_reference", "of_the_future")),
     ],
 )
-def test_ids_are_optional_for_known_types_alone(
+def test_ids_are_optional_only_for_known_types(
     fields: dict[str, object], *, optional: bool
 ) -> None:
-    """An id that the API may demand is never taken away."""
+    """An id that the API may demand is never removed."""
     assert item(**fields).id_is_optional is optional
 
 
@@ -213,7 +213,7 @@ PART = {"type": "output_text", "text": "x"}
     ],
 )
 def test_a_message_in_the_easy_form_takes_no_id(fields: dict[str, object], *, takes: bool) -> None:
-    """The API reads it as another shape, which knows none."""
+    """The API reads the easy form with another schema, which has no id."""
     assert item(**fields).takes_id is takes
 
 
@@ -224,27 +224,25 @@ def test_a_message_in_the_easy_form_takes_no_id(fields: dict[str, object], *, ta
         *((status, False) for status in ("incomplete", "in_progress")),
     ],
 )
-def test_an_item_is_finished_when_upstream_was_done_with_it(
-    status: str | None, *, finished: bool
-) -> None:
-    """Whole items carry other words too, or none: images stay `generating`, tools may fail."""
+def test_an_item_is_unfinished_only_by_its_status(status: str | None, *, finished: bool) -> None:
+    """Finished items may have another status or none: images stay `generating`, tools may fail."""
     assert item(type="function_call", status=status).is_finished is finished
 
 
-def test_text_is_a_messages_alone() -> None:
-    """White space is folded; other items say nothing in words."""
+def test_only_messages_have_text() -> None:
+    """White space in the text is folded; other items have an empty text."""
     assert item(role="user", content=" a  b\n").text == "a b"
     assert item(type="function_call", content="x").text == ""
 
 
 def test_a_blob_is_the_encrypted_content() -> None:
-    """Null and absent are no blob."""
+    """A null or absent field is an empty blob."""
     assert item(type="reasoning", encrypted_content="gAAAA").blob == "gAAAA"
     assert item(type="reasoning", encrypted_content=None).blob == ""
     assert item(type="reasoning").blob == ""
 
 
-# (a call's id, the tool's name, whether it can stand for one call alone)
+# (id of a call, name of the tool, whether the id can identify a single call)
 CALL_IDS = [
     ("call_gZrTFArD5630P0RS6FEaT79L", "", True),
     ("fc_68c96c59bc14819599154c9988b82996", "", True),
@@ -281,14 +279,12 @@ CALL_IDS = [
 
 
 @pytest.mark.parametrize(("call_id", "name", "distinctive"), CALL_IDS)
-def test_only_what_looks_drawn_at_random_is_distinctive(
-    call_id: str, name: str, *, distinctive: bool
-) -> None:
-    """A place or a tool's name beside a counter is in every conversation."""
+def test_only_random_ids_are_distinctive(call_id: str, name: str, *, distinctive: bool) -> None:
+    """An index, or a tool's name with a counter, occurs in every conversation."""
     assert is_distinctive(call_id, name) is distinctive
 
 
-# (an item, whether it is reasoning of which there is nothing but an id)
+# (item, whether it is reasoning that has only an id)
 HOLLOW = [
     ({"type": "reasoning", "id": "rs_1", "summary": []}, True),
     ({"type": "reasoning", "id": "rs_1", "content": []}, True),
@@ -304,7 +300,7 @@ HOLLOW = [
 
 @pytest.mark.parametrize(("fields", "want"), HOLLOW)
 def test_an_id_alone_is_hollow(fields: dict[str, object], want: bool) -> None:
-    """It means something only to an upstream that keeps items."""
+    """A bare id is of use only to an upstream that stores items."""
     assert item(**fields).is_hollow is want
 
 
@@ -316,8 +312,8 @@ def test_an_id_alone_is_hollow(fields: dict[str, object], want: bool) -> None:
     )
 )
 @settings(max_examples=80, deadline=None)
-def test_a_head_is_the_same_read_in_one_go_and_field_by_field(fields: dict[str, bytes]) -> None:
-    """Where every field is of its type, both ways lead to it."""
+def test_both_ways_to_read_fields_agree(fields: dict[str, bytes]) -> None:
+    """Reading all fields at once and reading them one by one give the same result."""
     raw = b"{" + b",".join(b'"%b":%b' % (key.encode(), fields[key]) for key in fields) + b"}"
     one, other = read_item(raw)._head, _loosely(raw)
     for name in _ItemFields.__struct_fields__:

@@ -1,4 +1,4 @@
-"""What an item says has one digest, however clients spell it."""
+"""Digests of items: the same content has the same digest, however a client writes it."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.core.documents import Written, objects, scalars
 
 
 def item(**fields: object) -> ResponsesItem:
-    """Read an item of these fields."""
+    """Read an item with these fields."""
     return read_item(json.dumps(fields).encode())
 
 
@@ -33,14 +33,14 @@ REFUSAL = {"type": "refusal", "refusal": "I can't."}
 ANNOTATED = PART | {"annotations": [{"type": "url_citation"}], "logprobs": []}
 HELLO = [{"type": "output_text", "text": "Hel"}, {"type": "output_text", "text": "lo  you\n"}]
 
-# (as upstream emitted it, as a client sends it back)
+# (item as upstream emitted it, item as a client sends it)
 SAME_CONTENT = [
     pytest.param(said("Hello you"), said(HELLO), id="parts-joined"),
     pytest.param(said([PART]), said([ANNOTATED]), id="annotations-dropped"),
     pytest.param(said([PART]), said([{"type": "text", "text": "x"}]), id="part-type-renamed"),
     pytest.param(said("a  b\n"), said(" a b"), id="white-space-folded"),
     pytest.param(said("It\u2019s 7\u2026"), said("It's 7..."), id="typography-folded"),
-    pytest.param(said([PART]), said([PART, REFUSAL]), id="refused-behind-its-text"),
+    pytest.param(said([PART]), said([PART, REFUSAL]), id="refusal-after-its-text"),
     pytest.param(
         said([REFUSAL]), said([REFUSAL | {"refusal": "I can\u2019t. "}]), id="refusal-folded"
     ),
@@ -93,14 +93,14 @@ OTHER_CONTENT = [
 
 
 @pytest.mark.parametrize(("emitted", "sent"), SAME_CONTENT)
-def test_content_survives_what_clients_do(emitted: ResponsesItem, sent: ResponsesItem) -> None:
-    """Two spellings of one saying have one digest."""
+def test_content_is_the_same_in_every_spelling(emitted: ResponsesItem, sent: ResponsesItem) -> None:
+    """Two spellings of the same content have the same digest."""
     assert emitted.content == sent.content != b""
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER_CONTENT)
-def test_content_tells_sayings_apart(one: ResponsesItem, other: ResponsesItem) -> None:
-    """Whatever changes what was said or done changes the digest."""
+def test_other_content_has_another_digest(one: ResponsesItem, other: ResponsesItem) -> None:
+    """Any change of the text or the call changes the digest."""
     assert b"" != one.content != other.content != b""
 
 
@@ -118,13 +118,13 @@ def test_content_tells_sayings_apart(one: ResponsesItem, other: ResponsesItem) -
         item(),
     ],
 )
-def test_content_of_nothing_is_empty(empty: ResponsesItem) -> None:
-    """What says nothing can be recognised by nothing that it says."""
+def test_an_item_without_content_has_no_digest(empty: ResponsesItem) -> None:
+    """An empty item cannot be matched by its content."""
     assert empty.content == b""
 
 
-def test_a_refusal_is_as_long_as_it_says() -> None:
-    """Long words are evidence, whatever they say."""
+def test_the_length_of_a_refusal_is_counted() -> None:
+    """Long text is evidence in a match, and the text of a refusal counts as well."""
     assert (said([REFUSAL]).chars, said([PART, REFUSAL]).chars, said([]).chars) == (8, 1, 0)
 
 
@@ -133,7 +133,7 @@ def test_a_refusal_is_as_long_as_it_says() -> None:
 def test_arguments_are_equal_however_they_are_encoded(
     written: Written, ascii_only: bool, wrapped: int
 ) -> None:
-    """A JSON round trip with sorted keys, and any wrapping in strings, keep the digest."""
+    """A JSON round trip with sorted keys, and repeated encoding as a string, keep the digest."""
     spelled = json.dumps(written.value, ensure_ascii=ascii_only, sort_keys=True, indent=1)
     for _ in range(wrapped):
         spelled = json.dumps(spelled)
@@ -154,7 +154,7 @@ SAME_SAID = [
     pytest.param(
         USER | {"content": "\u201ca\u201d &amp; b"}, USER | {"content": '"a" & b'}, id="folded"
     ),
-    pytest.param(OUTPUT, OUTPUT | {"call_id": "d", "id": "fco_1"}, id="calls-numbered-anew"),
+    pytest.param(OUTPUT, OUTPUT | {"call_id": "d", "id": "fco_1"}, id="calls-renumbered"),
     pytest.param(
         USER | {"content": [{"type": "refusal", "refusal": "no"}]},
         USER | {"content": [{"refusal": "no", "type": "refusal", "x": 1}]},
@@ -177,20 +177,24 @@ OTHER_SAID = [
 
 
 @pytest.mark.parametrize(("one", "other"), SAME_SAID)
-def test_said_survives_what_clients_do(one: dict[str, object], other: dict[str, object]) -> None:
-    """The client's side of a conversation stays the same in another spelling."""
+def test_client_items_have_one_digest_in_every_spelling(
+    one: dict[str, object], other: dict[str, object]
+) -> None:
+    """The digest of a client's item is the same in another spelling."""
     assert item(**one).said == item(**other).said
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER_SAID)
-def test_said_tells_sayings_apart(one: dict[str, object], other: dict[str, object]) -> None:
+def test_other_client_items_have_other_digests(
+    one: dict[str, object], other: dict[str, object]
+) -> None:
     """Any other words, parts or output make another conversation."""
     assert item(**one).said != item(**other).said
 
 
 @given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
 @settings(max_examples=50, deadline=None)
-def test_digests_of_other_parts_differ(one: list[bytes], other: list[bytes]) -> None:
-    """Where one part ends and the next begins counts."""
+def test_digests_depend_on_the_borders_of_parts(one: list[bytes], other: list[bytes]) -> None:
+    """Joining the parts differently gives another digest."""
     assert (digest(*one) == digest(*other)) is (one == other)
     assert digest(b"ab", b"c") != digest(b"a", b"bc") != digest(b"abc")

@@ -1,4 +1,4 @@
-"""What a request lacks, where it goes, in which form, and when it stays away."""
+"""Placement: where missing reasoning is injected, in which form, and when it is not."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ WS = search("1")
 
 
 def world_of(*items: Item, **more: Any) -> World:
-    """Return a world in which one response emitted these items."""
+    """Return a world that captured one response with these items."""
     world = World()
     world.learn(body([ASK], **more.pop("asked", {})), list(items), **more)
     return world
@@ -45,7 +45,7 @@ def world_of(*items: Item, **more: Any) -> World:
 REF1, REF2 = ({"type": "item_reference", "id": part["id"]} for part in (R1, R2))
 
 
-# (what upstream emitted, what the client sends behind the question, what upstream must see there)
+# (items emitted by upstream, items sent after the question, items that upstream receives)
 PLACES = [
     pytest.param([R1, C1], [C1, output(C1)], [R1, C1, output(C1)], id="one-call"),
     pytest.param([R1, SAID], [SAID, MORE], [R1, SAID, MORE], id="message"),
@@ -64,7 +64,7 @@ PLACES = [
     ),
     pytest.param([R1, WS, R2, SAID], [WS, SAID], [R1, WS, R2, SAID], id="hosted-between"),
     pytest.param([R1, SAID, C1], [SAID, C1], [R1, SAID, C1], id="preamble"),
-    pytest.param([C1], [C1, output(C1)], [C1, output(C1)], id="nothing-to-give-back"),
+    pytest.param([C1], [C1, output(C1)], [C1, output(C1)], id="nothing-to-inject"),
     pytest.param([R1, C1], [R1, C1], [R1, C1], id="kept-by-client"),
     pytest.param([R1, R2, C1], [R2, C1], [R1, R2, C1], id="half-kept-first-missing"),
     pytest.param([R1, R2, C1], [R1, C1], [R1, R2, C1], id="half-kept-last-missing"),
@@ -98,14 +98,14 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("emitted", "sent", "want"), PLACES)
-def test_reasoning_goes_directly_ahead_of_what_it_led_to(
+def test_reasoning_is_injected_directly_before_its_follower(
     emitted: list[Item], sent: list[Item], want: list[Item]
 ) -> None:
-    """Upstream sees each held item once, in output order, where it stood."""
+    """Upstream receives each reasoning item once, in output order, at its original place."""
     assert world_of(*emitted).seen(body([ASK, *sent])) == [ASK, *want]
 
 
-# What a model can do, with the keys that the API gives it: anything that reasoning may lead to.
+# Every item that a model can emit after reasoning, with the keys that the API gives it.
 DEEDS: list[Item] = [
     {
         "type": "custom_tool_call",
@@ -150,8 +150,8 @@ DEEDS: list[Item] = [
 
 
 @pytest.mark.parametrize("deed", DEEDS, ids=[deed["type"] for deed in DEEDS])
-def test_reasoning_goes_back_ahead_of_every_kind_of_deed(deed: Item) -> None:
-    """Calls of tools of all kinds, hosted or not, programs, and kinds nobody has seen yet."""
+def test_reasoning_is_injected_before_every_type_of_item(deed: Item) -> None:
+    """The follower may be any call, hosted or not, a program, or an item of an unknown type."""
     emitted = {**deed, "status": "completed"}
     assert world_of(R1, emitted).seen(body([ASK, deed, MORE])) == [ASK, R1, deed, MORE]
     if deed.get("call_id"):
@@ -160,7 +160,7 @@ def test_reasoning_goes_back_ahead_of_every_kind_of_deed(deed: Item) -> None:
         assert seen == [ASK, nameless(R1), bare, MORE]
 
 
-# (emitted, the request's `store`, upstream's, what the client sends, what upstream must see)
+# (items emitted, `store` of the request, `store` of the response, items sent, items received)
 FORMS = [
     pytest.param([R1, C1], False, True, [C1], [R1, C1], id="unstored-with-ids"),
     pytest.param(
@@ -168,7 +168,12 @@ FORMS = [
     ),
     pytest.param([R1, C1], None, True, [nameless(C1)], [R1, C1], id="stored-pair-restored"),
     pytest.param(
-        [R1, C1], None, False, [nameless(C1)], [nameless(R1), nameless(C1)], id="not-kept-after-all"
+        [R1, C1],
+        None,
+        False,
+        [nameless(C1)],
+        [nameless(R1), nameless(C1)],
+        id="not-stored-by-upstream",
     ),
     pytest.param([R1, C1], None, True, [{**C1, "id": None}], [R1, C1], id="null-id-replaced"),
     pytest.param(
@@ -191,7 +196,7 @@ FORMS = [
         [R1, C1, C2], False, True, [nameless(C1), C2], [R1, C1, C2], id="one-of-two-keeps-its-id"
     ),
     pytest.param(
-        [R1, C1, C2], False, True, [C2], [nameless(R1), nameless(C2)], id="first-of-group-gone"
+        [R1, C1, C2], False, True, [C2], [nameless(R1), nameless(C2)], id="first-of-group-dropped"
     ),
     pytest.param(
         [R1, SAID, C1],
@@ -216,7 +221,7 @@ FORMS = [
 def test_ids_stay_together(
     emitted: list[Item], store: bool | None, kept: bool, sent: list[Item], want: list[Item]
 ) -> None:
-    """Reasoning goes with its id where its group has ids, without where it has none."""
+    """Reasoning is injected with its id if its group has ids, and otherwise without it."""
     more = {} if store is None else {"store": store}
     seen = world_of(*emitted, store=kept).seen(body([ASK, *sent], **more))
 
@@ -225,8 +230,8 @@ def test_ids_stay_together(
     ]
 
 
-def test_open_reasoning_goes_back_as_it_came() -> None:
-    """Reasoning whose text is in the open (DeepSeek, vLLM) is bound to no id, and keeps its own."""
+def test_readable_reasoning_is_injected_unchanged() -> None:
+    """Readable reasoning (DeepSeek, vLLM) is not bound to other ids, so it keeps its own."""
     text = [{"type": "reasoning_text", "text": "The user asks."}]
     said = {"type": "reasoning", "id": "b5a1c9d2-0001", "status": "completed", "content": text}
     sent = body([ASK, nameless(C1)])
@@ -239,8 +244,8 @@ def test_open_reasoning_goes_back_as_it_came() -> None:
     ]
 
 
-def test_bytes_that_nobody_knows_survive() -> None:
-    """What goes back is what upstream wrote, spelling and unknown fields included."""
+def test_injected_reasoning_keeps_its_bytes() -> None:
+    """Injected bytes are those that upstream wrote, including their spelling and unknown fields."""
     raw = (
         b'{"type" :"reasoning","new":[1.0e0,"\\u00e9"],"status":"completed", "id":"rs_00000001",'
         b'"summary":[ ] , "encrypted_content":"gAAAA\\/x"}'
@@ -262,7 +267,7 @@ def test_bytes_that_nobody_knows_survive() -> None:
     assert got == sent.replace(anchor, went + b"," + anchor)
 
 
-# (emitted, answered by, how the answer ended, what the client sends, outcomes, what upstream sees)
+# (items emitted, other fields of both sides, items sent, outcomes, items received)
 GUARDS = [
     pytest.param(
         [R1, C1],
@@ -294,7 +299,7 @@ GUARDS = [
         [C1],
         {Outcome.GUARDED_FORM: 1, Outcome.DEGRADED: 1},
         [nameless(C1)],
-        id="nothing-to-send-it-by",
+        id="no-blob-and-not-stored",
     ),
     pytest.param(
         [{**R1, "encrypted_content": None}, SAID],
@@ -302,7 +307,7 @@ GUARDS = [
         [{"role": "assistant", "content": "It is sunny in Paris today."}],
         {Outcome.GUARDED_FORM: 1},
         [{"role": "assistant", "content": "It is sunny in Paris today."}],
-        id="nothing-to-send-it-by-and-no-id",
+        id="no-blob-and-no-id",
     ),
     pytest.param(
         [R1, R2, C1],
@@ -310,7 +315,7 @@ GUARDS = [
         [R1, C1],
         {Outcome.GUARDED_MODEL: 1, Outcome.PRESENT: 1},
         [R1, C1],
-        id="half-replayed-is-the-clients-affair",
+        id="half-replayed",
     ),
     pytest.param(
         [R1, WS, SAID],
@@ -324,14 +329,14 @@ GUARDS = [
 
 
 @pytest.mark.parametrize(("emitted", "more", "sent", "outcomes", "want"), GUARDS)
-def test_what_may_not_go_back_is_degraded(
+def test_items_of_guarded_reasoning_are_degraded(
     emitted: list[Item],
     more: dict[str, Any],
     sent: list[Item],
     outcomes: dict[Outcome, int],
     want: list[Item],
 ) -> None:
-    """Ids that would demand the reasoning are left out where the API allows it, and counted."""
+    """Ids that demand guarded reasoning are left out where the API allows it, and are counted."""
     world = world_of(*emitted, **more)
     asked = body([ASK, *sent])
 
@@ -340,7 +345,7 @@ def test_what_may_not_go_back_is_degraded(
 
 
 def test_an_alias_and_its_snapshot_are_one_family() -> None:
-    """`gpt-5` answered by `gpt-5-2025-08-07` may be continued under either name."""
+    """A turn of `gpt-5`, answered by `gpt-5-2025-08-07`, may continue under either name."""
     world = world_of(R1, C1, asked={"model": "gpt-5"}, model="gpt-5-2025-08-07")
 
     for model in ("gpt-5", "gpt-5-2025-08-07", "openai/gpt-5"):
@@ -357,10 +362,10 @@ def test_an_alias_and_its_snapshot_are_one_family() -> None:
         ),
     ],
 )
-def test_anchors_may_be_tool_calls_alone(
+def test_anchors_may_be_limited_to_tool_calls(
     emitted: list[Item], want: list[Item], outcomes: dict[Outcome, int]
 ) -> None:
-    """With anchors=tool_calls, what led to messages alone stays away, and they pass without."""
+    """With anchors=tool_calls, messages get no reasoning, and they lose the ids that demand it."""
     sent = body([ASK, *dropped(emitted)])
     _, _, decided = world_of(*emitted).ask(sent, Anchors.TOOL_CALLS)
 
@@ -378,15 +383,15 @@ def test_anchors_may_be_tool_calls_alone(
         pytest.param("gpt-5.6-sol", [MORE], {}, id="nothing-emitted"),
     ],
 )
-def test_what_is_not_known_is_counted_as_missed(
+def test_an_unknown_run_is_counted_as_missed(
     model: str, sent: list[Item], want: dict[Outcome, int]
 ) -> None:
-    """A run of emitted items without reasoning, of which nothing is known, is one miss."""
+    """A run of emitted items without reasoning that was never captured is one miss."""
     assert World().ask(body([ASK, *sent], model=model))[2].outcomes == want
 
 
-def test_one_id_may_stand_for_two_items() -> None:
-    """Two reasoning items with one id (xAI) are told apart by their blobs."""
+def test_two_items_may_share_one_id() -> None:
+    """Two reasoning items with one id (xAI) are distinguished by their blobs."""
     twin = {**R2, "id": R1["id"]}
     world = world_of(R1, WS, twin, SAID)
 
@@ -395,22 +400,22 @@ def test_one_id_may_stand_for_two_items() -> None:
     assert world.seen(body([ASK, R1, WS, SAID])) == [ASK, R1, WS, twin, SAID]
 
 
-def test_a_plan_without_edits_costs_no_copy() -> None:
-    """Nothing to add means the very same object, not an equal one."""
+def test_a_plan_without_edits_returns_the_same_object() -> None:
+    """If nothing is injected, the body is not copied."""
     sent = body([ASK])
 
     assert World().ask(sent)[2].apply(sent) is sent
 
 
-def test_reasoning_far_from_its_anchor_is_not_an_anchor_itself() -> None:
-    """What is missing goes to the anchor, not to a sibling that the client put elsewhere."""
+def test_reasoning_in_another_place_is_not_an_anchor() -> None:
+    """Missing reasoning is injected at its anchor, not next to a sibling that the client moved."""
     sent = [R2, user("earlier"), ASK, C1]
 
     assert world_of(R1, R2, C1).seen(body(sent)) == [R2, user("earlier"), ASK, R1, C1]
 
 
-def test_what_a_client_rewrote_beside_a_call_is_still_what_its_run_led_to() -> None:
-    """A call is certain, and so is what else stands there in its response's order."""
+def test_a_rewritten_message_before_a_matched_call_is_matched() -> None:
+    """If a call is certainly matched, the other items in its response's order are matched too."""
     unknown = {**SAID, "id": "msg_made_up", "content": "Something else."}
     nameless_thought = {"type": "reasoning", "summary": []}
     sent = body([ASK, unknown, nameless_thought, nameless(C1)])
@@ -420,8 +425,8 @@ def test_what_a_client_rewrote_beside_a_call_is_still_what_its_run_led_to() -> N
     assert decided.outcomes == {Outcome.PRESENT: 1, Outcome.INJECTED: 1}
 
 
-def test_behind_an_unknown_item_of_its_group_a_run_has_no_place() -> None:
-    """What stands ahead of the anchor may be what the run led to: then its place is not known."""
+def test_a_run_after_an_unknown_item_of_its_group_is_not_injected() -> None:
+    """The run may belong before the unknown item, so its place is not known."""
     unknown = [{**SAID, "id": f"msg_made_up_{n}", "content": "Something else."} for n in "ab"]
     sent = body([ASK, *unknown, reasoning("9"), nameless(C1)])
 
@@ -431,13 +436,13 @@ def test_behind_an_unknown_item_of_its_group_a_run_has_no_place() -> None:
     assert decided.edits == ()
 
 
-def test_without_ids_items_hold_no_ids() -> None:
-    """The test's own tool takes away only what the API does not demand."""
+def test_without_ids_removes_optional_ids() -> None:
+    """The test helper removes only the ids that the API does not demand."""
     assert [item.get("id") for item in without_ids([C1, SAID, WS])] == [None, None, WS["id"]]
 
 
-def test_a_client_that_replays_an_unfinished_turn_is_left_alone() -> None:
-    """What it means by sending reasoning of an answer that was cut off is its own affair."""
+def test_a_replayed_unfinished_turn_is_not_edited() -> None:
+    """The client chose to send the reasoning of an interrupted response, so the proxy keeps it."""
     half = {**SAID, "status": "incomplete"}
     sent = body([ASK, R1, half, user("go on")])
 
@@ -451,8 +456,8 @@ def test_a_client_that_replays_an_unfinished_turn_is_left_alone() -> None:
     [{"type": "item_reference", "id": R2["id"]}, nameless(R2)],
     ids=["by-reference", "by-value"],
 )
-def test_reasoning_that_the_client_sends_itself_gets_no_twins_beside_it(theirs: Item) -> None:
-    """What stands ahead of an item is what led to it, also where nothing is known of that."""
+def test_nothing_is_injected_next_to_replayed_reasoning(theirs: Item) -> None:
+    """Reasoning before an item counts as the reasoning of that item, even if it is unknown."""
     sent = body([ASK, theirs, nameless(C1), user("go on")])
 
     _, _, decided = world_of(R1, C1).ask(sent)
@@ -461,8 +466,8 @@ def test_reasoning_that_the_client_sends_itself_gets_no_twins_beside_it(theirs: 
     assert decided.outcomes == {Outcome.PRESENT: 1}
 
 
-def test_a_crowd_of_nameless_reasoning_costs_linear_time() -> None:
-    """Twenty thousand items are looked through once, not once for each."""
+def test_many_reasoning_items_without_ids_cost_linear_time() -> None:
+    """Twenty thousand items are scanned once, not once for each item."""
     sent = body([{"type": "reasoning"}] * 20_000)
 
     assert World().ask(sent)[2].edits == ()

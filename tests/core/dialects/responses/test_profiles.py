@@ -1,4 +1,4 @@
-"""What each upstream takes back, and how it is recognised."""
+"""Profiles: the form of reasoning that each upstream accepts, and how an upstream is recognised."""
 
 import re
 from dataclasses import replace
@@ -34,12 +34,12 @@ WS = search("1")
 TEXT = [{"type": "reasoning_text", "text": "The user asks."}]
 OPEN: Item = {"type": "reasoning", "id": "rs_open", "summary": [], "content": TEXT}
 
-# One conversation: a call, its output, and what was said then, each with reasoning ahead of it.
+# One conversation: a call, its output and a message; call and message had reasoning before them.
 KEPT = [C1, output(C1), SAID]
 
 
 def world_of(profile: Profile | str, *responses: list[Item], store: bool = True) -> World:
-    """Return a world of this upstream, in which it emitted these responses, one after the other."""
+    """Return a world of this upstream that captured these responses, one after the other."""
     world = World(profile=PROFILES[profile] if isinstance(profile, str) else profile)
     sent = [ASK]
     for items in responses:
@@ -51,7 +51,7 @@ def world_of(profile: Profile | str, *responses: list[Item], store: bool = True)
 
 
 def by_key(items: list[Item]) -> list[list[tuple[str, object]]]:
-    """Return items for comparison: an id that is given back may stand in another place."""
+    """Return items for comparison: an injected id may stand at another position in its item."""
     return [sorted(item.items(), key=str) for item in items]
 
 
@@ -60,8 +60,8 @@ NEITHER = [nameless(R1), nameless(C1), output(C1), nameless(R2), nameless(SAID)]
 MIXED = [R1, nameless(C1), output(C1), R2, nameless(SAID)]
 BARE = [nameless(C1), output(C1), nameless(SAID)]
 
-# Of a call and a message that the client sends without reasoning, with `store: false` and without:
-# (what upstream must see if their ids were kept, and if they were dropped)
+# For a call and a message sent without reasoning, with `store: false` and without it: (items
+# received if the client kept the ids, items received if it dropped them)
 GOING_BACK = {
     "openai": ((BOTH, NEITHER), (BOTH, BOTH)),
     "azure": ((BOTH, MIXED), (BOTH, BOTH)),
@@ -70,7 +70,7 @@ GOING_BACK = {
     "openrouter": ((BOTH, MIXED), (BOTH, MIXED)),
     "xai": ((BOTH, NEITHER), (BOTH, BOTH)),
     "bedrock": ((BOTH, NEITHER), (BOTH, BOTH)),
-    "deepseek": ((KEPT, BARE), (KEPT, BARE)),  # a blob is of no use there
+    "deepseek": ((KEPT, BARE), (KEPT, BARE)),  # DeepSeek cannot use a blob
     "vllm": ((KEPT, BARE), (KEPT, BARE)),
     "ollama": ((BOTH, MIXED), (BOTH, MIXED)),
     "llamacpp": ((KEPT, BARE), (KEPT, BARE)),
@@ -81,10 +81,10 @@ GOING_BACK = {
 @pytest.mark.parametrize("name", PROFILES)
 @pytest.mark.parametrize("stores", [False, True], ids=["unstored", "stored"])
 @pytest.mark.parametrize("keeps_ids", [True, False], ids=["ids-kept", "ids-dropped"])
-def test_what_a_dropped_call_and_message_look_like_going_back(
+def test_each_upstream_receives_the_form_it_accepts(
     name: str, stores: bool, keeps_ids: bool
 ) -> None:
-    """Each upstream is sent the form that it is known to take."""
+    """The form depends on the profile, on `store`, and on the ids that the client kept."""
     want = GOING_BACK[name][stores][not keeps_ids]
     sent = KEPT if keeps_ids else BARE
 
@@ -95,8 +95,8 @@ def test_what_a_dropped_call_and_message_look_like_going_back(
 
 @pytest.mark.parametrize("name", PROFILES)
 @pytest.mark.parametrize("keeps_ids", [True, False], ids=["ids-kept", "ids-dropped"])
-def test_open_reasoning_going_back(name: str, keeps_ids: bool) -> None:
-    """Reasoning whose text is in the open goes with its id, and changes nothing else."""
+def test_readable_reasoning_is_injected_with_its_id(name: str, keeps_ids: bool) -> None:
+    """Reasoning with readable text keeps its id, and no other item changes."""
     anchor = C1 if keeps_ids else nameless(C1)
     is_of_use = PROFILES[name].needs != "encrypted_content"
 
@@ -105,14 +105,14 @@ def test_open_reasoning_going_back(name: str, keeps_ids: bool) -> None:
     assert seen == [ASK, *([OPEN] if is_of_use else []), anchor, output(C1)]
 
 
-def test_every_profile_says_how_it_is_known() -> None:
-    """A profile without a source is a guess."""
+def test_every_profile_names_its_source() -> None:
+    """A profile without a source would be a guess."""
     assert [name for name, profile in PROFILES.items() if len(profile.source) < 40] == []
     assert [name for name, profile in PROFILES.items() if name != profile.name] == []
     assert list(PROFILES) == list(GOING_BACK)
 
 
-# (upstream_url, the profile that `auto` chooses)
+# (upstream_url, profile that `auto` selects)
 HOSTS = [
     ("https://api.openai.com/v1", "openai"),
     ("https://API.OpenAI.com./v1", "openai"),
@@ -147,13 +147,13 @@ HOSTS = [
 
 
 @pytest.mark.parametrize(("url", "want"), HOSTS)
-def test_auto_goes_by_the_host(url: str, want: str) -> None:
-    """Host and port alone: a path or a user name that looks like another's tells nothing."""
+def test_auto_selects_by_host_and_port(url: str, want: str) -> None:
+    """A path or a user name that looks like a known host has no effect."""
     assert profile_of(AUTO, url) is PROFILES[want]
 
 
 def test_a_named_profile_wins_over_the_host() -> None:
-    """Who names one knows what is behind the host."""
+    """A named profile is used for any host, as the host may be a gateway."""
     assert profile_of("azure", "https://api.openai.com/v1") is PROFILES["azure"]
     with pytest.raises(KeyError):
         profile_of("nobody", "https://api.openai.com/v1")
@@ -184,26 +184,26 @@ BLOBS = [FERNET, XAI, XAI_TOOL, BEDROCK, THINKING]
         pytest.param("generic", BLOBS, id="generic"),
     ],
 )
-def test_a_foreign_blob_is_told_by_its_shape(name: str, own: list[str]) -> None:
-    """As far as shapes differ; no blob at all is nobody's."""
+def test_a_foreign_blob_is_recognised_by_its_shape(name: str, own: list[str]) -> None:
+    """Shapes separate vendors only where they differ; an empty blob belongs to no vendor."""
     profile = PROFILES[name]
 
     assert [blob for blob in BLOBS if profile.is_own_blob(blob)] == own
     assert not profile.is_own_blob("")
 
 
-def test_a_shape_never_keeps_anything_back() -> None:
-    """Formats change: what upstream emitted goes back to it, whatever it looks like."""
+def test_a_shape_never_prevents_injection() -> None:
+    """Formats change, so blobs that upstream emitted are injected whatever their shape."""
     strict = replace(PROFILES["openai"], blob=re.compile("(?!)"))
 
     assert world_of(strict, [R1, C1]).seen(body([ASK, C1])) == [ASK, R1, C1]
 
 
-# (members that input refuses, what upstream emitted, what goes back of it; None is nothing)
+# (members that the upstream rejects in input, item emitted, item injected; None: no item)
 OMITS = [
     pytest.param((), {**R1, "status": "completed"}, R1, id="status-is-never-kept"),
     pytest.param(("content",), {**R1, "content": []}, R1, id="content"),
-    pytest.param(("content",), {**R1, "content": TEXT}, R1, id="text-beside-a-blob"),
+    pytest.param(("content",), {**R1, "content": TEXT}, R1, id="text-next-to-a-blob"),
     pytest.param(("content",), OPEN, None, id="text-alone"),
     pytest.param(("encrypted_content",), R1, None, id="blob-alone"),
     pytest.param(("encrypted_content",), {**OPEN, "encrypted_content": "x"}, OPEN, id="blob"),
@@ -212,10 +212,10 @@ OMITS = [
 
 
 @pytest.mark.parametrize(("omits", "emitted", "want"), OMITS)
-def test_members_that_input_refuses_are_left_out(
+def test_rejected_members_are_left_out(
     omits: tuple[str, ...], emitted: Item, want: Item | None
 ) -> None:
-    """What is of no use without them stays away, and its id with it."""
+    """Reasoning that is useless without them is not injected; the id that demands it is removed."""
     world = world_of(replace(PROFILES["generic"], omits=omits), [emitted, C1])
     anchor = C1 if want is not None else nameless(C1)
 
@@ -223,8 +223,8 @@ def test_members_that_input_refuses_are_left_out(
 
 
 @pytest.mark.parametrize("nothing", [None, "", [], [""], "absent"], ids=str)
-def test_reasoning_without_what_the_upstream_needs_stays_away(nothing: object) -> None:
-    """An empty value is none; and where no id demands anything, none is taken away."""
+def test_reasoning_without_a_needed_member_is_not_injected(nothing: object) -> None:
+    """An empty value counts as absent; ids stay if this upstream does not check them."""
     empty = {**R1, "content": nothing} if nothing != "absent" else R1
     world = world_of("deepseek", [empty, C1])
 
@@ -235,7 +235,7 @@ def test_reasoning_without_what_the_upstream_needs_stays_away(nothing: object) -
     assert decided.apply(sent) is sent
 
 
-def test_all_of_a_run_has_to_be_of_use() -> None:
+def test_a_run_is_injected_whole_or_not_at_all() -> None:
     """Half a run is not what upstream emitted."""
     world = world_of("deepseek", [OPEN, R2, C1])
 
@@ -247,8 +247,8 @@ NO_ID = nameless(R1)
 EASY = {"role": "assistant", "content": "It is sunny in Paris today."}
 MADE_UP = {**C1, "id": "fc_made_up"}
 
-# How ids travel where it is not as simple as above:
-# (rule, emitted, the request's `store`, what the client sends, what upstream must see)
+# Handling of ids in the less simple cases: (rule, items emitted, `store` of the request, items
+# sent, items received)
 RULES = [
     pytest.param(Ids.REQUIRED, [NO_BLOB, C1], True, [C1], [NO_BLOB, C1], id="required-by-name"),
     pytest.param(
@@ -263,33 +263,35 @@ RULES = [
     ),
     pytest.param(Ids.REQUIRED, [R1, WS], False, [WS], [R1, WS], id="required-demanded-id"),
     pytest.param(
-        Ids.REQUIRED, [R1, C1, C2], True, [C2], [nameless(C2)], id="required-head-gone-stored"
+        Ids.REQUIRED, [R1, C1, C2], True, [C2], [nameless(C2)], id="required-head-dropped-stored"
     ),
-    pytest.param(Ids.REQUIRED, [R1, C1, C2], False, [C2], [nameless(C2)], id="required-head-gone"),
     pytest.param(
-        Ids.REQUIRED, [R1, C1, WS], False, [WS], [WS], id="required-head-gone-demanded-id"
+        Ids.REQUIRED, [R1, C1, C2], False, [C2], [nameless(C2)], id="required-head-dropped"
+    ),
+    pytest.param(
+        Ids.REQUIRED, [R1, C1, WS], False, [WS], [WS], id="required-head-dropped-demanded-id"
     ),
     pytest.param(Ids.DROPPED, [R1, WS], False, [WS], [R1, WS], id="dropped-demanded-id"),
     pytest.param(
         Ids.DROPPED, [R1, C1, WS], False, [nameless(C1), WS], [R1, C1, WS], id="dropped-in-a-group"
     ),
-    pytest.param(Ids.DROPPED, [R1, C1, WS], False, [WS], [WS], id="dropped-head-gone"),
+    pytest.param(Ids.DROPPED, [R1, C1, WS], False, [WS], [WS], id="dropped-head-dropped"),
     pytest.param(
         Ids.DROPPED, [NO_BLOB, C1], False, [C1], [nameless(C1)], id="dropped-nothing-to-send"
     ),
     pytest.param(Ids.KEPT, [NO_BLOB, C1], True, [C1], [NO_BLOB, C1], id="kept-by-name"),
     pytest.param(Ids.KEPT, [NO_BLOB, C1], False, [C1], [C1], id="kept-nothing-to-send"),
     pytest.param(Ids.KEPT, [NO_ID, C1], False, [C1], [NO_ID, C1], id="kept-has-no-id"),
-    pytest.param(Ids.KEPT, [R1, C1, C2], False, [C2], [R1, C2], id="kept-head-gone"),
+    pytest.param(Ids.KEPT, [R1, C1, C2], False, [C2], [R1, C2], id="kept-head-dropped"),
     pytest.param(Ids.KEPT, [R1, WS], False, [WS], [R1, WS], id="kept-demanded-id"),
 ]
 
 
 @pytest.mark.parametrize(("ids", "emitted", "stores", "sent", "want"), RULES)
-def test_how_ids_travel(
+def test_each_rule_handles_unusual_ids(
     ids: Ids, emitted: list[Item], stores: bool, sent: list[Item], want: list[Item]
 ) -> None:
-    """The rule of each, where an id is missing, demanded, made up or not the head's."""
+    """Ids may be missing, demanded, invented by the client, or not on the head of their group."""
     world = world_of(replace(PROFILES["generic"], ids=ids), emitted)
 
     seen = world.seen(body([ASK, *sent], store=stores))
@@ -298,8 +300,8 @@ def test_how_ids_travel(
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_ids_mean_nothing_to_an_upstream_that_keeps_nothing(name: str) -> None:
-    """What has only its id goes back where items are kept, whatever a request says elsewhere."""
+def test_a_bare_id_is_injected_only_if_the_upstream_stores_items(name: str) -> None:
+    """The profile decides this, independent of the request."""
     keeps = PROFILES[name].keeps_items
 
     decided = world_of(name, [NO_BLOB, C1]).ask(body([ASK, C1]))[2]

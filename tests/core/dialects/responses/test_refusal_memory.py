@@ -1,4 +1,4 @@
-"""What one process remembers of refusals and of issuers is bounded, of each tenant and of all."""
+"""Refusal memory: refused blobs and their issuers, bounded for each tenant and in total."""
 
 import pytest
 from msgspec import structs
@@ -15,24 +15,24 @@ MINE, THEIRS = b"mine", b"theirs"
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remember little."""
+    """Set small limits."""
     monkeypatch.setattr(refusal_memory, "REMEMBERED", 20)
     monkeypatch.setattr(refusal_memory, "REMEMBERED_EACH", 8)
 
 
 def known(one: RefusalMemory, scope: bytes, count: int) -> list[int]:
-    """Return which of so many blobs are known to be refused."""
+    """Return the numbers of the blobs, out of `count`, that are known to be refused."""
     return [n for n in range(count) if one.is_refused(scope, RefusalKind.BLOB, b"%d" % n)]
 
 
 def taught(one: RefusalMemory, scope: bytes, count: int) -> None:
-    """Let so many blobs be refused."""
+    """Remember `count` blobs as refused."""
     for n in range(count):
         one.refuse(scope, RefusalKind.BLOB, b"%d" % n)
 
 
-def test_a_tenant_that_teaches_without_end_forgets_its_own() -> None:
-    """Its oldest goes; what was learned of others stays."""
+def test_a_tenant_beyond_its_limit_evicts_its_own_entries() -> None:
+    """The oldest entry of the tenant is evicted; the entries of other tenants stay."""
     one = RefusalMemory(lambda: 0.0)
     taught(one, THEIRS, 3)
     taught(one, MINE, 100)
@@ -40,8 +40,8 @@ def test_a_tenant_that_teaches_without_end_forgets_its_own() -> None:
     assert known(one, MINE, 100) == list(range(92, 100))
 
 
-def test_of_too_many_tenants_the_one_that_is_silent_is_forgotten() -> None:
-    """And no more is kept than of all together."""
+def test_the_least_active_tenant_is_evicted_first() -> None:
+    """The total number of entries is bounded as well."""
     one = RefusalMemory(lambda: 0.0)
     for tenant in range(50):
         taught(one, b"tenant %d" % tenant, 4)
@@ -50,8 +50,8 @@ def test_of_too_many_tenants_the_one_that_is_silent_is_forgotten() -> None:
     assert len(one._until._owners) == 5
 
 
-def test_what_is_refused_again_counts_once_and_is_the_newest() -> None:
-    """Time goes on from then."""
+def test_a_repeated_refusal_renews_its_entry() -> None:
+    """The entry is kept once, counts as the newest, and expires later."""
     now = [0.0]
     one = RefusalMemory(lambda: now[0])
     taught(one, MINE, 8)
@@ -64,12 +64,12 @@ def test_what_is_refused_again_counts_once_and_is_the_newest() -> None:
 
 
 def blob_of(n: int) -> bytes:
-    """Name a blob."""
+    """Return the digest of blob `n`."""
     return b"%016d" % n
 
 
 def issued(n: int) -> Turn:
-    """Return a turn with that blob."""
+    """Return a turn with blob `n`."""
     raw = b'{"type":"reasoning","encrypted_content":"gAAAA%d"}' % n
     part = Reasoning(f"rs_{n}", raw, (blob_of(n),), has_blob=True)
     made = turn(f"{n}")
@@ -77,11 +77,11 @@ def issued(n: int) -> Turn:
     return structs.replace(made, items=(item.after((part,), withheld=False),))
 
 
-def test_whose_blobs_are_is_known_of_so_many_of_each_account() -> None:
-    """A blob that was issued for two is either's, until it is forgotten of one."""
+def test_issuers_are_remembered_up_to_a_limit_for_each_account() -> None:
+    """A blob issued to two accounts belongs to both, until the entry of one is evicted."""
     one = RefusalMemory(lambda: 0.0)
     shared = issued(0)
-    for _ in range(2):  # a turn is noted with each save
+    for _ in range(2):  # each save of a turn notes it again
         one.issue((MINE,), shared)
     assert one.is_of_another_account((THEIRS,), blob_of(0))
     one.issue((THEIRS,), shared)
@@ -91,27 +91,27 @@ def test_whose_blobs_are_is_known_of_so_many_of_each_account() -> None:
     assert not one.is_of_another_account((MINE,), blob_of(0))
     assert one.is_of_another_account((THEIRS,), blob_of(0))
     assert one.is_of_another_account((MINE,), blob_of(99))
-    assert not one.is_of_another_account((MINE,), blob_of(50))  # forgotten: nobody's
+    assert not one.is_of_another_account((MINE,), blob_of(50))  # evicted: belongs to no account
     assert len(one._issued_for) == len(one._issued) == 9
 
 
-def test_one_blob_for_any_number_of_accounts_is_bounded_too() -> None:
-    """An upstream may answer all of them alike."""
+def test_the_accounts_of_one_blob_are_bounded() -> None:
+    """An upstream may send the same blob to every account."""
     one = RefusalMemory(lambda: 0.0)
     for n in range(100):
         one.issue((b"%d" % n,), issued(0))
     assert len(one._issued_for[blob_of(0)]) == 20
 
 
-def test_without_an_account_nothing_is_known() -> None:
-    """A key may be changed without losing anything."""
+def test_without_an_account_no_issuer_is_remembered() -> None:
+    """A request without an account name never makes a blob foreign."""
     one = RefusalMemory(lambda: 0.0)
     one.issue((b"",), issued(0))
     assert not one.is_of_another_account((MINE,), blob_of(0))
 
 
-def test_what_nothing_is_withheld_from_is_the_same_object() -> None:
-    """Whoever has looked through it need not do so again, whatever others were refused."""
+def test_a_lookup_without_refused_blobs_returns_the_same_object() -> None:
+    """Callers need not scan it again; refusals of other tenants have no effect."""
     one = RefusalMemory(lambda: 0.0)
     blob = b"0" * 16
     run = (Reasoning("rs_1", b"{}", (blob,), True),)

@@ -1,4 +1,4 @@
-"""A request is read for what it says, however it is spelled."""
+"""Request: a request body and its items, read in the same way however they are spelled."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ from tests.core.world import Item, call, message, output, reasoning, user
 
 
 def read(**fields: Any) -> Request:
-    """Read a request of these fields."""
+    """Read a request with these fields."""
     return read_request(json.dumps(fields).encode(), {})
 
 
@@ -26,8 +26,8 @@ R1, C1 = reasoning("1"), call("1")
 HISTORY = [ASK, R1, C1, output(C1), message("1", "Sunny."), MORE]
 
 
-def test_every_item_has_its_place() -> None:
-    """Its bytes in the body, and how much the client had said before it."""
+def test_every_item_has_a_range_and_a_depth() -> None:
+    """The range locates its bytes; the depth counts the earlier items of the client."""
     body = b'{"model":"m", "input" : [ {"role":"user","content":"a"} ,\n{"type":"reasoning"},{}]}'
     request = read_request(body, {})
 
@@ -43,8 +43,8 @@ def test_every_item_has_its_place() -> None:
     assert [p.depth for p in request.places] == [0, 1, 1]
 
 
-def test_fields_are_given_raw_and_as_text() -> None:
-    """Raw as spelled, text as meant; absent and wrongly typed is nothing."""
+def test_fields_are_read_raw_and_as_text() -> None:
+    """`raw` returns the bytes and `text` the decoded string; absent and wrong types are empty."""
     request = read_request(b'{"model":"\\u006d", "n":1.0e0}', {})
 
     assert (request.model, request.text("model"), request.raw("model")) == ("m", "m", b'"\\u006d"')
@@ -54,7 +54,7 @@ def test_fields_are_given_raw_and_as_text() -> None:
 
 @pytest.mark.parametrize("model", [None, 5, ["m"], {"m": 1}])
 def test_a_model_of_another_type_is_unknown(model: object) -> None:
-    """That is for upstream to refuse."""
+    """The request is left to upstream to refuse."""
     assert read(model=model).model == ""
 
 
@@ -70,14 +70,14 @@ def test_a_model_of_another_type_is_unknown(model: object) -> None:
         pytest.param(b'{"input":[' + b"[" * 99_999 + b"]" * 99_999 + b"]}", id="too-deep"),
     ],
 )
-def test_what_cannot_be_read_for_certain_is_refused(body: bytes) -> None:
-    """The caller forwards it as it is: upstream has its own words for it."""
+def test_an_ambiguous_body_raises(body: bytes) -> None:
+    """The caller forwards the body unchanged, and upstream reports its own error."""
     with pytest.raises(Unspliceable):
         read_request(body, {})
 
 
 def test_text_beyond_ascii_is_read() -> None:
-    """UTF-8 in any script, at the right place."""
+    """UTF-8 of any script is decoded, and byte ranges stay correct."""
     body = '{"é":1,"input":[{"role":"user","content":"日本😀"},{"id":"x"}]}'.encode()
     request = read_request(body, {})
 
@@ -87,7 +87,7 @@ def test_text_beyond_ascii_is_read() -> None:
 
 
 def test_half_a_character_in_a_text_is_read() -> None:
-    """JavaScript writes lone surrogates where it cut a string; every place stays what it was."""
+    """JavaScript writes lone surrogates where it splits a string; all byte ranges stay correct."""
     body = b'{"input":[{"role":"user","content":"a\\ud83d"},{"id":"x\\udc00"}], "n":1.0e0}'
     request = read_request(body, {})
     items = [body[place.item.start : place.item.end] for place in request.places]
@@ -98,20 +98,20 @@ def test_half_a_character_in_a_text_is_read() -> None:
 
 
 def without_client_items(request: Request) -> bool:
-    """Tell whether nothing was said."""
+    """Return whether the request has no items."""
     return not request.places and not request.links and len(request.chains) == 1
 
 
 @pytest.mark.parametrize("given_input", [None, 5, True, {}, "", []])
-def test_an_input_that_is_neither_text_nor_list_says_nothing(given_input: object) -> None:
-    """Nor does an empty one, or none at all."""
+def test_an_input_that_is_neither_text_nor_list_has_no_items(given_input: object) -> None:
+    """An empty or missing input has no items either."""
     assert without_client_items(read(input=given_input))
     assert without_client_items(read())
 
 
 @pytest.mark.parametrize("odd", [None, 5, "x", [], [[1], [2]], {}, {"type": 5}, {"role": []}])
-def test_odd_items_are_what_the_client_said(odd: object) -> None:
-    """They count as said, and cost nothing."""
+def test_odd_items_count_as_items_of_the_client(odd: object) -> None:
+    """They are part of the history, and reading them does not raise."""
     request = read(input=[ASK, odd, MORE])
 
     assert [place.item.role for place in request.places] == [Role.CLIENT] * 3
@@ -128,10 +128,10 @@ STATEFUL = [
 
 
 @pytest.mark.parametrize(("fields", "stateful"), STATEFUL)
-def test_history_that_lies_with_upstream_is_unknown(
+def test_a_history_stored_at_upstream_is_unknown(
     fields: dict[str, object], *, stateful: bool
 ) -> None:
-    """What had been said before cannot be told from such a request."""
+    """The request does not contain the earlier items."""
     request = read(input=[ASK], **fields)
 
     assert request.is_stateful is stateful
@@ -148,17 +148,17 @@ def test_history_that_lies_with_upstream_is_unknown(
         ({"store": "false", "background": "true"}, True, False),
     ],
 )
-def test_defaults_are_the_apis(
+def test_defaults_are_those_of_the_api(
     fields: dict[str, object], *, stores: bool, background: bool
 ) -> None:
-    """A response is stored and answered at once unless it is said otherwise."""
+    """By default a response is stored and is not created in the background."""
     request = read(**fields)
 
     assert (request.stores, request.is_background) == (stores, background)
 
 
-def test_the_conversations_name_comes_from_headers_or_body() -> None:
-    """One name, wherever the client writes it."""
+def test_the_hint_is_read_from_headers_or_body() -> None:
+    """The client's name for its conversation gives the same hint in both places."""
     named = read(prompt_cache_key="abc")
 
     assert named.hint == read_request(b"{}", {"session-id": "abc"}).hint != b""
@@ -175,9 +175,9 @@ SPELLINGS = [
     pytest.param("Weather?", [ASK], id="string"),
     pytest.param([ASK], [{"type": "message", **ASK}], id="typed"),
     pytest.param([ASK], [user([{"type": "input_text", "text": "Weather?"}])], id="parts"),  # type: ignore[arg-type]
-    pytest.param(HISTORY, [ASK, C1, output(C1), MORE], id="what-the-model-said-is-left-out"),
+    pytest.param(HISTORY, [ASK, C1, output(C1), MORE], id="model-items-are-left-out"),
     pytest.param(
-        [output(C1)], [output(C1) | {"call_id": "call_0", "id": "fco_1"}], id="calls-numbered-anew"
+        [output(C1)], [output(C1) | {"call_id": "call_0", "id": "fco_1"}], id="calls-renumbered"
     ),
     pytest.param([ASK], [{"role": "system", "content": "x"}, ASK], id="system"),
     pytest.param([ASK], [ASK, {"role": "developer", "content": "x"}], id="developer"),
@@ -187,7 +187,7 @@ SPELLINGS = [
 
 @pytest.mark.parametrize(("one", "other"), SPELLINGS)
 def test_one_history_has_one_chain(one: list[Item] | str, other: list[Item] | str) -> None:
-    """Only what users and tools said is in it, however it is sent."""
+    """The chain covers only items of users and tools, however they are spelled."""
     assert chain(one) == chain(other)
     assert chain(one, instructions="x") == chain(one)
 
@@ -203,12 +203,12 @@ def test_one_history_has_one_chain(one: list[Item] | str, other: list[Item] | st
     ],
 )
 def test_another_history_has_another_chain(other: list[Item]) -> None:
-    """The digest at its end is another one."""
+    """The last digest of the chain differs."""
     assert chain([ASK, MORE])[-1] != chain(other)[-1]
 
 
 FRAMES = [
-    pytest.param({}, {"instructions": ""}, True, id="empty-is-none"),
+    pytest.param({}, {"instructions": ""}, True, id="empty-counts-as-absent"),
     pytest.param({"instructions": "a"}, {"instructions": "b"}, False, id="instructions"),
     pytest.param({}, {"instructions": "a"}, False, id="none"),
     pytest.param(
@@ -221,7 +221,7 @@ FRAMES = [
         {"input": [{"role": "system", "content": "a"}]},
         {"input": [ASK, {"role": "developer", "content": "a"}]},
         True,
-        id="the-roles-mean-the-same",
+        id="roles-are-equivalent",
     ),
     pytest.param(
         {"input": [{"role": "system", "content": "a"}]},
@@ -229,15 +229,15 @@ FRAMES = [
         False,
         id="system",
     ),
-    pytest.param({"input": [ASK]}, {"input": [MORE]}, True, id="what-is-said-is-not-in-it"),
+    pytest.param({"input": [ASK]}, {"input": [MORE]}, True, id="user-items-are-not-in-it"),
 ]
 
 
 @pytest.mark.parametrize(("one", "other", "same"), FRAMES)
-def test_the_frame_is_what_the_application_sets(
+def test_the_frame_covers_the_instructions_of_the_application(
     one: dict[str, Any], other: dict[str, Any], *, same: bool
 ) -> None:
-    """Instructions, system and developer messages; b"" when there are none."""
+    """The frame covers instructions, system and developer messages; it is b"" without them."""
     assert (read(**one).frame == read(**other).frame) is same
     assert read().frame == b""
     assert read(**one).context().frame == read(**one).frame
@@ -245,8 +245,8 @@ def test_the_frame_is_what_the_application_sets(
 
 @given(st.lists(st.sampled_from([ASK, MORE, R1, C1, output(C1)]), max_size=14))
 @settings(max_examples=60, deadline=None)
-def test_the_context_at_a_depth_is_that_of_the_history_up_to_it(items: list[Item]) -> None:
-    """What a turn was told is found again in every longer history that goes on from it."""
+def test_the_context_at_a_place_is_that_of_the_shorter_history(items: list[Item]) -> None:
+    """The context of an earlier turn is found again in every longer history that continues it."""
     whole = read(input=items)
 
     assert len(whole.chains) == len(whole.links) + 1
@@ -263,7 +263,7 @@ def test_the_context_at_a_depth_is_that_of_the_history_up_to_it(items: list[Item
 @given(objects(values), spaces, st.lists(objects(values), max_size=2))
 @settings(max_examples=25, deadline=None)
 def test_any_object_is_a_request(written: Written, space: bytes, items: list[Written]) -> None:
-    """Whatever is in it, reading it does not raise, and every byte is where it is said to be."""
+    """Reading never raises, and every byte range is correct."""
     listed = space + b",".join(item.text for item in items)
     body = written.text.rstrip()[:-1] + (b"," if written.parts else b"")
     body += b'"input":[' + listed + b"]}"
@@ -273,8 +273,8 @@ def test_any_object_is_a_request(written: Written, space: bytes, items: list[Wri
     assert tuple(request.raw(key) for key in written.value) == written.parts
 
 
-def test_a_request_of_very_many_items_is_not_read() -> None:
-    """Nobody talks for that long; to read them all would hold up everybody else."""
+def test_a_request_with_too_many_items_raises() -> None:
+    """Reading them all would block the other requests, and no real conversation is that long."""
     one = b'{"role":"user","content":"hi"}'
     with pytest.raises(TooMany):
         read_request(b'{"input":[' + (one + b",") * ITEMS_MAX + one + b"]}", {})
@@ -283,8 +283,8 @@ def test_a_request_of_very_many_items_is_not_read() -> None:
 
 @given(st.lists(st.sampled_from([ASK, MORE, C1, output(C1)]), max_size=9))
 @settings(max_examples=30, deadline=None)
-def test_the_newest_chain_is_the_same_alone_and_among_all(items: list[Item]) -> None:
-    """Most requests need no other of them, so it is made by itself."""
+def test_the_newest_chain_is_the_same_computed_alone(items: list[Item]) -> None:
+    """Most requests need only the newest chain, so it can be computed without the others."""
     request = read(input=items)
     alone = request.context().chain
 

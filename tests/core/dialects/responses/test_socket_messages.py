@@ -1,18 +1,18 @@
-"""The head of a message on a WebSocket is read whatever stands in it; what is odd is not there."""
+"""Heads of WebSocket messages: read from any JSON object; odd values count as absent."""
 
 import pytest
 from reasoning_replay.core.dialects.responses.socket_messages import may_be_request, read_message
 
-# (what a message says, the stream, the response it is about, the one before it, the status)
+# (message, stream, its response id, id of the previous response, status)
 READ = [
-    pytest.param(b'{"response":{"id":"r"}}', "", "r", "", 0, id="an-answer"),
+    pytest.param(b'{"response":{"id":"r"}}', "", "r", "", 0, id="a-response"),
     pytest.param(
         b'{"stream_id":"a","response":{"id":"r","previous_response_id":"q"}}',
         "a",
         "r",
         "q",
         0,
-        id="behind",
+        id="a-continuation",
     ),
     pytest.param(b'{"previous_response_id":"q"}', "", "", "q", 0, id="a-request"),
     pytest.param(b'{"response":null,"previous_response_id":"q"}', "", "", "q", 0, id="null"),
@@ -28,10 +28,10 @@ READ = [
 
 
 @pytest.mark.parametrize(("said", "stream", "response", "previous", "status"), READ)
-def test_what_is_odd_is_not_there(
+def test_odd_values_are_ignored(
     said: bytes, stream: str, response: str, previous: str, status: int
 ) -> None:
-    """One odd message must not end the reading of all that follow on its connection."""
+    """An odd message must not stop the reading of later messages on its connection."""
     message = read_message(said)
 
     assert message is not None
@@ -40,8 +40,8 @@ def test_what_is_odd_is_not_there(
 
 
 @pytest.mark.parametrize("said", [b"", b"[]", b"{", b'{"a":\xff', b"[" * 5000])
-def test_what_is_no_object_is_no_message(said: bytes) -> None:
-    """Some upstreams send pings and words."""
+def test_a_value_that_is_not_an_object_is_no_message(said: bytes) -> None:
+    """Some upstreams send pings and plain text."""
     assert read_message(said) is None
 
 
@@ -56,7 +56,7 @@ def test_what_is_no_object_is_no_message(said: bytes) -> None:
     ],
 )
 def test_a_request_is_found_by_a_cheap_search(said: bytes, kind: str, *, may_be: bool) -> None:
-    """The search may be wrong about other messages, but never misses a request."""
+    """The search may be wrong about other messages, but it never misses a request."""
     message = read_message(said)
 
     assert message is not None

@@ -1,4 +1,4 @@
-"""What an answer took is repeated as upstream reports it, and what is odd about that counts not."""
+"""Usage of a response: the token counts that upstream reports; impossible counts are ignored."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ SAID = {
 }
 READ = Usage(900, 768, 120, 64)
 
-# (what upstream says instead, what is left of it)
+# (reported usage, usage that is read)
 ODD: list[tuple[object, Usage | None]] = [
     (SAID, READ),
     (None, None),
@@ -47,13 +47,13 @@ ODD: list[tuple[object, Usage | None]] = [
 
 
 def capture() -> ResponsesCapture:
-    """Return one that has heard nothing yet."""
+    """Return a capture that has read nothing yet."""
     return ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
 
 
 @pytest.mark.parametrize(("said", "want"), ODD)
-def test_what_can_be_no_number_of_tokens_is_not_said(said: object, want: Usage | None) -> None:
-    """Each by itself: the others count all the same, and so does the answer."""
+def test_impossible_token_counts_are_ignored(said: object, want: Usage | None) -> None:
+    """The other counts are still read, and so is the rest of the response."""
     streamed, plain = capture(), capture()
     streamed.feed(stream_of(ITEMS, usage=said))
     plain.read(answer(ITEMS, "resp_1", usage=said))
@@ -65,15 +65,15 @@ def test_what_can_be_no_number_of_tokens_is_not_said(said: object, want: Usage |
 
 
 @pytest.mark.parametrize("more", [{"model": 5}, {"output": {}}])
-def test_another_member_that_is_odd_takes_nothing_from_it(more: dict[str, Any]) -> None:
-    """It is read by itself."""
+def test_odd_members_elsewhere_do_not_affect_usage(more: dict[str, Any]) -> None:
+    """The usage is read independently of the other members."""
     one = capture()
     one.read(answer(ITEMS, "resp_1", usage=SAID, **more))
     assert one.usage == READ
 
 
-def test_only_the_end_says_what_it_took() -> None:
-    """What is said before is not yet all."""
+def test_usage_is_read_from_the_last_event() -> None:
+    """Usage in an earlier event is not yet final."""
     one = capture()
     one.feed(began(usage=SAID))
     assert one.usage is None
@@ -82,8 +82,8 @@ def test_only_the_end_says_what_it_took() -> None:
 
 
 @given(said=values)
-def test_reading_never_fails(said: Written) -> None:
-    """Whatever stands there is either nothing or numbers that can be."""
+def test_reading_usage_never_raises(said: Written) -> None:
+    """The result is None or has only possible counts."""
     usage = read_usage(said.text)
     odd = read_usage(b'{"input_tokens":' + said.text + b',"output_tokens":3}')
     assert usage is None or isinstance(usage, Usage)

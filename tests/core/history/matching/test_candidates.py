@@ -1,4 +1,4 @@
-"""Recalled turns, found by the names and sayings of their items, each item once."""
+"""Candidates: captured items found by their names and their content, each used once."""
 
 import pytest
 from hypothesis import example, given
@@ -24,13 +24,13 @@ CHAIN = b"c" * 16
 
 
 def emitted(item: Item) -> Emitted:
-    """Return an item as it would be kept."""
+    """Return an item as the store keeps it."""
     read = read_of(item)
     return Emitted(read.type, read.id, read.call_id, read.name, read.content)
 
 
 def read_of(item: Item) -> Read:
-    """Return an item as it would be read from a request."""
+    """Return an item as it is read from a request."""
     return read_item(body([item]).split(b"[", 1)[1].rsplit(b"]", 1)[0])
 
 
@@ -59,15 +59,15 @@ def turn(name: str, *items: Item, knows: bool = True) -> Turn:
         ),
     ],
 )
-def test_names_that_one_item_alone_has_are_certain(item: Item, want: int | None) -> None:
-    """An id, a call id that looks random, a response id within a call id."""
+def test_a_name_of_a_single_item_is_certain(item: Item, want: int | None) -> None:
+    """Certain names are an id, a random call id, and a response id inside a call id."""
     match = Candidates([turn(f"resp_{drawn(1)}", C1, C2, ZERO)]).certain(read_of(item))
 
     assert (match.k if match is not None else None) == want
 
 
 def test_an_item_is_used_once() -> None:
-    """What is spoken for is no candidate any more."""
+    """An item that is already matched is no longer a candidate."""
     known = Candidates([turn(f"resp_{drawn(1)}", C1)])
     match = known.certain(read_of(C1))
     assert match is not None
@@ -77,8 +77,8 @@ def test_an_item_is_used_once() -> None:
     assert known.certain(read_of(C1)) is None
 
 
-def test_two_that_have_one_id_are_not_certain() -> None:
-    """An id that upstream gave twice names neither."""
+def test_an_id_of_two_items_is_not_certain() -> None:
+    """An id that upstream used twice identifies neither item."""
     known = Candidates([turn(f"resp_{drawn(1)}", C1), turn(f"resp_{drawn(2)}", C1)])
 
     assert known.certain(read_of(C1)) is None
@@ -93,16 +93,16 @@ MINTED = "msg_68c96c54970481958484dea31f07926d"
         pytest.param("", True, id="no-id"),
         pytest.param(MINTED, True, id="its-own"),
         pytest.param("msg_0", True, id="counted"),
-        pytest.param("msg_00000000000000000000000000000000", True, id="counted-at-length"),
+        pytest.param("msg_00000000000000000000000000000000", True, id="counted-and-padded"),
         pytest.param("68c96c54-9704-8195-8484-dea31f07926d", True, id="uuid"),
-        pytest.param("msg_68c96c54970481958484dea31f0792", True, id="of-another-length"),
-        pytest.param("msg_68c96c54970481958484dea31f07926z", True, id="of-another-alphabet"),
-        pytest.param("out_68c96c54970481958484dea31f07926e", True, id="of-another-kind"),
-        pytest.param("msg_68c96c54970481958484dea31f07926e", False, id="as-upstream-mints-them"),
+        pytest.param("msg_68c96c54970481958484dea31f0792", True, id="another-length"),
+        pytest.param("msg_68c96c54970481958484dea31f07926z", True, id="another-alphabet"),
+        pytest.param("out_68c96c54970481958484dea31f07926e", True, id="another-prefix"),
+        pytest.param("msg_68c96c54970481958484dea31f07926e", False, id="random-in-the-same-form"),
     ],
 )
-def test_an_id_as_upstream_mints_them_is_of_another_item(named: str, may: bool) -> None:
-    """What says the same under it was said elsewhere, by an answer that is not known here."""
+def test_another_id_in_upstreams_form_means_another_item(named: str, may: bool) -> None:
+    """Equal content under such an id is from another response, which was not captured."""
     said = {**message("1", "OK."), "id": MINTED}
     assert may_be_called(read_of({**said, "id": named}), emitted(said)) is may
 
@@ -117,8 +117,8 @@ def test_an_id_as_upstream_mints_them_is_of_another_item(named: str, may: bool) 
         ("x", "call_1", True),
     ],
 )
-def test_two_numbers_of_one_count_are_two_calls(ours: str, theirs: str, may: bool) -> None:
-    """A count is no certain name, but it tells items apart, as do counted ids."""
+def test_two_numbers_of_one_counter_are_two_calls(ours: str, theirs: str, may: bool) -> None:
+    """A counted id or call id is not a certain name, but different numbers mean different items."""
     item = read_of({**C1, "id": "", "call_id": ours})
 
     assert may_be_called(item, emitted({**C1, "call_id": theirs})) is may
@@ -126,8 +126,8 @@ def test_two_numbers_of_one_count_are_two_calls(ours: str, theirs: str, may: boo
     assert may_be_called(read_of(bare), emitted({**bare, "id": theirs})) is may
 
 
-def test_a_name_of_a_million_digits_costs_no_more_than_it_is_long() -> None:
-    """A client may send one; where it is compared in quadratic time, this test takes an hour."""
+def test_long_names_are_compared_in_linear_time() -> None:
+    """A client may send a name of a million digits; in quadratic time this test takes an hour."""
     long = "1" * 1_000_000
     ours, theirs = read_of({**C1, "id": "", "call_id": long + "x"}), emitted(C1)
 
@@ -147,20 +147,20 @@ def test_a_name_of_a_million_digits_costs_no_more_than_it_is_long() -> None:
         pytest.param({**search("1"), "id": "x", "type": "file_search_call"}, False, id="type"),
     ],
 )
-def test_the_rest_of_a_turn_says_the_same(item: Item, same: bool) -> None:
-    """By id, or by type and words."""
+def test_equal_items_have_the_same_id_or_content(item: Item, same: bool) -> None:
+    """Two items are equal by id, or by type and content."""
     assert says_the_same(read_of(item), emitted(search("1"))) is same
 
 
-def test_what_has_no_words_on_either_side_says_the_same() -> None:
-    """An image of which a client sends nothing but the type."""
+def test_items_without_content_are_equal_by_type() -> None:
+    """A client may send an image with nothing but its type."""
     bare = {"type": "image_generation_call"}
 
     assert says_the_same(read_of(bare), emitted({**bare, "id": "ig_1", "result": "x"}))
 
 
-def test_names_of_any_length_are_compared_and_only_short_ones_remembered() -> None:
-    """What a client makes up must not fill the memory."""
+def test_only_short_names_are_cached() -> None:
+    """Long names are compared, but names invented by a client must not fill the cache."""
     before = _hand_of.cache_info().currsize
     long = ["msg_" + letter * MINTED_CHARS.stop for letter in "ab"]
 
@@ -170,8 +170,8 @@ def test_names_of_any_length_are_compared_and_only_short_ones_remembered() -> No
     assert _hand_of.cache_info().currsize == before
 
 
-def test_one_item_of_two_captured_ones_is_certain_by_neither_name_alone() -> None:
-    """A call under another's names says nothing, and one that is spoken for is not found again."""
+def test_a_used_item_and_a_contradictory_item_are_not_matched() -> None:
+    """A used item is not found again, and a call with the name of another tool is no match."""
     known = Candidates([turn(f"resp_{drawn(1)}", C1, C2)])
     match = known.certain(read_of(C1))
     assert match is not None
@@ -182,7 +182,7 @@ def test_one_item_of_two_captured_ones_is_certain_by_neither_name_alone() -> Non
     assert known.certain(read_of(C2)) == Match(match.turn, 1)
 
 
-# Few names, so that they meet: ids given twice, ids as call ids, calls that are numbered.
+# A few names, so that they collide: ids used twice, ids as call ids, numbered calls.
 NAMES = ("", "fc_a8K2mPq", "fc_b7Lx93Q", "call_m4Nz81c", "call_0", f"resp_{drawn(1)}:call_0")
 SPOKEN = st.one_of(
     st.builds(
@@ -203,10 +203,10 @@ def told(turns: list[list[Item]]) -> list[Turn]:
 
 @given(TURNS, st.lists(SPOKEN, max_size=6))
 @example([[{**call("1"), "id": NAMES[-1]}]], [{**message("1", "Done."), "id": NAMES[-1]}])
-def test_items_are_settled_all_at_once_as_one_by_one(
+def test_items_are_matched_together_as_one_by_one(
     turns: list[list[Item]], sent: list[Item]
 ) -> None:
-    """What is found quickly is what would be found item by item, each captured item once."""
+    """The fast path finds the same matches as a search item by item, and uses each item once."""
     places = read_request(body(sent), {}).places
     slow = Candidates(told(turns))
     want: dict[int, Match] = {}
@@ -226,20 +226,20 @@ def test_items_are_settled_all_at_once_as_one_by_one(
 
 
 @given(TURNS)
-def test_names_grow_turn_by_turn(turns: list[list[Item]]) -> None:
-    """ItemIndex that were extended are those that were looked through from the beginning."""
+def test_an_index_is_extended_turn_by_turn(turns: list[list[Item]]) -> None:
+    """An extended ItemIndex equals one that is built from all turns."""
     all_of_them = told(turns)
     grown = IndexedTurns(all_of_them[:1])
     for end in range(2, len(all_of_them) + 1):
         before, kept = grown, attributes(grown.names)
         grown = IndexedTurns(all_of_them[:end], before)
-        assert attributes(before.names) == kept  # others may be looking at it
+        assert attributes(before.names) == kept  # other requests may be using it
 
     assert attributes(grown.names) == attributes(ItemIndex(all_of_them))
 
 
 def attributes(names: ItemIndex) -> dict[str, object]:
-    """Return all that it holds, as it is now."""
+    """Return a copy of all that the index holds."""
     return {
         "turns": dict(names.turns),
         "types": set(names.types),

@@ -1,4 +1,4 @@
-"""Joining: turns whose lookup failed come back to the conversation that they belong to."""
+"""Joining: turns whose lookup failed are moved to the conversation that they belong to."""
 
 from collections import Counter
 
@@ -23,12 +23,12 @@ def history(turns: int) -> list[Item]:
 
 
 def answered(n: int) -> Item:
-    """Return an answer that is long enough to be no coincidence."""
+    """Return an answer that is too long to match by coincidence."""
     return message(f"{n}", f"This is what is to be said as number {n}, about the weather there.")
 
 
 def chat(*fails: bool) -> World:
-    """Let upstream answer, where these lookups fail."""
+    """Return a world with one turn for each flag; a lookup fails where its flag is set."""
     world = World()
     for n, has_failed in enumerate(fails):
         world.learn(body(history(n)), [reasoning(f"{n}"), answered(n)], has_failed=has_failed)
@@ -36,25 +36,25 @@ def chat(*fails: bool) -> World:
 
 
 def injected(world: World, turns: int) -> int:
-    """Return how much reasoning upstream sees in a history."""
+    """Return the number of reasoning items that upstream receives with a history."""
     return Counter(i.get("type") for i in world.seen(body(history(turns))))["reasoning"]
 
 
 def conversations(world: World) -> set[bytes]:
-    """Return those that hold something."""
+    """Return the conversations that hold a turn."""
     return {turn.conversation for turn in world.turns.values()}
 
 
-def test_turns_of_failed_lookups_come_together_when_the_next_works() -> None:
-    """One in two fails: all of a long chat is injected, and it is one conversation."""
+def test_turns_of_failed_lookups_are_joined_by_the_next_lookup() -> None:
+    """With every second lookup failing, a long chat stays one conversation, injected as a whole."""
     world = chat(*(n % 2 == 1 for n in range(TURNS)))
 
     assert injected(world, TURNS) == TURNS
     assert len(conversations(world)) == 1
 
 
-def test_more_turns_in_a_row_than_are_loaded_come_together_bit_by_bit() -> None:
-    """The newest first, as only so many conversations are loaded; then all of them are one."""
+def test_more_turns_than_are_loaded_are_joined_step_by_step() -> None:
+    """The newest turns are joined first, because the number of loaded conversations is limited."""
     world = chat(False, False, *[True] * 10)
     assert injected(world, 12) < 12
 
@@ -66,14 +66,14 @@ def test_more_turns_in_a_row_than_are_loaded_come_together_bit_by_bit() -> None:
 
 
 def joined(world: World, turns: int) -> Joined:
-    """Return what is joined for a request."""
+    """Return the joined turns of a request."""
     request = read_request(body(history(turns)), {})
     found = world.recall(request)
     return join(match_items(request, found), found.turns)
 
 
-def test_what_is_joined_knows_its_parent() -> None:
-    """So that its place can be told by its line from then on."""
+def test_a_joined_turn_gets_its_parent() -> None:
+    """From then on its place is known from its lineage."""
     world = chat(False, True, True)
     before = {turn.items[0].id: turn for turn in world.turns.values()}
     ids = [answered(n)["id"] for n in range(3)]
@@ -86,8 +86,8 @@ def test_what_is_joined_knows_its_parent() -> None:
     assert set(done.left) == {before[name].conversation for name in ids[1:]}
 
 
-def test_the_rest_of_a_conversation_comes_along() -> None:
-    """What was in flight when its conversation was joined went on from it still."""
+def test_later_turns_of_a_joined_conversation_are_moved_too() -> None:
+    """A response in flight while its conversation is joined still continues the old one."""
     world = chat(False, True, True)
     first, second, third = world.turns.values()
     world.keep(structs.replace(third, parent=second.id, conversation=second.conversation))
@@ -100,13 +100,13 @@ def test_the_rest_of_a_conversation_comes_along() -> None:
 
 
 @pytest.mark.parametrize("fails", [(False,), (False, False, False), (True,)])
-def test_what_is_one_conversation_stays_as_it_is(fails: tuple[bool, ...]) -> None:
-    """Nothing is written where nothing has to be joined."""
+def test_a_single_conversation_is_not_rewritten(fails: tuple[bool, ...]) -> None:
+    """If no turn has to be joined, nothing is written."""
     assert joined(chat(*fails), len(fails)) == Joined()
 
 
-def test_conversations_that_only_begin_alike_stay_apart() -> None:
-    """Another client goes on from the same first answer: there is nothing to join."""
+def test_conversations_with_the_same_start_are_not_joined() -> None:
+    """Another client continues from the same first response, so there is nothing to join."""
     world = chat(False, False)
     other = [user("Question 0?"), nameless(answered(0)), user("And what else?")]
     world.learn(body(other), [reasoning("else"), message("else", "Nothing else, as it seems.")])
@@ -115,7 +115,7 @@ def test_conversations_that_only_begin_alike_stay_apart() -> None:
 
 
 def test_the_cached_turns_of_one_conversation_are_not_searched() -> None:
-    """They are one conversation already."""
+    """They already belong to one conversation."""
     world = chat(False, True, True)
     request = read_request(body(history(3)), {})
     found = world.recall(request)

@@ -1,4 +1,4 @@
-"""Which captured turn an item came from: what evidence decides, and when none does."""
+"""Matching: decides by evidence which captured turn an item came from, or that it is unknown."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ R2, A2 = reasoning("2"), message("2", "It is sunny in Paris today.")
 
 
 def one_round() -> World:
-    """Return a world in which one call was made and answered."""
+    """Return a world that captured a call and the answer that followed it."""
     world = World()
     world.learn(body([ASK]), [R1, C1])
     world.learn(body([ASK, C1, output(C1)]), [R2, A2])
@@ -62,8 +62,8 @@ def one_round() -> World:
         pytest.param([ASK, {"id": C1["id"]}], id="by-bare-reference"),
     ],
 )
-def test_a_call_is_recognised_by_any_one_piece_of_evidence(sent: list[dict[str, object]]) -> None:
-    """Id, call id, place with content, reference: each alone leads to the turn."""
+def test_any_single_evidence_matches_a_call(sent: list[dict[str, object]]) -> None:
+    """Each of id, call id, place with content, and reference leads to the turn on its own."""
     _, recognised, _ = one_round().ask(body(sent))
 
     assert [match.emitted.id for match in recognised.matches.values()] == [C1["id"]]
@@ -76,19 +76,19 @@ def test_a_call_is_recognised_by_any_one_piece_of_evidence(sent: list[dict[str, 
         pytest.param([ASK, {**C1, "type": "custom_tool_call"}], id="another-type"),
         pytest.param([ASK, {**C1, "call_id": call("9")["call_id"], "id": "fc_x"}], id="new-call"),
         pytest.param([user("Hi"), *without_ids([A2])], id="text-after-something-else"),
-        pytest.param([ASK, user("x"), *without_ids([A2])], id="more-said-than-it-had-heard"),
+        pytest.param([ASK, user("x"), *without_ids([A2])], id="longer-history"),
         pytest.param([5, None, "x", [], {"type": 5}], id="no-items"),
     ],
 )
-def test_what_contradicts_is_no_evidence(sent: list[object]) -> None:
-    """A captured item is not taken for one of another tool, type, call or history."""
+def test_contradictory_evidence_matches_nothing(sent: list[object]) -> None:
+    """An item of another tool, type, call or history does not match a captured one."""
     _, recognised, _ = one_round().ask(body(sent))  # type: ignore[arg-type]
 
     assert recognised.matches == {}
 
 
-def test_a_history_that_begins_earlier_is_another_one() -> None:
-    """Who had heard less than was said before an item did not emit it."""
+def test_a_history_with_an_earlier_start_is_another_one() -> None:
+    """A captured turn with a shorter history before it did not emit the item."""
     world = World()
     world.learn(body([ASK]), [R2, A2])
 
@@ -98,7 +98,7 @@ def test_a_history_that_begins_earlier_is_another_one() -> None:
 
 
 def test_an_id_and_a_call_id_of_two_turns_contradict_each_other() -> None:
-    """An item that could be two is taken for neither."""
+    """An item whose names lead to two captured items matches neither."""
     world = one_round()
     other = call("7")
     world.learn(body([user("Rome?")]), [reasoning("7"), other])
@@ -109,10 +109,10 @@ def test_an_id_and_a_call_id_of_two_turns_contradict_each_other() -> None:
 
 
 @pytest.mark.parametrize("strip", [dropped, without_ids])
-def test_a_message_is_recognised_after_what_was_said_before_it(
+def test_a_message_is_matched_by_its_history(
     strip: Callable[[list[Item]], list[Item]],
 ) -> None:
-    """The same text after the same history is the same message, with its id or without."""
+    """The same text after the same history is the same message, with or without its id."""
     sent = [ASK, *strip([C1]), output(C1), *strip([A2]), MORE]
 
     _, recognised, _ = one_round().ask(body(sent))
@@ -120,8 +120,8 @@ def test_a_message_is_recognised_after_what_was_said_before_it(
     assert [match.emitted.id for match in recognised.matches.values()] == [C1["id"], A2["id"]]
 
 
-def test_repeated_call_ids_are_told_apart_by_what_was_said_before() -> None:
-    """`call_0` in every response (Bedrock) says where a call stands, not which it is."""
+def test_repeated_call_ids_are_distinguished_by_their_history() -> None:
+    """With `call_0` in every response (Bedrock), the call id does not identify a call."""
     world = World()
     zero = [call(str(n), call_id="call_0", arguments=f'{{"n":{n}}}') for n in range(3)]
     sent = [ASK]
@@ -134,8 +134,8 @@ def test_repeated_call_ids_are_told_apart_by_what_was_said_before() -> None:
     ] == [f"rs_{drawn(n)}" for n in range(3)]
 
 
-def test_a_counted_call_id_of_an_unknown_conversation_is_not_recognised() -> None:
-    """One `call_0` in the store is no reason to take another conversation's for it."""
+def test_a_counted_call_id_of_an_unknown_conversation_is_not_matched() -> None:
+    """A single captured `call_0` does not match the `call_0` of another conversation."""
     world = World()
     world.learn(body([ASK]), [R1, call("1", call_id="call_0")])
 
@@ -144,8 +144,8 @@ def test_a_counted_call_id_of_an_unknown_conversation_is_not_recognised() -> Non
     assert recognised.matches == {}
 
 
-def test_two_conversations_that_nobody_can_tell_apart_are_ambiguous() -> None:
-    """Two answers are possible, so none is given, and it is counted."""
+def test_identical_conversations_are_ambiguous() -> None:
+    """If two turns are equally likely, nothing is injected, and the item counts as ambiguous."""
     world = World()
     world.learn(body([ASK]), [reasoning("1"), message("1", "Sunny.")])
     world.learn(body([ASK]), [reasoning("2"), message("2", "Sunny.")])
@@ -158,8 +158,8 @@ def test_two_conversations_that_nobody_can_tell_apart_are_ambiguous() -> None:
     assert decided.edits == ()
 
 
-def test_more_likenesses_than_can_be_compared_are_ambiguous_too() -> None:
-    """A saying that leads to a crowd of conversations decides nothing, and is counted so."""
+def test_more_candidates_than_can_be_compared_are_ambiguous() -> None:
+    """Content that occurs in many conversations decides nothing and is counted as ambiguous."""
     world = World()
     for n in range(12):
         world.learn(body([ASK]), [reasoning(str(n)), message(str(n), "Sunny.")])
@@ -171,8 +171,8 @@ def test_more_likenesses_than_can_be_compared_are_ambiguous_too() -> None:
 
 @pytest.mark.parametrize("likenesses", [1, 12])
 @pytest.mark.parametrize("field", ["instructions", "prompt_cache_key"])
-def test_what_the_application_sets_breaks_a_tie(field: str, likenesses: int) -> None:
-    """Of many likenesses, the one under the same instructions or the same name is meant."""
+def test_the_frame_or_the_hint_breaks_a_tie(field: str, likenesses: int) -> None:
+    """Of many equal turns, the one with the same instructions or the same hint is matched."""
     world = World()
     world.learn(body([ASK], **{field: "ours"}), [reasoning("0"), message("0", "Sunny.")])
     for n in range(1, 1 + likenesses):
@@ -186,8 +186,8 @@ def test_what_the_application_sets_breaks_a_tie(field: str, likenesses: int) -> 
 
 
 @pytest.mark.parametrize(("asked", "matches"), [(ASK, 1), (user("Hi"), 0)])
-def test_other_instructions_veto_nothing(asked: Item, matches: int) -> None:
-    """They may hold a clock; but where all that is said is short, they have to be the same."""
+def test_other_instructions_do_not_prevent_a_match(asked: Item, matches: int) -> None:
+    """Instructions may contain the time; only a short history requires the same instructions."""
     world = World()
     world.learn(body([asked], instructions="A"), [R1, message("1", "Sunny.")])
 
@@ -198,14 +198,14 @@ def test_other_instructions_veto_nothing(asked: Item, matches: int) -> None:
     assert len(recognised.matches) == matches
 
 
-def test_lineage_settles_what_was_said_twice() -> None:
-    """What is certain late in a history settles what is doubtful earlier in it."""
+def test_lineage_resolves_an_ambiguous_item() -> None:
+    """A certain match late in the history resolves an ambiguous item before it."""
     world = World()
     sunny = message("1", "Sunny.")
     later = call("3")
     world.learn(body([ASK]), [reasoning("1"), sunny])
     told = [ASK, *without_ids([sunny]), MORE]
-    world.learn(body(told), [reasoning("3"), later])  # only now does somebody else ask the same
+    world.learn(body(told), [reasoning("3"), later])  # the other client asks only after this
     world.learn(body([ASK]), [reasoning("2"), message("2", "Sunny.")])
 
     seen = world.seen(body([*told, *without_ids([later]), output(later)], store=False))
@@ -216,8 +216,8 @@ def test_lineage_settles_what_was_said_twice() -> None:
     ]
 
 
-def test_children_settle_the_parent_that_two_could_be() -> None:
-    """When both look alike from the head on, the turn that follows knows which came before it."""
+def test_a_child_resolves_its_ambiguous_parent() -> None:
+    """If two turns match equally, the turn that follows names its parent."""
     world = World()
     sunny = message("1", "Sunny.")
     thanks = message("4", "You are most welcome.")
@@ -234,8 +234,8 @@ def test_children_settle_the_parent_that_two_could_be() -> None:
     ]
 
 
-def test_a_parent_that_said_something_else_settles_nothing() -> None:
-    """An ambiguity stays one where the turn that follows had come after another turn."""
+def test_a_child_of_another_parent_resolves_nothing() -> None:
+    """The item stays ambiguous if the turn that follows has a parent with other content."""
     world = one_round()
     later = call("5")
     told = [ASK, C1, output(C1), A2, MORE]
@@ -250,8 +250,8 @@ def test_a_parent_that_said_something_else_settles_nothing() -> None:
     assert list(recognised.matches) == [2]
 
 
-def test_a_cut_head_leaves_the_newest_sayings_as_evidence() -> None:
-    """A history whose head was cut is recognised by as much of it as is left."""
+def test_a_history_without_its_head_is_matched_by_its_newest_items() -> None:
+    """A history that a client truncated at the start is matched by the part that is left."""
     world = World()
     sent = [user("start")]
     for n in range(12):
@@ -266,8 +266,8 @@ def test_a_cut_head_leaves_the_newest_sayings_as_evidence() -> None:
         assert held == [f"gAAAA{n}" for n in range(12 - len(held), 12)]
 
 
-def test_long_histories_edited_far_back_are_recognised_by_their_newest_sayings() -> None:
-    """Eight equal sayings in a row are the same conversation, whatever became of older ones."""
+def test_a_history_edited_at_its_start_is_matched_by_its_newest_items() -> None:
+    """Eight equal messages in a row identify the conversation, whatever older messages became."""
     world = World()
     sent = [user("start")]
     for n in range(12):
@@ -279,11 +279,11 @@ def test_long_histories_edited_far_back_are_recognised_by_their_newest_sayings()
     seen = world.seen(body(edited, store=False))
 
     held = [item["encrypted_content"] for item in seen if "encrypted_content" in item]
-    assert held == [f"gAAAA{n}" for n in range(1, 12)]  # less what followed the edited message
+    assert held == [f"gAAAA{n}" for n in range(1, 12)]  # all except the first
 
 
-def test_hosted_items_are_settled_by_their_neighbours() -> None:
-    """A search whose query a client rewrote is still the one beside the call it stood beside."""
+def test_hosted_items_are_matched_by_their_neighbours() -> None:
+    """A search with a rewritten query still matches next to the call that it was emitted with."""
     world = World()
     hosted = {**search("1"), "call_id": None, "type": "tool_search_call"}
     world.learn(body([ASK]), [R1, hosted, reasoning("2"), C1])
@@ -300,8 +300,8 @@ def test_hosted_items_are_settled_by_their_neighbours() -> None:
     ]
 
 
-def test_a_neighbour_that_an_id_says_is_another_is_left_alone() -> None:
-    """An id that upstream emitted elsewhere outweighs the place."""
+def test_a_neighbour_with_another_known_id_is_not_matched_by_place() -> None:
+    """An id that upstream emitted in another turn is stronger evidence than the place."""
     world = World()
     world.learn(body([ASK]), [R1, search("1"), C1])
     world.learn(body([user("Rome?")]), [R2, search("2")])
@@ -317,20 +317,20 @@ ANOTHER_CALL = call("9z")
 @pytest.mark.parametrize(
     ("behind", "injected"),
     [
-        pytest.param([ANOTHER_CALL, output(ANOTHER_CALL)], [], id="a-call-of-another-answer"),
-        pytest.param([reasoning("9"), ANOTHER_CALL], ["gAAAA9"], id="its-reasoning-between"),
+        pytest.param([ANOTHER_CALL, output(ANOTHER_CALL)], [], id="a-call-of-another-response"),
+        pytest.param([reasoning("9"), ANOTHER_CALL], ["gAAAA9"], id="with-reasoning-before-it"),
         pytest.param([C1, output(C1)], ["gAAAA1"], id="its-own-call"),
-        pytest.param([call("4", call_id="call_0")], [], id="a-call-that-is-counted"),
+        pytest.param([call("4", call_id="call_0")], [], id="a-call-with-a-counted-id"),
         pytest.param([search("9")], [], id="no-call"),
         pytest.param([MORE, ANOTHER_CALL], ["gAAAA1"], id="a-call-later"),
         pytest.param([reasoning("9")], ["gAAAA1", "gAAAA9"], id="nothing"),
         pytest.param([], ["gAAAA1"], id="the-end"),
     ],
 )
-def test_words_that_led_to_another_call_are_of_another_answer(
+def test_text_before_an_unknown_call_is_from_another_response(
     behind: list[Item], injected: list[str]
 ) -> None:
-    """An answer was made twice; the client goes on with the one of which nothing is known."""
+    """Two responses began alike, and the client continues with the one that was not captured."""
     world = World()
     first = message("1", "Let me look.")
     world.learn(body([ASK]), [R1, first, C1])
@@ -340,8 +340,8 @@ def test_words_that_led_to_another_call_are_of_another_answer(
     assert blobs(seen) == injected
 
 
-def test_a_call_that_is_known_tells_nothing_of_the_words_before_it() -> None:
-    """A client that prunes its history may have left out what stood between them."""
+def test_a_known_call_does_not_contradict_the_text_before_it() -> None:
+    """A client that prunes its history may have dropped the items between the two."""
     world = World()
     first, later = message("1", "Let me look."), call("3")
     world.learn(body([ASK]), [R1, first, C1])
@@ -353,14 +353,14 @@ def test_a_call_that_is_known_tells_nothing_of_the_words_before_it() -> None:
 
 
 def test_each_captured_item_is_used_once() -> None:
-    """An item sent twice is recognised once: the second is not upstream's."""
+    """If an item is sent twice, only the first occurrence is matched."""
     _, recognised, _ = one_round().ask(body([ASK, C1, output(C1), C1, output(C1)]))
 
     assert len(recognised.matches) == 1
 
 
-def test_forks_share_what_they_share() -> None:
-    """Two continuations of one turn each get its reasoning, and only their own besides."""
+def test_forks_share_the_reasoning_of_their_common_turns() -> None:
+    """Two continuations of one turn each get its reasoning and, in addition, only their own."""
     world = World()
     world.learn(body([ASK]), [R1, C1])
     told = [ASK, *without_ids([C1]), output(C1)]
@@ -373,8 +373,8 @@ def test_forks_share_what_they_share() -> None:
         assert [i["encrypted_content"] for i in seen if "encrypted_content" in i] == ["gAAAA1", own]
 
 
-def test_a_crowd_of_equal_sayings_in_one_conversation_is_not_weighed() -> None:
-    """Work stays linear: what fits too many turns decides nothing."""
+def test_many_equal_messages_in_one_conversation_are_ambiguous() -> None:
+    """Content that fits too many turns decides nothing, so the work stays linear."""
     world = World()
     sent = [user("go")]
     for n in range(40):
@@ -388,8 +388,8 @@ def test_a_crowd_of_equal_sayings_in_one_conversation_is_not_weighed() -> None:
     assert recognised.ambiguous
 
 
-def test_the_same_words_again_and_again_are_told_apart_by_all_that_was_said() -> None:
-    """However many turns say the same: each has heard another history."""
+def test_equal_messages_are_distinguished_by_the_whole_history() -> None:
+    """Any number of turns may have the same content, because each has another history."""
     world = World()
     sent = [user("go")]
     for n in range(40):
@@ -400,8 +400,8 @@ def test_the_same_words_again_and_again_are_told_apart_by_all_that_was_said() ->
     assert blobs(world.seen(body(sent, store=False))) == [f"gAAAA{n}" for n in range(40)]
 
 
-def test_a_few_short_words_are_of_the_conversation_of_their_name() -> None:
-    """Short words are no evidence where the conversation's name is another."""
+def test_short_content_requires_the_same_hint() -> None:
+    """Short content is no evidence if the client names the conversation differently."""
     world = World()
     sunny = message("1", "Sunny.")
     world.learn(body([user("Hi")], prompt_cache_key="theirs"), [R1, sunny])
@@ -411,8 +411,8 @@ def test_a_few_short_words_are_of_the_conversation_of_their_name() -> None:
     assert blobs(world.seen(body(sent, prompt_cache_key="theirs", store=False))) == ["gAAAA1"]
 
 
-def test_a_turn_of_another_line_does_not_follow() -> None:
-    """It knows which turn came before it, and that is not the one that stands there."""
+def test_a_turn_of_another_lineage_is_not_matched() -> None:
+    """The turn has a parent, and that parent is not the one in this history."""
     world = one_round()
     other = call("7")
     world.learn(body([ASK]), [reasoning("7"), other])
@@ -421,8 +421,8 @@ def test_a_turn_of_another_line_does_not_follow() -> None:
     assert blobs(world.seen(body(sent, store=False))) == ["gAAAA7"]
 
 
-def test_of_a_turn_that_was_not_heard_only_names_are_known() -> None:
-    """Where upstream held the history, nothing tells where the turn stood in it."""
+def test_a_turn_with_an_unknown_history_is_matched_by_names_only() -> None:
+    """If upstream stored the history, the place of the turn in it is not known."""
     world = World()
     sunny = message("1", "Sunny.")
     world.learn(body([ASK]), [R1, sunny])
@@ -432,8 +432,8 @@ def test_of_a_turn_that_was_not_heard_only_names_are_known() -> None:
     assert blobs(world.seen(body(sent, store=False))) == ["gAAAA2"]
 
 
-def test_what_stands_between_outputs_is_the_rest_of_its_turn() -> None:
-    """Parallel calls may be sent one by one, each with its output, and under other names."""
+def test_calls_between_outputs_belong_to_the_same_turn() -> None:
+    """Parallel calls may be sent one by one, each with its output, and under other call ids."""
     world = World()
     one, two, three = call("1"), call("2"), call("3", arguments='{"city":"Rome"}')
     parts = [reasoning("1"), one, reasoning("2"), two, reasoning("3"), three]
@@ -446,8 +446,8 @@ def test_what_stands_between_outputs_is_the_rest_of_its_turn() -> None:
     assert blobs(world.seen(body(sent, store=False))) == ["gAAAA1", "gAAAA2", "gAAAA3"]
 
 
-def test_a_long_line_of_which_nothing_is_left_costs_little() -> None:
-    """Only what is certain is known, and the turns before it are not looked for for ever."""
+def test_a_long_lineage_that_was_dropped_costs_little() -> None:
+    """Only the certain item is matched, and the search for its ancestors is bounded."""
     world = World()
     sent = [user("start")]
     for n in range(40):
@@ -461,8 +461,8 @@ def test_a_long_line_of_which_nothing_is_left_costs_little() -> None:
     assert blobs(world.seen(body(other, store=False))) == ["gAAAAlast"]
 
 
-def test_before_anyone_has_spoken_the_frame_alone_tells_beginnings_apart() -> None:
-    """A conversation that begins with the assistant is known by its instructions, or not at all."""
+def test_a_conversation_that_begins_with_the_model_is_matched_by_its_frame() -> None:
+    """Without an earlier item of the client, only the same instructions make a match."""
     world = World()
     hello = message("1", "Hello!")
     world.learn(body([], instructions="Greet."), [R1, hello])
@@ -475,12 +475,12 @@ def test_before_anyone_has_spoken_the_frame_alone_tells_beginnings_apart() -> No
 
 
 def blobs(seen: list[Item]) -> list[str]:
-    """Return the reasoning that upstream sees, by its blobs."""
+    """Return the blobs of the reasoning that upstream receives."""
     return [item["encrypted_content"] for item in seen if "encrypted_content" in item]
 
 
-def test_of_a_crowd_that_was_not_loaded_only_kin_is_recognised() -> None:
-    """That one of many likenesses happens to be at hand does not make it the one."""
+def test_of_a_crowd_that_was_not_loaded_only_relatives_are_matched() -> None:
+    """An equal turn is no match merely because its conversation happens to be loaded."""
     world = World()
     hello, welcome = message("1", "Hello!"), message("2", "You are welcome.")
     told = [ASK, *without_ids([hello]), user("thanks")]
@@ -496,8 +496,8 @@ def test_of_a_crowd_that_was_not_loaded_only_kin_is_recognised() -> None:
     assert blobs(world.seen(body(other, store=False))) == []
 
 
-def test_what_the_model_said_before_tells_twins_apart() -> None:
-    """The same sayings of users and tools behind another call are another conversation's."""
+def test_earlier_items_of_the_model_distinguish_twins() -> None:
+    """The same client items after another call belong to another conversation."""
     world = World()
     ours, theirs = call("1"), call("9z", arguments='{"city":"Rome"}')
     world.learn(body([ASK]), [reasoning("1"), ours])
@@ -508,7 +508,7 @@ def test_what_the_model_said_before_tells_twins_apart() -> None:
 
 
 def test_a_neighbour_with_a_call_id_of_its_own_is_another() -> None:
-    """A call that replaced a parallel one does not get its id, nor its reasoning."""
+    """A call that replaced a parallel one gets neither its id nor its reasoning."""
     world = World()
     first, second, new = call("1"), call("2"), call("9z")
     world.learn(body([ASK]), [reasoning("1"), first, reasoning("2"), second])
@@ -519,8 +519,8 @@ def test_a_neighbour_with_a_call_id_of_its_own_is_another() -> None:
     assert seen[3] == without_ids([new])[0]
 
 
-def test_what_is_certain_settles_its_own_turn() -> None:
-    """Of two equal preambles, the one whose turn made the call behind it is meant."""
+def test_a_certain_item_resolves_its_own_turn() -> None:
+    """Of two equal preambles, the one in the turn of the call after it is matched."""
     world = World()
     one, two = call("1"), call("2")
     world.learn(body([ASK]), [reasoning("1"), message("1", "Let me check."), one])
@@ -530,8 +530,8 @@ def test_what_is_certain_settles_its_own_turn() -> None:
     assert blobs(world.seen(body(sent, store=False))) == ["gAAAA2"]
 
 
-def test_a_message_of_the_application_changes_nothing_before_it() -> None:
-    """A developer's message that is appended is no other frame for what was said before."""
+def test_a_developer_message_does_not_affect_earlier_items() -> None:
+    """An appended developer message does not change the frame of the items before it."""
     world = World()
     system = {"role": "system", "content": "S"}
     said = message("1", "It is sunny.")
@@ -546,12 +546,12 @@ def test_a_message_of_the_application_changes_nothing_before_it() -> None:
 @pytest.mark.parametrize(
     "heard",
     [
-        pytest.param([ASK, message("3", "Hm."), MORE], id="behind-something-else"),
-        pytest.param([MORE], id="behind-nothing"),
+        pytest.param([ASK, message("3", "Hm."), MORE], id="after-another-response"),
+        pytest.param([MORE], id="after-no-response"),
     ],
 )
-def test_a_turn_that_follows_neither_settles_nothing(heard: list[Item]) -> None:
-    """What two turns may have said stays open, if the next one was made behind none of them."""
+def test_a_turn_that_follows_neither_twin_resolves_nothing(heard: list[Item]) -> None:
+    """The item stays ambiguous if the next turn continued neither of the two candidates."""
     world = World()
     for name in ("1", "2"):
         world.learn(body([ASK]), [reasoning(name), message(name, "Done.")])
@@ -566,12 +566,12 @@ def test_a_turn_that_follows_neither_settles_nothing(heard: list[Item]) -> None:
 
 
 def after(named: str) -> dict[str, str]:
-    """Return what names the response before a request."""
+    """Return the fields that name the previous response."""
     return {"previous_response_id": f"resp_{drawn(named)}"}
 
 
-def test_what_follows_the_response_that_is_named_is_matched() -> None:
-    """Upstream holds that response, and what led to it; the calls since then come by value."""
+def test_turns_after_the_named_response_are_matched() -> None:
+    """Upstream stores that response and its history; later calls are sent by value."""
     world, one, two = World(), call("3"), call("4")
     world.learn(body([ASK]), [R1, A2])
     world.learn(body([MORE], **after("1")), [reasoning("3"), one])
@@ -587,7 +587,7 @@ def test_what_follows_the_response_that_is_named_is_matched() -> None:
 @pytest.mark.parametrize(
     ("sent", "lost", "want"),
     [
-        pytest.param([ASK, C1, output(C1)], 0, True, id="all-of-it"),
+        pytest.param([ASK, C1, output(C1)], 0, True, id="whole-conversation"),
         pytest.param([ASK, C1, output(C1), A2, MORE], 0, True, id="two-turns"),
         pytest.param([ASK, C1, output(C1), A2, MORE, call("9")], 0, False, id="unknown-end"),
         pytest.param([ASK, C1, output(C1), A2, MORE], 1, False, id="unknown-parent"),
@@ -595,10 +595,10 @@ def test_what_follows_the_response_that_is_named_is_matched() -> None:
         pytest.param([ASK, call("9")], 0, False, id="nothing-known"),
     ],
 )
-def test_a_copy_is_whole_where_no_turn_of_its_line_is_missing(
+def test_a_cached_conversation_is_whole_if_no_ancestor_is_missing(
     sent: list[Item], lost: int, *, want: bool
 ) -> None:
-    """Without the store, a part of a conversation is not to be told from another part."""
+    """Without the store, one part of a conversation cannot be distinguished from another part."""
     world = one_round()
     request = read_request(body(sent), {})
     found = world.recall(request)
@@ -607,8 +607,8 @@ def test_a_copy_is_whole_where_no_turn_of_its_line_is_missing(
     assert is_whole(request, match_items(request, found), found) is want
 
 
-def test_items_of_one_turn_in_another_order_are_matched_by_their_ids_alone() -> None:
-    """A client has moved them: what stands between two of them is not paired by its place."""
+def test_reordered_items_of_a_turn_are_matched_only_by_their_ids() -> None:
+    """The client moved them, so an item between two of them is not matched by its place."""
     world = World()
     first, second = call("1"), call("2")
     world.learn(body([ASK]), [R1, first, A2, second])

@@ -1,4 +1,4 @@
-"""Random histories, and what clients make of them."""
+"""Random histories, and the requests that clients send from them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from tests.core.world import (
 
 SHAPES = ["R C", "R C C", "C", "R M", "M", "R M C", "R R C", "R W R C", "R C R C", "R W R M", "S"]
 STATEFUL = {"previous_response_id": f"resp_{drawn(1)}"}
-# What a request says besides its input.
+# What a request has in addition to its input.
 MORE: list[dict[str, Any]] = [
     {},
     {"store": True},
@@ -37,11 +37,12 @@ MORE: list[dict[str, Any]] = [
 @dataclass
 class History:
     """
-    What was said and done, and what a store holds of it.
+    A history of a conversation, and a store that captured parts of it.
 
     Attributes:
-        items: All of it, as an honest client would send it.
-        emitted: Those of its items that upstream made.
+        items: All items, as an honest client sends them.
+        emitted: The items that upstream emitted.
+        world: A store that captured some of the turns.
     """
 
     items: list[Item] = field(default_factory=lambda: [ASK])
@@ -50,7 +51,7 @@ class History:
 
 
 def emit(shape: str, turn: int) -> list[Item]:
-    """Return what upstream answers; ids are drawn at random there, so unique here."""
+    """Return the output of a response; ids are unique, as upstream draws them at random."""
     items: list[Item] = []
     for n, kind in enumerate(shape.split()):
         name = f"{turn}x{n}"
@@ -71,7 +72,7 @@ def emit(shape: str, turn: int) -> list[Item]:
 
 
 def history_of(tape: list[tuple[str, bool]]) -> History:
-    """Play a conversation: for each turn what is answered, and whether it is captured."""
+    """Play a conversation: for each turn, the shape of its output and whether it is captured."""
     history = History()
     for turn, (shape, is_captured) in enumerate(tape):
         items = emit(shape, turn)
@@ -104,7 +105,7 @@ _OPERATIONS = st.lists(
 
 
 def changed(items: list[Item], operations: list[tuple[str, int, int]]) -> list[Item]:
-    """Return what a client makes of a history: items left out, sent twice, moved and spoiled."""
+    """Return what a client sends of a history: items dropped, copied, moved and changed."""
     sent = list(items)
     for what, here, there in operations:
         if not sent:
@@ -124,14 +125,14 @@ def changed(items: list[Item], operations: list[tuple[str, int, int]]) -> list[I
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[History, list[Item], dict[str, Any]]:
-    """Draw a history, what a client makes of it, and what it says besides."""
+    """Draw a history, the items that a client sends of it, and the other fields of its request."""
     history = draw(histories)
     return history, changed(history.items, draw(_OPERATIONS)), draw(st.sampled_from(MORE))
 
 
 @st.composite
 def refusals(draw: st.DrawFn) -> tuple[History, list[Item], dict[str, Any], Diagnosis]:
-    """Draw a request, and any refusal of it."""
+    """Draw a request and any refusal of it."""
     history, sent, more = draw(requests())
     names = [str(item[key]) for item in sent for key in ("id", "call_id") if key in item]
     wanted = [item["id"] for item in history.emitted if item["type"] == "reasoning"]

@@ -1,4 +1,4 @@
-"""Refusals played through the core: what upstream refuses, and what it is sent instead."""
+"""Refusals played through the core: the request that upstream refuses, and its cure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,17 +21,17 @@ STATEFUL = {"previous_response_id": f"resp_{drawn(9)}"}
 
 
 def hollow(item: Item) -> Item:
-    """Return reasoning of which nothing is left but its id."""
+    """Return reasoning that has nothing left but its id."""
     return {key: value for key, value in item.items() if key != "encrypted_content"}
 
 
 def reference(item: Item) -> Item:
-    """Return what stands for a stored item."""
+    """Return a reference to a stored item."""
     return {"type": "item_reference", "id": item["id"]}
 
 
 def world_of(*turns: Sequence[Item], **more: Any) -> World:
-    """Return a world in which these responses were captured, each after what came before it."""
+    """Return a world that captured these responses, each after the earlier ones."""
     world, history = World(), [ASK]
     for emitted in turns:
         world.learn(body(history), list(emitted), **more)
@@ -40,7 +40,7 @@ def world_of(*turns: Sequence[Item], **more: Any) -> World:
 
 
 def recalled_for(world: World, sent: Request, diagnosis: Diagnosis) -> LookupResult:
-    """Return what the store holds for a cure."""
+    """Return what the store finds for a cure."""
     asked = lookups_for(sent, diagnosis)
     choice = choose(asked, lambda key: world.index.get(key, ()))
     chosen = set(choice.conversations)
@@ -51,7 +51,7 @@ def recalled_for(world: World, sent: Request, diagnosis: Diagnosis) -> LookupRes
 def case_of(
     world: World, items: Sequence[Item], diagnosis: Diagnosis | None = None, **more: Any
 ) -> RefusedRequest:
-    """Return what is known of a request of these items."""
+    """Return the refused request with these items, together with what the store finds for it."""
     sent = read_request(body(items, **more), {})
     refusal = diagnosis or Diagnosis(RefusalKind.OTHER)
     return RefusedRequest(sent, sent, refusal, recalled_for(world, sent, refusal), DEFAULT)
@@ -66,7 +66,7 @@ def cure_of(
     policy: Policy = DEFAULT,
     **more: Any,
 ) -> Cure | None:
-    """Return the cure of a request of these items; `given` is what the client sent of them."""
+    """Return the cure of a request with these items; `given` are the items that the client sent."""
     came = None if given is None else body(given, **more)
     return cure_of_body(world, body(items, **more), diagnosis, given=came, policy=policy)
 
@@ -79,7 +79,7 @@ def cure_of_body(
     given: bytes | None = None,
     policy: Policy = DEFAULT,
 ) -> Cure | None:
-    """Return the cure of a request in these bytes; `given` is what the client sent."""
+    """Return the cure of a request body; `given` is the body that the client sent."""
     sent = read_request(refused, {})
     came = sent if given is None else read_request(given, {})
     return cure(sent, came, diagnosis, recalled_for(world, sent, diagnosis), policy)
@@ -88,7 +88,7 @@ def cure_of_body(
 def cured(
     world: World, items: Sequence[Item], diagnosis: Diagnosis, **more: Any
 ) -> list[Item] | None:
-    """Return the input that upstream is sent instead; None where the refusal passes."""
+    """Return the input of the healed request; None where the refusal is passed on."""
     found = cure_of(world, items, diagnosis, **more)
     return input_of(found.body) if found is not None else None
 
@@ -96,14 +96,14 @@ def cured(
 def repaired(
     world: World, items: Sequence[Item], repairs: Repairs | None = None, **more: Any
 ) -> Repaired:
-    """Return a request as it is mended before the first try; by default in every way."""
+    """Return a request after the repairs before the first attempt; by default all are enabled."""
     return repaired_body(world, body(items, **more), repairs)
 
 
 def repaired_body(
     world: World, sent: bytes, repairs: Repairs | None = None, turns_of: bytes = b""
 ) -> Repaired:
-    """Return a body as it is mended before the first try."""
+    """Return a body after the repairs before the first attempt."""
     request = read_request(sent, {})
     every = Repairs(frozenset(Repair), lambda _: False)
     turns = world.recall(read_request(turns_of or sent, {})).turns

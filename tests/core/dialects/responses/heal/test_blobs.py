@@ -1,4 +1,4 @@
-"""Reasoning that upstream will not have goes, and nothing more than has to."""
+"""Refused blobs: healing removes the reasoning that upstream refuses, and no more than it must."""
 
 from typing import Any
 
@@ -42,25 +42,25 @@ UNSTORED, OTHER_MODEL = {"store": False}, {"model": "o4-mini"}
 
 
 def refused(item: Item) -> Diagnosis:
-    """Return the diagnosis of a refused blob, named by its item's id."""
+    """Return the diagnosis of a refused blob that is named by the id of its item."""
     return Diagnosis(RefusalKind.BLOB, subject=item["id"])
 
 
 def masked(item: Item) -> Diagnosis:
-    """Return the diagnosis of a refused blob, named by its ends."""
+    """Return the diagnosis of a refused blob that is named by its first and last characters."""
     blob = item["encrypted_content"]
     return Diagnosis(RefusalKind.BLOB, ends=(blob[:4], blob[-2:]))
 
 
 def digest_of(item: Item) -> bytes:
-    """Return the digest by which a blob is remembered."""
+    """Return the digest under which a refused blob is remembered."""
     return blob_digest(read_item(body([item]).split(b"[", 1)[1].rsplit(b"]", 1)[0]))
 
 
 PAIRS = [R1, C1, O1, R2, C2, O2]
 DAMAGED = {**R1, "encrypted_content": "gAAAAhalf"}
 
-# (turns captured, what the request says, what was sent, the refusal, what is sent instead)
+# (captured turns, other fields of the request, items sent, refusal, items of the cure)
 BLOBS: list[Any] = [
     pytest.param(
         [[R2, C2]], {}, PAIRS, refused(R1), [nameless(C1), O1, R2, C2, O2], id="named-and-unknown"
@@ -69,7 +69,9 @@ BLOBS: list[Any] = [
     pytest.param(
         [[R1, C1], [R2, C2]], {}, PAIRS, ANY, [nameless(C1), O1, nameless(C2), O2], id="all-known"
     ),
-    pytest.param([[R2, C2]], {}, PAIRS, ANY, [nameless(C1), O1, R2, C2, O2], id="those-not-known"),
+    pytest.param(
+        [[R2, C2]], {}, PAIRS, ANY, [nameless(C1), O1, R2, C2, O2], id="unknown-ones-only"
+    ),
     pytest.param(
         [[R2, C2]], {}, PAIRS, FOREIGN, [nameless(C1), O1, nameless(C2), O2], id="foreign"
     ),
@@ -79,7 +81,7 @@ BLOBS: list[Any] = [
         PAIRS,
         refused(R1),
         [nameless(C1), O1, nameless(C2), O2],
-        id="known-refused-so-all",
+        id="known-one-refused-so-all",
     ),
     pytest.param([[R1, C1]], OTHER_MODEL, [R1, C1, O1], ANY, [nameless(C1), O1], id="model"),
     pytest.param([[R1, C1]], {}, [DAMAGED, C1, O1], refused(R1), [R1, C1, O1], id="damaged"),
@@ -121,21 +123,21 @@ BLOBS: list[Any] = [
 
 
 @pytest.mark.parametrize(("turns", "more", "sent", "refusal", "want"), BLOBS)
-def test_a_refused_blob_goes_with_what_would_demand_it(
+def test_a_refused_blob_is_removed_with_the_ids_that_demand_it(
     turns: list[list[Item]],
     more: dict[str, Any],
     sent: list[Item],
     refusal: Diagnosis,
     want: list[Item] | None,
 ) -> None:
-    """Those named, and those not known to be upstream's own."""
+    """Named blobs and blobs that were never captured are removed, with the ids that demand them."""
     got = cured(world_of(*turns), [ASK, *sent], refusal, **more)
 
     assert got == ([ASK, *want] if want is not None else None)
 
 
-def test_of_shapes_of_two_vendors_the_other_ones_go() -> None:
-    """Where upstream names none, its own shape tells."""
+def test_blobs_of_another_vendor_are_removed() -> None:
+    """If upstream names no blob, the blobs that have another vendor's shape are removed."""
     grok = {**R1, "encrypted_content": "x/y+z"}
     policy = Policy(profile=PROFILES["openai"])
 
@@ -144,8 +146,8 @@ def test_of_shapes_of_two_vendors_the_other_ones_go() -> None:
     assert got == [ASK, nameless(C1), O1, R2, C2, O2]
 
 
-def test_ours_are_counted_where_the_clients_own_goes() -> None:
-    """What was put in is still in it."""
+def test_injected_reasoning_is_counted_when_a_client_blob_is_removed() -> None:
+    """Injected reasoning that stays in the request is still counted."""
     given = [ASK, C1, O1, R2, C2, O2]
     found = cure_of(world_of([R1, C1]), [ASK, *PAIRS], masked(R2), given=given)
     assert found is not None
@@ -153,8 +155,8 @@ def test_ours_are_counted_where_the_clients_own_goes() -> None:
     assert found.injected_bytes > len(R1["encrypted_content"])
 
 
-def test_ours_go_first() -> None:
-    """What the client sent was not refused as long as something of ours may have been."""
+def test_injected_reasoning_is_removed_first() -> None:
+    """While injected reasoning may be the cause, reasoning that the client sent is kept."""
     sent, given = [ASK, *PAIRS], [ASK, C1, O1, R2, C2, O2]
     want = [ASK, nameless(C1), O1, R2, C2, O2]
 
@@ -172,18 +174,18 @@ def test_ours_go_first() -> None:
     ]
 
 
-def test_what_was_refused_is_told() -> None:
-    """All forms of a captured blob that was named, and the turn less it."""
+def test_a_cure_reports_the_refused_blob() -> None:
+    """The digest of a named blob is reported, and its turn is stored again without it."""
     world = world_of([R1, C1], [R2, C2])
     found = cure_of(world, [ASK, *PAIRS], refused(R1))
     assert found is not None
 
-    assert found.lost == {digest_of(R1)}  # of the other, nothing was proven
+    assert found.lost == {digest_of(R1)}  # nothing is proven about the other blob
     assert [[item.withheld for item in turn.items] for turn in found.withheld] == [[True]]
 
 
-def test_a_damaged_copy_does_not_cost_the_good_one() -> None:
-    """The digest of the copy alone is told, and nothing is evicted."""
+def test_a_damaged_copy_does_not_evict_the_original() -> None:
+    """Only the digest of the damaged copy is reported; the captured original is kept."""
     found = cure_of(world_of([R1, C1]), [ASK, DAMAGED, C1, O1], refused(R1))
     assert found is not None
 
@@ -192,7 +194,7 @@ def test_a_damaged_copy_does_not_cost_the_good_one() -> None:
 
 
 def test_a_bound_blob_is_good() -> None:
-    """Only its id is not: nothing is remembered against it."""
+    """A blob refused only because of its item id is not remembered as refused."""
     found = cure_of(world_of([R1, C1]), [ASK, R1, C1, O1], BOUND)
     assert found is not None
 
@@ -202,14 +204,14 @@ def test_a_bound_blob_is_good() -> None:
 TEXT: Item = {"content": [{"type": "reasoning_text", "text": "Hm."}]}
 SUMMED = {**R1, "summary": [{"type": "summary_text", "text": "Hm."}]}
 
-# (what was sent, the member that is refused, the index that is named, what is sent instead)
+# (items sent, refused member, index that upstream names, items of the cure)
 MEMBERS = [
     pytest.param([{**R1, "status": None}, C1], "status", 1, [R1, C1], id="status"),
     pytest.param([R1 | TEXT, C1, R2 | TEXT, C2], "content", None, [R1, C1, R2, C2], id="content"),
     pytest.param([hollow(R1) | TEXT, C1], "content", 1, [nameless(C1)], id="nothing-left"),
     pytest.param([R1, C1], "encrypted_content", None, [nameless(C1)], id="blob"),
     pytest.param(
-        [R1 | TEXT, C1], "encrypted_content", None, [hollow(R1) | TEXT, C1], id="blob-beside-text"
+        [R1 | TEXT, C1], "encrypted_content", None, [hollow(R1) | TEXT, C1], id="blob-next-to-text"
     ),
     pytest.param([SUMMED, C1], "encrypted_content", 1, [hollow(SUMMED), C1], id="summary-left"),
     pytest.param(
@@ -225,18 +227,18 @@ MEMBERS = [
 
 
 @pytest.mark.parametrize(("sent", "member", "index", "want"), MEMBERS)
-def test_a_refused_member_leaves_all_reasoning(
+def test_a_refused_member_is_removed_from_all_reasoning(
     sent: list[Item], member: str, index: int | None, want: list[Item] | None
 ) -> None:
-    """What has nothing left by that goes as a whole; other items are none of its business."""
+    """Reasoning that is empty without the member is removed whole; other items are unchanged."""
     refusal = Diagnosis(RefusalKind.FIELD, member=member, index=index)
     got = cured(World(), [ASK, *sent], refusal)
 
     assert got == ([ASK, *want] if want is not None else None)
 
 
-def test_a_model_that_does_not_reason_gets_none() -> None:
-    """Neither reasoning nor ids that would demand it; what it did alone goes with its id."""
+def test_a_model_without_reasoning_gets_no_reasoning() -> None:
+    """Reasoning and the ids that demand it are removed; a hosted item is removed whole."""
     sent = [ASK, R1, C1, O1, R2, WS, R3, SAID, MORE, reference(R1), C2, O2]
     refusal = Diagnosis(RefusalKind.NO_REASONING_MODEL)
 
@@ -252,8 +254,8 @@ def test_a_model_that_does_not_reason_gets_none() -> None:
     assert cured(World(), [ASK, C1, O1], refusal) is None
 
 
-def test_a_model_that_seals_nothing_is_not_asked_to() -> None:
-    """Ours or the client's; nothing else of the request changes."""
+def test_include_is_removed_if_the_model_cannot_encrypt() -> None:
+    """The refused entry of `include` is removed, whether the proxy or the client added it."""
     include = ["reasoning.encrypted_content", "file_search_call.results"]
     refusal = Diagnosis(RefusalKind.INCLUDE)
     found = cure_of(World(), [ASK], refusal, include=include)
@@ -263,8 +265,8 @@ def test_a_model_that_seals_nothing_is_not_asked_to() -> None:
     assert cure_of(World(), [ASK], refusal) is None
 
 
-def test_four_characters_may_be_those_of_several() -> None:
-    """Both go, and neither turn is given up for it."""
+def test_masked_ends_may_match_several_blobs() -> None:
+    """All blobs that match are removed, and no turn is evicted."""
     twin = R2 | {"encrypted_content": "gAAAzzAAA1"}
     world = world_of([R1, C1], [twin, C2])
     ends = (R1["encrypted_content"][:4], R1["encrypted_content"][-4:])

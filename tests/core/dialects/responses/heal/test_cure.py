@@ -1,4 +1,4 @@
-"""A refused request is sent once more only if there is something to change in it."""
+"""Cure of a refused request: it is retried only if an edit can change the outcome."""
 
 import json
 
@@ -21,30 +21,30 @@ NAMED = {"subject": C1["id"], "wanted": R2["id"]}
 
 
 @pytest.mark.parametrize("fault", sorted(RefusalKind))
-def test_where_nothing_can_be_done_the_refusal_is_the_clients(fault: RefusalKind) -> None:
-    """Nothing in it, nothing known of it, nothing of ours: no second request."""
+def test_without_a_possible_edit_the_refusal_is_passed_on(fault: RefusalKind) -> None:
+    """A request without injected items, refused items and captured turns is not retried."""
     assert cure_of(World(), [ASK], Diagnosis(fault, subject="x", wanted="y")) is None
 
 
 @pytest.mark.parametrize(
     "fault", [RefusalKind.INPUT, RefusalKind.OTHER, RefusalKind.INCLUDE, RefusalKind.NOT_FOUND]
 )
-def test_where_nothing_else_can_be_done_the_client_gets_its_own_way(fault: RefusalKind) -> None:
-    """What we edited may be the cause: its own bytes are sent."""
+def test_without_another_edit_the_clients_own_body_is_sent(fault: RefusalKind) -> None:
+    """An edit by the proxy may be the cause, so the retry sends the bytes of the client."""
     found = cure_of(World(), SENT, Diagnosis(fault, subject="x"), given=GIVEN)
 
     assert found == Cure(body(GIVEN), is_clients_own=True)
 
 
 @pytest.mark.parametrize("fault", [RefusalKind.LACKS_OUTPUT, RefusalKind.LACKS_CALL])
-def test_what_we_never_cause_is_not_taken_back(fault: RefusalKind) -> None:
-    """As long as no output is missing by what was edited, and no call."""
+def test_edits_stay_if_they_cannot_be_the_cause(fault: RefusalKind) -> None:
+    """The edits are undone for a missing output or call only if they removed one."""
     assert cure_of(World(), SENT, Diagnosis(fault), given=GIVEN) is None
     assert cure_of(World(), SENT[:-1], Diagnosis(fault), given=GIVEN) is not None
 
 
-def test_a_cure_that_is_what_the_client_sent_takes_back() -> None:
-    """However it was come by."""
+def test_a_cure_equal_to_the_clients_body_undoes_all_edits() -> None:
+    """A cure that has the items of the client is sent as the client's own bytes."""
     given, sent = (
         read_request(json.dumps({"input": items}, separators=(",", ":")).encode(), {})
         for items in ([ASK, nameless(C1), O1], SENT)
@@ -56,8 +56,8 @@ def test_a_cure_that_is_what_the_client_sent_takes_back() -> None:
     assert found.body == given.body
 
 
-def test_what_a_cure_adds_is_counted() -> None:
-    """Beyond what the client sent."""
+def test_items_that_a_cure_adds_are_counted() -> None:
+    """`injected` counts the items that the client did not send."""
     refusal = Diagnosis(RefusalKind.LACKS_REASONING, subject=C1["id"], wanted=R1["id"])
 
     added = cure_of(world_of([R1, C1]), GIVEN, refusal)
@@ -69,8 +69,8 @@ def test_what_a_cure_adds_is_counted() -> None:
     assert (taken.injected, taken.is_clients_own) == (0, False)
 
 
-def test_what_upstream_names_is_looked_up_first() -> None:
-    """The reasoning that is lacking, the item that lacks it, ids alone, and outputs."""
+def test_items_that_upstream_names_are_looked_up_first() -> None:
+    """The lookup starts with the missing reasoning, then its item, bare ids and outputs."""
     sent = read_request(body([ASK, hollow(R1), reference(C2), O1]), {})
     asked = lookups_for(sent, Diagnosis(RefusalKind.LACKS_REASONING, **NAMED))
     names = [R2["id"], C1["id"], R1["id"], C2["id"], C1["call_id"]]
@@ -80,7 +80,7 @@ def test_what_upstream_names_is_looked_up_first() -> None:
 
 
 def test_a_lookup_is_bounded() -> None:
-    """The newest ids and outputs, each once; what nobody could find is not looked for."""
+    """Only the newest ids and outputs are looked up, each once; unusable names are skipped."""
     many = [hollow(reasoning(f"{n}")) for n in range(HOLLOW_LOOKED_UP * 2)]
     sent = read_request(body([ASK, *many, *many, *[O1] * 200]), {})
 
@@ -89,8 +89,8 @@ def test_a_lookup_is_bounded() -> None:
     assert len(asked) == HOLLOW_LOOKED_UP + 1 + len(keys_of_request(sent))
 
 
-def test_a_body_that_cannot_be_cut_is_not_cured() -> None:
-    """A key twice in reasoning: nobody knows which of the two is meant."""
+def test_a_body_with_a_repeated_key_is_not_cured() -> None:
+    """If a key occurs twice in reasoning, readers disagree on its value, so it is not edited."""
     raw = b'{"input":[{"type":"reasoning","id":"rs_1","status":1,"status":2},{"role":"user"}]}'
     sent = read_request(raw, {})
 

@@ -1,4 +1,4 @@
-"""A refusal is told by what upstream says, never by its status alone."""
+"""Diagnosis of refusals: read from the words of the error, never from its status alone."""
 
 import json
 from collections.abc import Callable
@@ -37,7 +37,7 @@ DEEPSEEK = "For more information, please refer to https://api-docs.deepseek.com/
 
 
 def orphan(item_id: str, kind: str) -> str:
-    """Return what the API says of an item whose reasoning is not there."""
+    """Return the error message of the API for an item without its reasoning."""
     return (
         f"Item '{item_id}' of type '{kind}' was provided without its required 'reasoning' item:"
         " 'rs_1'."
@@ -45,11 +45,11 @@ def orphan(item_id: str, kind: str) -> str:
 
 
 def lacking(item_id: str) -> Diagnosis:
-    """Return what that means."""
+    """Return the diagnosis of that message."""
     return Diagnosis(RefusalKind.LACKS_REASONING, subject=item_id, wanted="rs_1")
 
 
-# (verbatim but for the ids: what upstreams were seen to say, what it means)
+# (message as seen from an upstream, verbatim except the ids; its diagnosis)
 SAID = [
     (orphan("fc_1", "function_call"), lacking("fc_1")),
     (orphan("msg_1", "message"), lacking("msg_1")),
@@ -191,18 +191,18 @@ SAID = [
 
 
 def enveloped(message: object, param: object = None, code: object = None) -> bytes:
-    """Return an error body as OpenAI writes it."""
+    """Return an error body in OpenAI's format."""
     error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
     return json.dumps({"error": error}, indent=2).encode()
 
 
 def wrapping(wrap: Callable[[str], object], name: str) -> object:
-    """Return a column of a table: how an upstream puts its message into JSON."""
+    """Return a table column: how an upstream puts its message into JSON."""
     return pytest.param(lambda message: json.dumps(wrap(message)).encode(), id=name)
 
 
 def quoted(message: str) -> object:
-    """Return the error of a gateway that quotes upstream's, which quotes another's."""
+    """Return the error of a gateway that quotes an error of upstream, which quotes another one."""
     inner = json.dumps({"error": {"message": message, "code": None}})
     twice = json.dumps({"error": {"message": f"OpenAIException - {inner}"}})
     return {"error": {"message": f"litellm.BadRequestError: {twice}. Received Model Group=x"}}
@@ -234,14 +234,14 @@ def quoted(message: str) -> object:
     ],
 )
 @pytest.mark.parametrize(("message", "want"), SAID)
-def test_every_known_saying_is_understood(
+def test_every_known_message_is_diagnosed(
     message: str, want: Diagnosis, wrap: Callable[[str], bytes]
 ) -> None:
-    """In OpenAI's envelope, in those of gateways, in events, and in none."""
+    """A message is found in OpenAI's envelope, in those of gateways, in events and in text."""
     assert diagnose(400, wrap(message)) == want
 
 
-# (message, param, code, what it is about)
+# (error message, its param, its code, diagnosis)
 PARAMS = [
     ("Unknown item.", "input[3].id", None, INPUT),
     ("Please adjust your input.", "input", "context_length_exceeded", INPUT),
@@ -266,28 +266,28 @@ PARAMS = [
 
 
 @pytest.mark.parametrize(("message", "param", "code", "want"), PARAMS)
-def test_the_parameter_and_the_code_tell_what_the_message_does_not(
+def test_the_parameter_and_the_code_are_read_after_the_message(
     message: object, param: object, code: object, want: Diagnosis
 ) -> None:
-    """They name the field that was refused; words say more than they do."""
+    """`param` and `code` name the refused field, but a known message has priority over them."""
     assert diagnose(400, enveloped(message, param, code)) == want
 
 
 @pytest.mark.parametrize("status", [400, 404, 422])
 def test_refusals_of_input_are_read(status: int) -> None:
-    """The statuses that bad input is answered with."""
+    """A refusal of the input has the status 400, 404 or 422."""
     assert is_refusal(status)
     assert diagnose(status, enveloped(SAID[0][0])) == SAID[0][1]
 
 
 @pytest.mark.parametrize("status", [200, 401, 403, 408, 409, 413, 429, 500, 502, 503])
-def test_other_answers_are_never_ours_to_heal(status: int) -> None:
-    """Limits and outages have their own clients and their own cure."""
+def test_other_statuses_are_never_healed(status: int) -> None:
+    """Rate limits, outages and authentication errors are never healed."""
     assert not is_refusal(status)
     assert diagnose(status, enveloped(SAID[0][0], "input")) == OTHER
 
 
-# (an event, whether it says that there will be no answer, to something that may be healed)
+# (event, whether it is a refusal that may be healed)
 EVENTS = [
     ({"type": "error", "message": "x"}, True),
     ({"type": "error", "error": {"message": "x"}, "status": 400}, True),
@@ -305,7 +305,7 @@ EVENTS = [
 
 @pytest.mark.parametrize(("event", "want"), EVENTS)
 def test_an_event_may_refuse_as_well(event: object, want: bool) -> None:
-    """Inside a stream, a refusal has no status, or one of its own."""
+    """An error event is a refusal if it has no status, or one of these statuses."""
     assert is_refusing_event(json.dumps(event).encode()) is want
 
 
@@ -323,14 +323,14 @@ def test_an_event_may_refuse_as_well(event: object, want: bool) -> None:
         b"[" * 9999,
     ],
 )
-def test_garbage_is_about_others(body: bytes) -> None:
-    """Nothing is guessed from what cannot be read."""
+def test_garbage_is_no_diagnosis(body: bytes) -> None:
+    """An unreadable body gives no diagnosis."""
     assert diagnose(400, body) == OTHER
     assert not is_refusing_event(body)
 
 
-def test_what_lies_too_deep_is_read_as_text() -> None:
-    """No nesting of envelopes is endless; the words are found all the same."""
+def test_a_deeply_nested_message_is_read_as_text() -> None:
+    """A message below the nesting limit is found in the raw text."""
     deep = b'{"error":' * 6 + b"\"Item with id 'rs_1' not found\"" + b"}" * 6
 
     assert diagnose(400, deep) == Diagnosis(RefusalKind.NOT_FOUND, subject="rs_1")
@@ -338,7 +338,7 @@ def test_what_lies_too_deep_is_read_as_text() -> None:
 
 @given(st.binary(max_size=40) | values.map(lambda written: b'{"error":' + written.text + b"}"))
 @settings(max_examples=80, deadline=None)
-def test_no_body_raises(body: bytes) -> None:
-    """An error page is the last place to fail at."""
+def test_no_error_body_raises(body: bytes) -> None:
+    """Any bytes can be diagnosed without an exception."""
     assert diagnose(400, body).kind in RefusalKind
     assert is_refusing_event(body) in (True, False)

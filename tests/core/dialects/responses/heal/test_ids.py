@@ -1,4 +1,4 @@
-"""Items sent twice, ids of what is not kept, and ids that the API does not take."""
+"""Cures of ids: items sent twice, ids that are not stored, and ids that the API rejects."""
 
 from typing import Any
 
@@ -32,20 +32,20 @@ ZIP: Item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAzip
 NAMED_OUTPUT = O1 | {"id": "fco_1"}
 NEWER_OUTPUT = NAMED_OUTPUT | {"output": "two"}
 
-# (what was sent, the item that is named, what is sent instead)
+# (items sent, item that upstream names, items of the cure)
 TWICE = [
     pytest.param([R1, C1, O1, R1], R1, [R1, C1, O1], id="reasoning"),
-    pytest.param([R1, ASK, R1, C1, O1], R1, [ASK, R1, C1, O1], id="what-leads-to-something-stays"),
+    pytest.param([R1, ASK, R1, C1, O1], R1, [ASK, R1, C1, O1], id="copy-before-its-item-stays"),
     pytest.param([R1, R1, C1, O1], R1, [R1, C1, O1], id="side-by-side"),
     pytest.param(
-        [R1, C1, {**R1, "encrypted_content": "gAAAAother"}], R1, [R1, C1], id="another-blob-of-it"
+        [R1, C1, {**R1, "encrypted_content": "gAAAAother"}], R1, [R1, C1], id="other-blob-same-id"
     ),
-    pytest.param([hollow(R1), R1, C1], R1, [R1, C1], id="an-id-beside-the-whole"),
+    pytest.param([hollow(R1), R1, C1], R1, [R1, C1], id="bare-id-and-whole-item"),
     pytest.param([reference(R1), C1, R1], R1, [reference(R1), C1], id="reference-leads"),
-    pytest.param([reference(SAID), SAID], SAID, [SAID], id="reference-beside-the-whole"),
+    pytest.param([reference(SAID), SAID], SAID, [SAID], id="reference-and-whole-item"),
     pytest.param([reference(C1), C1, O1], C1, [C1, O1], id="reference-is-no-call"),
     pytest.param([SAID, MORE, SAID], SAID, [SAID, MORE], id="message"),
-    pytest.param([SAID, MORE, OTHER], SAID, [SAID, MORE, nameless(OTHER)], id="says-another"),
+    pytest.param([SAID, MORE, OTHER], SAID, [SAID, MORE, nameless(OTHER)], id="other-text-same-id"),
     pytest.param([C1, O1, C1, O1], C1, [C1, O1], id="call-with-its-output"),
     pytest.param([C1, C1, O1], C1, [C1, O1], id="call-alone"),
     pytest.param(
@@ -64,12 +64,12 @@ TWICE = [
         [C1, NAMED_OUTPUT, NEWER_OUTPUT],
         NAMED_OUTPUT,
         [C1, NAMED_OUTPUT, nameless(NEWER_OUTPUT)],
-        id="output-says-another",
+        id="other-output-same-id",
     ),
     pytest.param(
         [C1, NAMED_OUTPUT, NAMED_OUTPUT], NAMED_OUTPUT, [C1, NAMED_OUTPUT], id="output-again"
     ),
-    pytest.param([NOTE, SAID, NOTE], NOTE, [NOTE, SAID, nameless(NOTE)], id="what-users-say-stays"),
+    pytest.param([NOTE, SAID, NOTE], NOTE, [NOTE, SAID, nameless(NOTE)], id="user-message-stays"),
     pytest.param([R1, C1, R1, SAID, SAID], R1, [R1, C1, SAID], id="all-of-them"),
     pytest.param([ZIP, SAID, ZIP, SAID], ZIP, [ZIP, SAID, ZIP], id="compactions-stay"),
     pytest.param([R1, C1], R1, None, id="once"),
@@ -79,14 +79,14 @@ TWICE = [
 
 @pytest.mark.parametrize(("sent", "named", "want"), TWICE)
 def test_every_item_is_sent_once(sent: list[Item], named: Item, want: list[Item] | None) -> None:
-    """A copy goes, with the copy of its output; what says something else loses its id."""
+    """A copy is removed with the copy of its output; an item with other content loses its id."""
     got = cured(World(), [ASK, *sent], Diagnosis(RefusalKind.DUPLICATE, subject=named["id"]))
 
     assert got == ([ASK, *want] if want is not None else None)
 
 
-def test_what_upstream_holds_is_not_sent_again() -> None:
-    """All of that response; users and outputs have no part in it."""
+def test_items_that_upstream_stores_are_not_sent_again() -> None:
+    """All output items of the stored response are removed; user messages and tool outputs stay."""
     refusal = Diagnosis(RefusalKind.DUPLICATE, subject=R1["id"])
     sent = [R1, C1, O1, SAID]
 
@@ -96,7 +96,7 @@ def test_what_upstream_holds_is_not_sent_again() -> None:
     assert cured(world_of([R1, C1]), [C1, O1], refusal, **STATEFUL) == [O1]
 
 
-# (turns captured, what the request says, what was sent, the id not found, what is sent instead)
+# (captured turns, other fields of the request, items sent, id not found, items of the cure)
 NOT_FOUND: list[Any] = [
     pytest.param([[R1, C1]], UNSTORED, [hollow(R1), C1, O1], R1, [R1, C1, O1], id="hollow"),
     pytest.param([[R1, C1]], {}, [hollow(R1), C1, O1], R1, [R1, C1, O1], id="hollow-stored"),
@@ -117,10 +117,12 @@ NOT_FOUND: list[Any] = [
     pytest.param([], {}, [hollow(R1), C1, O1], R1, [nameless(C1), O1], id="unknown"),
     pytest.param([], {}, [reference(R1), SAID], R1, [nameless(SAID)], id="unknown-reference"),
     pytest.param([], {}, [reference(SAID), MORE], SAID, [MORE], id="unknown-message"),
-    pytest.param([], {}, [R1, reference(SAID), MORE], SAID, [MORE], id="and-what-led-to-it"),
-    pytest.param([], {}, [reference(C1), O1], C1, None, id="unknown-call-half-of-a-unit"),
+    pytest.param(
+        [], {}, [R1, reference(SAID), MORE], SAID, [MORE], id="unknown-message-with-its-reasoning"
+    ),
+    pytest.param([], {}, [reference(C1), O1], C1, None, id="unknown-call-with-its-output"),
     pytest.param([], {}, [reference(WS), C1, O1], WS, [C1, O1], id="unknown-hosted"),
-    pytest.param([], {}, [reference(WS), O1], WS, [O1], id="unknown-hosted-beside-an-output"),
+    pytest.param([], {}, [reference(WS), O1], WS, [O1], id="unknown-hosted-and-an-output"),
     pytest.param(
         [], {}, [R1, C1, O1], R1, [nameless(R1), nameless(C1), O1], id="whole-but-looked-up"
     ),
@@ -147,14 +149,14 @@ NOT_FOUND: list[Any] = [
 
 
 @pytest.mark.parametrize(("turns", "more", "sent", "named", "want"), NOT_FOUND)
-def test_whole_items_stand_where_ids_stood(
+def test_whole_items_replace_bare_ids(
     turns: list[list[Item]],
     more: dict[str, Any],
     sent: list[Item],
     named: Item,
     want: list[Item] | None,
 ) -> None:
-    """As they were captured; what nobody can complete is left out, but never half of a unit."""
+    """An item is sent as it was captured; an unknown item is removed, but never half of a unit."""
     refusal = Diagnosis(RefusalKind.NOT_FOUND, subject=named["id"])
     got = cured(world_of(*turns), [ASK, *sent], refusal, **more)
 
@@ -162,11 +164,11 @@ def test_whole_items_stand_where_ids_stood(
 
 
 def named(item: Item, item_id: object) -> Item:
-    """Return an item under another id."""
+    """Return an item with another id."""
     return {**item, "id": item_id}
 
 
-# (turns captured, what was sent, the index that is named, what is sent instead)
+# (captured turns, items sent, index that upstream names, items of the cure)
 BAD: list[Any] = [
     pytest.param([], [named(C1, "call_1"), O1], 1, [nameless(C1), O1], id="prefix"),
     pytest.param([], [named(C1, "call_1"), O1], None, [nameless(C1), O1], id="no-index"),
@@ -181,11 +183,11 @@ BAD: list[Any] = [
         [nameless(C1), O1, nameless(C2), O2, SAID],
         id="all-of-them",
     ),
-    pytest.param([[R1, C1]], [R1, named(C1, "x"), O1], 2, [R1, C1, O1], id="given-back"),
+    pytest.param([[R1, C1]], [R1, named(C1, "x"), O1], 2, [R1, C1, O1], id="restored-id"),
     pytest.param(
         [[R1, C1]], [named(C1, "x"), O1], 1, [nameless(C1), O1], id="known-but-not-demanded"
     ),
-    pytest.param([[R1, C1]], [named(R1, "x"), C1, O1], 1, [R1, C1, O1], id="reasoning-given-back"),
+    pytest.param([[R1, C1]], [named(R1, "x"), C1, O1], 1, [R1, C1, O1], id="reasoning-id-replaced"),
     pytest.param(
         [],
         [named(R1, "x"), C1, O1],
@@ -196,12 +198,14 @@ BAD: list[Any] = [
     pytest.param(
         [], [R1, named(C1, "x"), O1], 2, [nameless(R1), nameless(C1), O1], id="group-by-value"
     ),
-    pytest.param([], [named(hollow(R1), "x"), C1, O1], 1, [nameless(C1), O1], id="reasoning-goes"),
     pytest.param(
-        [], [named(R1, ""), hollow(R2), C1], 1, [nameless(R1), hollow(R2), C1], id="beside-hollow"
+        [], [named(hollow(R1), "x"), C1, O1], 1, [nameless(C1), O1], id="hollow-reasoning-removed"
+    ),
+    pytest.param(
+        [], [named(R1, ""), hollow(R2), C1], 1, [nameless(R1), hollow(R2), C1], id="next-to-hollow"
     ),
     pytest.param([], [named(WS, "x"), SAID], 1, None, id="demanded-and-unknown"),
-    pytest.param([[R1, WS]], [R1, named(WS, "x")], 2, [R1, WS], id="demanded-and-given-back"),
+    pytest.param([[R1, WS]], [R1, named(WS, "x")], 2, [R1, WS], id="demanded-and-known"),
     pytest.param([], [C1, named(O1, "x")], 2, [C1, O1], id="output"),
     pytest.param([], [named(NOTE, "x")], 1, [nameless(NOTE)], id="users-message"),
     pytest.param([], [C1, O1], 9, None, id="not-there"),
@@ -213,17 +217,17 @@ BAD: list[Any] = [
 
 
 @pytest.mark.parametrize(("turns", "sent", "index", "want"), BAD)
-def test_a_bad_id_is_given_back_or_left_out(
+def test_a_bad_id_is_replaced_or_left_out(
     turns: list[list[Item]], sent: list[Item], index: int | None, want: list[Item] | None
 ) -> None:
-    """As upstream emitted it where it is demanded; ids of a group go together."""
+    """The captured id is used where it is demanded; otherwise all ids of a group are left out."""
     got = cured(world_of(*turns), [ASK, *sent], Diagnosis(RefusalKind.BAD_ID, index=index))
 
     assert got == ([ASK, *want] if want is not None else None)
 
 
-def test_an_item_that_readers_disagree_on_stays() -> None:
-    """An id twice: nobody knows which of the two is meant, and it is no business of ours."""
+def test_an_item_with_a_repeated_key_stays() -> None:
+    """If an item has two ids, readers disagree on which one counts, so the item is not edited."""
     raw = b'{"input":[{"type":"function_call","id":"x","id":""},{"type":"message","id":"x"}]}'
     sent = read_request(raw, {})
     refusal = Diagnosis(RefusalKind.BAD_ID, index=1)
@@ -234,8 +238,8 @@ def test_an_item_that_readers_disagree_on_stays() -> None:
     assert found.body == raw.replace(b',"id":"x"}]', b"}]")
 
 
-def test_a_copy_of_nothing_in_particular_is_not_looked_for() -> None:
-    """What has no id is nobody's copy."""
+def test_a_duplicate_without_a_named_id_is_not_cured() -> None:
+    """Without a named id there is no copy to remove."""
     sent = [ASK, R1, C1, O1]
 
     assert cured(World(), sent, Diagnosis(RefusalKind.DUPLICATE), **STATEFUL) is None

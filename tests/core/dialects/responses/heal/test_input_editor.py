@@ -1,4 +1,4 @@
-"""Pieces of an input may be left out, moved, mended and put in; the rest stays to the byte."""
+"""Input editor: drops, moves, edits and inserts items of an input; other bytes stay the same."""
 
 import json
 
@@ -37,34 +37,36 @@ FRAME: Item = {"role": "system", "content": "Be brief."}
 
 
 def pieces(*items: Item) -> list[InputPiece]:
-    """Return the pieces of a request of these items."""
+    """Return the pieces of a request with these items."""
     return pieces_of(read_request(body(list(items)), {}))
 
 
 def shown(given: list[InputPiece]) -> list[Item]:
-    """Return what pieces would be sent as."""
+    """Return the items that the pieces stand for."""
     return [json.loads(piece.raw) for piece in given]
 
 
 SPACED = b'{"n": 1.0e0, "input" :[ {"id":"a"} ,\n{"id":"b"}\t, {"id":"c"} ], "model":"m"}'
 
-# (the order of the pieces; p is one that is put in, what is written)
+# (order of the pieces, where p is an inserted one; the written input)
 WRITTEN = [
-    pytest.param("abc", b'[ {"id":"a"} ,\n{"id":"b"}\t, {"id":"c"} ]', id="as-it-came"),
-    pytest.param("ab", b'[ {"id":"a"} ,\n{"id":"b"} ]', id="last-left-out"),
-    pytest.param("bc", b'[ {"id":"b"}\t, {"id":"c"} ]', id="first-left-out"),
-    pytest.param("ac", b'[ {"id":"a"},{"id":"c"} ]', id="middle-left-out"),
+    pytest.param("abc", b'[ {"id":"a"} ,\n{"id":"b"}\t, {"id":"c"} ]', id="unchanged"),
+    pytest.param("ab", b'[ {"id":"a"} ,\n{"id":"b"} ]', id="last-dropped"),
+    pytest.param("bc", b'[ {"id":"b"}\t, {"id":"c"} ]', id="first-dropped"),
+    pytest.param("ac", b'[ {"id":"a"},{"id":"c"} ]', id="middle-dropped"),
     pytest.param("bca", b'[ {"id":"b"}\t, {"id":"c"},{"id":"a"} ]', id="moved"),
-    pytest.param("apbc", b'[ {"id":"a"},{"x":1},{"id":"b"}\t, {"id":"c"} ]', id="put-in"),
-    pytest.param("pabc", b'[ {"x":1},{"id":"a"} ,\n{"id":"b"}\t, {"id":"c"} ]', id="put-first"),
-    pytest.param("abcp", b'[ {"id":"a"} ,\n{"id":"b"}\t, {"id":"c"},{"x":1} ]', id="put-last"),
-    pytest.param("", b"[  ]", id="all-left-out"),
+    pytest.param("apbc", b'[ {"id":"a"},{"x":1},{"id":"b"}\t, {"id":"c"} ]', id="inserted"),
+    pytest.param(
+        "pabc", b'[ {"x":1},{"id":"a"} ,\n{"id":"b"}\t, {"id":"c"} ]', id="inserted-first"
+    ),
+    pytest.param("abcp", b'[ {"id":"a"} ,\n{"id":"b"}\t, {"id":"c"},{"x":1} ]', id="inserted-last"),
+    pytest.param("", b"[  ]", id="all-dropped"),
 ]
 
 
 @pytest.mark.parametrize(("order", "want"), WRITTEN)
-def test_what_is_not_touched_stays_as_it_came(order: str, want: bytes) -> None:
-    """White space between two neighbours included; new neighbours have a comma alone."""
+def test_untouched_pieces_keep_their_bytes(order: str, want: bytes) -> None:
+    """White space between two old neighbours is kept; new neighbours are joined by a comma."""
     request = read_request(SPACED, {})
     named = {piece.item.id: piece for piece in pieces_of(request)} | {"p": put_in(b'{"x":1}', None)}
 
@@ -74,14 +76,14 @@ def test_what_is_not_touched_stays_as_it_came(order: str, want: bytes) -> None:
 
 
 @pytest.mark.parametrize("sent", [SPACED, b'{"input":"Hi"}', b'{"input":[]}', b"{}"])
-def test_its_own_pieces_are_the_very_same_object(sent: bytes) -> None:
-    """Nothing to change costs no copy."""
+def test_unchanged_pieces_return_the_same_object(sent: bytes) -> None:
+    """If nothing changes, the body is not copied."""
     request = read_request(sent, {})
 
     assert body_of(request, pieces_of(request)) is sent
 
 
-# (an item, the id it is given, what comes of it)
+# (item, the id it gets, the result)
 NAMED = [
     (b'{"type":"m"}', "a", b'{"id":"a","type":"m"}'),
     (b'{"id":null, "type":"m"}', "a", b'{"id":"a","type":"m"}'),
@@ -93,24 +95,24 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("raw", "name", "want"), NAMED)
-def test_an_id_is_given_in_place_of_any_other(raw: bytes, name: str, want: bytes) -> None:
-    """What readers could disagree on stays as it is."""
+def test_a_new_id_replaces_any_other(raw: bytes, name: str, want: bytes) -> None:
+    """An item with two ids is left unchanged."""
     piece = put_in(raw, None)
     piece.name(name)
 
     assert piece.raw == want
 
 
-def test_what_cannot_be_cut_stays_as_it_is() -> None:
-    """A key twice: nobody knows which of the two is meant."""
+def test_an_item_with_a_repeated_key_is_not_cut() -> None:
+    """If a key occurs twice, readers disagree on its value, so it is not removed."""
     piece = put_in(b'{"id":"a","id":"b","type":"m"}', None)
     piece.leave_out("id")
 
     assert piece.raw == b'{"id":"a","id":"b","type":"m"}'
 
 
-def test_a_piece_knows_what_it_is() -> None:
-    """Reasoning is also what names some; an output answers a call."""
+def test_a_piece_has_a_kind() -> None:
+    """A bare reasoning id and a reference to reasoning count as reasoning."""
     items = [R1, hollow(R1), reference(R1), {"id": "rs_1"}, reference(SAID), C1, output(C1), ASK]
 
     assert [p.is_reasoning for p in pieces(*items)] == [True] * 4 + [False] * 4
@@ -132,14 +134,14 @@ def test_a_piece_knows_what_it_is() -> None:
         ({"type": "mcp_call"}, False),
     ],
 )
-def test_some_items_are_answered_by_others(item: Item, want: bool) -> None:
-    """A call with a `call_id`, of whatever kind, and what is known to be answered otherwise."""
+def test_some_items_need_an_output(item: Item, want: bool) -> None:
+    """A call of any type with a `call_id` needs an output, and so do a few other known types."""
     read = read_item(json.dumps(item).encode())
 
     assert is_answered(read.type, read.call_id) is want
 
 
-# (a history, its runs: how many items of reasoning, and how many behind them)
+# (history; for each run, the number of reasoning items and of items that follow them)
 RUNS = [
     ([ASK, R1, C1, C2, output(C1)], [(1, 2)]),
     ([R1, R2, SAID, R3, C1], [(2, 1), (1, 1)]),
@@ -152,16 +154,14 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("items", "want"), RUNS)
-def test_a_run_leads_to_what_stands_behind_it(
-    items: list[Item], want: list[tuple[int, int]]
-) -> None:
-    """Up to whoever speaks next."""
+def test_a_run_leads_to_the_items_after_it(items: list[Item], want: list[tuple[int, int]]) -> None:
+    """The group of a run ends where another party speaks."""
     found = [(len(run.reasoning), len(run.group)) for run in runs_of(pieces(*items))]
 
     assert found == want
 
 
-# (a history, which of its items are refused, what is left)
+# (history, indexes of the refused items, items that are left)
 DROPPED = [
     pytest.param([R1, C1], [0], [nameless(C1)], id="id-of-its-group"),
     pytest.param(
@@ -176,7 +176,7 @@ DROPPED = [
     pytest.param([R1, R2, C1], [0], [nameless(R2), nameless(C1)], id="half-a-run-by-value"),
     pytest.param([R1, R2, WS], [0], [nameless(R2), WS], id="half-a-run-hosted"),
     pytest.param([R1, hollow(R2), C1], [0], [nameless(C1)], id="half-a-run-hollow"),
-    pytest.param([R1, reference(SAID)], [0], [reference(SAID)], id="reference-has-no-other-name"),
+    pytest.param([R1, reference(SAID)], [0], [reference(SAID)], id="reference-keeps-its-id"),
     pytest.param([R1, nameless(C1)], [0], [nameless(C1)], id="no-ids"),
     pytest.param(
         [R1, C1, output(C1), C2, output(C2), SAID, ASK, SAID],
@@ -191,10 +191,10 @@ DROPPED = [
 
 
 @pytest.mark.parametrize(("items", "refused", "want"), DROPPED)
-def test_reasoning_goes_with_what_would_demand_it(
+def test_reasoning_is_dropped_with_the_ids_that_demand_it(
     items: list[Item], refused: list[int], want: list[Item]
 ) -> None:
-    """Ids, and a hosted item whose id is required; never half of a unit."""
+    """Ids of the group and hosted items are dropped with it, but never half of a unit."""
     given = pieces(*items)
 
     assert shown(dropped(given, [given[n] for n in refused])) == want

@@ -1,4 +1,4 @@
-"""What healing never does, whatever the history, the client and the refusal."""
+"""Laws of healing: they hold for every history, client and refusal."""
 
 import json
 import re
@@ -30,14 +30,14 @@ from tests.core.world import Item, body, input_of
 Refused = tuple[History, list[Item], dict[str, Any], Diagnosis]
 Requested = tuple[History, list[Item], dict[str, Any]]
 
-# What may be left out of an item that stays.
+# Members that may be left out of an item that stays.
 LEFT_OUT = ("id", "encrypted_content", "content", "status")
 
 
-# A client's copy of reasoning, ahead of what it led to, has its id; the other has a bad one.
+# A client's copy of reasoning, before the item it led to, has its id; the other has a bad one.
 TWICE = history_of([("R C", True)])
 THOUGHT_TWICE = TWICE, changed(TWICE.items, [("copy", 1, 3), ("change", 1, 2)])
-# One response with reasoning before a hosted search and before a call, sent to another model; the
+# One response with reasoning before a hosted search and before a call, sent to another model. The
 # first reasoning lacks its id.
 SEARCHED = history_of([("R W R C", True)])
 SEARCHED_WITHOUT_ID = [
@@ -54,32 +54,32 @@ def raws(request: bytes) -> list[bytes]:
 
 
 def meaning(raw: bytes) -> str:
-    """Return what an item says, whatever its white space."""
+    """Return the content of an item, independent of its white space."""
     return json.dumps(json.loads(raw))
 
 
 def said(items: list[Item]) -> list[Item]:
-    """Return what users said."""
+    """Return the messages of users."""
     return [item for item in items if item.get("role") == "user"]
 
 
 def outputs(items: list[Item]) -> Counter[str]:
-    """Return how many outputs there are of each call."""
+    """Return the number of outputs of each call."""
     return Counter(str(i["call_id"]) for i in items if i.get("type", "").endswith("_output"))
 
 
 def calls(items: list[Item]) -> set[str]:
-    """Return the calls that are there as whole items."""
+    """Return the `call_id` of each call that is present as a whole item."""
     return {i["call_id"] for i in items if i.get("type", "").endswith("_call") and "call_id" in i}
 
 
 def core(item: Item) -> str:
-    """Return what makes an item the one that it is."""
+    """Return the part of an item that an edit never changes."""
     return json.dumps({k: v for k, v in item.items() if k not in LEFT_OUT}, sort_keys=True)
 
 
 def is_made_of(item: Item, sources: list[Item], ids: set[object]) -> bool:
-    """Tell whether an item is one of these, less a member; its id is one of those or none."""
+    """Return whether an item is one of the sources, less some members, with an allowed id."""
     if item.get("id") not in ids:
         return False
     return any(
@@ -91,8 +91,8 @@ def is_made_of(item: Item, sources: list[Item], ids: set[object]) -> bool:
 
 @settings(max_examples=400, deadline=None)
 @given(refusals())
-def test_a_cure_keeps_what_happened_and_invents_nothing(refused: Refused) -> None:
-    """Users' words stay, outputs stay, and calls whose outputs stay; all else was sent or made."""
+def test_a_cure_keeps_the_history_and_invents_nothing(refused: Refused) -> None:
+    """User messages, outputs and their calls stay; each item comes from the client or upstream."""
     history, sent, more, diagnosis = refused
     found = cure_of(history.world, sent, diagnosis, **more)
     if found is None:
@@ -111,7 +111,7 @@ def test_a_cure_keeps_what_happened_and_invents_nothing(refused: Refused) -> Non
 
 
 def marked(request: bytes) -> bytes:
-    """Spell each item with white space of its own: an edit keeps it, so its source is known."""
+    """Write each item with its own white space: an edit keeps it, so that its source is known."""
     items = [
         json.dumps(json.loads(raw), separators=(" , ", " " * (n + 2) + ": ")).encode()
         for n, raw in enumerate(raws(request))
@@ -121,7 +121,7 @@ def marked(request: bytes) -> bytes:
 
 
 def source_of(raw: bytes) -> int | None:
-    """Return the number of the item that another was made of; None where it was captured."""
+    """Return the index of the item that another one was made from; None if it was captured."""
     mark = re.search(rb'"( {2,}): ', raw)
     return len(mark[1]) - 2 if mark is not None else None
 
@@ -130,7 +130,7 @@ def source_of(raw: bytes) -> int | None:
 @given(refusals())
 @example((*THOUGHT_TWICE, {}, Diagnosis(RefusalKind.BAD_ID, index=3)))
 def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
-    """Items that mean the same are the same bytes, and so is everything around them."""
+    """Items with the same meaning keep their bytes, and so does the text around them."""
     history, sent, more, diagnosis = refused
     before = marked(body(sent, **more))
     found = cure_of_body(history.world, before, diagnosis)
@@ -147,7 +147,7 @@ def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
         source = source_of(raw)
         if source is not None:
             assert raw == came[source] or meaning(raw) != meaning(came[source])
-        else:  # what was put in may come to mean what another means, which stays as it is
+        else:  # an inserted item may come to mean the same as another, which stays as it is
             assert same[meaning(raw)] >= min(means[meaning(raw)], meant[meaning(raw)])
 
 
@@ -155,7 +155,7 @@ def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
 @given(requests())
 @example((SEARCHED, SEARCHED_WITHOUT_ID, {"model": "o4-mini"}))
 def test_repairing_twice_is_repairing_once(requested: Requested) -> None:
-    """What is mended has nothing left to mend; users' words and outputs stay."""
+    """A repaired request needs no further repair; user messages, calls and outputs stay."""
     history, sent, more = requested
     once = repaired(history.world, sent, **more)
     got = input_of(once.body)
@@ -169,8 +169,8 @@ def test_repairing_twice_is_repairing_once(requested: Requested) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(histories)
-def test_a_clean_history_is_the_very_same_object(history: History) -> None:
-    """Nothing to mend costs no copy."""
+def test_a_clean_history_returns_the_same_object(history: History) -> None:
+    """If nothing needs repair, the body is not copied."""
     sent = body(history.items)
     done = repaired_body(history.world, sent)
 
@@ -180,8 +180,8 @@ def test_a_clean_history_is_the_very_same_object(history: History) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(requests())
-def test_ordering_loses_nothing_and_settles_at_once(requested: Requested) -> None:
-    """The pieces stay the same ones; an order is its own order."""
+def test_ordering_loses_nothing_and_is_idempotent(requested: Requested) -> None:
+    """Ordering keeps all pieces, and an ordered input is not changed again."""
     history, sent, more = requested
     for joins in (False, True):
         case = case_of(history.world, sent, **more)
@@ -194,7 +194,7 @@ def test_ordering_loses_nothing_and_settles_at_once(requested: Requested) -> Non
 @settings(max_examples=100, deadline=None)
 @given(histories)
 def test_an_honest_history_is_in_order(history: History) -> None:
-    """Whatever of it is known, as long as upstream does not say otherwise."""
+    """A history as upstream emitted it is never reordered, whatever part of it was captured."""
     case = case_of(history.world, history.items)
 
     assert in_order(case.pieces, case.spot, joins=False) == case.pieces

@@ -1,4 +1,4 @@
-"""What lacks its other half gets it back, from where it stands or as it was captured."""
+"""Pairing: an item that lacks its other half gets it from the request or from a captured turn."""
 
 from typing import Any
 
@@ -44,11 +44,11 @@ def orphan(item: Item, wanted: Item = R1) -> Diagnosis:
 
 
 def alone(item: Item = R1) -> Diagnosis:
-    """Return the diagnosis of reasoning without what it led to."""
+    """Return the diagnosis of reasoning without the item that it led to."""
     return Diagnosis(RefusalKind.LACKS_FOLLOWER, subject=item["id"])
 
 
-# (turns captured, what was sent, the refusal, what is sent instead)
+# (captured turns, items sent, refusal, items of the cure)
 WITH_REASONING = [
     pytest.param([[R1, C1]], [C1, O1], orphan(C1), [R1, C1, O1], id="fetched"),
     pytest.param(
@@ -101,22 +101,26 @@ WITH_REASONING = [
     pytest.param([], [SCREEN, SEEN], orphan(SCREEN), None, id="unknown-answered-id-demanded"),
     pytest.param([], [reference(SAID)], orphan(SAID), None, id="unknown-reference"),
     pytest.param([[R1, SAID]], [reference(SAID)], orphan(SAID), [R1, reference(SAID)], id="ref"),
-    pytest.param([], [R1, ASK, C1, O1], orphan(C1), [ASK, R1, C1, O1], id="beside-nothing-lost"),
-    pytest.param([], [R1, SAID, C1, O1], orphan(C1), [R1, C1, SAID, O1], id="beside-item-moves"),
-    pytest.param([], [R1, R2, C2, C1], orphan(C1), [R1, C1, R2, C2], id="beside-first-of-run"),
-    pytest.param([], [R2, R1, C2, C1], orphan(C1), [R2, C2, R1, C1], id="beside-last-of-run"),
-    pytest.param([], [C1, O1, R1], orphan(C1), [R1, C1, O1], id="beside-behind"),
+    pytest.param([], [R1, ASK, C1, O1], orphan(C1), [ASK, R1, C1, O1], id="next-to-user-message"),
     pytest.param(
-        [], [R1, C1, O1], orphan(C1), [nameless(R1), nameless(C1), O1], id="beside-by-value"
+        [], [R1, SAID, C1, O1], orphan(C1), [R1, C1, SAID, O1], id="item-moves-to-reasoning"
     ),
-    pytest.param([], [hollow(R1), C1, O1], orphan(C1), [nameless(C1), O1], id="beside-hollow-goes"),
-    pytest.param([], [R1, ASK, O1], orphan(C1), None, id="what-it-names-is-not-there"),
+    pytest.param([], [R1, R2, C2, C1], orphan(C1), [R1, C1, R2, C2], id="item-of-first-in-run"),
+    pytest.param([], [R2, R1, C2, C1], orphan(C1), [R2, C2, R1, C1], id="item-of-last-in-run"),
+    pytest.param([], [C1, O1, R1], orphan(C1), [R1, C1, O1], id="reasoning-after-its-item"),
+    pytest.param(
+        [], [R1, C1, O1], orphan(C1), [nameless(R1), nameless(C1), O1], id="in-place-by-value"
+    ),
+    pytest.param(
+        [], [hollow(R1), C1, O1], orphan(C1), [nameless(C1), O1], id="in-place-hollow-removed"
+    ),
+    pytest.param([], [R1, ASK, O1], orphan(C1), None, id="named-item-is-missing"),
     pytest.param(
         [],
         [R1, C1, user("Hi") | {"id": "msg_9"}],
         orphan({"id": "msg_9"}),
         None,
-        id="what-it-names-is-the-users",
+        id="named-item-is-a-user-message",
     ),
 ]
 
@@ -125,37 +129,37 @@ WITH_REASONING = [
 def test_an_item_gets_its_reasoning(
     turns: list[list[Item]], sent: list[Item], refusal: Diagnosis, want: list[Item] | None
 ) -> None:
-    """Moved or fetched; or it goes without the id that demands it."""
+    """The reasoning is moved or inserted; otherwise the item loses the id that demands it."""
     got = cured(world_of(*turns), [ASK, *sent], refusal)
 
     assert got == ([ASK, *want] if want is not None else None)
 
 
-# (turns captured, how they were asked for, what the request says, sent, sent instead)
+# (captured turns, other fields of the request, items sent, items of the cure)
 GUARDED: list[Any] = [
     pytest.param([[R1, C1]], OTHER_MODEL, [C1, O1], [nameless(C1), O1], id="another-model"),
-    pytest.param([[R1, C1]], STATEFUL, [C1, O1], [nameless(C1), O1], id="history-is-upstreams"),
-    pytest.param([[hollow(R1), C1]], UNSTORED, [C1, O1], [nameless(C1), O1], id="no-form-of-it"),
+    pytest.param([[R1, C1]], STATEFUL, [C1, O1], [nameless(C1), O1], id="history-at-upstream"),
+    pytest.param([[hollow(R1), C1]], UNSTORED, [C1, O1], [nameless(C1), O1], id="no-usable-form"),
     pytest.param([[R1, C1]], UNSTORED, [C1, O1], [R1, C1, O1], id="not-stored"),
 ]
 
 
 @pytest.mark.parametrize(("turns", "more", "sent", "want"), GUARDED)
-def test_what_may_not_go_back_is_not_fetched(
+def test_guarded_reasoning_is_not_inserted(
     turns: list[list[Item]], more: dict[str, Any], sent: list[Item], want: list[Item]
 ) -> None:
-    """The guards of injecting hold for curing as well."""
+    """The guards of injection hold for healing as well."""
     assert cured(world_of(*turns), [ASK, *sent], orphan(C1), **more) == [ASK, *want]
 
 
-# (turns captured, what was sent, the refusal, what is sent instead)
+# (captured turns, items sent, refusal, items of the cure)
 WITH_FOLLOWER = [
     pytest.param(
         [[R1, SAID, C1]],
         [R1, C1, O1],
         alone(),
         [nameless(R1), nameless(C1), O1],
-        id="its-message-is-gone",
+        id="message-dropped",
     ),
     pytest.param([[R1, SAID, C1]], [hollow(R1), C1, O1], alone(), [nameless(C1), O1], id="hollow"),
     pytest.param([[R1, C1]], [R1, ASK, C1, O1], alone(), [ASK, R1, C1, O1], id="moved"),
@@ -164,21 +168,21 @@ WITH_FOLLOWER = [
     pytest.param([[R1, C1]], [R1, MORE], alone(), [MORE], id="call-without-output"),
     pytest.param([[R1, WS, SAID]], [R1, SAID], alone(), [R1, WS, SAID], id="hosted"),
     pytest.param([[R1, WS]], [R1, MORE], alone(), [R1, WS, MORE], id="hosted-alone"),
-    pytest.param([[R1, SAID]], [R1, MORE], alone(), [MORE], id="message-was-taken-back"),
+    pytest.param([[R1, SAID]], [R1, MORE], alone(), [MORE], id="message-deleted-by-user"),
     pytest.param(
         [[R1, SAID], [R2, LATER]],
         [R1, LATER, MORE],
         alone(),
         [nameless(LATER), MORE],
-        id="before-anothers",
+        id="before-other-message",
     ),
-    pytest.param([[R1, C1]], [R1, nameless(C1), O1], alone(), [R1, C1, O1], id="id-given-back"),
+    pytest.param([[R1, C1]], [R1, nameless(C1), O1], alone(), [R1, C1, O1], id="id-restored"),
     pytest.param(
         [[R1, SAID]],
         [R1, {"role": "assistant", "content": "Sunny."}, MORE],
         alone(),
         [nameless(R1), {"role": "assistant", "content": "Sunny."}, MORE],
-        id="takes-no-id",
+        id="item-cannot-have-an-id",
     ),
     pytest.param([], [R1, MORE], alone(), [MORE], id="unknown-and-nothing-follows"),
     pytest.param(
@@ -196,7 +200,7 @@ WITH_FOLLOWER = [
     pytest.param(
         [], [R1, C1, O1, R2, C2], alone(R2), [R1, C1, O1, nameless(R2), nameless(C2)], id="blamed"
     ),
-    pytest.param([], [nameless(R1), MORE], alone(), None, id="nothing-names-it"),
+    pytest.param([], [nameless(R1), MORE], alone(), None, id="reasoning-without-id"),
     pytest.param(
         [[R1, WS, R2, SAID]], [R1, R2, SAID], alone(), [R1, WS, R2, SAID], id="hosted-between"
     ),
@@ -212,25 +216,25 @@ WITH_FOLLOWER = [
 
 
 @pytest.mark.parametrize(("turns", "sent", "refusal", "want"), WITH_FOLLOWER)
-def test_reasoning_gets_what_it_led_to(
+def test_reasoning_gets_the_item_it_led_to(
     turns: list[list[Item]], sent: list[Item], refusal: Diagnosis, want: list[Item] | None
 ) -> None:
-    """From where it stands, or as it was captured if it was done; or the reasoning goes."""
+    """The item is moved, or inserted if its turn was finished; else the reasoning is removed."""
     got = cured(world_of(*turns), [ASK, *sent], refusal)
 
     assert got == ([ASK, *want] if want is not None else None)
 
 
 def test_without_store_an_item_keeps_its_missing_id() -> None:
-    """Nobody looks ids up there, so that both go by value."""
+    """Upstream looks up no ids without `store`, so the pair is sent by value."""
     sent = [ASK, R1, nameless(C1), O1]
     want = [ASK, nameless(R1), nameless(C1), O1]
 
     assert cured(world_of([R1, C1]), sent, alone(), store=False) == want
 
 
-def test_a_call_that_was_taken_for_a_twin_does_not_return_beside_itself() -> None:
-    """Two say the same, under a name that every call has; the client sends one, without its id."""
+def test_a_call_matched_to_its_twin_is_not_inserted_twice() -> None:
+    """Two equal calls share a common `call_id`; the client sends one of them, without its id."""
     one = call("1", call_id="call_0")
     twin = one | {"id": f"fc_{drawn(9)}"}
     world = world_of([R1, one])
@@ -240,8 +244,8 @@ def test_a_call_that_was_taken_for_a_twin_does_not_return_beside_itself() -> Non
     assert cured(world, sent, alone(R2)) == [ASK, reference(R2), twin, output(one, "one")]
 
 
-def test_a_call_whose_output_has_another_does_not_return() -> None:
-    """Every call is `call_0` to some: an output that has one lacks none."""
+def test_a_call_is_not_inserted_if_its_output_has_another() -> None:
+    """Some providers name every call `call_0`; an output that has a call lacks none."""
     one = call("1", call_id="call_0")
     other = call("2", tool="get_time", call_id="call_0")
     sent = [ASK, reference(R2), one, output(one, "one")]
@@ -251,8 +255,8 @@ def test_a_call_whose_output_has_another_does_not_return() -> None:
     assert got == [ASK, nameless(one), output(one, "one")]
 
 
-def test_what_is_there_already_does_not_return_twice() -> None:
-    """Reasoning that stands twice gets one search, not two."""
+def test_an_item_already_present_is_not_inserted_again() -> None:
+    """Reasoning that occurs twice gets one search, not two."""
     assert cured(world_of([R1, WS]), [ASK, R1, WS, MORE, R1], alone(), **STATEFUL) is not None
     got = cured(world_of([R1, WS]), [ASK, R1, MORE, reference(WS)], alone())
 
@@ -262,24 +266,30 @@ def test_what_is_there_already_does_not_return_twice() -> None:
 OPEN = {"type": "reasoning", "id": f"rs_{drawn(7)}", "summary": []}
 TEXT = {"content": [{"type": "reasoning_text", "text": "The user asks."}]}
 
-# (turns captured, what was sent, the call that is named, what is sent instead)
+# (captured turns, items sent, call that upstream names, other fields, items of the cure)
 CALLS: list[Any] = [
     pytest.param([[R1, C1]], [O1], C1, {}, [R1, C1, O1], id="captured"),
     pytest.param([[R1, C1]], [R1, O1], C1, {}, [R1, C1, O1], id="captured-reasoning-there"),
     pytest.param([[R1, C1]], [O1, O1], C1, {}, [R1, C1, O1, O1], id="once-for-two-outputs"),
-    pytest.param([[R1, C1, C2]], [C2, O1, O2], C1, {}, [R1, C1, C2, O1, O2], id="beside-another"),
+    pytest.param(
+        [[R1, C1, C2]], [C2, O1, O2], C1, {}, [R1, C1, C2, O1, O2], id="with-another-call"
+    ),
     pytest.param([[R1, C1]], [reference(C1), O1], C1, {}, [R1, C1, O1], id="reference"),
     pytest.param([[R1, C1]], [O1], C1, OTHER_MODEL, [nameless(C1), O1], id="another-model"),
     pytest.param(
         [[R1, SCREEN]], [SEEN], SCREEN, OTHER_MODEL, [SCREEN, SEEN], id="another-model-id-demanded"
     ),
-    pytest.param([[hollow(R1), C1]], [O1], C1, {}, [hollow(R1), C1, O1], id="kept-by-upstream"),
-    pytest.param([[hollow(R1), C1]], [O1], C1, UNSTORED, [nameless(C1), O1], id="kept-by-nobody"),
+    pytest.param(
+        [[hollow(R1), C1]], [O1], C1, {}, [hollow(R1), C1, O1], id="reasoning-stored-upstream"
+    ),
+    pytest.param(
+        [[hollow(R1), C1]], [O1], C1, UNSTORED, [nameless(C1), O1], id="reasoning-not-stored"
+    ),
     pytest.param([[OPEN | TEXT, C1]], [O1], C1, OTHER_MODEL, [OPEN | TEXT, C1, O1], id="open"),
-    pytest.param([[R1, C1]], [O1], C1, STATEFUL, None, id="history-is-upstreams"),
+    pytest.param([[R1, C1]], [O1], C1, STATEFUL, None, id="history-at-upstream"),
     pytest.param([], [O1], C1, {}, None, id="unknown"),
-    pytest.param([], [O1, C1], C1, {}, [C1, O1], id="there-behind-it"),
-    pytest.param([], [C1, O1], C1, {}, None, id="there-in-order"),
+    pytest.param([], [O1, C1], C1, {}, [C1, O1], id="call-after-its-output"),
+    pytest.param([], [C1, O1], C1, {}, None, id="already-in-order"),
 ]
 
 
@@ -291,31 +301,31 @@ def test_an_output_gets_its_call(
     more: dict[str, Any],
     want: list[Item] | None,
 ) -> None:
-    """From where it stands, or as it was captured, with its reasoning; else the refusal passes."""
+    """The call is moved, or inserted with its reasoning; otherwise the refusal is passed on."""
     refusal = Diagnosis(RefusalKind.LACKS_CALL, subject=named["call_id"])
     got = cured(world_of(*turns), [ASK, *sent], refusal, **more)
 
     assert got == ([ASK, *want] if want is not None else None)
 
 
-def test_a_call_of_a_name_that_others_have_is_not_made_up() -> None:
-    """`call_0` may be any call of any conversation."""
+def test_a_call_with_a_common_call_id_is_not_inserted() -> None:
+    """The name `call_0` may be any call of any conversation."""
     counted = call("1", call_id="call_0")
     refusal = Diagnosis(RefusalKind.LACKS_CALL, subject="call_0")
 
     assert cured(world_of([counted, C2]), [ASK, C2, output(counted)], refusal) is None
 
 
-def test_a_name_that_two_calls_have_stands_for_neither() -> None:
-    """Two captured calls with one `call_id`: nobody knows whose output it is."""
+def test_a_call_id_of_two_calls_matches_neither() -> None:
+    """If two captured calls share a `call_id`, the output cannot be attributed to one of them."""
     twin = {**C2, "call_id": C1["call_id"]}
     refusal = Diagnosis(RefusalKind.LACKS_CALL, subject=C1["call_id"])
 
     assert cured(world_of([C1, twin]), [ASK, O1], refusal) is None
 
 
-def test_a_call_of_a_refused_run_returns_by_value() -> None:
-    """Its reasoning is withheld, and its id would demand it."""
+def test_a_call_of_an_unfinished_turn_is_inserted_by_value() -> None:
+    """Its reasoning is guarded, and its id would demand that reasoning."""
     cut = world_of([R1, {**C1, "status": "incomplete"}], status="incomplete")
     refusal = Diagnosis(RefusalKind.LACKS_CALL, subject=C1["call_id"])
 
@@ -326,27 +336,27 @@ def test_a_call_of_a_refused_run_returns_by_value() -> None:
     ]
 
 
-# (what was sent, the call that is named, what is sent instead)
+# (items sent, call that upstream names, items of the cure)
 OUTPUTS = [
-    pytest.param([C1, MORE, O1], C1, [C1, O1, MORE], id="behind-a-user"),
-    pytest.param([O1, C1], C1, [C1, O1], id="ahead"),
+    pytest.param([C1, MORE, O1], C1, [C1, O1, MORE], id="after-a-user-message"),
+    pytest.param([O1, C1], C1, [C1, O1], id="before-its-call"),
     pytest.param([R1, C1, O1, C2, O2], C2, [R1, C1, C2, O1, O2], id="interleaved"),
     pytest.param([C1, MORE], C1, None, id="missing"),
-    pytest.param([C1, O1, C2, MORE], C2, None, id="missing-beside-another"),
+    pytest.param([C1, O1, C2, MORE], C2, None, id="missing-next-to-another"),
     pytest.param([C1, O1], C1, None, id="in-order"),
 ]
 
 
 @pytest.mark.parametrize(("sent", "named", "want"), OUTPUTS)
 def test_a_call_gets_its_output(sent: list[Item], named: Item, want: list[Item] | None) -> None:
-    """One that is there; a missing one is never made up."""
+    """An output in the request is moved to its call; a missing output is never invented."""
     refusal = Diagnosis(RefusalKind.LACKS_OUTPUT, subject=named["call_id"])
     got = cured(World(), [ASK, *sent], refusal)
 
     assert got == ([ASK, *want] if want is not None else None)
 
 
-# (turns captured, what was sent, what is sent instead)
+# (captured turns, items sent, items of the cure)
 TEXTS = [
     pytest.param([[OPEN | TEXT, C1]], [C1, O1], [OPEN | TEXT, C1, O1], id="missing"),
     pytest.param([[OPEN | TEXT, C1]], [OPEN, C1, O1], [OPEN | TEXT, C1, O1], id="hollow"),
@@ -364,17 +374,17 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("turns", "sent", "want"), TEXTS)
-def test_reasoning_goes_back_with_its_text(
+def test_reasoning_text_is_inserted(
     turns: list[list[Item]], sent: list[Item], want: list[Item] | None
 ) -> None:
-    """Where upstream demands it in the open; what it says of grouping is heeded too."""
+    """Where upstream requires readable reasoning, its text is inserted and calls are grouped."""
     got = cured(world_of(*turns), [ASK, *sent], Diagnosis(RefusalKind.LACKS_TEXT))
 
     assert got == ([ASK, *want] if want is not None else None)
 
 
-def test_what_users_say_stays_where_a_unit_is_closed() -> None:
-    """Behind the unit that it interrupted."""
+def test_a_user_message_inside_a_unit_stays_after_it() -> None:
+    """The message is moved to the end of the unit that it interrupted."""
     note = user("Hurry.")
     got = cured(world_of([R1, C1]), [ASK, C1, note, O1, R1], orphan(C1))
 

@@ -1,4 +1,4 @@
-"""Reasoning is known by its blob, or by its id, and by neither if two have it."""
+"""Reasoning index: finds captured reasoning by its blob or its id, unless two items share it."""
 
 import json
 
@@ -13,7 +13,7 @@ R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, SAID = call("1"), message("1", "Sunny.")
 TWIN = {**R2, "id": R1["id"]}
 
-# (turns captured, an item, where it stood: item and position in its run; None: not known)
+# (captured turns, item, its position: follower and index in the run; None if not found)
 KNOWN = [
     pytest.param([[R1, R2, C1]], R2, (0, 1), id="whole"),
     pytest.param([[R1, C1, R2, SAID]], nameless(R2), (1, 0), id="by-blob"),
@@ -23,15 +23,15 @@ KNOWN = [
     pytest.param([[R1, C1, TWIN, SAID]], TWIN, (1, 0), id="one-id-two-items"),
     pytest.param([[R1, C1, TWIN, SAID]], hollow(R1), None, id="one-id-two-items-hollow"),
     pytest.param([[R1, C1]], R3, None, id="unknown"),
-    pytest.param([[R1, C1]], nameless(hollow(R1)), None, id="nothing-to-know-it-by"),
+    pytest.param([[R1, C1]], nameless(hollow(R1)), None, id="no-id-no-blob"),
 ]
 
 
 @pytest.mark.parametrize(("turns", "item", "want"), KNOWN)
-def test_a_thought_is_found_by_its_blob_or_its_id(
+def test_reasoning_is_found_by_its_blob_or_its_id(
     turns: list[list[Item]], item: Item, want: tuple[int, int] | None
 ) -> None:
-    """What it led to, and its place, come with it."""
+    """The result names the item that the reasoning led to, and its place in the response."""
     thoughts = ReasoningIndex(world_of(*turns).turns.values())
 
     found = thoughts.of(read_item(json.dumps(item).encode()))

@@ -1,4 +1,4 @@
-"""Errors as they were recorded, and as they are quoted in public, where they are at hand."""
+"""Diagnosis of recorded errors and of errors quoted in public, if the recordings are present."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.recordings import tape
 
 @pytest.fixture(scope="module")
 def recorded() -> Path:
-    """Return where they lie; skip where that is nowhere."""
+    """Return the directory of the recordings; skip the test if there is none."""
     root = tape.root()
     if root is None:
         pytest.skip("no recordings in ../shared/recorded, and REPLAY_TEST_RECORDED names none")
@@ -23,18 +23,18 @@ def recorded() -> Path:
 
 
 def test_every_quoted_error_is_understood(recorded: Path) -> None:
-    """What users quoted of their refusals concerns us, each of them."""
+    """Every refusal that users quoted in public is diagnosed as one that the proxy heals."""
     path = recorded / "quoted-errors.json"
     if not path.exists():
-        pytest.skip("no quoted-errors.json beside the recordings")
+        pytest.skip("no quoted-errors.json next to the recordings")
     for error in json.loads(path.read_text()):
         body = json.dumps(error["body"]) if "body" in error else error["message"]
         found = diagnose(error["status"], body.encode())
         assert found.kind not in (RefusalKind.INPUT, RefusalKind.OTHER), error["source"]
 
 
-def test_recorded_errors_of_other_kinds_stay_the_clients(recorded: Path) -> None:
-    """Keys, models, limits, files: nothing of it is healed, and nothing is sent once more."""
+def test_recorded_errors_of_other_kinds_are_not_healed(recorded: Path) -> None:
+    """Errors of keys, models, limits and files are passed on, and the request is not retried."""
     refused = [one for r in tape.load("error") for one in r.exchanges if one.status >= 400]
     assert refused
     for exchange in refused:

@@ -1,4 +1,4 @@
-"""A history is put back in the order in which it happened, as far as that is known."""
+"""Reordering: restores the order in which a history happened, as far as it is known."""
 
 import pytest
 from reasoning_replay.core.dialects.responses.heal.reorder import in_order
@@ -29,9 +29,9 @@ def ordered(world: World, items: list[Item], *, joins: bool = False) -> list[Ite
     return input_of(case.body(in_order(case.pieces, case.spot, joins=joins)))
 
 
-# (turns that were captured, what the client sends, the order in which it happened)
+# (captured turns, items sent, items in order)
 CAPTURED = [
-    pytest.param([[R1, C1]], [C1, R1, O1], [R1, C1, O1], id="reasoning-behind"),
+    pytest.param([[R1, C1]], [C1, R1, O1], [R1, C1, O1], id="reasoning-after-its-item"),
     pytest.param([[R1, C1]], [R1, ASK, C1, O1], [ASK, R1, C1, O1], id="reasoning-apart"),
     pytest.param(
         [[R1, C1], [R2, C2]],
@@ -44,11 +44,15 @@ CAPTURED = [
     ),
     pytest.param([[R1, C1, C2]], [R1, C1, O1, C2, O2], [R1, C1, C2, O1, O2], id="interleaved"),
     pytest.param([[R1, C1, C2]], [R1, C2, C1, O2, O1], [R1, C1, C2, O2, O1], id="calls-swapped"),
-    pytest.param([[R1, SAID, C1]], [R1, C1, SAID, O1], [R1, SAID, C1, O1], id="message-behind"),
+    pytest.param(
+        [[R1, SAID, C1]], [R1, C1, SAID, O1], [R1, SAID, C1, O1], id="message-after-the-call"
+    ),
     pytest.param([[R1, R2, C1]], [R2, R1, C1, O1], [R1, R2, C1, O1], id="a-run-of-two"),
     pytest.param([[R1, WS, R2, SAID]], [WS, R1, SAID, R2], [R1, WS, R2, SAID], id="hosted"),
     pytest.param([[R1, C1]], [R1, C1, MORE, O1], [R1, C1, O1, MORE], id="user-between"),
-    pytest.param([[R1, C1]], [ASK, O1, MORE, R1, C1], [ASK, MORE, R1, C1, O1], id="output-ahead"),
+    pytest.param(
+        [[R1, C1]], [ASK, O1, MORE, R1, C1], [ASK, MORE, R1, C1, O1], id="output-before-its-call"
+    ),
     pytest.param([[R1, C1]], [R1, nameless(C1), O1], [R1, nameless(C1), O1], id="in-order"),
     pytest.param(
         [[R1, C1]],
@@ -60,46 +64,46 @@ CAPTURED = [
     pytest.param(
         [[R1, SAID]], [SAID, reference(R1)], [reference(R1), SAID], id="reasoning-by-reference"
     ),
-    pytest.param([[R1, C1]], [R1, ASK], [R1, ASK], id="nothing-it-led-to"),
-    pytest.param([[R1, C1]], [R1, C1, O3, O1], [R1, C1, O1, O3], id="an-output-of-nobody-stays"),
+    pytest.param([[R1, C1]], [R1, ASK], [R1, ASK], id="no-follower"),
+    pytest.param([[R1, C1]], [R1, C1, O3, O1], [R1, C1, O1, O3], id="output-without-call-stays"),
 ]
 
 
 @pytest.mark.parametrize(("turns", "sent", "want"), CAPTURED)
-def test_what_was_captured_says_what_belongs_together(
+def test_captured_turns_show_which_items_belong_together(
     turns: list[list[Item]], sent: list[Item], want: list[Item]
 ) -> None:
-    """A response stands where the first of its items stands, the outputs of its calls behind."""
+    """A response is placed at the first of its items; the outputs of its calls follow it."""
     assert ordered(world_of(*turns), sent) == want
 
 
-# (what the client sends, its order by itself, and where upstream says that something is apart)
+# (items sent, their order, their order if upstream reports a unit that is split)
 UNKNOWN = [
     pytest.param([R1, C1, O1], [R1, C1, O1], [R1, C1, O1], id="in-order"),
     pytest.param([R1, C1, R2, C2, O1, O2], None, None, id="one-response"),
     pytest.param([R1, C1, O1, R2, C2, O2], None, None, id="two-responses"),
     pytest.param([R1, C1, O1, C2, O2], None, [R1, C1, C2, O1, O2], id="interleaved"),
     pytest.param([C1, MORE, O1], [C1, O1, MORE], [C1, O1, MORE], id="user-between"),
-    pytest.param([O1, C1], [C1, O1], [C1, O1], id="output-ahead"),
-    pytest.param([C1, O1, MORE, C2, O2], None, None, id="said-between"),
-    pytest.param([C1, O1, FRAME, C2, O2], None, None, id="set-between"),
-    pytest.param([C1, C2, O2, O1], None, None, id="outputs-in-their-own-order"),
+    pytest.param([O1, C1], [C1, O1], [C1, O1], id="output-before-its-call"),
+    pytest.param([C1, O1, MORE, C2, O2], None, None, id="message-between"),
+    pytest.param([C1, O1, FRAME, C2, O2], None, None, id="instructions-between"),
+    pytest.param([C1, C2, O2, O1], None, None, id="outputs-in-another-order"),
     pytest.param([C1, O2, O1, C2], [C1, O1, C2, O2], [C1, C2, O2, O1], id="outputs-swapped"),
-    pytest.param([R1, MORE, C1, O1], None, None, id="what-belongs-together-is-not-known"),
+    pytest.param([R1, MORE, C1, O1], None, None, id="not-captured-and-apart"),
 ]
 
 
 @pytest.mark.parametrize(("sent", "alone", "joined"), UNKNOWN)
-def test_of_what_was_not_captured_neighbours_belong_together(
+def test_items_not_captured_are_joined_with_their_neighbours(
     sent: list[Item], alone: list[Item] | None, joined: list[Item] | None
 ) -> None:
-    """None: it stays as it is. Calls with outputs between are one unit only if upstream says so."""
+    """Calls separated by outputs are joined only if upstream reports it; None means unchanged."""
     assert ordered(World(), sent) == (alone or sent)
     assert ordered(World(), sent, joins=True) == (joined or sent)
 
 
-def test_calls_with_one_name_have_one_output_each() -> None:
-    """`call_0` in every response: the first output behind a call that answers no other."""
+def test_calls_with_one_call_id_have_one_output_each() -> None:
+    """If every call is named `call_0`, a call gets the first output after it that is still free."""
     first, second = call("1", call_id="call_0"), call("2", call_id="call_0")
     sent = [first, output(first, "one"), MORE, second, output(second, "two")]
 
@@ -107,8 +111,8 @@ def test_calls_with_one_name_have_one_output_each() -> None:
     assert ordered(World(), [first, MORE, output(first)]) == [first, output(first), MORE]
 
 
-def test_what_was_captured_stands_between_what_was_not() -> None:
-    """Calls on both sides of a known response are not one unit."""
+def test_a_captured_response_separates_the_calls_around_it() -> None:
+    """Calls on both sides of a captured response are not joined into one unit."""
     world = world_of([R2, C2])
     sent = [C1, O1, R2, C2, O2, C3, O3]
 

@@ -1,4 +1,4 @@
-"""Before the first try only what is certain is mended."""
+"""Repairs: the edits before the first attempt, made only where the request is certainly wrong."""
 
 from collections.abc import Collection
 from typing import Any
@@ -41,21 +41,17 @@ NOTE: Item = {"type": "message", "role": "user", "id": "msg_9", "content": "Hi"}
 UNSTORED, OTHER_MODEL = {"store": False}, {"model": "o4-mini"}
 D, H, F, END = Repair.DUPLICATES, Repair.HOLLOW, Repair.FOREIGN, Repair.DANGLING
 
-# (turns captured, what the request says, what the client sends, what goes out, what was mended)
+# (captured turns, other fields of the request, items sent, items of the repaired request, repairs)
 REPAIRED: list[Any] = [
     pytest.param([], {}, [R1, C1, O1, R1], [R1, C1, O1], {D: 1}, id="reasoning-twice"),
     pytest.param([], {}, [C1, O1, C1, O1], [C1, O1], {D: 2}, id="call-with-its-output"),
     pytest.param([], {}, [SAID, MORE, SAID], [SAID, MORE], {D: 1}, id="message-twice"),
-    pytest.param([], {}, [NOTE, NOTE], [NOTE, NOTE], {}, id="what-users-say-twice"),
+    pytest.param([], {}, [NOTE, NOTE], [NOTE, NOTE], {}, id="user-message-twice"),
     pytest.param([], {}, [C1, C1, O1, O2, MORE], [C1, O1, O2, MORE], {D: 1}, id="call-alone"),
+    pytest.param([], {}, [DONE, MORE, DONE, MORE], [DONE, MORE, DONE, MORE], {}, id="counted-id"),
+    pytest.param([], {}, [PADDED, MORE, PADDED], [PADDED, MORE, PADDED], {}, id="padded-id"),
     pytest.param(
-        [], {}, [DONE, MORE, DONE, MORE], [DONE, MORE, DONE, MORE], {}, id="another-of-a-counted-id"
-    ),
-    pytest.param(
-        [], {}, [PADDED, MORE, PADDED], [PADDED, MORE, PADDED], {}, id="another-of-a-padded-id"
-    ),
-    pytest.param(
-        [], {}, [FIRST, O1, FIRST, O1], [FIRST, O1], {D: 2}, id="counted-and-its-call-id-is-not"
+        [], {}, [FIRST, O1, FIRST, O1], [FIRST, O1], {D: 2}, id="counted-id-random-call-id"
     ),
     pytest.param(
         [],
@@ -63,7 +59,7 @@ REPAIRED: list[Any] = [
         [SAID, {**SAID, "content": "x"}],
         [SAID, {**SAID, "content": "x"}],
         {},
-        id="not-to-the-letter",
+        id="not-identical",
     ),
     pytest.param(
         [],
@@ -75,10 +71,15 @@ REPAIRED: list[Any] = [
     ),
     pytest.param([[R1, C1]], UNSTORED, [hollow(R1), C1], [R1, C1], {H: 1}, id="hollow"),
     pytest.param([[R1, C1]], UNSTORED, [reference(R1), C1], [R1, C1], {H: 1}, id="reference"),
-    pytest.param([[R1, C1]], {}, [hollow(R1), C1], [hollow(R1), C1], {}, id="hollow-but-kept"),
+    pytest.param([[R1, C1]], {}, [hollow(R1), C1], [hollow(R1), C1], {}, id="hollow-but-stored"),
     pytest.param([], UNSTORED, [hollow(R1), C1], [hollow(R1), C1], {}, id="hollow-unknown"),
     pytest.param(
-        [[R1, SAID]], UNSTORED, [R1, reference(SAID)], [R1, reference(SAID)], {}, id="of-a-message"
+        [[R1, SAID]],
+        UNSTORED,
+        [R1, reference(SAID)],
+        [R1, reference(SAID)],
+        {},
+        id="reference-to-a-message",
     ),
     pytest.param(
         [[R1, C1]],
@@ -99,7 +100,7 @@ REPAIRED: list[Any] = [
         [[R1, C1]], {"model": "gpt-5.4"}, [R1, C1, O1], [R1, C1, O1], {}, id="perhaps-an-alias"
     ),
     pytest.param(
-        [[R1, WS]], OTHER_MODEL, [R1, WS], [R1, WS], {}, id="foreign-but-ahead-of-what-is-hosted"
+        [[R1, WS]], OTHER_MODEL, [R1, WS], [R1, WS], {}, id="foreign-before-a-hosted-item"
     ),
     pytest.param([[R1, C1]], {}, [C1, O1, R1], [C1, O1, R1], {}, id="out-of-order"),
     pytest.param([[R1, SAID]], {}, [ASK, R1], [ASK], {END: 1}, id="dangling-and-known"),
@@ -108,14 +109,14 @@ REPAIRED: list[Any] = [
 
 
 @pytest.mark.parametrize(("turns", "more", "sent", "want", "counts"), REPAIRED)
-def test_what_is_certain_is_mended(
+def test_certain_faults_are_repaired(
     turns: list[list[Item]],
     more: dict[str, Any],
     sent: list[Item],
     want: list[Item],
     counts: dict[Repair, int],
 ) -> None:
-    """Each repair touches what it is for, and is counted."""
+    """Each repair edits only its own fault, and is counted."""
     done = repaired(world_of(*turns), [ASK, *sent], **more)
 
     assert input_of(done.body) == [ASK, *want]
@@ -130,7 +131,7 @@ def test_each_repair_may_be_switched_off(
     want: list[Item],
     counts: dict[Repair, int],
 ) -> None:
-    """Then nothing of its kind is done."""
+    """A repair that is switched off edits nothing; the other repairs still work."""
     for switched_off in Repair:
         left = frozenset(Repair) - {switched_off}
         repairs = Repairs(left, lambda _: False)
@@ -143,12 +144,12 @@ def test_each_repair_may_be_switched_off(
 
 
 def every(refused: Collection[bytes] = (), **more: Any) -> Repairs:
-    """Return all repairs, where these blobs are known to be refused."""
+    """Return all repairs; these blobs are known to be refused."""
     return Repairs(frozenset(Repair), refused.__contains__, **more)
 
 
-def test_what_was_refused_is_not_sent_again() -> None:
-    """Whoever it is from; nor is it put where only its id stood."""
+def test_a_refused_blob_is_not_sent_again() -> None:
+    """A refused blob is removed, and it is not inserted where the client sent only its id."""
     refused = every([digest_of(R1)])
     sent = [ASK, R1, C1, O1, R2, C2, O2]
 
@@ -157,8 +158,8 @@ def test_what_was_refused_is_not_sent_again() -> None:
     assert input_of(done.body) == [ASK, nameless(C1), O1]
 
 
-def test_a_model_known_to_take_no_reasoning_gets_none() -> None:
-    """Whole, hollow or by reference."""
+def test_a_model_that_rejects_reasoning_gets_none() -> None:
+    """Reasoning is removed in every form: whole, hollow and as a reference."""
     sent = [ASK, R1, C1, O1, hollow(R2), SAID, reference(R1), C2, O2]
 
     assert input_of(repaired(World(), sent, every(takes_reasoning=False)).body) == [
@@ -171,23 +172,23 @@ def test_a_model_known_to_take_no_reasoning_gets_none() -> None:
     ]
 
 
-def test_whose_model_is_not_known_is_not_foreign() -> None:
-    """A turn that was retrieved, not made, may name no model: nothing is certain of it."""
+def test_reasoning_of_an_unknown_model_is_not_foreign() -> None:
+    """A retrieved turn may name no model, so its reasoning is not certainly foreign."""
     world = world_of([R1, C1])
     world.turns = {key: structs.replace(turn, models=()) for key, turn in world.turns.items()}
 
     assert repaired(world, [ASK, R1, C1, O1]).counts == {}
 
 
-def test_nothing_to_mend_is_the_very_same_object() -> None:
-    """Not an equal one."""
+def test_without_repairs_the_same_object_is_returned() -> None:
+    """The body is not copied."""
     for items in ([ASK], [ASK, R1, C1, O1, R2, WS, MORE]):
         sent = body(items)
         assert repaired_body(world_of([R1, C1]), sent).body is sent
 
 
-def test_a_damaged_copy_becomes_what_was_captured() -> None:
-    """As its cure did, when it was refused."""
+def test_a_damaged_copy_is_replaced_by_the_captured_original() -> None:
+    """The repair does the same as the cure that followed the first refusal."""
     damaged = R1 | {"encrypted_content": "gAAAAx"}
     done = repaired(world_of([R1, C1]), [ASK, damaged, C1, O1], every([digest_of(damaged)]))
 
@@ -195,8 +196,8 @@ def test_a_damaged_copy_becomes_what_was_captured() -> None:
     assert done.counts == {F: 1}
 
 
-def test_a_refused_blob_goes_alone_where_what_is_hosted_would_go_with_it() -> None:
-    """As its cure did; where upstream keeps nothing, it goes with all of its group."""
+def test_a_refused_blob_before_a_hosted_item_is_removed_alone() -> None:
+    """The reasoning keeps its id; if upstream stores nothing, its whole group is removed."""
     refused = every([digest_of(R1)])
 
     assert input_of(repaired(World(), [ASK, R1, WS], refused).body) == [ASK, hollow(R1), WS]
@@ -207,18 +208,18 @@ def test_a_refused_blob_goes_alone_where_what_is_hosted_would_go_with_it() -> No
 
 
 @pytest.mark.parametrize("sent", [[ASK, C1, O1, C1, O1], [ASK, R1]], ids=["copies", "dangling"])
-def test_where_nobody_checks_pairs_nothing_of_them_is_mended(sent: list[Item]) -> None:
-    """Ids may be anything there, and reasoning at the end is gone on from."""
+def test_pairs_are_not_repaired_for_an_upstream_that_does_not_check_them(sent: list[Item]) -> None:
+    """Ollama accepts any ids, and it continues from reasoning at the end of the input."""
     assert repaired(World(), sent, every(profile=PROFILES["ollama"])).counts == {}
 
 
-def test_a_request_of_nothing_but_reasoning_stays() -> None:
-    """An empty input would be refused for what the client did not do."""
+def test_a_request_of_reasoning_alone_stays() -> None:
+    """The repair would leave an empty input, which upstream refuses."""
     assert repaired(World(), [R1]).counts == {}
 
 
-def test_a_good_copy_is_not_put_in_for_another_makers_model() -> None:
-    """It could not be read there, whatever it is a copy of."""
+def test_the_original_is_not_inserted_for_another_vendors_model() -> None:
+    """Another vendor's model cannot decrypt it, so the damaged copy is removed."""
     damaged = R1 | {"encrypted_content": "gAAAAx"}
     refused = every([digest_of(damaged)])
     done = repaired(world_of([R1, C1]), [ASK, damaged, C1, O1], refused, model="grok-4")
@@ -226,8 +227,8 @@ def test_a_good_copy_is_not_put_in_for_another_makers_model() -> None:
     assert input_of(done.body) == [ASK, nameless(C1), O1]
 
 
-def test_what_cannot_be_cut_is_not_said_to_be_mended() -> None:
-    """A key twice, of which readers may take either: it goes as it came, and counts as nothing."""
+def test_an_item_that_cannot_be_edited_is_not_counted() -> None:
+    """An item in which a key occurs twice is sent unchanged, and no repair is counted."""
     refused = body([ASK, R1, WS, MORE])
     twice = refused.replace(b'"summary"', b'"type" : "reasoning" , "summary"')
     for sent, count in ((refused, {F: 1}), (twice, {})):

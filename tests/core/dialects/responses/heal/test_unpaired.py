@@ -1,4 +1,4 @@
-"""Reasoning and what it led to go by both ids or by neither, where that is known for certain."""
+"""Repair of pairs: reasoning and its follower are sent with both ids or with neither."""
 
 from dataclasses import replace
 from typing import Any
@@ -30,7 +30,7 @@ BARE_R1, BARE_C1 = nameless(R1), nameless(C1)
 KEPT: dict[str, Any] = {}
 UNSTORED: dict[str, Any] = {"store": False}
 
-# (one captured turn, what the request says, what the client sends, what goes out, how many changed)
+# (captured turn, other fields, items sent, items of the repaired request, number of changes)
 PAIRED: list[Any] = [
     pytest.param([R1, C1], KEPT, [R1, BARE_C1, O1], [R1, C1, O1], 1, id="call"),
     pytest.param([R1, SAID], KEPT, [R1, nameless(SAID)], [R1, SAID], 1, id="message"),
@@ -48,13 +48,23 @@ PAIRED: list[Any] = [
         [R1, C1, O1],
         [BARE_R1, BARE_C1, O1],
         2,
-        id="preamble-gone",
+        id="preamble-dropped",
     ),
     pytest.param(
-        [R1, SAID, C1], KEPT, [R1, BARE_C1, O1], [BARE_R1, BARE_C1, O1], 1, id="gone-and-no-id"
+        [R1, SAID, C1],
+        KEPT,
+        [R1, BARE_C1, O1],
+        [BARE_R1, BARE_C1, O1],
+        1,
+        id="preamble-dropped-and-no-id",
     ),
     pytest.param(
-        [R1, SAID, C1], KEPT, [BARE_R1, C1, O1], [BARE_R1, BARE_C1, O1], 1, id="gone-and-by-blob"
+        [R1, SAID, C1],
+        KEPT,
+        [BARE_R1, C1, O1],
+        [BARE_R1, BARE_C1, O1],
+        1,
+        id="preamble-dropped-and-by-blob",
     ),
     pytest.param(
         [R1, SAID, C1, C2],
@@ -62,7 +72,7 @@ PAIRED: list[Any] = [
         [R1, C1, O1, C2, O2],
         [BARE_R1, BARE_C1, O1, nameless(C2), O2],
         3,
-        id="preamble-of-two-calls-gone",
+        id="preamble-of-two-calls-dropped",
     ),
     pytest.param(
         [R1, SAID, C1, R2, C2],
@@ -70,16 +80,16 @@ PAIRED: list[Any] = [
         [R1, C1, R2, C2, O1, O2],
         [BARE_R1, BARE_C1, R2, C2, O1, O2],
         2,
-        id="the-next-group-stays",
+        id="next-group-stays",
     ),
 ]
 
 
 @pytest.mark.parametrize(("turn", "more", "sent", "want", "count"), PAIRED)
-def test_what_is_known_goes_by_both_ids_or_by_neither(
+def test_a_known_pair_is_sent_with_both_ids_or_with_neither(
     turn: list[Item], more: dict[str, Any], sent: list[Item], want: list[Item], count: int
 ) -> None:
-    """The least edit, and the same one as the history grows."""
+    """The repair is the smallest edit, and it stays the same as the history grows."""
     for rest in ([], [MORE]):
         done = repaired(world_of(turn), [ASK, *sent, *rest], **more)
 
@@ -87,7 +97,7 @@ def test_what_is_known_goes_by_both_ids_or_by_neither(
         assert done.counts == {Repair.UNPAIRED: count}
 
 
-# (captured turns, what the request says, what the client sends)
+# (captured turns, other fields of the request, items sent)
 LEFT: list[Any] = [
     pytest.param([[R1, C1]], KEPT, [R1, C1, O1], id="a-pair"),
     pytest.param([[R1, C1]], KEPT, [BARE_R1, BARE_C1, O1], id="by-value"),
@@ -95,27 +105,27 @@ LEFT: list[Any] = [
     pytest.param([], KEPT, [R1, BARE_C1, O1], id="not-captured"),
     pytest.param([[COUNTED, C1]], KEPT, [COUNTED, BARE_C1, O1], id="counted"),
     pytest.param([[R1, C1], [R1, C2]], KEPT, [R1, BARE_C1, O1], id="one-id-for-two"),
-    pytest.param([[R1, C1]], KEPT, [R1, C2, O2], id="of-nothing-known"),
-    pytest.param([[R1, SAID]], KEPT, [R1, EASY], id="takes-no-id"),
+    pytest.param([[R1, C1]], KEPT, [R1, C2, O2], id="follower-not-captured"),
+    pytest.param([[R1, SAID]], KEPT, [R1, EASY], id="item-cannot-have-an-id"),
     pytest.param([[R1, SAID, C1]], KEPT, [R1, REWORDED, C1], id="reworded"),
-    pytest.param([[R1, SAID, C1]], KEPT, [hollow(R1), C1, O1], id="nothing-else-is-left-of-it"),
-    pytest.param([[R1, SAID, WS]], KEPT, [R1, WS], id="an-id-that-is-demanded"),
-    pytest.param([[R1, SAID, C1]], KEPT, [R1, C1, O1, SAID], id="stands-elsewhere"),
+    pytest.param([[R1, SAID, C1]], KEPT, [hollow(R1), C1, O1], id="hollow-without-its-message"),
+    pytest.param([[R1, SAID, WS]], KEPT, [R1, WS], id="id-is-demanded"),
+    pytest.param([[R1, SAID, C1]], KEPT, [R1, C1, O1, SAID], id="message-elsewhere"),
     pytest.param([[R1, SAID, C1]], KEPT, [R1, C1, O1, nameless(SAID)], id="elsewhere-without-id"),
-    pytest.param([[R1, C1, C2]], KEPT, [R1, C2, O1, O2], id="may-be-put-in-again"),
+    pytest.param([[R1, C1, C2]], KEPT, [R1, C2, O1, O2], id="call-may-be-inserted-later"),
     pytest.param([[R1, R2, C1]], KEPT, [R2, BARE_C1, O1], id="half-a-run"),
-    pytest.param([[R1, C1]], KEPT, [R1, MORE], id="nothing-behind-it"),
-    pytest.param([[OPEN, C1]], KEPT, [OPEN, BARE_C1, O1], id="in-the-open"),
+    pytest.param([[R1, C1]], KEPT, [R1, MORE], id="no-follower"),
+    pytest.param([[OPEN, C1]], KEPT, [OPEN, BARE_C1, O1], id="readable-reasoning"),
     pytest.param([[R1, {**C1, "id": ""}]], KEPT, [R1, BARE_C1, O1], id="upstream-gave-no-id"),
     pytest.param([[BARE_R1, C1]], KEPT, [BARE_R1, C1, O1], id="upstream-named-no-reasoning"),
 ]
 
 
 @pytest.mark.parametrize(("turns", "more", "sent"), LEFT)
-def test_all_else_is_left_for_upstream_to_name(
+def test_uncertain_pairs_are_left_to_upstream(
     turns: list[list[Item]], more: dict[str, Any], sent: list[Item]
 ) -> None:
-    """What is no pair for certain, or is taken as it is."""
+    """Items that are not certainly a broken pair, or that upstream accepts, are sent unchanged."""
     assert repaired(world_of(*turns), [ASK, *sent], **more).counts == {}
 
 
@@ -126,27 +136,27 @@ def test_all_else_is_left_for_upstream_to_name(
         pytest.param(Ids.DROPPED, [R1, WS], [BARE_R1, WS], [R1, WS], id="demanded"),
         pytest.param(Ids.REQUIRED, [R1, C1], [R1, BARE_C1], [R1, C1], id="both"),
         pytest.param(Ids.REQUIRED, [R1, SAID, C1], [R1, C1], [R1, C1], id="required"),
-        pytest.param(Ids.KEPT, [R1, C1], [R1, BARE_C1], [R1, BARE_C1], id="checks-none"),
+        pytest.param(Ids.KEPT, [R1, C1], [R1, BARE_C1], [R1, BARE_C1], id="not-checked"),
     ],
 )
-def test_the_form_is_one_that_the_profile_takes(
+def test_the_repaired_form_is_accepted_by_the_profile(
     ids: Ids, turn: list[Item], sent: list[Item], want: list[Item]
 ) -> None:
-    """Where neither form will do, nothing is changed."""
+    """If the profile accepts neither form, nothing is changed."""
     repairs = Repairs([Repair.UNPAIRED], lambda _: False, profile=replace(GENERIC, ids=ids))
 
     assert input_of(repaired(world_of(turn), [ASK, *sent], repairs).body) == [ASK, *want]
 
 
-def test_where_upstream_keeps_nothing_reasoning_may_have_an_id_alone() -> None:
-    """Whatever the request says of `store`."""
+def test_an_upstream_that_stores_nothing_accepts_an_unpaired_id() -> None:
+    """The profile decides this, independent of `store` in the request."""
     repairs = Repairs([*Repair], lambda _: False, profile=PROFILES["codex"])
 
     assert repaired(world_of([R1, C1]), [ASK, R1, BARE_C1, O1], repairs).counts == {}
 
 
-def test_what_another_repair_has_changed_stays_so() -> None:
-    """A refused blob has gone from reasoning that now needs its id."""
+def test_the_edit_of_another_repair_stays() -> None:
+    """Reasoning that lost its refused blob now needs its id, so the id stays."""
     refused = Repairs([*Repair], {digest_of(R1)}.__contains__)
     done = repaired(world_of([R1, SAID, C1]), [ASK, R1, C1, WS, O1], refused)
 
