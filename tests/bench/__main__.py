@@ -1,4 +1,4 @@
-"""Measure, and print the table: `python -m tests.bench [--quick] [--json FILE] [ROW ...]`."""
+"""Benchmark that prints a table: `python -m tests.bench [--quick] [--json FILE] [ROW ...]`."""
 
 import argparse
 import asyncio
@@ -38,23 +38,23 @@ ROWS: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
 
 
 ROW_S = 900.0
-# As the image has it, for all contenders: glibc keeps what large bodies leave free.
+# The settings of the image, for all contenders: glibc keeps the memory that large bodies free.
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "8388608", "MALLOC_TRIM_THRESHOLD_": "8388608"}
-STOPPED = 130  # what a shell says of what was interrupted
+STOPPED = 130  # exit status of a shell for an interrupted program
 
 
 def main() -> int:
-    """Return 1 when a figure is not what it should be, 130 when told to stop."""
+    """Return 0 if all targets are met, 1 if one is missed, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}")
     parser.add_argument("--quick", action="store_true", help="rougher figures, in two minutes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
     parser.add_argument(
-        "--profile", type=Path, metavar="FILE", help="let py-spy watch: FILE-<pid>.txt; costs time"
+        "--profile", type=Path, metavar="FILE", help="stacks by py-spy, in FILE-<pid>.txt; slower"
     )
     options = parser.parse_args()
     if unknown := set(options.rows) - ROWS.keys():
-        parser.error(f"no such row: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown row: {', '.join(sorted(unknown))}")
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     os.environ.update(ALLOCATOR)
@@ -72,13 +72,13 @@ def main() -> int:
 
 
 async def measured(rows: list[str], *, is_quick: bool, profile: Path | None = None) -> list[Figure]:
-    """Measure some rows, one after the other; told to end, it ends what it has started."""
+    """Measure some rows, one after the other; when cancelled, stop everything that was started."""
     this_task = asyncio.current_task()
     assert this_task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this_task.cancel)
     figures: list[Figure] = []
     if shutil.which("nginx") is None:
-        print("nginx is not installed, and left out", file=sys.stderr)  # noqa: T201
+        print("nginx is not installed: left out", file=sys.stderr)  # noqa: T201
     async with running(is_quick=is_quick, profile=profile) as this:
         for row in rows:
             began = time.monotonic()

@@ -1,8 +1,8 @@
 """
-What a proxy of aiohttp costs that only passes on: `python -m tests.bench.bare PORT UPSTREAM_PORT`.
+Bare pass-through with aiohttp: `python -m tests.bench.bare PORT UPSTREAM_PORT`.
 
-It reads nothing, keeps nothing, and does nothing besides. This is what the product is compared
-with, so it is written to be fast: the lower server, whole small bodies, chunks as they come.
+It forwards bytes, and reads and stores nothing. The product is compared with it, so it is written
+to be fast: the low-level server, small bodies in one piece, chunks as they arrive.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ OURS_TO_SAY = frozenset(("Accept", "Accept-Encoding", "Content-Type", "User-Agen
 
 
 async def main(port: int, upstream: str) -> None:
-    """Serve for ever."""
+    """Serve until killed."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
         auto_decompress=False,
@@ -36,12 +36,12 @@ async def main(port: int, upstream: str) -> None:
         async with session.request(
             request.method,
             upstream + request.raw_path,
-            headers=passed_on(request.headers),  # their length with them: it is the body's
+            headers=passed_on(request.headers),  # with the length, which is the body's
             data=body if request.body_exists else None,
             allow_redirects=False,
         ) as answer:
             headers = passed_on(answer.headers)
-            headers.popall(hdrs.CONTENT_LENGTH, None)  # what we write is told by what we write
+            headers.popall(hdrs.CONTENT_LENGTH, None)  # aiohttp sets it from the bytes written
             if answer.content_length is not None:
                 return web.Response(status=answer.status, headers=headers, body=await answer.read())
             response = web.StreamResponse(status=answer.status, headers=headers)
@@ -57,7 +57,7 @@ async def main(port: int, upstream: str) -> None:
 
 
 def passed_on(headers: Mapping[str, str]) -> "CIMultiDict[str]":
-    """Copy headers, but for those of one connection."""
+    """Copy headers, except those of one connection."""
     passed = CIMultiDict(headers)
     for name in HOP_BY_HOP:
         passed.popall(name, None)

@@ -1,4 +1,4 @@
-"""What all rows of a run share."""
+"""Shared parts of all rows of a run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ class Bench:
     One run.
 
     Attributes:
-        upstream_port: Of the one upstream.
-        folder: For files; removed in the end.
-        is_quick: Whether figures may be rougher, so that all are had in two minutes.
-        numbers: So that no two exchanges of a run are alike.
-        profile: Where py-spy's record of each process of the product begins; none: no record.
+        upstream_port: Port of the only upstream.
+        folder: Folder for files; removed at the end.
+        is_quick: Whether figures may be rougher, so that a whole run takes two minutes.
+        numbers: Source of numbers that make all exchanges of a run different.
+        profile: Prefix of py-spy's files, one for each process of the product; None: no profile.
     """
 
     upstream_port: int
@@ -27,5 +27,5 @@ class Bench:
     profile: Path | None = None
 
     def either(self, quick: int, else_: int) -> int:
-        """Choose a size."""
+        """Return the size for a quick run, or the other one."""
         return quick if self.is_quick else else_

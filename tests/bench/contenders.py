@@ -1,4 +1,4 @@
-"""What is compared: nothing in between, nginx, a bare pass-through, and the product."""
+"""Contenders: no proxy, nginx, a bare pass-through, and the product."""
 
 import asyncio
 import contextlib
@@ -42,13 +42,13 @@ http {{
 @dataclass(frozen=True, slots=True)
 class Contender:
     """
-    Something to send requests to.
+    A server that requests are sent to.
 
     Attributes:
-        name: As in the table.
-        port: Of loopback.
-        pid: Of the process that is measured, with its children; 0: there is none.
-        starts_s: What it had computed when it was first ready.
+        name: Name in the table.
+        port: Port on loopback.
+        pid: The measured process, with its children; 0 if there is none.
+        starts_s: CPU time until it was first ready, in seconds.
     """
 
     name: str
@@ -57,11 +57,11 @@ class Contender:
     starts_s: float = 0.0
 
     def cpu_s(self) -> float:
-        """Tell how long it and its children have computed so far."""
+        """Return the CPU time of the process and its children so far, in seconds."""
         return sum(map(cpu_s, family(self.pid))) if self.pid else 0.0
 
     def rss_bytes(self) -> int:
-        """Tell how much memory it has resident, its children included."""
+        """Return the resident memory of the process and its children, in bytes."""
         return sum(map(rss_bytes, family(self.pid))) if self.pid else 0
 
 
@@ -69,7 +69,7 @@ class Contender:
 async def started(
     *words: str, core: Sequence[int] = (), **options: object
 ) -> AsyncIterator[subprocess.Popen[bytes]]:
-    """Run a program on some processors for as long as the block lasts."""
+    """Run a program on some CPUs while the block runs."""
     with pinned(*core):
         process = subprocess.Popen(words, **options)  # type: ignore[call-overload] # noqa: ASYNC220,S603
     try:
@@ -87,7 +87,7 @@ async def started(
 
 @contextlib.asynccontextmanager
 async def upstream() -> AsyncIterator[int]:
-    """Run the upstream; gives its port."""
+    """Run the upstream; yield its port."""
     words = (sys.executable, "-m", "tests.bench.upstream")
     async with started(*words, core=cores()[1:], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -95,13 +95,13 @@ async def upstream() -> AsyncIterator[int]:
 
 
 def direct(bench: Bench) -> Contender:
-    """Nothing in between."""
+    """Return the contender without a proxy."""
     return Contender("direct", bench.upstream_port)
 
 
 @contextlib.asynccontextmanager
 async def nginx(bench: Bench) -> AsyncIterator[Contender | None]:
-    """One process of nginx as a plain reverse proxy; none where it is not installed."""
+    """Run nginx as a plain reverse proxy, in one process; yield None if it is not installed."""
     program = shutil.which("nginx")
     if program is None:
         yield None
@@ -117,7 +117,7 @@ async def nginx(bench: Bench) -> AsyncIterator[Contender | None]:
 
 @contextlib.asynccontextmanager
 async def bare(bench: Bench) -> AsyncIterator[Contender]:
-    """See `bare`."""
+    """Run the bare pass-through."""
     port = free_port()
     words = (sys.executable, "-m", "tests.bench.bare", str(port), str(bench.upstream_port))
     async with started(*words, core=cores()[:1]) as process:
@@ -130,17 +130,17 @@ async def ours(
     bench: Bench,
     store_url: str = "memory://",
     *,
-    name: str = "ours",
+    name: str = "proxy",
     settings: Mapping[str, object] | None = None,
 ) -> AsyncIterator[Contender]:
     """
-    Run the product as its users do, of this folder's code; its log goes to a file.
+    Run the product as its users do, with this folder's code; its log goes to a file.
 
     Args:
-        bench: Says where files go, and whether it is profiled.
-        store_url: As the setting.
-        name: As in the table.
-        settings: What else is not at its default.
+        bench: The run: its folder, and whether to profile.
+        store_url: The setting `store_url`.
+        name: Name in the table.
+        settings: Other settings that differ from their defaults.
     """
     port, admin_port = free_port(), free_port()
     given: dict[str, object] = {
@@ -189,7 +189,7 @@ async def _listens(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 async def _ready(process: subprocess.Popen[bytes], admin_port: int) -> float:
-    """Wait until it says that it takes traffic; return what it had computed by then."""
+    """Wait until it is ready for traffic; return its CPU time so far, in seconds."""
     deadline = time.monotonic() + STARTS_S
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError):

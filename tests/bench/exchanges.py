@@ -1,4 +1,4 @@
-"""The row of small exchanges, and the parts that rows of exchanges with whole answers share."""
+"""Small row: small exchanges; and the parts shared by rows with whole responses."""
 
 import itertools
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from tests.bench.table import Figure, against_bare
 __all__ = ["connected", "small", "small_requests"]
 
 AT_ONCE = 16
-CPU = 1.25  # what is to be reached (issue 5)
+CPU = 1.25  # target, as a multiple of bare
 
 
 async def small(bench: Bench) -> list[Figure]:
-    """Exchanges of 3 KB in which nothing is to be given back, 16 at once, memory store."""
+    """Measure exchanges of 3 KB with nothing to inject, 16 in flight, memory store."""
     exchanges = bench.either(1_000, 2_500)
     async with AsyncExitStack() as stack:
         those = await everybody(bench, stack)
@@ -32,13 +32,13 @@ async def small(bench: Bench) -> list[Figure]:
 
         rounds = await alternated(those, bench.either(3, 7), once)
     return [
-        against_bare("small", "CPU us an exchange", rounds, "cpu", CPU),
-        against_bare("small", "wall us an exchange", rounds, "wall"),
+        against_bare("small", "CPU us per exchange", rounds, "cpu", CPU),
+        against_bare("small", "wall us per exchange", rounds, "wall"),
     ]
 
 
 async def connected(stack: AsyncExitStack, one: Contender, count: int) -> list[Line]:
-    """Open connections until the stack is closed."""
+    """Open connections that stay open until the stack is closed."""
     opened = await lines(one.port, count)
     for line in opened:
         stack.callback(line.close)
@@ -46,6 +46,6 @@ async def connected(stack: AsyncExitStack, one: Contender, count: int) -> list[L
 
 
 def small_requests(bench: Bench, count: int) -> Iterator[bytes]:
-    """Make so many requests, no two alike."""
+    """Build `count` different requests."""
     numbers = itertools.islice(bench.numbers, count)
     return (request(f"small {n}", small_body(n)) for n in numbers)

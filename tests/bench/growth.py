@@ -1,4 +1,4 @@
-"""The row of a conversation that grows: each turn is asked for with all turns before it."""
+"""Growth row: a conversation that grows; each turn is requested with all turns before it."""
 
 import statistics
 from contextlib import AsyncExitStack
@@ -15,14 +15,14 @@ __all__ = ["growth"]
 
 TURNS, QUICK_TURNS = 500, 120
 OUTPUT_CHARS = 2_150
-# What a process holds of conversations is bounded: so small a bound is reached by the first one.
+# A process keeps a bounded amount of conversations; one conversation fills this small bound.
 SETTINGS = {**PATIENT, "recent_max_bytes": 1 << 19}
-# What is to be reached (issue 5), and what a machine's noise may add.
+# Targets; they include an allowance for the noise of the machine.
 FASTER_THAN_BODY, MEMORY = 1.2, 1.05
 
 
 async def growth(bench: Bench) -> list[Figure]:
-    """A conversation of 500 turns, turn by turn, and others like it; Redis."""
+    """Measure conversations of 500 turns, turn by turn; Redis."""
     if no_redis():
         return [Figure("growth", "left out: redis-server is not installed")]
     turns = bench.either(QUICK_TURNS, TURNS)
@@ -33,8 +33,8 @@ async def growth(bench: Bench) -> list[Figure]:
         server = stack.enter_context(redis())
         plain = await stack.enter_async_context(bare(bench))
         product = await stack.enter_async_context(ours(bench, server.url, settings=SETTINGS))
-        held: dict[str, list[int]] = {"bare": [], "ours": []}
-        cpu_us: dict[str, list[list[float]]] = {"bare": [], "ours": []}
+        held: dict[str, list[int]] = {"bare": [], "proxy": []}
+        cpu_us: dict[str, list[list[float]]] = {"bare": [], "proxy": []}
         for conversation in told:
             for one in (plain, product):
                 cpu_us[one.name].append(await _turn_by_turn(stack, one, conversation))
@@ -52,30 +52,30 @@ async def growth(bench: Bench) -> list[Figure]:
     return [
         Figure(
             "growth",
-            f"CPU us a KB of body, turns {early.start}-{early.stop}",
+            f"CPU us per KB of body, turns {early.start}-{early.stop}",
             {name: parts[early] for name, parts in per_kb.items()},
         ),
         Figure(
             "growth",
-            f"that of turns {late.start}-{late.stop}, to the former",
+            f"turns {late.start}-{late.stop} / turns {early.start}-{early.stop}",
             ratio,
             f"<= {FASTER_THAN_BODY:g}",
-            ratio["ours"],
+            ratio["proxy"],
             FASTER_THAN_BODY,
         ),
         Figure(
             "growth",
-            f"RSS behind {len(told)} conversations, to that behind 1",
+            f"RSS after {len(told)} conversations / after 1",
             memory,
             f"<= {MEMORY:g}",
-            memory["ours"],
+            memory["proxy"],
             MEMORY,
         ),
     ]
 
 
 async def _turn_by_turn(stack: AsyncExitStack, one: Contender, told: History) -> list[float]:
-    """Play a conversation; return what each turn made the contender compute, in us."""
+    """Play a conversation; return the CPU time of the contender for each turn, in us."""
     [line] = await connected(stack, one, 1)
     cpu_us: list[float] = []
     for number in range(told.turns):

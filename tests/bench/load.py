@@ -1,4 +1,4 @@
-"""The clients of the bench: connections that stay open, and as little work as can be on each."""
+"""Clients of the bench: connections that stay open, with as little work on each as possible."""
 
 import asyncio
 import time
@@ -17,15 +17,15 @@ STAMP_DIGITS = 16
 
 
 class LoadError(Exception):
-    """An answer is not what it should be: then there is nothing to compare."""
+    """A response is wrong, so there is nothing to compare."""
 
 
 class Line(asyncio.Protocol):
     """
-    One connection: a request, its answer, and so on.
+    One connection: a request, its response, and so on.
 
     Attributes:
-        head: Of the last answer, in lower case.
+        head: The head of the last response, in lower case.
     """
 
     def __init__(self) -> None:
@@ -39,16 +39,16 @@ class Line(asyncio.Protocol):
 
     async def exchange(self, request: bytes) -> bytes:
         """
-        Send a request, and return the body of its answer, which has a length.
+        Send a request, and return the body of its response, which must have a length.
 
         Raises:
-            LoadError: The answer is not a 200, or breaks off.
+            LoadError: The response is not a 200, or is cut off.
         """
         self._hears = None
         return await self._asked(request)
 
     async def stream(self, request: bytes, hears: Callable[[bytes], None]) -> None:
-        """Send a request whose answer comes in chunks; each is told, without its frame, at once."""
+        """Send a request with a chunked response; pass each chunk on at once, without its frame."""
         self._hears = hears
         await self._asked(request)
 
@@ -57,16 +57,16 @@ class Line(asyncio.Protocol):
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep whom to write to."""
-        # uvloop's are no subclass of it.
+        """Keep the transport to write to."""
+        # uvloop's transports are not a subclass of it.
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Fail what is under way."""
-        self._fail(f"the connection is gone: {error}")
+        """Fail the request in flight."""
+        self._fail(f"connection lost: {error}")
 
     def data_received(self, data: bytes) -> None:
-        """Read on in the answer that is under way."""
+        """Read the response in flight."""
         self._got += data
         if self._is_open:
             self._chunks()
@@ -75,7 +75,7 @@ class Line(asyncio.Protocol):
 
     async def _asked(self, request: bytes) -> bytes:
         if self._transport.is_closing():
-            raise LoadError("the connection is gone")
+            raise LoadError("connection lost")
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return await self._answer
@@ -132,7 +132,7 @@ class Line(asyncio.Protocol):
 
 
 async def lines(port: int, count: int) -> list[Line]:
-    """Open so many connections."""
+    """Open `count` connections."""
     loop = asyncio.get_running_loop()
     opened: list[Line] = []
     for _ in range(count):
@@ -143,10 +143,10 @@ async def lines(port: int, count: int) -> list[Line]:
 
 async def back_to_back(opened: list[Line], requests: Iterator[bytes]) -> list[float]:
     """
-    Send requests, on each connection the next one as soon as the last one is answered.
+    Send requests; each connection sends the next one as soon as the last one has its response.
 
     Returns:
-        How long each took, in seconds.
+        The duration of each, in seconds.
     """
     took: list[float] = []
 
@@ -165,13 +165,13 @@ async def back_to_back(opened: list[Line], requests: Iterator[bytes]) -> list[fl
 @dataclass(slots=True)
 class Arrivals:
     """
-    What one stream brought.
+    The events of one stream, as received.
 
     Attributes:
-        late_s: For each delta, how long after it was sent it was here.
-        ends: How often the stream said that it was complete.
-        began_ns, ended_ns: When it was first heard of, and when it said so.
-        failure: Why it was not read to its end; empty: it was.
+        late_s: The delay of each delta, from sending to receiving, in seconds.
+        ends: Number of events that mark the end of the stream.
+        began_ns, ended_ns: Times of the first bytes and of the end, on the monotonic clock.
+        failure: Why it was not read to its end; empty if it was.
     """
 
     late_s: list[float] = field(default_factory=list)
@@ -182,11 +182,11 @@ class Arrivals:
     _begun: bytes = b""
 
     def is_whole(self, deltas: int) -> bool:
-        """Tell whether all has come, to the last event."""
+        """Return whether all events have arrived, including the last one."""
         return not self.failure and self.ends == 1 and len(self.late_s) == deltas
 
     def hear(self, data: bytes) -> None:
-        """Take note of a piece of the stream: some events, the last one perhaps not whole."""
+        """Record a piece of the stream: some events, of which the last one may be incomplete."""
         now_ns = time.monotonic_ns()
         self.began_ns = self.began_ns or now_ns
         whole, parted, self._begun = (self._begun + data).rpartition(b"\n\n")

@@ -1,4 +1,4 @@
-"""How a row is measured: one contender after the other, round by round, and medians of that."""
+"""Runs of a row: the contenders in turn, round by round, and the medians of the rounds."""
 
 import contextlib
 import statistics
@@ -21,7 +21,7 @@ Measured = dict[str, float]
 
 @contextlib.asynccontextmanager
 async def running(*, is_quick: bool = False, profile: Path | None = None) -> AsyncIterator[Bench]:
-    """Start what all rows share; the arguments are those of `Bench`."""
+    """Start the parts that all rows share; the arguments are those of `Bench`."""
     with tempfile.TemporaryDirectory(prefix="rr-bench-") as folder:
         async with contenders.upstream() as port:
             yield Bench(port, Path(folder), is_quick, count(1), profile)
@@ -33,7 +33,7 @@ async def everybody(
     store_url: str = "memory://",
     settings: Mapping[str, object] | None = None,
 ) -> list[Contender]:
-    """Start all contenders that there are, until the stack is closed."""
+    """Start all available contenders, until the stack is closed."""
     nginx = await stack.enter_async_context(contenders.nginx(bench))
     return [
         contenders.direct(bench),
@@ -44,27 +44,27 @@ async def everybody(
 
 
 class Rounds:
-    """What was measured, round by round."""
+    """Measurements of all rounds."""
 
     def __init__(self, measured: dict[str, list[Measured]]) -> None:
-        """Take contender -> its rounds."""
+        """Keep the rounds of each contender."""
         self._measured = measured
 
     def medians(self, what: str) -> Measured:
-        """Give the median of each contender."""
+        """Return the median of each contender."""
         return {
             name: statistics.median(round_[what] for round_ in rounds)
             for name, rounds in self._measured.items()
             if what in rounds[0]
         }
 
-    def ratio(self, what: str, of: str = "ours", to: str = "bare") -> float:
-        """Give the median of one's share of another's in the same round, as a machine drifts."""
+    def ratio(self, what: str, of: str = "proxy", to: str = "bare") -> float:
+        """Return the median of the ratios of each round, because the speed of a machine drifts."""
         pairs = zip(self._measured[of], self._measured[to], strict=True)
         return statistics.median(one[what] / other[what] for one, other in pairs)
 
     def least(self, what: str) -> Measured:
-        """Give the least of each contender: what others do on the machine only ever adds to it."""
+        """Return the least value of each contender: other load on the machine only adds to it."""
         return {
             name: min(round_[what] for round_ in rounds) for name, rounds in self._measured.items()
         }
@@ -73,7 +73,7 @@ class Rounds:
 async def alternated(
     those: Sequence[Contender], rounds: int, once: Callable[[Contender], Awaitable[Measured]]
 ) -> Rounds:
-    """Measure each contender once in each round; one round before that does not count."""
+    """Measure each contender once in each round; a first extra round does not count."""
     measured: dict[str, list[Measured]] = {one.name: [] for one in those}
     for number in range(1 + rounds):
         for one in those:
@@ -85,13 +85,13 @@ async def alternated(
 
 @dataclass(slots=True)
 class Spent:
-    """What a block took: of the contender's computing, and of time."""
+    """Costs of a block: CPU time of the contender, and wall time."""
 
     cpu_s: float = 0.0
     wall_s: float = 0.0
 
     def per(self, units: int, unit_s: float = 1e-6) -> Measured:
-        """Divide it; without `cpu` where there is no process that computed."""
+        """Return the costs per unit; without `cpu` if the contender has no process."""
         each = {"wall": self.wall_s / units / unit_s}
         return each | ({"cpu": self.cpu_s / units / unit_s} if self.cpu_s else {})
 

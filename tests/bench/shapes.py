@@ -1,7 +1,7 @@
 """
-What is said on the wire of the bench: requests, answers and events in the form of real ones.
+Messages of the bench: requests, responses and events in the form of real ones.
 
-All of it is a function of its arguments, so that each contender is given the same bytes.
+All are functions of their arguments, so that each contender receives the same bytes.
 """
 
 import base64
@@ -29,10 +29,10 @@ __all__ = [
 Item = dict[str, Any]
 
 STAMP = b'"obfuscation":"'
-"""What stands ahead of the 16 digits of a delta that say when it was sent, in ns of the clock."""
+"""Text before the 16 digits of a delta's send time, in ns of the monotonic clock."""
 
 OPENING, CLOSING = 6, 4
-"""How many events a stream has ahead of its deltas, and behind them."""
+"""Number of events of a stream before its deltas, and after them."""
 
 _BLOB_BYTES = 1_200
 _MODEL = "gpt-5.2"
@@ -49,10 +49,10 @@ _TOOLS = [
 
 def request(task: str, body: bytes) -> bytes:
     """
-    Make a request as an SDK sends it.
+    Build a request as an SDK sends it.
 
     Args:
-        task: What the upstream is to do with it; see `upstream`.
+        task: The task for the upstream; see `upstream`.
         body: JSON.
     """
     head = (
@@ -165,7 +165,7 @@ def _body(items: list[Item], **more: Any) -> bytes:
     )
 
 
-# A small exchange: written once, with a number of 12 digits where each one differs.
+# A small exchange: written once, with a number of 12 digits in each place that differs.
 
 _HOLE = "#" * 12
 
@@ -200,12 +200,12 @@ _SMALL_ANSWER = _template(
 
 
 def small_body(number: int) -> bytes:
-    """Make a request's body of 1.3 KB; it holds its reasoning, and no two ids of two are alike."""
+    """Build a request's body of 1.3 KB; it has its reasoning, and its ids occur in no other."""
     return _SMALL_BODY % {b"n": number}
 
 
 def small_answer(number: int) -> bytes:
-    """Make an answer of 1.7 KB: reasoning, and the call that it led to."""
+    """Build a response of 1.7 KB: reasoning, and the call that it led to."""
     return _SMALL_ANSWER % {b"n": number}
 
 
@@ -213,7 +213,7 @@ def small_answer(number: int) -> bytes:
 
 
 def turn_items(seed: int, number: int) -> list[Item]:
-    """List what a turn of a conversation emitted; the first one has no preamble."""
+    """List the items that a turn of a conversation emitted; the first one has no preamble."""
     this = _digits(seed, number)
     preamble = _message(f"msg_{this}", f"Step {number}: I read the next file.", "commentary")
     return [
@@ -224,24 +224,24 @@ def turn_items(seed: int, number: int) -> list[Item]:
 
 
 def turn_answer(seed: int, number: int) -> bytes:
-    """Make the answer of a turn."""
+    """Build the response of a turn."""
     return _compact(_answer(f"resp_{_digits(seed, number)}", turn_items(seed, number)))
 
 
 class History:
     """
-    A conversation as its client sees it, who drops all reasoning and keeps all else.
+    A conversation of a client that drops all reasoning and keeps all else.
 
-    Three items a turn: a preamble (once, ahead of all turns, the user's words instead), a call,
+    Three items per turn: a preamble (once, before all turns, the user's message instead), a call,
     and its output.
 
     Attributes:
-        seed: Of its ids and blobs.
-        turns: How many there are.
+        seed: Seed of its ids and blobs.
+        turns: Number of turns.
     """
 
     def __init__(self, seed: int, turns: int, output_chars: int) -> None:
-        """Write it down; an output has so many characters."""
+        """Build all items; an output has `output_chars` characters."""
         self.seed = seed
         self.turns = turns
         items = [_user(f"Conversation {seed}: read the files one by one, and sum them up.")]
@@ -255,17 +255,17 @@ class History:
         self._around = _body([]).split(b"[]", 1)
 
     def asks(self, number: int) -> bytes:
-        """Make the request for a turn: behind all turns, if the number is that of `turns`."""
+        """Build the request for a turn; for the number `turns` it follows all turns."""
         before, behind = self._around
         body = b"%b[%b]%b" % (before, b",".join(self._written[: 1 + number]), behind)
         return request(f"turn {self.seed} {number}", body)
 
     def asks_seen(self) -> bytes:
-        """Make the request behind all turns, to which upstream answers what it has seen."""
+        """Build the request after all turns that upstream answers with the received items."""
         return self.asks(self.turns).replace(b"X-Bench: turn", b"X-Bench: seen", 1)
 
     def seen(self) -> list[list[str | None]]:
-        """Name the type and id of what upstream must see: all that was said, reasoning included."""
+        """Return the type and id of each item that upstream must receive, reasoning included."""
         return [[item["type"], item.get("id")] for item in self._whole]
 
 
@@ -283,7 +283,7 @@ def _event(kind: str, number: int, **members: Any) -> bytes:
 
 
 def stream_body(number: int) -> bytes:
-    """Make the body of a request for a stream."""
+    """Build the body of a request for a stream."""
     return _body([_user(f"Tell story {number}.")], stream=True)
 
 
@@ -294,7 +294,7 @@ def _parts(number: int, text: str) -> tuple[Item, Item, str]:
 
 
 def opening(number: int) -> Iterator[bytes]:
-    """Tell the events of a stream ahead of its first delta."""
+    """Yield the events of a stream before its first delta."""
     reasoning, message, response_id = _parts(number, "")
     begun = _answer(response_id, [], "in_progress")
     bare = {**reasoning, "encrypted_content": reasoning["encrypted_content"][:200]}
@@ -310,7 +310,7 @@ def opening(number: int) -> Iterator[bytes]:
 
 
 def delta(number: int) -> bytes:
-    """Make the form of a stream's deltas, of 300 bytes: for `% (sequence number, time in ns)`."""
+    """Build the template of a delta, of 300 bytes: for `% (sequence number, time in ns)`."""
     place = {"item_id": f"msg_{_digits('stream', number)}", "output_index": 1, "content_index": 0}
     told = _event("response.output_text.delta", 0, **place, delta=" word", logprobs=[])
     told = told.replace(b'"sequence_number":0', b'"sequence_number":%d')
@@ -318,7 +318,7 @@ def delta(number: int) -> bytes:
 
 
 def closing(number: int, deltas: int) -> Iterator[bytes]:
-    """Tell the events of a stream behind its last delta."""
+    """Yield the events of a stream after its last delta."""
     reasoning, message, response_id = _parts(number, " word" * deltas)
     place = {"item_id": message["id"], "output_index": 1, "content_index": 0}
     part = message["content"][0]

@@ -1,4 +1,4 @@
-"""The figures as one plain table, and whether they are what they should be."""
+"""Table of the figures, with their targets and results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -8,8 +8,8 @@ from tests.bench.runs import Rounds
 
 __all__ = ["NAMES", "Figure", "against_bare", "as_json", "table"]
 
-NAMES = ("direct", "nginx", "bare", "ours")
-HEAD = ("row", "what", *NAMES, "reach", "verdict")
+NAMES = ("direct", "nginx", "bare", "proxy")
+HEAD = ("row", "figure", *NAMES, "target", "result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +18,12 @@ class Figure:
     One line of the table.
 
     Attributes:
-        row: Whose figure it is.
-        what: What was measured, with its unit.
-        of: Contender -> measured, in that unit.
-        reach: What is to be reached, in words; empty: this is told beside, and judged by nobody.
-        got: What is compared with `limit`: mostly a ratio of two of the measured.
-        limit: What that must not be beyond.
+        row: Name of its row.
+        what: The measured quantity, with its unit.
+        of: Contender -> value in that unit.
+        reach: The target, in words; empty if there is none and the line is for information only.
+        got: The value to compare with `limit`: usually a ratio of two measured ones.
+        limit: Largest value that meets the target.
     """
 
     row: str
@@ -35,12 +35,12 @@ class Figure:
 
     @property
     def is_met(self) -> bool:
-        """Tell whether it is what it should be; what nobody judges is."""
+        """Whether the target is met; true without a target."""
         return self.got is None or self.limit is None or self.got <= self.limit
 
     @property
     def verdict(self) -> str:
-        """Say what was got, and whether that will do."""
+        """The value, and whether it meets the target."""
         got = "" if self.got is None else _number(self.got)
         if self.limit is None:
             return got
@@ -50,13 +50,13 @@ class Figure:
 def against_bare(
     row: str, what: str, rounds: Rounds, measure: str, limit: float | None = None
 ) -> Figure:
-    """Make the figure of what we take, as a multiple of what the bare pass-through takes."""
+    """Build the figure of the product's cost as a multiple of the bare pass-through's."""
     reach = "" if limit is None else f"<= {limit:g} x bare"
     return Figure(row, what, rounds.medians(measure), reach, rounds.ratio(measure), limit)
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """Lay them out, one a line."""
+    """Format the figures, one per line."""
     lines = [HEAD, *map(_cells, figures)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
@@ -69,7 +69,7 @@ def table(figures: Sequence[Figure]) -> str:
 
 
 def as_json(figures: Sequence[Figure]) -> list[dict[str, Any]]:
-    """Give them as plain values."""
+    """Return the figures as plain values."""
     return [{**asdict(figure), "is_met": figure.is_met} for figure in figures]
 
 

@@ -1,4 +1,4 @@
-"""What the bench stands on: the same bytes for all, checks that can fail, and a fair table."""
+"""Bench: the same bytes for all contenders, checks that can fail, and a fair table."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ from tests.slow_line import slow_line
 
 @pytest.fixture
 async def stack() -> AsyncIterator[AsyncExitStack]:
-    """Hold connections open until a test has ended."""
+    """Keep connections open until the test has ended."""
     async with AsyncExitStack() as stack:
         yield stack
 
@@ -34,15 +34,15 @@ async def bench() -> AsyncIterator[Bench]:
 
 @pytest.fixture
 async def those(bench: Bench) -> AsyncIterator[list[Contender]]:
-    """Start the contenders that are always there."""
+    """Start the contenders that are always available."""
     async with bare(bench) as plain, ours(bench) as product:
         yield [direct(bench), plain, product]
 
 
-async def test_all_contenders_give_the_same(
+async def test_all_contenders_return_the_same(
     bench: Bench, those: list[Contender], stack: AsyncExitStack
 ) -> None:
-    """Small answers are the same bytes through each, streams are whole, and both are measured."""
+    """Small responses are the same bytes through each, streams are whole, and both are measured."""
     numbers = range(100, 105)
     for one in those:
         [line] = await connected(stack, one, 1)
@@ -60,10 +60,10 @@ async def test_all_contenders_give_the_same(
     assert product.starts_s > plain.starts_s == 0
 
 
-async def test_a_history_counts_only_if_upstream_has_it_whole(
+async def test_a_history_counts_only_if_upstream_receives_all_of_it(
     those: list[Contender], stack: AsyncExitStack
 ) -> None:
-    """What was given back is verified at the upstream, so that nobody is fast by doing nothing."""
+    """Injection is verified at the upstream, so that no contender is fast by doing nothing."""
     told = History(1, 4, 200)
     _, plain, product = those
     await play(stack, product, told)
@@ -72,13 +72,13 @@ async def test_a_history_counts_only_if_upstream_has_it_whole(
         await verify(stack, plain, told)
 
 
-async def test_no_two_small_requests_are_alike(bench: Bench) -> None:
-    """Else the store would have nothing new to keep."""
+async def test_all_small_requests_differ(bench: Bench) -> None:
+    """All small requests differ, so that the store has a new turn to save each time."""
     assert len(set(small_requests(bench, 50))) == 50
 
 
-def test_hears_events_however_they_are_cut() -> None:
-    """A stamp is read when its event is whole, whatever a proxy's pieces are."""
+def test_events_are_read_from_any_pieces() -> None:
+    """A stamp is read when its event is complete, for any pieces that a proxy sends."""
     said = (
         b'data: {"obfuscation":"0000000000000001"}\n\n' * 3 + b"event: response.completed\nd: 1\n\n"
     )
@@ -90,8 +90,8 @@ def test_hears_events_however_they_are_cut() -> None:
         assert (len(arrivals.late_s), arrivals.ends) == (3, 1)
 
 
-async def test_counts_trips() -> None:
-    """What is said without waiting for an answer is one trip."""
+async def test_round_trips_are_counted() -> None:
+    """Commands that are sent without waiting for a reply count as one round trip."""
 
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
@@ -113,20 +113,20 @@ async def test_counts_trips() -> None:
     assert line.trips == 3
 
 
-# (bare, ours, limit, is it met)
+# (us of bare, us of the product, limit, whether it is met)
 VERDICTS = [
     pytest.param([10, 10, 10], [12, 13, 90], 1.3, True, id="within"),
     pytest.param([10, 10, 10], [14, 12, 14], 1.3, False, id="beyond"),
-    pytest.param([10, 20, 40], [12, 24, 48], 1.2, True, id="the machine slows down for all"),
+    pytest.param([10, 20, 40], [12, 24, 48], 1.2, True, id="machine-slows-down"),
 ]
 
 
 @pytest.mark.parametrize(("bare_us", "ours_us", "limit", "is_met"), VERDICTS)
-def test_judges_the_median_of_ratios(
+def test_the_median_of_ratios_is_judged(
     bare_us: list[float], ours_us: list[float], limit: float, is_met: bool
 ) -> None:
-    """A round that went wrong decides nothing."""
-    measured = {"bare": bare_us, "ours": ours_us}
+    """A single bad round does not change the result."""
+    measured = {"bare": bare_us, "proxy": ours_us}
     rounds = Rounds({name: [{"cpu": one} for one in values] for name, values in measured.items()})
 
     figure = against_bare("small", "CPU us", rounds, "cpu", limit)
@@ -136,5 +136,5 @@ def test_judges_the_median_of_ratios(
 
 
 def test_a_figure_without_a_limit_is_met() -> None:
-    """It is only shown."""
+    """A figure without a limit is for information only, and counts as met."""
     assert Figure("small", "shown only").is_met

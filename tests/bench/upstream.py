@@ -1,14 +1,14 @@
 """
-The upstream of the bench: `python -m tests.bench.upstream` says its port, and serves until killed.
+Upstream of the bench: `python -m tests.bench.upstream` prints its port, and serves until killed.
 
-One `asyncio.Protocol`, no framework: a contender that is fast must not have to wait for it.
-A request's `X-Bench` header says what to do with it:
+One `asyncio.Protocol`, no framework, so that a fast contender does not wait for it. A request's
+`X-Bench` header names its task:
 
-- `small N`: the answer of that number.
-- `turn SEED N`: the answer of that turn of that conversation.
-- `seen`: the types and ids of the items that the request has, in their order.
-- `stream N DELTAS EVERY_US AT_NS`: a stream of so many deltas, so often, the first one behind that
-  moment of the monotonic clock, which all processes share; each says when it was sent.
+- `small N`: the response of that number.
+- `turn SEED N`: the response of that turn of that conversation.
+- `seen`: the types and ids of the items in the request, in their order.
+- `stream N DELTAS EVERY_US AT_NS`: a stream of DELTAS deltas, one each EVERY_US, after that time of
+  the monotonic clock, which all processes share; each carries its send time.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ STREAM_HEAD = (
 
 
 class Pacer:
-    """Writes the chunks of all streams, each when it is due: never two at the same moment."""
+    """Writer of the chunks of all streams, each when it is due, never two at the same moment."""
 
     def __init__(self) -> None:
         self._due: list[tuple[int, int, Iterator[int]]] = []
@@ -54,7 +54,7 @@ class Pacer:
         self._running: asyncio.Task[None] | None = None
 
     def add(self, due_ns: int, stream: Iterator[int]) -> None:
-        """Begin a stream at a moment; it gives the next one after each of its chunks."""
+        """Start a stream; it yields the due time of the next chunk after each of its chunks."""
         self._count += 1
         heapq.heappush(self._due, (due_ns, self._count, stream))
         if self._running is None:
@@ -65,7 +65,7 @@ class Pacer:
             due_ns, number, stream = self._due[0]
             ahead_s = (due_ns - time.monotonic_ns()) / 1e9
             if ahead_s > 0.003:
-                await asyncio.sleep(0.001)  # more may come, and be due sooner
+                await asyncio.sleep(0.001)  # more streams may arrive, and be due sooner
                 continue
             if ahead_s > 0:
                 time.sleep(ahead_s)  # noqa: ASYNC251 - a loop's timers know whole milliseconds only
@@ -84,7 +84,7 @@ def chunk(data: bytes) -> bytes:
 
 
 class Answering(asyncio.Protocol):
-    """Reads requests, one at a time, and answers them."""
+    """Server connection: reads requests, one at a time, and responds to them."""
 
     def __init__(self, pacer: Pacer) -> None:
         self._pacer = pacer
@@ -93,12 +93,12 @@ class Answering(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep whom to write to."""
-        # uvloop's are no subclass of it.
+        """Keep the transport to write to."""
+        # uvloop's transports are not a subclass of it.
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Collect a request, and answer it when it is whole."""
+        """Collect a request, and respond when it is complete."""
         self._got += data
         if len(self._got) < self._needs:
             return
@@ -159,7 +159,7 @@ class Answering(asyncio.Protocol):
 
 
 async def main() -> None:
-    """Serve for ever."""
+    """Serve until killed."""
     pacer = Pacer()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Answering(pacer), "127.0.0.1", 0, backlog=4096)

@@ -1,13 +1,14 @@
 """
-`make fuzz`: every target by every driver, one process each, and random worlds; a table of both.
+`make fuzz`: every target with every driver, one process each, and random worlds.
 
     python -m tests.fuzz                          all of them, about thirteen minutes
     python -m tests.fuzz --seconds 600 sse rows   two of them, ten minutes each
-    python -m tests.fuzz --seconds 600 worlds     worlds alone, forty minutes
-    python -m tests.fuzz --first 0 worlds         from this number on, and not from a random one
-    python -m tests.fuzz --repeat sse FILE        one input once more
+    python -m tests.fuzz --seconds 600 worlds     worlds only, forty minutes
+    python -m tests.fuzz --first 0 worlds         start at world 0, not at a random one
+    python -m tests.fuzz --repeat sse FILE        repeat one input
 
-Exits 1 if anything was found; the input is kept, and the command that repeats it is printed.
+Prints a table of both. Exits 1 if anything was found; the input is kept, and the command that
+repeats it is printed.
 """
 
 import argparse
@@ -29,30 +30,30 @@ __all__ = ["main"]
 
 FOLDER = Path(".fuzz")
 SECONDS = 45.0
-# Of a target's time.
+# Share of a target's time.
 SHARES = {"drawn": 0.25, "guided": 0.5, "grown": 0.25}
 WORLDS = "worlds"
-# Worlds have so many times the time of a target, and all cores.
+# Worlds get this multiple of a target's time, and all cores.
 WORLDS_SHARE = 4
 _ROW = "{:<15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9}"
 
 
 def main() -> int:
-    """Run what the command line says; return the status to exit with."""
+    """Run the targets of the command line; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=__doc__.split("\n")[1]
     )
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join([*TARGETS, WORLDS]))
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each target")
-    parser.add_argument("--drivers", default=",".join(DRIVERS), help="some of them, by comma")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="for what is found and kept")
-    parser.add_argument("--repeat", nargs=2, metavar=("TARGET", "FILE"), help="one input once more")
-    parser.add_argument("--first", type=int, help="number of the first world; else by chance")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="time for each target")
+    parser.add_argument("--drivers", default=",".join(DRIVERS), help="drivers, comma-separated")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of findings")
+    parser.add_argument("--repeat", nargs=2, metavar=("TARGET", "FILE"), help="repeat one input")
+    parser.add_argument("--first", type=int, help="number of the first world; random by default")
     parser.add_argument("--one", choices=DRIVERS, help=argparse.SUPPRESS)
     given = parser.parse_args()
     unknown = {*given.targets} - {*TARGETS, WORLDS}
     if unknown:
-        parser.error(f"no such target: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown target: {', '.join(sorted(unknown))}")
     if given.repeat:
         return _repeat(given.repeat[0], Path(given.repeat[1]))
     if given.one:
@@ -79,9 +80,9 @@ def _repeat(name: str, file: Path) -> int:
 
 def _run(names: list[str], drivers: list[str], given: argparse.Namespace) -> int:
     if tape.root() is None:
-        print("no recordings at hand: only seeds of our own shapes")
+        print("no recordings found: using only the built-in seeds")
     if "guided" in drivers and importlib.util.find_spec("atheris") is None:
-        print("atheris is not installed: nothing is guided by coverage")
+        print("atheris is not installed: the driver 'guided' is skipped")
         drivers = [driver for driver in drivers if driver != "guided"]
     given.folder.mkdir(parents=True, exist_ok=True)
     print(_ROW.format("target", "inputs", *SHARES, "coverage", "seconds", "findings"))
@@ -97,7 +98,7 @@ def _run(names: list[str], drivers: list[str], given: argparse.Namespace) -> int
 
 def _worlds(given: argparse.Namespace) -> int:
     first = random.randrange(1 << 32) if given.first is None else given.first  # noqa: S311
-    print(f"worlds from {first} on", flush=True)
+    print(f"first world: {first}", flush=True)
     table, findings = worlds.play(first, given.seconds * WORLDS_SHARE)
     print(table)
     return findings
@@ -134,7 +135,7 @@ def _tell(
     before: dict[Path, int],
     folder: Path,
 ) -> None:
-    """Say what was found, and how to see it again."""
+    """Print the findings, and the commands that repeat them."""
     said = done.stdout + done.stderr
     (folder / f"{name}.{driver}.log").write_text(said)
     new = [
@@ -143,9 +144,9 @@ def _tell(
         if path.suffix != ".log" and before.get(path) != path.stat().st_mtime_ns
     ]
     for path in new:
-        print(f"found: python -m tests.fuzz --repeat {name} {path}")
+        print(f"finding: python -m tests.fuzz --repeat {name} {path}")
     if not new:
-        print(f"{name} {driver} ended by {done.returncode}: {folder / f'{name}.{driver}.log'}")
+        print(f"{name} {driver} exited with {done.returncode}: {folder / f'{name}.{driver}.log'}")
 
 
 if __name__ == "__main__":

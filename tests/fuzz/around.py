@@ -1,4 +1,4 @@
-"""What must hold at the edges: of what a store gives back, and of whose a request is."""
+"""Checks of stored records and of tenant scopes."""
 
 from multidict import CIMultiDict
 from reasoning_replay.adapters.stores.encryption import SEALED, EncryptedCodec
@@ -27,7 +27,7 @@ _SCOPE = bytes(16)
 
 
 def rows(data: bytes) -> None:
-    """Whatever a store gives back is turns that can be used, or none."""
+    """Check that any records of a store decode to usable turns, or to none."""
     dice, payload = read(data)
     asked, _, kept = payload.partition(b"\x1e")
     records = read_records(kept)
@@ -55,11 +55,11 @@ def rows(data: bytes) -> None:
         repair(request, recalled.turns, _REPAIRS)
         cure(request, request, drawn(dice, request, turns), recalled, Policy())
     except Unspliceable:
-        return  # whoever writes into a store may write what is no item; the web goes on without
+        return  # a client of the store may write invalid items; the web layer goes on without them
 
 
 def scope(data: bytes) -> None:
-    """Tenants are told apart by what tells them apart, and by nothing else."""
+    """Check that the scope depends on the credential and the settings, and on nothing else."""
     written, _, head = read(data).payload.decode("latin-1").partition("\x1e")
     pairs = [(n.strip(), v.strip()) for n, _, v in (x.partition(":") for x in head.split("\n"))]
     headers = CIMultiDict(pairs)

@@ -1,4 +1,4 @@
-"""What must hold of any JSON document: what is located in it, and what is left out of it."""
+"""Checks of any JSON document: the located values, and the document without some members."""
 
 import re
 
@@ -13,12 +13,12 @@ from tests.fuzz.trees import is_deep
 
 __all__ = ["document"]
 
-# Of a character; or a byte that is no UTF-8.
+# Half of a character, or a byte that is not UTF-8.
 _HALF = re.compile("[\ud800-\udfff]")
 
 
 def document(data: bytes) -> None:
-    """What is located is what a decoder finds, and every byte that no edit names stays."""
+    """Check that spans match a decoder's values, and that all bytes outside of edits stay."""
     dice, body = read(data)
     try:
         found = json_spans.members(body)
@@ -26,7 +26,7 @@ def document(data: bytes) -> None:
         _is_unreadable(body)
         return
     if is_deep(body):
-        return  # no model to judge it by
+        return  # too deep for the model
     tree = json_of(body)
     assert list(found) == [key for key, _ in tree]
     for (_, value), at in zip(tree, found.values(), strict=True):
@@ -51,7 +51,7 @@ def document(data: bytes) -> None:
 
 
 def _is_unreadable(body: bytes) -> None:
-    """What is refused is refused with half surrogates mended too, unless those were the fault."""
+    """Check that only lone surrogates are replaced, and that a second pass changes nothing."""
     mended = json_spans.readable(body)
     assert len(mended) == len(body)
     assert json_spans.readable(mended) == mended

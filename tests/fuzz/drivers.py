@@ -1,9 +1,9 @@
 """
-Three ways to look for an input for which something does not hold; each runs in its own process.
+Drivers: three ways to search for a failing input; each runs in its own process.
 
-    drawn     hypothesis: a seed, some changes; what is found is made smaller
-    guided    atheris: changes that reach code that none has reached before
-    grown     a part of an input many times: does the cost grow faster than the input?
+    drawn     hypothesis: a seed with some changes; a finding is made smaller
+    guided    atheris: changes that reach code that no input has reached before
+    grown     part of an input repeated many times: does the cost grow faster than the input?
 """
 
 import json
@@ -36,9 +36,9 @@ __all__ = [
 ]
 
 MAX_BYTES = 64 * 1024
-# Where seeds lie while they are needed: what was recorded is not kept here.
+# Folder of the seeds while they are in use; recorded ones are not kept.
 SEEDS = "seeds"
-# Of one input: far longer than any takes.
+# Time limit for one input, in seconds: far more than any needs.
 INPUT_MAX_S = 30
 _BATCH = 200
 
@@ -53,7 +53,7 @@ def inputs(draw: st.DrawFn, seeds: Sequence[bytes]) -> bytes:
 
 
 def drawn(name: str, seconds: float, folder: Path) -> None:
-    """Check what hypothesis draws, until the time is over or something is found."""
+    """Check inputs drawn by hypothesis until the time is over or one fails."""
     target = TARGETS[name]
     seeds = list(target.seeds())
     failing: list[bytes] = []
@@ -84,8 +84,8 @@ def drawn(name: str, seconds: float, folder: Path) -> None:
 
 
 def guided(name: str, seconds: float, folder: Path) -> None:
-    """Let atheris look for code that no input has reached yet; its process ends in here."""
-    import atheris  # noqa: PLC0415 (before what it is to watch)
+    """Run atheris, which searches for code that no input has reached; it ends the process."""
+    import atheris  # noqa: PLC0415 (must be imported before the code that it watches)
 
     corpus, seeds = folder / "corpus" / name, folder / SEEDS / name
     for place in (corpus, seeds):
@@ -120,7 +120,7 @@ def guided(name: str, seconds: float, folder: Path) -> None:
 
 
 def grown(name: str, seconds: float, folder: Path) -> None:
-    """Measure how the cost of inputs grows; one that grows faster than its input ends it."""
+    """Measure how the cost of inputs grows; raise if one grows faster than its input."""
     target = TARGETS[name]
     if target.work is None:
         _report(inputs=0)
@@ -146,19 +146,19 @@ def grown(name: str, seconds: float, folder: Path) -> None:
 
 
 def load_pump(file: Path) -> Pump:
-    """Return what `grown` has kept."""
+    """Return the input that `grown` has written."""
     kept: dict[str, str] = json.loads(file.read_text())
     return Pump(**{key: part.encode("latin-1") for key, part in kept.items()})
 
 
 def _report(**figures: Any) -> None:
-    """Say what was done, for whoever started this process."""
+    """Write the figures to stderr, for the parent process."""
     sys.stderr.write(json.dumps(figures) + "\n")
     sys.stderr.flush()
 
 
 def figures_of(said: str) -> dict[str, float]:
-    """Read what a driver, or libFuzzer, has said of what it did."""
+    """Read the figures that a driver, or libFuzzer, has written."""
     found: dict[str, float] = {}
     for line in said.splitlines():
         if line.startswith('{"inputs"'):

@@ -1,8 +1,8 @@
 """
-Change an input as whoever writes such documents might: few random bytes get past a parser.
+Mutations: realistic changes of an input, because random bytes rarely get past a parser.
 
-Most changes are made on the tree of one JSON document, or on the events of one stream; the others
-on bytes. `mutated` is pure: one seed, one change.
+Most changes apply to the tree of one JSON document, or to the events of one stream; the others to
+bytes. `mutated` is pure: one seed, one change.
 """
 
 import random
@@ -31,12 +31,12 @@ _END = re.compile(rb"((?:\r\n|\n|\r){2,})")
 
 def mutated(data: bytes, seed: int, max_bytes: int) -> bytes:
     """
-    Return an input that is much like this one.
+    Return an input that is similar to this one.
 
     Args:
-        data: An input, as `inputs.read` takes it.
-        seed: Which change.
-        max_bytes: Of what is returned.
+        data: An input in the format of `inputs.read`.
+        seed: Selects the change.
+        max_bytes: Largest size of the result, in bytes.
     """
     dice = random.Random(seed)  # noqa: S311 (no secret)
     given = read(data)
@@ -133,5 +133,5 @@ def _changed_line(line: bytes, dice: random.Random) -> bytes:
         changed = tree_changed(line, dice)
     except (ValueError, RecursionError):
         return _bytes_changed(line, dice)
-    # White space may break lines, and then each is marked.
+    # White space may contain line breaks; then each line needs its own prefix.
     return re.sub(rb"\r\n|\n|\r", b"\ndata:", changed)

@@ -1,4 +1,4 @@
-"""What the product does, done again in the slowest and plainest way: the models to judge it by."""
+"""Models: slow and plain versions of the product's functions, to compare it with."""
 
 import json
 import re
@@ -15,15 +15,15 @@ Json = Any
 
 
 class Unclear(ValueError):
-    """No JSON, or JSON that readers may disagree on: a key occurs twice in its outermost object."""
+    """Not JSON, or JSON that readers may disagree on: its outermost object repeats a key."""
 
 
 def json_of(document: bytes) -> Json:
     """
-    Read a document whose outermost value is an object.
+    Decode a document that is one object.
 
     Raises:
-        Unclear: It is none, or says the same key twice.
+        Unclear: It is not an object, or a key occurs twice.
     """
     try:
         tree = json.loads(
@@ -41,22 +41,22 @@ def json_of(document: bytes) -> Json:
 
 
 def _no_constant(name: str) -> Json:
-    raise ValueError(name)  # NaN and its like are no JSON
+    raise ValueError(name)  # NaN and Infinity are not JSON
 
 
 def meaning(value: bytes) -> Json:
-    """Read any JSON value; the spelling of numbers counts, white space and escapes do not."""
+    """Decode any JSON value; the spelling of numbers counts, white space and escapes do not."""
     return json_of(b'{"":' + value + b"}")[0][1]
 
 
 def less(item: Json, keys: Iterable[str]) -> Json:
-    """Return an object less some members."""
+    """Return an object without some members."""
     left = set(keys)
     return Object(pair for pair in item if pair[0] not in left)
 
 
 def spliced(body: bytes, edits: Sequence[Edit]) -> tuple[bytes, bytes]:
-    """Return a body with edits carried out one by one, and what is left if they are undone."""
+    """Return a body with the edits applied one by one, and the body with them undone."""
     done, undone = body, body
     for n, edit in sorted(
         enumerate(edits), key=lambda pair: (pair[1].start, pair[0]), reverse=True
@@ -75,9 +75,9 @@ def spliced(body: bytes, edits: Sequence[Edit]) -> tuple[bytes, bytes]:
 
 def data_of(stream: bytes) -> list[bytes]:
     """
-    Return the data of every event of a stream, the last one too where it was cut off.
+    Return the data of every event of a stream, including a last one that was cut off.
 
-    Line by line, as the standard says: https://html.spec.whatwg.org/multipage/server-sent-events.html
+    Line by line, as in the standard: https://html.spec.whatwg.org/multipage/server-sent-events.html
     """
     found: list[bytes] = []
     data: list[bytes] = []

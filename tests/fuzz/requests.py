@@ -1,4 +1,4 @@
-"""What must hold of whatever clients send, and of what is put into it."""
+"""Checks of any request of a client, and of the request that the proxy sends instead."""
 
 import random
 from collections import Counter
@@ -32,20 +32,20 @@ from tests.fuzz.trees import Object, is_deep
 __all__ = ["BOUND", "Played", "conversation", "cures", "drawn", "plain_read"]
 
 PROFILE_NAMES = sorted(PROFILES)
-# What a mended item may lack of what was sent or said.
+# Members that a repaired item may lack.
 LEFT_OUT = ("id", "encrypted_content", "content", "status", "created_by", "summary")
 
 
 @dataclass
 class Played:
-    """A conversation while it is played; `world` is of the scope that it belongs to."""
+    """A conversation while it is played; `world` holds the turns of its scope."""
 
     policy: Policy
     world: World = field(default_factory=World)
     said: list[bytes] = field(default_factory=list)
 
     def learn(self, request: Request | None, answer: bytes) -> None:
-        """Keep what upstream answers."""
+        """Capture a response of upstream."""
         self.said.append(answer)
         origin = Origin(_NO_CONTEXT, "gpt-5.4")
         if request is not None:
@@ -69,7 +69,7 @@ class Played:
             self.world.keep(turn)
 
     def plan(self, request: Request) -> Plan:
-        """Decide as the proxy does."""
+        """Plan the injection as the proxy does."""
         return plan_injection(
             request, match_items(request, self.world.recall(request)), self.policy
         )
@@ -79,7 +79,7 @@ _NO_CONTEXT = read_request(b'{"previous_response_id":"r"}', {}).context()
 
 
 def plain_read(body: bytes) -> Request | None:
-    """Read a request; None when it is not one that can be."""
+    """Read a request; return None if it cannot be read."""
     try:
         return read_request(body, {"session-id": "s"})
     except Unspliceable:
@@ -87,7 +87,7 @@ def plain_read(body: bytes) -> Request | None:
 
 
 def conversation(data: bytes) -> None:
-    """Whatever is said, only what upstream said is put back, once, and no other byte changes."""
+    """Check that only emitted reasoning is injected, once, and that no other byte changes."""
     given = read(data)
     policy = Policy(given.dice.choice(list(Anchors)), PROFILES[given.dice.choice(PROFILE_NAMES)])
     played = Played(policy)
@@ -114,7 +114,7 @@ def conversation(data: bytes) -> None:
 
 
 def judge_plan(turns: Collection[Turn], request: Request, decided: Plan, policy: Policy) -> None:
-    """The edits of a plan: verbatim, from upstream, each once, and where the API takes them."""
+    """Check the edits of a plan: verbatim from upstream, each once, at places the API accepts."""
     body = request.body
     edited = decided.apply(body)
     assert (edited is body) == (not decided.edits)
@@ -138,7 +138,7 @@ def judge_plan(turns: Collection[Turn], request: Request, decided: Plan, policy:
             assert edit.new[-1:] == b","
             put_in.setdefault(edit.start, []).append(edit.new[:-1])
     used = Counter(raw for raws in put_in.values() for raw in raws)
-    assert not used - thoughts, "what upstream never said, or said less often"
+    assert not used - thoughts, "upstream never emitted it, or less often"
     assert used.total() == decided.outcomes.get(Outcome.INJECTED, 0)
     starts = {place.item.start: place.item for place in request.places}
     assert all(starts[at].role is not Role.FRAME for at in put_in)
@@ -152,7 +152,7 @@ def _judge_result(
     edited: Any,
     ids: set[str],
 ) -> None:
-    """What upstream reads is the client's items, less or more an id, with ours between them."""
+    """Check that the result has the client's items, except for ids, and injected ones between."""
     if not edits:
         return
     before = json_of(request.body)
@@ -172,7 +172,7 @@ def _judge_result(
 
 
 def _judge_again(played: Played, request: Request, decided: Plan) -> None:
-    """The same again gives the same; and what has its reasoning gets nothing."""
+    """Check that a second plan is equal, and that an injected request gets nothing more."""
     assert played.plan(request) == decided
     if not decided.edits:
         return
@@ -184,7 +184,7 @@ def _judge_again(played: Played, request: Request, decided: Plan) -> None:
 
 
 class _Seen(NamedTuple):
-    """A request as the client sent it, and as upstream saw it."""
+    """A request as the client sent it, and as upstream received it."""
 
     sent: Request
     edited: bytes
@@ -192,7 +192,7 @@ class _Seen(NamedTuple):
 
 
 def _is_news(turn: Turn, before: Request) -> bool:
-    """Tell whether nothing of a turn stood in a request already: upstream answers, not repeats."""
+    """Return whether a turn shares no id, call id or content with an earlier request."""
     items = [place.item for place in before.places]
     held = {value for item in items for value in (item.id, item.call_id, item.content)} - {"", b""}
     names = {value for one in turn.items for value in (one.id, one.call_id, one.content)}
@@ -201,7 +201,7 @@ def _is_news(turn: Turn, before: Request) -> bool:
 
 
 def _judge_prefix(before: _Seen, now: _Seen) -> None:
-    """For a client that only appends, what upstream sees begins with what it saw."""
+    """Check that for a client that only appends, the request to upstream keeps its prefix."""
     raws, longer = ([place.item.raw for place in seen.sent.places] for seen in (before, now))
     same = ("model", "store", "instructions")
     is_longer = longer[: len(raws)] == raws and all(
@@ -214,11 +214,11 @@ def _judge_prefix(before: _Seen, now: _Seen) -> None:
         assert saw is not None
         assert sees is not None
         old, longer = ([place.item.raw for place in seen.places] for seen in (saw, sees))
-        assert longer[: len(old)] == old, "the prefix is another"
+        assert longer[: len(old)] == old, "the prefix has changed"
 
 
 def _judge_repair(played: Played, request: Request, dice: random.Random) -> None:
-    """What is mended is made of what was sent and captured, and is mended then."""
+    """Check that a repaired request consists of sent and captured items."""
     turns = played.world.recall(request).turns
     bit = dice.choice((0, 0, 1, 255))
     repairs = Repairs(
@@ -234,7 +234,7 @@ def _judge_repair(played: Played, request: Request, dice: random.Random) -> None
 
 
 def _words(body: bytes) -> list[object]:
-    """Return what users say in a request: what is mended never touches it."""
+    """Return the texts of user messages in a request, which a repair never changes."""
     request = plain_read(body)
     assert request is not None
     items = [place.item for place in request.places]
@@ -242,7 +242,7 @@ def _words(body: bytes) -> list[object]:
 
 
 def _judge_made(request: Request, body: bytes, turns: list[Turn]) -> None:
-    """Each item of a mended request was sent or captured, less some members; the rest stays."""
+    """Check that each item was sent or captured, except for some members, and the rest is equal."""
     raws = [item.raw for turn in turns for item in turn.items if item.raw]
     raws += [part.raw for turn in turns for item in turn.items for part in item.run]
     if any(map(is_deep, [request.body, body, *raws])):
@@ -264,7 +264,7 @@ def _essence(item: Any) -> Any:
 
 
 def cures(data: bytes) -> None:
-    """Whatever upstream refuses, what is sent instead is made of what was sent and captured."""
+    """Check that the healed request for any refusal consists of sent and captured items."""
     given = read(data)
     *documents, said = given.documents
     policy = Policy(Anchors.ALL, PROFILES[given.dice.choice(PROFILE_NAMES)])
@@ -299,7 +299,7 @@ def cures(data: bytes) -> None:
 
 
 def drawn(dice: random.Random, request: Request, turns: Iterable[Turn]) -> Diagnosis:
-    """Draw any refusal of a request."""
+    """Draw a refusal of a request."""
     items = [place.item for place in request.places]
     names = [name for item in items for name in (item.id, item.call_id)]
     emitted = [item for turn in turns for item in turn.items]

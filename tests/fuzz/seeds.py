@@ -1,8 +1,8 @@
 """
-Where fuzzing begins: inputs of valid shapes.
+Seeds: the valid inputs that fuzzing starts with.
 
-A few are made here, from the shapes that the stand-in for the API answers with; the recordings
-beside the repository add theirs where they are at hand, read when they are needed.
+A few are built here, in the shapes of the stand-in's responses. The recordings outside the
+repository are added if they are available, and read when they are needed.
 """
 
 import gzip
@@ -55,7 +55,7 @@ __all__ = [
 
 CODINGS = ("gzip", "deflate", "br", "zstd", "identity", "x-gzip", "gzip, br")
 MODEL = "gpt-5.4"
-# A recorded document of more than this teaches nothing that a smaller one does not.
+# Larger recorded documents are left out: they cover nothing new.
 RECORDED_MAX_BYTES = 24 * 1024
 
 _RS = Reasoning(
@@ -101,7 +101,7 @@ _OUTPUTS: tuple[tuple[OutputItem, ...], ...] = (
 
 
 def answers() -> Iterator[bytes]:
-    """Give whole JSON answers."""
+    """Yield whole JSON responses."""
     for n, output in enumerate(_OUTPUTS):
         yield msgspec.json.encode(_answer(n, output))
     for exchange in _recorded("oracle", "plain"):
@@ -110,7 +110,7 @@ def answers() -> Iterator[bytes]:
 
 
 def streams() -> Iterator[bytes]:
-    """Give streamed answers."""
+    """Yield streamed responses."""
     for n, output in enumerate(_OUTPUTS):
         yield _streamed(_answer(n, output))
     for exchange in _recorded("stream"):
@@ -119,7 +119,7 @@ def streams() -> Iterator[bytes]:
 
 
 def documents() -> Iterator[bytes]:
-    """Give requests, and other documents of all kinds of values."""
+    """Yield requests, and other documents with all types of values."""
     yield b'{"a":1.0e+2,"\\u0062":[null,true,"\\ud83d\\ude00",{}],"":{"c":[ ]} , "d":-0}'
     yield json.dumps({"model": MODEL, "input": "Hi", "store": False, "include": None}).encode()
     for conversation in _conversations():
@@ -129,7 +129,7 @@ def documents() -> Iterator[bytes]:
 
 
 def conversations() -> Iterator[bytes]:
-    """Give whole conversations: request, answer, request, answer, ..., request."""
+    """Yield whole conversations: request, response, request, response, ..., request."""
     for conversation in _conversations():
         yield write(conversation)
     for kind in ("oracle", "dropped"):
@@ -142,7 +142,7 @@ def conversations() -> Iterator[bytes]:
 
 
 def refused() -> Iterator[bytes]:
-    """Give conversations, and behind each a refusal of its last request."""
+    """Yield conversations, each followed by a refusal of its last request."""
     said = _refusals()
     for conversation in _conversations():
         for refusal in said:
@@ -152,14 +152,14 @@ def refused() -> Iterator[bytes]:
 
 
 def messages() -> Iterator[bytes]:
-    """Give the messages of an upstream on a WebSocket."""
+    """Yield the messages of an upstream on a WebSocket."""
     for n, output in enumerate(_OUTPUTS):
         events = tell(_answer(n, output), Telling(show=lambda item, _: item))
         yield write(msgspec.json.encode(event) for event in events)
 
 
 def sockets() -> Iterator[bytes]:
-    """Give what is said on a WebSocket, message by message: a request, the events of its answer."""
+    """Yield the messages of a WebSocket, both ways: a request, the events of its response."""
     streams: tuple[dict[str, object], ...] = ({}, {"stream_id": "a"})
     for stream in streams:
         error = {"type": "error", "status": 400, **stream, **json.loads(_refusals()[0])}
@@ -187,7 +187,7 @@ def _told(answer: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def encoded() -> Iterator[bytes]:
-    """Give encoded bodies, for each coding by its place in CODINGS."""
+    """Yield bodies in several codings; CODINGS names the coding to decode each with."""
     plain = next(streams())
     yield gzip.compress(plain, mtime=0)
     yield gzip.compress(plain, mtime=0) * 2
@@ -201,7 +201,7 @@ def encoded() -> Iterator[bytes]:
 
 
 def rows() -> Iterator[bytes]:
-    """Give turns as a store keeps them, each behind a request that asks for it."""
+    """Yield turns as a store keeps them, each after a request that looks it up."""
     for conversation in _conversations():
         request = read_request(conversation[-3], {})
         capture = ResponsesCapture(Origin(request.context(), request.model), 1 << 20)
@@ -213,7 +213,7 @@ def rows() -> Iterator[bytes]:
 
 
 def headers() -> Iterator[bytes]:
-    """Give heads of requests, line by line, behind how tenants are told apart."""
+    """Yield the headers of requests, line by line, after the setting of the tenant's parts."""
     # {"alg":"none"} . {"iss":"i","tid":"t","oid":7} . x
     token = b"eyJhbGciOiJub25lIn0.eyJpc3MiOiJpIiwidGlkIjoidCIsIm9pZCI6N30.eA"
     for parts in (b"credential", b"claims:tid+oid", b"header:x-tenant", b"credential,header:x-a"):
@@ -231,7 +231,7 @@ def headers() -> Iterator[bytes]:
 
 
 def _conversations() -> Iterator[list[bytes]]:
-    """Give what clients of every habit say, and what is answered; at most three turns."""
+    """Yield requests of clients with every habit, and their responses; at most three turns."""
     for first in range(len(_OUTPUTS) - 1):
         for habit in ("keeps ids", "drops ids", "keeps all", "hollow", "references"):
             history: list[object] = [{"role": "user", "content": "Weather in Paris?"}]
@@ -273,7 +273,7 @@ def _replayed(n: int, output: tuple[OutputItem, ...], habit: str) -> list[object
 
 
 def _answer(n: int, output: tuple[OutputItem, ...]) -> Answer:
-    """Return an answer; ids are of one turn alone, as upstream draws them."""
+    """Return a response; its ids are unique to the turn, as upstream makes them."""
     return Answer(
         id=f"resp_{n}829a4b5c6d7e8f90a1b2c3d",
         created_at=1,

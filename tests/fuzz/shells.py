@@ -1,4 +1,4 @@
-"""What must hold of the web's shell, without its sockets: nothing is raised, nothing leaks."""
+"""Checks of the web layer without sockets: no error is raised, nothing reaches other tenants."""
 
 import asyncio
 import io
@@ -35,11 +35,11 @@ from tests.fuzz.inputs import cut, read
 __all__ = ["replay", "response_streams"]
 
 MAX_BYTES = 1 << 20
-METRICS = Metrics()  # hundreds of them, and none of them matters here
+METRICS = Metrics()  # hundreds of them, none of which matters here
 
 
 class _Web:
-    """One proxy without its sockets: a memory store, its guard, and what is done to exchanges."""
+    """One proxy without its sockets: a memory store, its guard, and the pipeline of an exchange."""
 
     def __init__(self, profile: str, *, is_shadow: bool) -> None:
         self.log = Log("error", "json", io.StringIO())
@@ -121,7 +121,7 @@ async def _replay(data: bytes) -> None:
 
 
 def replay(data: bytes) -> None:
-    """Nothing comes out of the web's shell but what goes on; other tenants get nothing."""
+    """Check that no input raises an error, and that no reasoning reaches another tenant."""
     asyncio.run(_replay(data))
 
 
@@ -149,11 +149,11 @@ async def _response_streams(data: bytes) -> None:
             if coming is None:
                 held.append(text)
                 holds += 1
-                assert holds == len(resent), "a refusal is held back, and nothing is tried"
+                assert holds == len(resent), "a refusal is held without a retry"
             elif coming != text:
-                held.remove(coming)  # what was held back comes in place of what the cure got
+                held.remove(coming)  # the held refusal replaces the response to the retry
     left = streams.close("ok")
-    for one in held:  # of a request whose cure was answered, the refusal is nobody's any more
+    for one in held:  # a refusal is dropped when the retry has a response
         if one in left:
             left.remove(one)
     assert not left
@@ -161,5 +161,5 @@ async def _response_streams(data: bytes) -> None:
 
 
 def response_streams(data: bytes) -> None:
-    """Whatever two sides of a WebSocket say to each other is followed, or left alone."""
+    """Check that any messages on the two sides of a WebSocket are followed, or forwarded as is."""
     asyncio.run(_response_streams(data))

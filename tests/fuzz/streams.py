@@ -1,4 +1,4 @@
-"""What must hold of whatever upstream writes: events, messages, codings, answers, refusals."""
+"""Checks of any bytes of upstream: events, messages, codings, responses, refusals."""
 
 import gzip
 import json
@@ -40,7 +40,7 @@ ORIGIN = Origin(Context(is_known=True), "gpt-5.4")
 BOUND = 1 << 20
 OUTPUT_ONLY = ("status", "created_by")
 MARK = b"\xef\xbb\xbf"
-# Statuses that answers have; a few that nobody has.
+# Statuses of real responses, and a few that do not exist.
 STATUSES = (400, 404, 422, 429, 500, 200, 0, -1)
 
 
@@ -51,17 +51,17 @@ def _events(chunks: list[bytes], bound: int) -> tuple[list[bytes], bool]:
 
 
 def sse(data: bytes) -> None:
-    """Events are those of the standard, in whatever pieces they come."""
+    """Check that events are those of the standard, for any cuts of the stream."""
     dice, stream = read(data)
     whole, _ = _events([stream], BOUND)
     assert _events(cut(dice, stream), BOUND)[0] == whole
     if len(stream) < 400:
         assert _events([stream[n : n + 1] for n in range(len(stream))], BOUND)[0] == whole
-    # A byte order mark behind the beginning belongs to the line that it stands in; ours forgives
-    # one ahead of any event, and so reads an event that clients do not.
+    # A byte order mark after the start belongs to its line. The proxy's parser skips one before any
+    # event, and so reads an event that clients do not.
     if stream.rfind(MARK) <= 0:
         expected = [one for one in data_of(stream) if is_worth_reading(one)]
-        # An event counts as worth reading by any of its lines, the one that names it among them.
+        # An event counts as worth reading by any of its lines, also by the one that names it.
         assert [one for one in whole if is_worth_reading(one)] == expected
         first = first_event(stream)
         assert first is None or first in data_of(stream)
@@ -83,7 +83,7 @@ def _captured(chunks: list[bytes], bound: int = BOUND) -> tuple[CaptureSnapshot,
 
 
 def capture_stream(data: bytes) -> None:
-    """A stream teaches the same in whatever pieces it comes, and nothing that it does not say."""
+    """Check that any cuts of a stream capture the same turn, with emitted items only."""
     dice, stream = read(data)
     snapshot, capture = _captured([stream])
     assert not capture.gave_up or len(stream) > BOUND
@@ -96,7 +96,7 @@ def capture_stream(data: bytes) -> None:
 
 
 def capture_json(data: bytes) -> None:
-    """A whole answer teaches nothing that it does not say."""
+    """Check that only emitted items are captured from a whole response."""
     _, answer = read(data)
     capture = ResponsesCapture(ORIGIN, BOUND)
     capture.read(answer)
@@ -110,17 +110,17 @@ def capture_json(data: bytes) -> None:
 
 
 def judge_turn(turn: Turn | None, said: list[bytes]) -> None:
-    """Every item that is kept is one that upstream said; and what is kept can be read again."""
+    """Check that every captured item was emitted, and that the turn survives storing."""
     if turn is None:
         return
     assert turns_of(turn.conversation, records_of(turn)) == [turn]
     assert set(certain_keys_of_turn(turn)) <= set(keys_of_turn(turn))
     if any(map(is_deep, said)):
-        return  # no model to judge it by
+        return  # too deep for the model
     try:
         emitted = [item for document in said for item in _items(document)]
     except json_spans.Unspliceable:
-        return  # a key twice around the items: the last of them counts, which this model knows not
+        return  # a repeated key around the items, which this model does not support
     for item in turn.items:
         for part in item.run:
             assert not item.withheld
@@ -141,7 +141,7 @@ def _judge_raw(raw: bytes, emitted: list[bytes], left_out: tuple[str, ...]) -> N
 
 
 def _items(document: bytes) -> list[bytes]:
-    """Return the raw items of an event, or of a whole answer."""
+    """Return the raw items of an event, or of a whole response."""
     try:
         found = json_spans.members(document)
     except json_spans.Unspliceable:
@@ -167,7 +167,7 @@ def _is_json(document: bytes) -> bool:
 
 
 def capture_messages(data: bytes) -> None:
-    """The messages of a WebSocket teach as much as the same events of a stream."""
+    """Check that WebSocket messages capture the same turn as the events of a stream."""
     said = [text for text in read(data).documents if is_worth_reading(text)]
     capture = ResponsesCapture(ORIGIN, BOUND)
     for text in said:
@@ -182,13 +182,13 @@ def capture_messages(data: bytes) -> None:
 
 
 def coding(data: bytes) -> None:
-    """Damaged bytes are Undecodable and nothing else, bounds hold, and cuts make no difference."""
+    """Check that damaged bytes only raise Undecodable, limits hold, and cuts change nothing."""
     dice, payload = read(data)
     name = CODINGS[data[0] % len(CODINGS) if data else 0]
     bound = dice.choice((1 << 22, 1 << 22, 1000, 0))
     whole = _decoded([payload], name, bound)
     again = _decoded(cut(dice, payload), name, bound)
-    # Of two faults, the one that is met first is told.
+    # Of two faults, the first one is reported.
     assert again == whole or {again, whole} == {"too large", "undecodable"}
     if isinstance(whole, bytes) and name != "identity":
         assert len(whole) <= bound
@@ -207,7 +207,7 @@ def coding(data: bytes) -> None:
 
 
 def _decoded(chunks: list[bytes], name: str, bound: int) -> bytes | str:
-    """Return what chunks decode to, or why they do not."""
+    """Return the decoded chunks, or the reason why they cannot be decoded."""
     try:
         decoder = decoder_for(name, bound)
         return b"".join(decoder.feed(chunk) for chunk in chunks)
@@ -218,7 +218,7 @@ def _decoded(chunks: list[bytes], name: str, bound: int) -> bytes | str:
 
 
 def refusal(data: bytes) -> None:
-    """Any answer is diagnosed, the same way each time, and named is only what upstream named."""
+    """Check that any response gets a repeatable diagnosis, which names only names from its body."""
     dice, body = read(data)
     status = dice.choice(STATUSES)
     diagnosis = diagnose(status, body)
@@ -226,14 +226,14 @@ def refusal(data: bytes) -> None:
     assert status in STATUSES[:3] or diagnosis.kind == "other"
     said = _texts(body)
     for name in (diagnosis.subject, diagnosis.wanted, *(diagnosis.ends or ())):
-        # Its words are looked for in all that was said, a blank between one text and the next.
+        # Names are matched word by word, because a name may span two texts of the body.
         assert all(word in said for word in name.split())
     assert diagnosis.index is None or diagnosis.index >= 0
     assert is_failing_event(body) or not is_refusing_event(body)
 
 
 def _texts(body: bytes) -> str:
-    """Return all words of an answer, however they are escaped."""
+    """Return all texts of a response, with escapes decoded."""
     found = [body.decode("utf-8", "replace")]
     try:
         trees = [meaning(body)]

@@ -1,4 +1,4 @@
-"""Everything that is fuzzed, by name: what must hold, what may cost how much, where to begin."""
+"""Targets: everything that is fuzzed, by name, with its check, its cost and its seeds."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -14,9 +14,9 @@ class Target(NamedTuple):
     One target.
 
     Attributes:
-        check: Takes any bytes; raises when something does not hold, AssertionError or otherwise.
-        work: Lets the product alone do the same, to see how its cost grows; None where `check`
-            is about nothing that grows.
+        check: Accepts any bytes; raises AssertionError or another error if a rule does not hold.
+        work: Runs only the product, to measure how its cost grows; None if `check` has no such
+            cost.
         seeds: Inputs of valid shapes.
     """
 

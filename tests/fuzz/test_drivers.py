@@ -1,4 +1,4 @@
-"""What a driver finds is kept, and can be repeated; what it did is told in figures."""
+"""Drivers: a finding is kept and can be repeated; the figures of a run are printed."""
 
 import re
 import subprocess
@@ -16,8 +16,8 @@ def _refuse(data: bytes) -> None:
     assert b"rs_" not in data
 
 
-def test_one_target_is_run_and_told_in_a_row(tmp_path: Path) -> None:
-    """As `make fuzz` runs all of them."""
+def test_one_target_is_run_and_printed_in_a_row(tmp_path: Path) -> None:
+    """The command line of `make fuzz` runs one target and prints its row and a total."""
     asked = ["--seconds", "1", "--drivers", "drawn", "--folder", str(tmp_path), "scope"]
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-m", "tests.fuzz", *asked], capture_output=True, text=True, check=True
@@ -30,21 +30,21 @@ def test_one_target_is_run_and_told_in_a_row(tmp_path: Path) -> None:
     assert row.split()[-1] == total.split()[-1] == "0"
 
 
-def test_worlds_are_played_from_a_number_on() -> None:
-    """As many as there is time for, and their table is told."""
+def test_worlds_are_played_from_a_given_number() -> None:
+    """Worlds are played until the time is over, and their table is printed."""
     asked = ["--seconds", "0.3", "--first", "0", "worlds"]
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-m", "tests.fuzz", *asked], capture_output=True, text=True, check=True
     )
     first, head, *_, last = done.stdout.splitlines()
 
-    assert first == "worlds from 0 on"
+    assert first == "first world: 0"
     assert head.split()[:3] == ["client", "due", "injected"]
     assert re.fullmatch(r"[1-9][\d,]* conversations, 0 worlds with faults", last)
 
 
-def test_what_is_found_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The smallest input that hypothesis comes to, in a file of its own."""
+def test_a_finding_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The smallest failing input of hypothesis is written to a file."""
     monkeypatch.setitem(TARGETS, "scope", TARGETS["conversation"]._replace(check=_refuse))
     with pytest.raises(AssertionError):
         drivers.drawn("scope", 30, tmp_path)
@@ -52,8 +52,8 @@ def test_what_is_found_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         _refuse((tmp_path / "scope.drawn").read_bytes())
 
 
-def test_what_grows_too_fast_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As the parts that it is made of."""
+def test_a_superlinear_input_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An input that grows too fast is kept as its parts."""
     target = TARGETS["scope"]
     monkeypatch.setitem(TARGETS, "scope", Target(target.check, target.check, target.seeds))
     monkeypatch.setattr(drivers, "growth", lambda work, pump: SUPERLINEAR)
@@ -70,6 +70,6 @@ stat::number_of_executed_units: 5000
 
 
 def test_figures_are_read() -> None:
-    """Those of libFuzzer, and our own."""
+    """The figures of libFuzzer and of the other drivers are read."""
     assert drivers.figures_of(SAID) == {"inputs": 5000, "coverage": 66}
     assert drivers.figures_of('x\n{"inputs": 7, "worst": 1.5}\n') == {"inputs": 7, "worst": 1.5}

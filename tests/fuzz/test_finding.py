@@ -1,4 +1,4 @@
-"""Faults that are planted are found: what finds nothing in a sound product could also be blind."""
+"""Planted faults: every target finds the fault made for it, so it is not blind."""
 
 import itertools
 import random
@@ -37,19 +37,17 @@ async def _lost(*_: object) -> bytes:
     return b""
 
 
-# (the target that has to find it, what is replaced, by what)
+# (the target that must find it, the object, the replaced attribute, the replacement)
 FAULTS: list[Any] = [
-    pytest.param("conversation", json_spans, "apply", _loses_a_byte, id="a-byte-lost"),
-    pytest.param(
-        "conversation", placement, "replayed", lambda *_: {}, id="put-in-beside-the-clients"
-    ),
-    pytest.param("conversation", repair, "_less_dangling", lambda _: [], id="words-left-out"),
-    pytest.param("sse", sse, "_END", re.compile(rb"\n\n|\r\n\r\n|\r\r"), id="ends-not-mixed"),
-    pytest.param("refusal", diagnosis, "_decoded", msgspec.json.decode, id="a-refusal-raises"),
+    pytest.param("conversation", json_spans, "apply", _loses_a_byte, id="byte-lost"),
+    pytest.param("conversation", placement, "replayed", lambda *_: {}, id="injected-again"),
+    pytest.param("conversation", repair, "_less_dangling", lambda _: [], id="user-text-lost"),
+    pytest.param("sse", sse, "_END", re.compile(rb"\n\n|\r\n\r\n|\r\r"), id="no-mixed-line-ends"),
+    pytest.param("refusal", diagnosis, "_decoded", msgspec.json.decode, id="refusal-raises"),
     pytest.param("replay", Scoping, "of", lambda *_: bytes(16), id="one-scope-for-two"),
-    pytest.param("response_streams", ResponseStreams, "_refuse", _lost, id="a-refusal-lost"),
+    pytest.param("response_streams", ResponseStreams, "_refuse", _lost, id="refusal-lost"),
     pytest.param("scope", Scoping, "of", lambda *_: bytes(16), id="one-scope-for-all"),
-    pytest.param("rows", turns, "_DAMAGED", (), id="a-damaged-row-raises"),
+    pytest.param("rows", turns, "_DAMAGED", (), id="damaged-row-raises"),
 ]
 
 
@@ -57,7 +55,7 @@ FAULTS: list[Any] = [
 def test_a_planted_fault_is_found(
     monkeypatch: pytest.MonkeyPatch, name: str, where: object, what: str, fault: object
 ) -> None:
-    """By its target, within a few thousand inputs; without it, the same inputs find nothing."""
+    """The target finds the fault within a thousand inputs; without the fault the input passes."""
     target = TARGETS[name]
     seeds = list(target.seeds())
     found: bytes | None = None
@@ -67,7 +65,7 @@ def test_a_planted_fault_is_found(
             data = mutated(seeds[n % len(seeds)], n, 1 << 16)
             try:
                 target.check(data)
-            except Exception:  # noqa: BLE001 (whatever a fault does, it is found)
+            except Exception:  # noqa: BLE001 (a fault may raise any error)
                 found = data
                 break
     assert found is not None
@@ -75,8 +73,8 @@ def test_a_planted_fault_is_found(
 
 
 @pytest.mark.parametrize(("power", "is_found"), [(1.0, False), (1.2, False), (2.0, True)])
-def test_growth_tells_what_is_linear(power: float, is_found: bool) -> None:
-    """Counted here, not timed: n, n to the 1.2 as with caches that overflow, n squared."""
+def test_growth_separates_linear_from_quadratic_cost(power: float, is_found: bool) -> None:
+    """Linear cost passes, also n to the 1.2 as with overflowing caches; n squared does not."""
     cost = [0.0]
 
     def work(data: bytes) -> None:
@@ -89,7 +87,7 @@ def test_growth_tells_what_is_linear(power: float, is_found: bool) -> None:
 @given(st.integers(0, 1 << 32), st.integers(100, 5000))
 @settings(max_examples=50, deadline=None)
 def test_a_pump_repeats_a_part(seed: int, size: int) -> None:
-    """Once it is the input itself; grown, it is about as long as it should be."""
+    """With one repetition it is the input itself; grown, it has about the requested size."""
     data = write([b'{"input":[{"id":"a"},{"id":"b"}]}'])
     pump = pumped(data, random.Random(seed))  # noqa: S311
     assert data in (pump.before + pump.middle + pump.after, pump.before + pump.after)
@@ -100,8 +98,8 @@ SEEDS: list[Callable[[], Any]] = [answers, documents]
 
 
 @pytest.mark.parametrize("seeds", SEEDS)
-def test_a_tree_is_spelled_as_it_was_read(seeds: Callable[[], Any]) -> None:
-    """In any style it is the same tree again."""
+def test_a_tree_survives_writing_and_parsing(seeds: Callable[[], Any]) -> None:
+    """A tree that is written in any style is parsed to the same tree."""
     dice = random.Random(0)  # noqa: S311
     for document in itertools.islice(seeds(), 8):
         tree = parse(document)
@@ -111,8 +109,8 @@ def test_a_tree_is_spelled_as_it_was_read(seeds: Callable[[], Any]) -> None:
 
 @given(st.binary(max_size=80), st.integers(0, 1 << 32))
 @settings(max_examples=50, deadline=None)
-def test_a_mutation_is_one_of_its_seed(data: bytes, seed: int) -> None:
-    """The same seed changes the same bytes the same way, within bounds; cuts lose nothing."""
+def test_a_mutation_depends_on_its_seed_only(data: bytes, seed: int) -> None:
+    """The same seed makes the same change, within the size limit; joined cuts are the stream."""
     changed = mutated(data, seed, 100)
     assert changed == mutated(data, seed, 100)
     assert HEAD_BYTES <= len(changed) <= 100

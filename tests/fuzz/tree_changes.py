@@ -1,4 +1,4 @@
-"""Changes of one JSON document that somebody might make: to items, and to values of any kind."""
+"""Changes of one JSON document as a client might make them: of items, and of any values."""
 
 import random
 from collections.abc import Callable
@@ -75,7 +75,7 @@ _ODD: tuple[Any, ...] = (
     "\ud83d",
     "\ude00\ud83d",
     "\U0001f600",
-    "\udcff\udc80",  # two bytes that are no UTF-8
+    "\udcff\udc80",  # two bytes that are not UTF-8
     "\x00",
     '\\\\"\u2028',
     "a" * 1025,
@@ -97,7 +97,7 @@ _ODD: tuple[Any, ...] = (
     Literal('{"a":' * 1500 + "1" + "}" * 1500),
     Literal(""),
 )
-# So much is repeated at the most: what is repeated may be repeated again.
+# Largest number of values or characters that are repeated; repeated ones may be repeated again.
 _REPEATED_MAX = 2000
 Tree = Any
 _Change = Callable[[list[Slot], random.Random], None]
@@ -105,10 +105,10 @@ _Change = Callable[[list[Slot], random.Random], None]
 
 def tree_changed(document: bytes, dice: random.Random) -> bytes:
     """
-    Return a document with some items or values changed, maybe spelled in another style.
+    Return a document with some items or values changed, and possibly written in another style.
 
     Raises:
-        ValueError, RecursionError: It is none that `parse` reads.
+        ValueError, RecursionError: `parse` cannot read it.
     """
     top = [parse(document)]
     for _ in range(dice.choice((1, 1, 2, 3))):
@@ -122,7 +122,7 @@ def tree_changed(document: bytes, dice: random.Random) -> bytes:
 
 
 def _items_of(tree: Tree) -> list[Slot]:
-    """Return the elements of arrays that are objects: items, or their parts."""
+    """Return the objects in arrays: items, or their parts."""
     return [
         slot
         for slot in slots_of(tree)
@@ -144,7 +144,7 @@ def _leave_out(slots: list[Slot], dice: random.Random) -> None:
 def _leave_kind_out(items: list[Slot], dice: random.Random) -> None:
     kind = dict(dice.choice(items).value).get("type")
     for slot in reversed(items):
-        # What was repeated stands in the tree twice, and is the same list.
+        # A repeated value occurs in the tree twice, and is the same list.
         if slot.at < len(slot.holder) and dict(slot.value).get("type") == kind:
             del slot.holder[slot.at]
 
@@ -173,7 +173,7 @@ def _strip(items: list[Slot], dice: random.Random) -> None:
 
 
 def _borrow(items: list[Slot], dice: random.Random) -> None:
-    """Give one item a member of another's: its id, its `call_id`, its words."""
+    """Copy a member of one item to another: its id, its `call_id`, its text."""
     one, other = dice.choice(items).value, dice.choice(items).value
     if other:
         key, value = dice.choice(other)
@@ -184,7 +184,7 @@ _Any = TypeVar("_Any")
 
 
 def _outer(found: list[_Any], dice: random.Random) -> _Any:
-    """Choose one, rather one of the first: what is read stands outside."""
+    """Choose one, more often an early one, because the product reads the outer values."""
     return found[int(len(found) * dice.random() ** 3)]
 
 

@@ -1,4 +1,4 @@
-"""JSON as a tree that keeps what a decoder would lose: repeated keys, and literals of any kind."""
+"""JSON trees that keep repeated keys and literals of any form, which a decoder would lose."""
 
 import json
 import random
@@ -8,13 +8,13 @@ from typing import Any
 
 __all__ = ["Literal", "Object", "Slot", "Style", "is_deep", "parse", "slots_of", "spell"]
 
-# What is nested deeper is no tree here: `mutation` writes such by hand, and no model reads them.
+# Deeper documents are not parsed: `mutation` edits their bytes, and no model reads them.
 _DEPTH_MAX = 150
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """What stands there as it is written: a number, `NaN`, or what is no JSON at all."""
+    """Text that is kept verbatim: a number, `NaN`, or invalid JSON."""
 
     text: str
 
@@ -32,19 +32,19 @@ class Slot:
 
     @property
     def value(self) -> Any:
-        """What stands there."""
+        """The value in this place."""
         found = self.holder[self.at]
         return found[1] if isinstance(self.holder, Object) else found
 
     def put(self, value: Any) -> None:
-        """Let something else stand there."""
+        """Replace the value in this place."""
         is_member = isinstance(self.holder, Object)
         self.holder[self.at] = (self.holder[self.at][0], value) if is_member else value
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a tree is spelled: what stands around commas and colons, and how often is escaped."""
+    """Spelling of a tree: space around commas and colons, and the share of escaped characters."""
 
     space: str = ""
     escapes: float = 0.0
@@ -52,10 +52,10 @@ class Style:
 
 def parse(document: bytes) -> Any:
     """
-    Return a document as a tree: Object, list, str, bool, None and Literal.
+    Parse a document to a tree: Object, list, str, bool, None and Literal.
 
     Raises:
-        ValueError: It is no JSON, whose strings may be any bytes; or nested too deep.
+        ValueError: It is not JSON, or nested too deep; its strings may contain any bytes.
     """
     if is_deep(document):
         raise ValueError("nested too deep")
@@ -70,7 +70,7 @@ def parse(document: bytes) -> Any:
 
 
 def is_deep(document: bytes) -> bool:
-    """Tell whether a document is too deep to compare; brackets in text count."""
+    """Return whether a document is too deep to compare; brackets in strings count."""
     depth = 0
     if document.count(b"[") + document.count(b"{") <= _DEPTH_MAX:
         return False
@@ -120,7 +120,7 @@ def _string(text: str, style: Style, dice: random.Random) -> str:
 def _plain(each: str) -> str:
     if each in '"\\' or each < " ":
         return json.dumps(each)[1:-1]
-    # Bytes that were no UTF-8 stay those bytes; any other half of a pair can only be escaped.
+    # Bytes that are not UTF-8 stay unchanged; any other half of a pair can only be escaped.
     is_half = "\ud800" <= each <= "\udfff" and not "\udc80" <= each <= "\udcff"
     return f"\\u{ord(each):04x}" if is_half else each
 

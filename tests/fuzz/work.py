@@ -1,7 +1,7 @@
 """
-What the product does with an input, and nothing besides: to see how its cost grows.
+Work of the product alone, without checks, to measure how its cost grows.
 
-`pumped` repeats a part of an input; `growth` measures. Four times as much may cost four times as
+`pumped` repeats a part of an input; `growth` measures. Four times the input may cost four times as
 much, not sixteen times.
 """
 
@@ -37,23 +37,23 @@ __all__ = ["SIZES", "Pump", "growth", "pumped"]
 
 # Bytes of an input, each four times the one before.
 SIZES = (32 * 1024, 128 * 1024, 512 * 1024)
-# What the network gives at once, about.
+# About one read from the network, in bytes.
 CHUNK_BYTES = 4096
 _MAX_BYTES = 1 << 24
 _ORIGIN = Origin(Context(is_known=True), "gpt-5.4")
 _REPAIRS = Repairs(frozenset(Repair), lambda _: False)
-# Below this a measurement says nothing.
+# Shortest measurement that counts, in seconds.
 _NOTICEABLE_S = 0.02
-# Sixteen is quadratic, four is linear; memory that no cache holds costs more than that.
+# Sixteen is quadratic, four is linear; memory beyond the CPU caches costs more than that.
 SUPERLINEAR = 9.0
 
 
 class Pump(NamedTuple):
     """
-    A way to make an input longer: `before`, `middle` many times, `after`.
+    A scheme to make an input longer: `before`, `middle` many times, `after`.
 
     Attributes:
-        closing: Stands as often behind `inner`: brackets, for one.
+        closing: Repeated as often, after `inner`: closing brackets, for example.
     """
 
     before: bytes
@@ -63,7 +63,7 @@ class Pump(NamedTuple):
     after: bytes = b""
 
     def of(self, size: int) -> bytes:
-        """Return the input of about so many bytes."""
+        """Return an input of about this size in bytes."""
         unit = max(1, len(self.middle) + len(self.closing))
         times = max(1, (size - len(self.before) - len(self.inner) - len(self.after)) // unit)
         opened, closed = self.middle * times, self.closing * times
@@ -75,7 +75,7 @@ def _chunks(payload: bytes) -> list[bytes]:
 
 
 def sse(data: bytes) -> None:
-    """Find the events."""
+    """Parse the events of a stream."""
     stream = read(data).payload
     events = Events(_MAX_BYTES, is_worth_reading)
     for chunk in _chunks(stream):
@@ -85,7 +85,7 @@ def sse(data: bytes) -> None:
 
 
 def capture_stream(data: bytes) -> None:
-    """Learn from a stream."""
+    """Capture a stream."""
     capture = ResponsesCapture(_ORIGIN, _MAX_BYTES)
     for chunk in _chunks(read(data).payload):
         capture.feed(chunk)
@@ -94,7 +94,7 @@ def capture_stream(data: bytes) -> None:
 
 
 def capture_json(data: bytes) -> None:
-    """Learn from a whole answer."""
+    """Capture a whole response."""
     capture = ResponsesCapture(_ORIGIN, _MAX_BYTES)
     capture.read(read(data).payload)
     _keep(capture)
@@ -108,7 +108,7 @@ def _keep(capture: ResponsesCapture) -> None:
 
 
 def capture_messages(data: bytes) -> None:
-    """Learn from a WebSocket."""
+    """Capture the messages of a WebSocket."""
     capture = ResponsesCapture(_ORIGIN, _MAX_BYTES)
     for text in read(data).documents:
         capture.hear(text)
@@ -116,7 +116,7 @@ def capture_messages(data: bytes) -> None:
 
 
 def coding(data: bytes) -> None:
-    """Decode."""
+    """Decode a body."""
     name = CODINGS[data[0] % len(CODINGS) if data else 0]
     try:
         decoder = decoder_for(name, _MAX_BYTES)
@@ -127,7 +127,7 @@ def coding(data: bytes) -> None:
 
 
 def document(data: bytes) -> None:
-    """Locate values, and leave members out."""
+    """Locate values, and remove members."""
     body = read(data).payload
     json_spans.readable(body)
     request = plain_read(body)
@@ -161,7 +161,7 @@ def conversation(data: bytes) -> None:
 
 
 def cures(data: bytes) -> None:
-    """Cure the last request of a conversation."""
+    """Heal the last request of a conversation."""
     *documents, said = read(data).documents
     played = Played(Policy())
     request = None
@@ -179,12 +179,12 @@ def cures(data: bytes) -> None:
 
 
 def refusal(data: bytes) -> None:
-    """Diagnose."""
+    """Diagnose a refusal."""
     diagnose(400, read(data).payload[: 256 * 1024])
 
 
 def rows(data: bytes) -> None:
-    """Use what a store gives back."""
+    """Decode the records of a store, and plan with them."""
     asked, _, kept = read(data).payload.partition(SEPARATOR)
     turns, request = turns_of(bytes(16), read_records(kept)), plain_read(asked)
     if request is None:
@@ -196,7 +196,7 @@ def rows(data: bytes) -> None:
 
 
 def scope(data: bytes) -> None:
-    """Tell whose a request is."""
+    """Compute the scope of a request."""
     text = read(data).payload.decode("latin-1")
     written, _, head = text.partition("\x1e")
     headers = dict(line.partition(":")[::2] for line in head.split("\n"))
@@ -209,7 +209,7 @@ def scope(data: bytes) -> None:
 
 
 def pumped(data: bytes, dice: random.Random) -> Pump:
-    """Choose a part of an input that is repeated: an item, a member, an event, or any bytes."""
+    """Choose the part of an input to repeat: an item, a member, an event, or any bytes."""
     tokens = [n for n, byte in enumerate(data) if n >= HEAD_BYTES and byte in b'{}[],:"\n\r\\\x1e']
     if len(tokens) > 1 and dice.random() < 0.8:
         a, b = sorted((dice.choice(tokens), dice.choice(tokens)))
@@ -227,9 +227,10 @@ def growth(
     work: Callable[[bytes], None], pump: Pump, clock: Callable[[], float] = time.process_time
 ) -> float:
     """
-    Return by how much the cost grows with four times the input: about 4 where it is linear.
+    Return how much the cost grows with four times the input: about 4 if it is linear.
 
-    0.0 where it is too small to tell. What looks suspicious is measured again, larger too.
+    Returns 0.0 if the cost is too small to measure. A suspicious cost is measured again, with a
+    larger input too.
     """
     small, large = (_cost(work, pump.of(size), 1, clock) for size in SIZES[:2])
     if large < _NOTICEABLE_S or large < SUPERLINEAR * small:
@@ -241,7 +242,7 @@ def growth(
 def _cost(
     work: Callable[[bytes], None], data: bytes, times: int, clock: Callable[[], float]
 ) -> float:
-    """Return the CPU seconds that the quickest of some runs takes."""
+    """Return the CPU seconds of the quickest run."""
     costs: list[float] = []
     for _ in range(times):
         began = clock()

@@ -1,4 +1,4 @@
-"""The random worlds of tests/core, as many as fit into a time, on all cores."""
+"""Random worlds of tests/core: as many as fit into a given time, on all cores."""
 
 import os
 import time
@@ -12,7 +12,7 @@ __all__ = ["play"]
 
 
 def play(first: int, seconds: float) -> tuple[str, int]:
-    """Play the worlds from a number on; return a table of them, and how many faults there were."""
+    """Play the worlds from a number on; return their table and the number of faults."""
     cores = os.cpu_count() or 1
     counts: Counter[tuple[str, str]] = Counter()
     faults: list[str] = []

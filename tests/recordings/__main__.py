@@ -1,4 +1,4 @@
-"""Print the figures: `python -m tests.recordings`. REPLAY_TEST_RECORDED names other recordings."""
+"""Table of the runs: `python -m tests.recordings`. REPLAY_TEST_RECORDED names other recordings."""
 
 import asyncio
 import shutil
@@ -17,25 +17,25 @@ HEAD = (
     "run",
     "client",
     "exchanges",
-    "to restore",
-    "restored",
-    "not restorable",
-    "unsealed",
-    "open",
+    "to inject",
+    "injected",
+    "ambiguous",
+    "no blob",
+    "unexplained",
     "wrong",
 )
-ROW = "{:<26} {:<22} {:>9} {:>10} {:>8} {:>14} {:>8} {:>4} {:>5}"
+ROW = "{:<26} {:<22} {:>9} {:>10} {:>8} {:>9} {:>8} {:>11} {:>5}"
 
 
 def main() -> int:
-    """Play everything, and say what became of it; 1 when anything is wrong or open."""
+    """Play all recordings and print the results; return 1 if anything is wrong or unexplained."""
     if tape.root() is None:
-        print("no recordings; set REPLAY_TEST_RECORDED", file=sys.stderr)  # noqa: T201
+        print("no recordings found: set REPLAY_TEST_RECORDED to their folder", file=sys.stderr)  # noqa: T201
         return 2
     print(ROW.format(*HEAD))  # noqa: T201
     told: list[str] = []
     for variant in ALONE:
-        for seed, how in ((None, "alone"), (1, "alone, answers cut up")):
+        for seed, how in ((None, "alone"), (1, "alone, responses in pieces")):
             played = asyncio.run(alone(tape.load("oracle"), variant, seed))
             told += _row(how, variant, played, ALONE[variant])
         played = asyncio.run(own(tape.load("oracle"), variant))
@@ -58,11 +58,11 @@ def main() -> int:
 
 
 def _row(how: str, variant: Variant, played: list[Played], known: Mapping[str, str]) -> list[str]:
-    """Print one line of the table; returns what it leaves open, by name."""
+    """Print one line of the table; return the wrong and the unexplained exchanges, by name."""
     counted = Counter(one.verdict.result for one in played)
     wrong = [fault for one in played for fault in one.faults]
     lacking = [one for one in played if one.is_lacking]
-    # The recorded upstream was not asked for encrypted reasoning, and gave none.
+    # The recorded client did not ask for encrypted reasoning, so upstream sent none.
     unsealed = [one for one in lacking if one.take.recording.kind == "dropped" and not one.sealed]
     open_ = [one for one in lacking if one.name not in known and one not in unsealed]
     line = (

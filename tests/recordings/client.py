@@ -1,4 +1,4 @@
-"""The clients that are played: what each sends of a recorded request, and what must arrive."""
+"""Played clients: the part of a recorded request that each one sends, and the expected input."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ from tests.recordings.tape import Emitted, Exchange, Json, Key, Recording
 
 __all__ = ["Piece", "Take", "Thought", "Variant", "is_stateful", "take", "with_reasoning"]
 
-# Types that the API takes without their `id`; of all others it is required, and stays.
+# Types that the API accepts without their `id`; all others require it, so it stays.
 ID_IS_OPTIONAL = frozenset(
     {
         "message",
@@ -30,7 +30,7 @@ ID_IS_OPTIONAL = frozenset(
 
 
 class Variant(StrEnum):
-    """What a client drops."""
+    """Parts of a request that a client drops."""
 
     AS_RECORDED = "as recorded"
     IDS_KEPT = "ids kept"
@@ -40,12 +40,12 @@ class Variant(StrEnum):
 
     @property
     def drops_ids(self) -> bool:
-        """Whether the ids that the API can do without are left out."""
+        """Whether the ids that the API does not require are left out."""
         return self in (Variant.IDS_DROPPED, Variant.HEAD_CUT_IDS_DROPPED)
 
     @property
     def cuts_head(self) -> bool:
-        """Whether what precedes the first emitted item is left out."""
+        """Whether the items before the first emitted one are left out."""
         return self in (Variant.HEAD_CUT, Variant.HEAD_CUT_IDS_DROPPED)
 
 
@@ -55,8 +55,8 @@ class Piece:
     One item that the client sends.
 
     Attributes:
-        raw: As it is sent.
-        origin: The item that upstream emitted, where it is a replay of one.
+        raw: The JSON text that is sent.
+        origin: The emitted item that it replays, if any.
     """
 
     raw: str
@@ -66,7 +66,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """One reasoning item that the client does not send: any of these emitted items is the one."""
+    """One reasoning item that the client does not send: any of these emitted items matches it."""
 
     keys: frozenset[Key]
     label: str
@@ -78,8 +78,8 @@ class Take:
     One exchange, as a client plays it.
 
     Attributes:
-        body: What is sent.
-        want: What must arrive as `input`; None where it is no list.
+        body: The bytes that are sent.
+        want: The expected `input`; None if it is not a list.
     """
 
     recording: Recording
@@ -89,16 +89,16 @@ class Take:
 
     @property
     def missing(self) -> int:
-        """How many reasoning items there are to restore."""
+        """Number of reasoning items to inject."""
         return sum(isinstance(one, Thought) for one in self.want or ())
 
 
 def take(recording: Recording, exchange: Exchange, variant: Variant) -> Take:
     """
-    Return what a client sends of a recorded request, all other bytes verbatim.
+    Return the part of a recorded request that a client sends, all other bytes verbatim.
 
-    The recorded input is what must arrive. Where the recorded client dropped reasoning itself,
-    what must arrive is its input with each run of reasoning ahead of the item it led to.
+    The recorded input is the expected input. If the recorded client dropped reasoning itself, the
+    expected input is its own with each run of reasoning before the item it led to.
     """
     text = exchange.request.decode()
     at = rawjson.member(text, "input")
@@ -119,7 +119,7 @@ def take(recording: Recording, exchange: Exchange, variant: Variant) -> Take:
         raw = text[span.start : span.end]
         if variant.drops_ids and item.get("type", "message") in ID_IS_OPTIONAL and "id" in item:
             whole, raw = raw, rawjson.without_member(raw, "id")
-            # One edit more inside a kept element: it overlaps none of the removals.
+            # One more edit inside a kept element: it does not overlap any of the removals.
             edits.append(Edit(span.start, span.start + len(whole), raw))
         origin = recording.emitted.get(exchange.origins.get(n, (0, 0)))
         want.append(Piece(raw, json.loads(raw), origin))
@@ -130,9 +130,9 @@ def take(recording: Recording, exchange: Exchange, variant: Variant) -> Take:
 
 def with_reasoning(recording: Recording, pieces: list[Piece]) -> list[Piece | Thought]:
     """
-    Put each run of reasoning ahead of the first item sent of those that it led to.
+    Insert each run of reasoning before the first sent item of those that it led to.
 
-    A run leads to the item behind it and to those behind that one, up to the next run.
+    A run leads to the item after it and to the following ones, up to the next run.
     """
     want: list[Piece | Thought] = []
     given: set[Key] = set()
@@ -154,7 +154,7 @@ def with_reasoning(recording: Recording, pieces: list[Piece]) -> list[Piece | Th
 
 
 def is_stateful(body: Mapping[str, object]) -> bool:
-    """Tell whether upstream holds the history."""
+    """Return whether upstream holds the history."""
     return any(body.get(key) is not None for key in ("previous_response_id", "conversation"))
 
 
@@ -170,7 +170,7 @@ def _reasoning(recording: Recording, items: list[Json]) -> set[int]:
 
 
 def _head(items: list[Json], dropped: Collection[int]) -> int:
-    """Return how many items precede the first emitted one (reasoning goes with what it led to)."""
+    """Return how many items precede the first emitted one; reasoning counts as emitted."""
     for n, item in enumerate(items):
         if n in dropped or item.get("role") == "assistant":
             return n

@@ -1,4 +1,4 @@
-"""What the tests with recordings need: the recordings."""
+"""Fixture of the tests that need the recordings."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from tests.recordings import tape
 
 @pytest.fixture(scope="session")
 def recordings() -> None:
-    """Skip where the recordings are not at hand."""
+    """Skip the test if the recordings are not available."""
     if tape.root() is None:
-        pytest.skip("no recordings in ../shared/recorded, and REPLAY_TEST_RECORDED names none")
+        pytest.skip("no recordings found: set REPLAY_TEST_RECORDED to their folder")

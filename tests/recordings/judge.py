@@ -1,9 +1,10 @@
 """
-Compare what upstream received with what was recorded. Pure; shares no code with the proxy.
+Judge of the recordings: compares the received input with the recorded one.
 
-What may differ from the client's bytes: whole reasoning items that this conversation emitted, at
-their recorded places; an item's `id`, as upstream emitted it, given back or left out; one value
-more in `include`, where the request is stateless. All else is a fault, and each fault is named.
+Pure; shares no code with the proxy. Allowed differences from the client's bytes: whole reasoning
+items that this conversation emitted, at their recorded places; an item's `id`, injected as upstream
+emitted it or left out; one more value in `include`, if the request is stateless. Everything else is
+a fault, and each fault is named.
 """
 
 import json
@@ -20,22 +21,22 @@ from tests.recordings.tape import Json, Key
 
 __all__ = ["RULES", "TOGETHER", "Result", "Rule", "Verdict", "has_easy_form", "judge"]
 
-# Families that answer 400 to the value (wire.md, 2.4).
+# Families that refuse the value with 400 (recorded).
 WITHOUT_REASONING = re.compile(r"\bgpt-(3|4o|4\.1|4\b|4-)|-chat\b")
 SHOWN = 80  # characters of an item that a fault quotes
 INCLUDE = "reasoning.encrypted_content"
-# What input refuses of an emitted item, and what may be left out because ids go together.
+# Members of an emitted item that input refuses, or that may be left out with the other id.
 _MAY_LACK = frozenset({"status", "created_by", "id"})
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """
-    What an upstream takes.
+    The form that an upstream accepts.
 
     Attributes:
-        ids: How ids travel, as in the README: together, kept, dropped or required.
-        keeps_items: Whether an id alone can mean something to it.
+        ids: How ids travel, as in docs/upstreams.md: together, kept, dropped or required.
+        keeps_items: Whether it may store items, so that an id alone can be enough.
     """
 
     ids: str = "together"
@@ -43,9 +44,9 @@ class Rule:
 
 
 TOGETHER = Rule()
-# By profile; all others are OpenAI's. What the recorded inputs that were accepted look like:
-# Azure: `store: false`, reasoning with its id, call without. DeepSeek: the same, nothing stored.
-# ChatGPT login: neither id. xAI and Bedrock: both ids, or neither.
+# By profile; all others have OpenAI's. Source: the recorded inputs that were accepted. Azure:
+# `store: false`, reasoning with its id, call without. DeepSeek: the same, nothing stored. ChatGPT
+# login: neither id. xAI and Bedrock: both ids, or neither.
 RULES = {
     "azure": Rule("required"),
     "codex": Rule("dropped", keeps_items=False),
@@ -56,11 +57,11 @@ RULES = {
 
 
 class Result(StrEnum):
-    """What became of one exchange."""
+    """Result of one exchange."""
 
-    RESTORED = "restored"
+    RESTORED = "injected"
     PARTLY = "partly"
-    UNTOUCHED = "untouched"  # nothing was restored of what could have been
+    UNTOUCHED = "untouched"  # nothing was injected, although something could have been
     NOTHING_TO_DO = "nothing to do"
     WRONG = "wrong"
 
@@ -68,14 +69,14 @@ class Result(StrEnum):
 @dataclass(slots=True)
 class Verdict:
     """
-    The judgement on one exchange.
+    The verdict on one exchange.
 
     Attributes:
-        wanted, restored: Numbers of reasoning items.
-        missing: What was not restored.
+        wanted, restored: Numbers of reasoning items: expected, and injected.
+        missing: Labels of the items that were not injected.
         wrong: The faults; any makes the exchange WRONG.
-        ids_changed: Items whose id was given back or left out.
-        has_include: Whether `include` was added to.
+        ids_changed: Number of items with an id that was injected or left out.
+        has_include: Whether a value was added to `include`.
     """
 
     wanted: int
@@ -87,7 +88,7 @@ class Verdict:
 
     @property
     def result(self) -> Result:
-        """The outcome in one word."""
+        """The result of the exchange."""
         if self.wrong:
             return Result.WRONG
         if not self.wanted:
@@ -99,7 +100,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Arrived:
-    """One item of the input that arrived, and the piece that it is; None when it was added."""
+    """One item of the received input, and the piece that it matches; None if it was added."""
 
     span: Span
     raw: str
@@ -108,7 +109,7 @@ class _Arrived:
 
 
 def judge(take: Take, got: bytes, rule: Rule = TOGETHER) -> Verdict:
-    """Judge what arrived of one exchange, at an upstream with this rule."""
+    """Judge the received body of one exchange, at an upstream with this rule."""
     verdict = Verdict(take.missing)
     if got == take.body:
         verdict.missing = [one.label for one in take.want or () if isinstance(one, Thought)]
@@ -122,10 +123,10 @@ def judge(take: Take, got: bytes, rule: Rule = TOGETHER) -> Verdict:
             _pairs(take, arrived, rule, verdict)
             edits += _undo_input(arrived, verdict)
     except (ValueError, LookupError) as error:
-        verdict.wrong.append(f"what arrived cannot be read: {error!r}")
+        verdict.wrong.append(f"the received body cannot be parsed: {error!r}")
         return verdict
     if rawjson.apply(text, edits).encode() != take.body:
-        verdict.wrong.append("without what was added it is not what the client sent")
+        verdict.wrong.append("without the added parts it differs from the client's request")
     return verdict
 
 
@@ -139,14 +140,14 @@ def _undo_include(sent: str, got: str, rule: Rule, verdict: Verdict) -> list[Edi
     given = json.loads(raw) or []
     now = json.loads(got[after.start : after.end])
     if sorted(now) != sorted([*given, INCLUDE]):
-        verdict.wrong.append(f"include is {now}, and was {given}")
+        verdict.wrong.append(f"include is {now}, but the client sent {given}")
         return []
     verdict.has_include = True
     request = json.loads(sent)
     is_stored = request.get("store") is not False and rule.keeps_items
     is_named = is_stored and not has_easy_form(request)
     if is_named or is_stateful(request) or WITHOUT_REASONING.search(str(request.get("model"))):
-        verdict.wrong.append("include was added where it is not needed, or is refused")
+        verdict.wrong.append("include was extended although it is not needed, or is refused")
     if before is not None:
         return [Edit(after.start, after.end, raw)]
     if got[after.end :].lstrip()[:1] == ",":
@@ -155,7 +156,7 @@ def _undo_include(sent: str, got: str, rule: Rule, verdict: Verdict) -> list[Edi
 
 
 def has_easy_form(request: Mapping[str, Any]) -> bool:
-    """Tell whether it has a message of the model that can have no id, so that a blob is needed."""
+    """Return whether a message of the model cannot have an id, so that a blob is needed."""
     items = request.get("input")
     return any(
         item.get("role") == "assistant"
@@ -166,7 +167,7 @@ def has_easy_form(request: Mapping[str, Any]) -> bool:
 
 
 def _align(want: Sequence[Piece | Thought], got: str, verdict: Verdict) -> list[_Arrived]:
-    """Tell which arrived items the client sent; the others must be reasoning."""
+    """Match received items with those that the client sent; the others must be reasoning."""
     at = rawjson.member(got, "input")
     spans = rawjson.elements(got, at.start) if at is not None else []
     pieces = [one for one in want if isinstance(one, Piece)]
@@ -185,13 +186,13 @@ def _align(want: Sequence[Piece | Thought], got: str, verdict: Verdict) -> list[
 
 
 def _is_same(piece: Piece, raw: str, item: Json) -> bool:
-    """Tell whether an arrived item is what the client sent, but for an id that upstream emitted."""
+    """Return whether a received item is the client's, except for an id that upstream emitted."""
     if raw == piece.raw:
         return True
     if item.get("id") == piece.item.get("id") or _members(raw) != _members(piece.raw):
         return False
     emitted = piece.origin.id if piece.origin is not None else ""
-    if "id" not in item:  # left out: it was upstream's, and the API takes the item without
+    if "id" not in item:  # left out: it was upstream's, and the API does not require it
         kind = piece.item.get("type", "message")
         return piece.item.get("id") == emitted != "" and kind in ID_IS_OPTIONAL
     return not piece.item.get("id") and item["id"] == emitted != ""
@@ -203,7 +204,7 @@ def _members(raw: str) -> list[tuple[str, str]]:
 
 
 def _compare(take: Take, arrived: Sequence[_Arrived], verdict: Verdict) -> None:
-    """Between any two items that the client sent, exactly the wanted reasoning, in its order."""
+    """Check that between two items of the client exactly the wanted reasoning is, in its order."""
     wanted: list[list[Thought]] = [[]]
     for one in take.want or ():
         if isinstance(one, Thought):
@@ -225,7 +226,7 @@ def _compare(take: Take, arrived: Sequence[_Arrived], verdict: Verdict) -> None:
                 skipped.append(here.pop(0).label)
             verdict.missing += skipped
             if not here:
-                fault = "of this conversation in a wrong place" if keys else "of another one"
+                fault = "in the wrong place" if keys else "of another conversation"
                 verdict.wrong.append(f"reasoning {fault}: {this.raw[:SHOWN]}")
                 continue
             here.pop(0)
@@ -243,20 +244,20 @@ def _is_verbatim(take: Take, key: Key, item: Json) -> bool:
 
 def _pairs(take: Take, arrived: Sequence[_Arrived], rule: Rule, verdict: Verdict) -> None:
     """
-    Ids travel as the rule says, those of added reasoning and those of what it led to.
+    Check that the ids of added reasoning and of the item it led to follow the rule.
 
-    Reasoning whose text is in the open is bound to nothing, and may go with its id anywhere.
+    Reasoning with plain text and no blob is not bound to its item and may always keep its id.
     """
     is_stored = json.loads(take.body).get("store") is not False
     for n, this in enumerate(arrived):
         if rule.ids == "kept" and this.piece is not None and this.raw != this.piece.raw:
-            verdict.wrong.append(f"an id was given back, or taken: {this.raw[:SHOWN]}")
+            verdict.wrong.append(f"an id was injected or removed: {this.raw[:SHOWN]}")
         if this.piece is not None or not this.item.get("encrypted_content"):
             continue
         group = [one for one in arrived[n:] if one.item.get("type") != "reasoning"]
         lead = group[0].piece if group else None
         if lead is None or lead.origin is None:
-            continue  # named already: nothing that it could have led to
+            continue  # already reported: no item that it could have led to
         has_id = bool(this.item.get("id"))
         lead_has_id = group[0].item.get("id") == lead.origin.id
         demands_id = lead.item.get("type", "message") not in ID_IS_OPTIONAL
@@ -267,11 +268,11 @@ def _pairs(take: Take, arrived: Sequence[_Arrived], rule: Rule, verdict: Verdict
             "required": has_id and (lead_has_id or not is_stored),
         }[rule.ids]
         if not is_right:
-            verdict.wrong.append(f"ids do not travel {rule.ids}: {this.raw[:SHOWN]}")
+            verdict.wrong.append(f"ids do not follow the rule {rule.ids!r}: {this.raw[:SHOWN]}")
 
 
 def _undo_input(arrived: Sequence[_Arrived], verdict: Verdict) -> list[Edit]:
-    """Return the edits that take out what was added, and put ids back as the client had them."""
+    """Return the edits that remove the added items and reset the ids to the client's."""
     spans = [one.span for one in arrived]
     added = [n for n, one in enumerate(arrived) if one.piece is None]
     edits = rawjson.removals(spans, added)

@@ -1,7 +1,8 @@
 """
-What no proxy could restore, by name, with the reason why. The tests hold these tables exact.
+Tables of the exchanges with ambiguous reasoning, by name, with the reason.
 
-Every entry here is proven: `twins` finds the other conversation that it cannot be told from.
+The tests fail if an entry is missing or superfluous. Every entry is proven: `twins` finds the other
+conversation with the same visible content.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,16 +12,16 @@ from tests.recordings.client import Variant
 __all__ = ["ALONE", "ONE_TENANT"]
 
 _HELLO = (
-    "the client sends no ids, and two more conversations of the same tenant begin with the same "
-    'words on both sides, "Hello!" included'
+    "the client sends no ids, and two other conversations of the same tenant begin with the same "
+    'request and response, "Hello!" included'
 )
 _PRIMES = (
-    "without ids: nine more conversations of the same tenant begin with the same question and "
-    'the same answer, "3"'
+    "without ids: nine other conversations of the same tenant begin with the same question and "
+    'the same response, "3"'
 )
 _SAY_HELLO = (
-    "without ids: seven more conversations of the same tenant begin with the same request and "
-    'the same answer, "Hello"'
+    "without ids: seven other conversations of the same tenant begin with the same request and "
+    'the same response, "Hello"'
 )
 
 
@@ -61,7 +62,7 @@ _WITHOUT_IDS = {
     ),
 }
 
-# Alone, every conversation can be told from all others: there are none.
+# A conversation alone in its tenant is never ambiguous.
 ALONE: Mapping[Variant, Mapping[str, str]] = {
     Variant.IDS_KEPT: {},
     Variant.IDS_DROPPED: {},

@@ -1,4 +1,4 @@
-"""Where things stand in JSON text. The judge's own reader: it shares no code with the proxy's."""
+"""Positions in JSON text: the judge's own reader, which shares no code with the proxy."""
 
 import json
 import re
@@ -17,7 +17,7 @@ class Span(NamedTuple):
 
 
 class Member(NamedTuple):
-    """One `"key": value` of an object: where its key begins, and its value's range."""
+    """One `"key": value` of an object: the start of its key, and the range of its value."""
 
     key: str
     key_start: int
@@ -26,7 +26,7 @@ class Member(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """Characters to replace."""
+    """A range of characters and its replacement."""
 
     start: int
     end: int
@@ -67,7 +67,7 @@ def member(text: str, key: str) -> Member | None:
 
 
 def without_member(text: str, key: str) -> str:
-    """Return an object less one member and one comma; all other characters stay."""
+    """Return an object without one member and its comma; all other characters stay."""
     found = members(text)
     index = next((n for n, one in enumerate(found) if one.key == key), None)
     if index is None:
@@ -80,7 +80,7 @@ def without_member(text: str, key: str) -> str:
 
 
 def removals(spans: Sequence[Span], removed: Iterable[int]) -> list[Edit]:
-    """Return the edits that take elements out of an array, each with the comma behind it."""
+    """Return the edits that remove elements from an array, each with the comma after it."""
     gone = set(removed)
     last_kept = max((n for n in range(len(spans)) if n not in gone), default=-1)
     edits = []
@@ -93,7 +93,7 @@ def removals(spans: Sequence[Span], removed: Iterable[int]) -> list[Edit]:
 
 
 def apply(text: str, edits: Iterable[Edit]) -> str:
-    """Carry out edits that do not overlap."""
+    """Apply edits that do not overlap."""
     for edit in sorted(edits, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text

@@ -1,4 +1,4 @@
-"""The runs: recordings through proxies, and the judgement on every exchange."""
+"""Runs: play recordings through proxies, and judge every exchange."""
 
 import contextlib
 import random
@@ -27,9 +27,9 @@ class Played:
     One exchange that was played.
 
     Attributes:
-        arrived: Every body that upstream received for it; more than one when it was healed.
-        answer: What came downstream.
-        mark: What the proxy says that it did.
+        arrived: Every body that upstream received for it; more than one if it was healed.
+        answer: The response that the client received.
+        mark: The header in which the proxy reports its actions.
     """
 
     take: Take
@@ -46,17 +46,17 @@ class Played:
 
     @property
     def faults(self) -> list[str]:
-        """Everything that must never be."""
+        """All faults: the verdict's, a changed response, and unexpected upstream requests."""
         found = [f"{self.name}: {fault} [{self.mark}]" for fault in self.verdict.wrong]
         if self.answer != Answer.of(self.take.exchange):
-            found.append(f"{self.name}: the answer was changed on its way")
+            found.append(f"{self.name}: the response was changed on its way")
         if len(self.arrived) != 1 and self.answer.status < 400:  # a refusal may be healed, once
-            found.append(f"{self.name}: upstream was asked {len(self.arrived)} times")
+            found.append(f"{self.name}: upstream received {len(self.arrived)} requests")
         return found
 
     @property
     def sealed(self) -> bool:
-        """Whether the reasoning was recorded in a form that can go back anywhere."""
+        """Whether all missing reasoning was recorded with a blob, so that it can be injected."""
         recording = self.take.recording
         wanted = [one for one in self.take.want or () if isinstance(one, Thought)]
         keys = {key for one in wanted for key in one.keys}
@@ -64,13 +64,13 @@ class Played:
 
     @property
     def is_lacking(self) -> bool:
-        """Whether something was to be restored, and was not."""
+        """Whether reasoning was to be injected, and was not."""
         return self.verdict.result in (Result.UNTOUCHED, Result.PARTLY)
 
 
 @contextlib.asynccontextmanager
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
-    """Open a client that sends and shows bytes as they are."""
+    """Open a client that sends and returns bytes unchanged."""
     async with aiohttp.ClientSession(
         auto_decompress=False,
         skip_auto_headers=_SKIP,
@@ -88,7 +88,7 @@ async def play(
     *,
     rule: Rule = TOGETHER,
 ) -> Played:
-    """Send one request through a proxy, and judge what arrived by the upstream's rule."""
+    """Send one request through a proxy, and judge the received body by the upstream's rule."""
     this, variant = what
     exchange = this.exchange
     before = len(fake.received.get(exchange.name, []))
@@ -108,7 +108,7 @@ async def play(
             await response.read(),
         )
     arrived = tuple(fake.received.get(exchange.name, [])[before:])
-    verdict = judge(this, arrived[0], rule) if arrived else Verdict(0, wrong=["nothing arrived"])
+    verdict = judge(this, arrived[0], rule) if arrived else Verdict(0, wrong=["nothing received"])
     return Played(this, variant, arrived, answer, response.headers.get(MARK, ""), verdict)
 
 
@@ -118,7 +118,7 @@ async def alone(
     seed: int | None = None,
     profile: str = "auto",
 ) -> list[Played]:
-    """Play each recording as a tenant of its own, on one proxy with `memory://`."""
+    """Play each recording as a separate tenant, on one proxy with `memory://`."""
     played: list[Played] = []
     rule = RULES.get(profile, TOGETHER)
     async with (
@@ -138,9 +138,9 @@ async def alone(
 
 async def own(recordings: Sequence[Recording], variant: Variant) -> list[Played]:
     """
-    Play each recording as `alone`, on a proxy with the profile of the vendor who answered.
+    Play each recording as `alone`, on a proxy with the profile of its vendor.
 
-    Under `auto` the fake upstream is nobody's: it listens on this machine.
+    With `auto` the fake upstream matches no vendor, because it listens on this machine.
     """
     played: list[Played] = []
     for vendor in sorted({one.vendor for one in recordings}):
@@ -153,13 +153,13 @@ async def one_tenant(
     recordings: Sequence[Recording], variant: Variant, store_url: str
 ) -> tuple[list[Played], list[str]]:
     """
-    Play all recordings as conversations of one tenant, mingled turn by turn.
+    Play all recordings as conversations of one tenant, turns in mixed order.
 
     Turns of a conversation go to two proxies in alternation, which share a Redis and are both
-    restarted when half of it is over. The order is random, and the same every time.
+    restarted half way. The order is random, and the same every time.
 
     Returns:
-        What was played, and every complaint in the proxies' logs.
+        The played exchanges, and every warning in the proxies' logs.
     """
     played: list[Played] = []
     order = list(_mingled(recordings))
@@ -182,17 +182,17 @@ async def one_tenant(
 
 
 def mix() -> list[Recording]:
-    """Return what the one tenant has: what reasons and what does not, replaying or dropping."""
+    """Return the recordings of the one tenant: with reasoning or not, replaying or dropping."""
     return [one for kind in MIXED for one in load(kind)]
 
 
 def _variant(recording: Recording, variant: Variant) -> Variant:
-    """Only where the recorded client replayed reasoning is there anything to drop."""
+    """Return the variant to play: only a client that replayed reasoning can drop it."""
     return variant if recording.kind == "oracle" else Variant.AS_RECORDED
 
 
 def _mingled(recordings: Iterable[Recording]) -> Iterator[tuple[Recording, Exchange]]:
-    """Give all first exchanges in random order, then all second ones, and so on."""
+    """Yield all first exchanges in random order, then all second ones, and so on."""
     chance = random.Random(MINGLED_SEED)  # noqa: S311 (nothing secret)
     left = list(recordings)
     n = 0

@@ -1,7 +1,7 @@
 """
-The recordings, as they lie beside the repository; nothing of them is copied into it.
+Recordings, kept outside the repository; none of them is copied into it.
 
-`REPLAY_TEST_RECORDED` names another folder of the same form. Reading notes: its README.
+`REPLAY_TEST_RECORDED` names another folder with the same layout. Notes on the format: its README.
 """
 
 import gzip
@@ -17,10 +17,10 @@ import brotli
 __all__ = ["Emitted", "Exchange", "Json", "Key", "Recording", "load", "root", "sealed"]
 
 Json = dict[str, object]
-Key = tuple[int, int]  # the exchange of a recording, and the output index of an item in its answer
+Key = tuple[int, int]  # the exchange of a recording, and the output index of an item in it
 
 BESIDE = Path(__file__).parents[2].parent / "shared" / "recorded"
-# Said by the connection, not by the client; or replaced by the runner's own.
+# Headers of the connection, not of the client; or replaced by the runner's own.
 _NOT_SENT = frozenset(
     {
         "accept-encoding",
@@ -32,8 +32,8 @@ _NOT_SENT = frozenset(
         "host",
     }
 )
-# What a recording says of where it was made -> the upstream's profile. Where the host was redacted,
-# or not recorded, it was OpenAI's by default; a login of ChatGPT goes to its own backend.
+# Sign of the vendor in a recording -> the upstream's profile. If the host was redacted, or not
+# recorded, it was OpenAI's by default; a ChatGPT login has its own backend.
 _VENDORS = (
     ("openai-oauth", "codex"),
     ("chatgpt.com", "codex"),
@@ -53,11 +53,11 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 @dataclass(frozen=True, slots=True)
 class Emitted:
     """
-    One item of an answer.
+    One item of a response.
 
     Attributes:
-        item: As in `output_item.done`, or in a JSON answer's `output`.
-        blobs: Every `encrypted_content` seen for it.
+        item: As in `output_item.done`, or in the `output` of a JSON response.
+        blobs: Every `encrypted_content` recorded for it.
     """
 
     key: Key
@@ -66,12 +66,12 @@ class Emitted:
 
     @property
     def is_reasoning(self) -> bool:
-        """Whether it is what the proxy puts back."""
+        """Whether it is reasoning, which the proxy injects."""
         return self.item.get("type") == "reasoning"
 
     @property
     def id(self) -> str:
-        """Its id; "" without one."""
+        """The item's id; "" without one."""
         return str(self.item.get("id") or "")
 
 
@@ -82,9 +82,9 @@ class Exchange:
 
     Attributes:
         url: As recorded; its host may be redacted.
-        path: As the client asked for it, from `/v1` on.
+        path: The path of the client's request, from `/v1` on.
         request: The recorded bytes.
-        answer: The recorded bytes, in the content coding that was recorded.
+        answer: The recorded bytes of the response, in the recorded content coding.
         origins: Index into the request's `input` -> the emitted item that it replays.
     """
 
@@ -103,17 +103,17 @@ class Exchange:
 
     @property
     def name(self) -> str:
-        """What the fake upstream, and the tables of the tests, call it."""
+        """The name that the fake upstream and the tables of the tests use."""
         return f"{self.recording}/{self.n}"
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
     """
-    One recording: all exchanges of one test of somebody's suite.
+    One recording: all exchanges of one test of a public test suite.
 
     Attributes:
-        vendor: Whose API answered, by the name of its profile; `generic` where nobody's own.
+        vendor: The profile of the API that responded; `generic` if it has none of its own.
     """
 
     name: str
@@ -124,10 +124,10 @@ class Recording:
 
     def find(self, item: Json) -> frozenset[Key]:
         """
-        Tell which emitted reasoning an item is, by what identifies it.
+        Return the emitted reasoning that an item matches.
 
-        By its blob, as two items can have one id (xAI); else by its id; else by its words. A blob
-        and an id that name different items are no item of this recording.
+        It is matched by its blob, because two items can have one id (xAI); else by its id; else by
+        its text. A blob and an id that name different items match none.
         """
         blob, item_id = item.get("encrypted_content"), item.get("id")
         thoughts = [one for one in self.emitted.values() if one.is_reasoning]
@@ -146,7 +146,7 @@ class Recording:
 
 
 def root() -> Path | None:
-    """Return where the recordings lie; None when they are not there."""
+    """Return the folder of the recordings; None if it has none."""
     named = os.environ.get("REPLAY_TEST_RECORDED", "")
     found = Path(named) if named else BESIDE
     return found if any(found.glob("*/*/meta.json")) else None
@@ -154,7 +154,7 @@ def root() -> Path | None:
 
 @cache
 def load(kind: str) -> tuple[Recording, ...]:
-    """Load every recording of a folder (`oracle`, `plain`, ...); () where there is none."""
+    """Load every recording of a folder (`oracle`, `plain`, ...); () if there is none."""
     place = root()
     found = sorted(place.glob(f"{kind}/*/meta.json")) if place is not None else []
     return tuple(_recording(meta.parent, kind) for meta in found)
@@ -162,9 +162,9 @@ def load(kind: str) -> tuple[Recording, ...]:
 
 def sealed(recording: Recording) -> Recording:
     """
-    Return a recording as it would be if its client had asked for encrypted reasoning.
+    Return a recording as if its client had asked for encrypted reasoning.
 
-    Made up, unlike all else here: one blob for each reasoning item that came without.
+    The blobs are made up, unlike all other bytes here: one for each reasoning item without.
     """
     exchanges = []
     for exchange in recording.exchanges:
@@ -184,7 +184,7 @@ def _seal_line(line: bytes) -> bytes:
 
 
 def _seal(document: bytes) -> bytes:
-    """Give each reasoning item of an answer or an event a blob; all else stays as it is."""
+    """Add a blob to each reasoning item of a response or an event; all else stays unchanged."""
     value = json.loads(document)
     response = value.get("response", value)
     items = [value.get("item"), *(response.get("output") or [])]
@@ -213,7 +213,7 @@ def _exchange(folder: Path, n: int, meta: Json) -> Exchange:
     answer = (sse if is_stream else sse.with_suffix(".json")).read_bytes()
     headers = _texts(meta["response_headers"])
     content_type = headers.get("content-type", "*")
-    if "*" in content_type:  # taken out of the recording
+    if "*" in content_type:  # redacted in the recording
         content_type = "text/event-stream; charset=utf-8" if is_stream else "application/json"
     analysis = meta["analysis"]
     assert isinstance(analysis, dict)
@@ -245,7 +245,7 @@ def _exchange(folder: Path, n: int, meta: Json) -> Exchange:
 
 
 def _a_request(analysis: Json) -> bytes:
-    """Make up the request that was not recorded with its answer."""
+    """Make up a request for a response that was recorded without one."""
     asked = {"model": analysis.get("model") or "gpt-5", "input": "Go on.", "stream": True}
     return json.dumps(asked).encode()
 

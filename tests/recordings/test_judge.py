@@ -1,4 +1,4 @@
-"""The judge of the recordings accepts what may be added, and names everything else."""
+"""Judge of the recordings: it accepts the allowed additions, and names every other difference."""
 
 import json
 
@@ -44,7 +44,7 @@ def taken(
 
 
 def test_the_client_drops_reasoning_and_no_other_byte() -> None:
-    """What a client sends is the recorded request less its reasoning, spacing kept."""
+    """The client sends the recorded request without its reasoning, spacing kept."""
     assert taken(ASK, THOUGHT, CALL, DONE).body == wire(ASK, CALL, DONE)
 
 
@@ -68,23 +68,23 @@ def test_the_client_may_drop_ids_and_the_head() -> None:
         pytest.param([ASK, CALL, DONE, THOUGHT], Result.WRONG, id="at the end"),
         pytest.param([ASK, OTHER, CALL, DONE], Result.WRONG, id="of another conversation"),
         pytest.param([ASK, THOUGHT, OTHER, CALL, DONE], Result.WRONG, id="one too many"),
-        pytest.param([ASK, FORGED, CALL, DONE], Result.WRONG, id="a blob of nobody's"),
-        pytest.param([ASK, THOUGHT, BARE_CALL, DONE], Result.WRONG, id="half a pair of ids"),
-        pytest.param([ASK, BARE, CALL, DONE], Result.WRONG, id="the other half"),
+        pytest.param([ASK, FORGED, CALL, DONE], Result.WRONG, id="unknown blob"),
+        pytest.param([ASK, THOUGHT, BARE_CALL, DONE], Result.WRONG, id="id of the reasoning only"),
+        pytest.param([ASK, BARE, CALL, DONE], Result.WRONG, id="id of the call only"),
         pytest.param([ASK, {**THOUGHT, "summary": 1}, CALL, DONE], Result.WRONG, id="changed"),
         pytest.param([ASK, THOUGHT, {**CALL, "id": "fc_2"}, DONE], Result.WRONG, id="made-up id"),
-        pytest.param([ASK, THOUGHT, CALL], Result.WRONG, id="an item lost"),
+        pytest.param([ASK, THOUGHT, CALL], Result.WRONG, id="item lost"),
         pytest.param([DONE, ASK, CALL], Result.WRONG, id="another order"),
-        pytest.param([ASK, ASK, CALL, DONE], Result.WRONG, id="an item more"),
+        pytest.param([ASK, ASK, CALL, DONE], Result.WRONG, id="extra item"),
     ],
 )
-def test_judges_what_arrived(arrived: list[Json], result: Result) -> None:
-    """Restored is the recorded input, wrong is all that a proxy must never do."""
+def test_the_received_input_is_judged(arrived: list[Json], result: Result) -> None:
+    """The recorded input counts as injected; anything a proxy must never do is wrong."""
     assert judge(taken(ASK, THOUGHT, CALL, DONE), wire(*arrived)).result is result
 
 
-def test_a_restored_id_is_upstreams() -> None:
-    """An id that the client dropped may come back, but only as it was emitted."""
+def test_an_injected_id_must_be_the_emitted_one() -> None:
+    """An id that the client dropped may be injected, but only as it was emitted."""
     this = taken(ASK, THOUGHT, CALL, DONE, variant=Variant.IDS_DROPPED)
     given_back = {"id": "fc_1", **BARE_CALL}
 
@@ -92,8 +92,8 @@ def test_a_restored_id_is_upstreams() -> None:
     assert judge(this, wire(ASK, THOUGHT, {**given_back, "id": "fc_2"}, DONE)).wrong
 
 
-def test_what_the_recorded_client_dropped_itself_is_wanted_too() -> None:
-    """A recorded input without reasoning lacks what its answers emitted."""
+def test_reasoning_that_the_recorded_client_dropped_is_expected() -> None:
+    """A recorded input without reasoning is expected to get the reasoning that was emitted."""
     this = taken(ASK, CALL, DONE, variant=Variant.AS_RECORDED)
 
     assert judge(this, wire(ASK, THOUGHT, CALL, DONE)).result is Result.RESTORED
@@ -102,7 +102,7 @@ def test_what_the_recorded_client_dropped_itself_is_wanted_too() -> None:
 
 @pytest.mark.parametrize("before", [None, ["a"], []])
 def test_include_may_grow_by_one_value(before: list[str] | None) -> None:
-    """One value more in include is no fault, wherever include stands."""
+    """One more value in `include` is no fault, wherever `include` stands."""
     this = taken(ASK, THOUGHT, CALL, DONE, include=before)
     grown = [*(before or []), "reasoning.encrypted_content"]
 
@@ -114,14 +114,14 @@ def test_include_may_grow_by_one_value(before: list[str] | None) -> None:
 @pytest.mark.parametrize(
     "arrived",
     [
-        pytest.param(wire(ASK, CALL, DONE, store=True), id="a field changed"),
-        pytest.param(wire(ASK, CALL, DONE).replace(b"{ ", b"{"), id="a space lost"),
+        pytest.param(wire(ASK, CALL, DONE, store=True), id="field changed"),
+        pytest.param(wire(ASK, CALL, DONE).replace(b"{ ", b"{"), id="space lost"),
         pytest.param(wire(ASK, CALL, DONE, include=["x"]), id="another include"),
         pytest.param(wire(ASK, CALL, DONE)[:-9], id="cut short"),
     ],
 )
 def test_all_other_bytes_are_the_clients(arrived: bytes) -> None:
-    """Anything else that differs, be it a space, is a fault."""
+    """Any other difference is a fault, even a single space."""
     assert judge(taken(ASK, THOUGHT, CALL, DONE), arrived).result is Result.WRONG
 
 
@@ -135,8 +135,8 @@ def test_all_other_bytes_are_the_clients(arrived: bytes) -> None:
         pytest.param("required", True, [True, False, False, False], id="required-stored"),
     ],
 )
-def test_ids_travel_by_the_rule(ids: str, stores: bool, right: list[bool]) -> None:
-    """Of the four ways that a pair can arrive, those are right which the upstream takes."""
+def test_ids_follow_the_rule(ids: str, stores: bool, right: list[bool]) -> None:
+    """Of the four forms of a pair, exactly those that the upstream accepts are right."""
     this = taken(ASK, THOUGHT, CALL, DONE, store=stores)
     pairs = [(THOUGHT, CALL), (THOUGHT, BARE_CALL), (BARE, CALL), (BARE, BARE_CALL)]
     arrived = [wire(ASK, *pair, DONE, store=stores) for pair in pairs]
@@ -149,7 +149,7 @@ def test_ids_travel_by_the_rule(ids: str, stores: bool, right: list[bool]) -> No
     [("together", False), ("kept", True), ("dropped", False), ("required", True)],
 )
 def test_a_call_without_its_id_may_stay_so(ids: str, is_right: bool) -> None:
-    """Reasoning with its id ahead of a call without: not every upstream takes that."""
+    """Only some upstreams accept reasoning with its id before a call without one."""
     this = taken(ASK, THOUGHT, CALL, DONE, variant=Variant.IDS_DROPPED)
     at = this.body.index(b'{"type": "function_call"')
     arrived = this.body[:at] + json.dumps(THOUGHT).encode() + b"," + this.body[at:]
@@ -157,8 +157,8 @@ def test_a_call_without_its_id_may_stay_so(ids: str, is_right: bool) -> None:
     assert judge(this, arrived, Rule(ids)).result is (Result.RESTORED if is_right else Result.WRONG)
 
 
-def test_include_may_grow_wherever_nothing_is_kept() -> None:
-    """Whatever the request says about `store`."""
+def test_include_may_grow_if_the_upstream_stores_nothing() -> None:
+    """At an upstream that stores nothing, `include` may grow whatever `store` is."""
     this = taken(ASK, THOUGHT, CALL, DONE, store=True)
     grown = wire(ASK, THOUGHT, CALL, DONE, store=True, include=["reasoning.encrypted_content"])
 
@@ -177,10 +177,10 @@ def test_include_may_grow_wherever_nothing_is_kept() -> None:
         (ASK, False),
     ],
 )
-def test_include_may_grow_where_an_item_can_have_no_id(
+def test_include_may_grow_if_an_item_cannot_have_an_id(
     said: dict[str, object], *, is_needed: bool
 ) -> None:
-    """A message of the model in the easy form goes by the blob alone."""
+    """A model's message in the short form cannot have an id, so it needs the blob."""
     this = taken(ASK, THOUGHT, CALL, DONE, said, store=True)
     grown = wire(
         ASK, THOUGHT, CALL, DONE, said, store=True, include=["reasoning.encrypted_content"]

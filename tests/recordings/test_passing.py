@@ -1,4 +1,4 @@
-"""What needs no reasoning passes, and every answer reaches the client as upstream wrote it."""
+"""Passthrough: complete requests are not changed, and every response arrives as sent."""
 
 import json
 from dataclasses import replace
@@ -15,12 +15,12 @@ from tests.recordings.upstream import Answer, upstream
 
 pytestmark = pytest.mark.usefixtures("recordings")
 
-SEEDS = pytest.mark.parametrize("seed", [None, 2], ids=["whole answers", "answers cut up"])
+SEEDS = pytest.mark.parametrize("seed", [None, 2], ids=["whole responses", "responses in pieces"])
 
 
 @SEEDS
 async def test_plain_conversations_pass(seed: int | None) -> None:
-    """Where no model reasoned, only `include` may differ from what the client sent."""
+    """If no model reasoned, only `include` may differ from the client's request."""
     played = await alone(load("plain"), Variant.AS_RECORDED, seed)
 
     assert [fault for one in played for fault in one.faults] == []
@@ -29,8 +29,8 @@ async def test_plain_conversations_pass(seed: int | None) -> None:
 
 
 @SEEDS
-async def test_a_client_that_replays_its_reasoning_is_left_alone(seed: int | None) -> None:
-    """What the client does itself is not done twice: only `include` may differ."""
+async def test_requests_with_replayed_reasoning_are_not_changed(seed: int | None) -> None:
+    """Reasoning that the client replays is not injected again: only `include` may differ."""
     played = await alone(load("oracle"), Variant.AS_RECORDED, seed)
 
     assert [fault for one in played for fault in one.faults] == []
@@ -39,7 +39,7 @@ async def test_a_client_that_replays_its_reasoning_is_left_alone(seed: int | Non
 
 
 async def test_stateful_requests_are_not_changed() -> None:
-    """Where upstream holds the history, it receives the very bytes that the client sent."""
+    """If upstream holds the history, it receives exactly the bytes that the client sent."""
     played = await alone(load("stateful"), Variant.AS_RECORDED)
     stateful = [one for one in played if is_stateful(json.loads(one.take.body))]
 
@@ -48,12 +48,12 @@ async def test_stateful_requests_are_not_changed() -> None:
     assert stateful
 
 
-async def test_real_dropping_clients_get_back_what_was_captured() -> None:
+async def test_captured_reasoning_is_injected_for_real_dropping_clients() -> None:
     """
-    Reasoning goes back wherever it was recorded in a form that can.
+    Reasoning is injected for every real dropping client that received blobs.
 
-    Most of these clients did not ask for encrypted reasoning, and were given none: an id alone
-    means nothing to an upstream that was told not to store it.
+    Most of these clients did not ask for encrypted reasoning and received none. An id alone is
+    useless to an upstream that does not store items.
     """
     played = await alone(load("dropped"), Variant.AS_RECORDED)
     sealed = {one.name for one in played if one.verdict.wanted and one.sealed}
@@ -63,15 +63,15 @@ async def test_real_dropping_clients_get_back_what_was_captured() -> None:
     assert sealed
 
 
-async def test_real_dropping_clients_get_all_back_when_upstream_seals_it() -> None:
-    """Asked for encrypted reasoning, as the proxy asks, upstream gives it; then all goes back."""
+async def test_all_reasoning_is_injected_if_upstream_sends_blobs() -> None:
+    """If upstream sends blobs, as the proxy asks it to, all dropped reasoning is injected."""
     sealed = [tape.sealed(recording) for recording in load("dropped")]
     played = await alone(sealed, Variant.AS_RECORDED)
     asked = [one for one in played if b"reasoning.encrypted_content" in one.arrived[0]]
 
     assert [fault for one in played for fault in one.faults] == []
     assert [one.name for one in played if one.is_lacking] == []
-    # Elsewhere upstream keeps the items, and their ids are enough, where they can have one.
+    # In the other requests upstream stores the items, and their ids are enough if they have one.
     assert asked == [
         one
         for one in played
@@ -81,7 +81,7 @@ async def test_real_dropping_clients_get_all_back_when_upstream_seals_it() -> No
 
 @SEEDS
 @pytest.mark.parametrize("kind", ["stream", "error", "other"])
-async def test_answers_pass_byte_for_byte(kind: str, seed: int | None) -> None:
+async def test_responses_pass_byte_for_byte(kind: str, seed: int | None) -> None:
     """Status, content type and every byte of a stream or an error are upstream's."""
     played = await alone(load(kind), Variant.AS_RECORDED, seed)
 
@@ -90,7 +90,7 @@ async def test_answers_pass_byte_for_byte(kind: str, seed: int | None) -> None:
 
 
 async def test_quoted_errors_pass_byte_for_byte() -> None:
-    """A refusal of what the proxy added is healed, once; if that fails too, the client sees it."""
+    """A refusal of injected items is healed once; if that fails too, the client receives it."""
     place = tape.root()
     assert place is not None
     quoted = json.loads((place / "quoted-errors.json").read_bytes())

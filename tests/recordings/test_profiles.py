@@ -1,4 +1,4 @@
-"""Under the profile of the vendor who answered, real inputs come out in the form it accepted."""
+"""Profiles: real inputs, under the profile of their vendor, arrive in the form it accepted."""
 
 import json
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ DROPPING = [variant for variant in Variant if variant is not Variant.AS_RECORDED
 
 
 def every() -> Iterator[Recording]:
-    """Return all recordings."""
+    """Yield all recordings."""
     for kind in KINDS:
         yield from tape.load(kind)
 
 
 @pytest.mark.parametrize("variant", DROPPING)
-async def test_a_recording_is_restored_under_its_own_profile(variant: Variant) -> None:
-    """All that was dropped, with ids as the vendor's rule has it."""
+async def test_all_reasoning_is_injected_under_the_vendors_profile(variant: Variant) -> None:
+    """All dropped reasoning is injected, with ids as the vendor's rule demands."""
     played = await own(tape.load("oracle"), variant)
 
     assert [fault for one in played for fault in one.faults] == []
@@ -36,10 +36,10 @@ async def test_a_recording_is_restored_under_its_own_profile(variant: Variant) -
 
 async def test_the_form_is_the_one_that_the_vendor_accepted() -> None:
     """
-    Upstream receives the very ids of the recorded input, none more and none less.
+    Upstream receives exactly the ids of the recorded input.
 
-    Of OpenAI's own recordings some hold reasoning with its id ahead of a call without: it accepts
-    that too, but only where nothing is stored, so that neither has its id here.
+    Some of OpenAI's own recordings have reasoning with its id before a call without one. It accepts
+    that form too, but only if nothing is stored, so the proxy injects neither id there.
     """
     theirs = [one for one in tape.load("oracle") if one.vendor != "openai"]
     played = await own(theirs, Variant.IDS_KEPT)
@@ -50,8 +50,8 @@ async def test_the_form_is_the_one_that_the_vendor_accepted() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_lacks_nothing_passes_under_its_own_profile(kind: str) -> None:
-    """As recorded, and byte for byte downstream: no profile has an opinion of what is there."""
+async def test_complete_requests_pass_under_the_vendors_profile(kind: str) -> None:
+    """A profile changes neither a complete request nor any byte of a response."""
     played = await own(tape.load(kind), Variant.AS_RECORDED)
 
     assert [fault for one in played for fault in one.faults] == []
@@ -59,8 +59,8 @@ async def test_what_lacks_nothing_passes_under_its_own_profile(kind: str) -> Non
     assert played
 
 
-async def test_real_dropping_clients_get_all_back_when_upstream_seals_it() -> None:
-    """As under `auto`."""
+async def test_all_reasoning_is_injected_if_upstream_sends_blobs() -> None:
+    """With the vendor's profile all reasoning of dropping clients is injected, as with `auto`."""
     sealed = [tape.sealed(recording) for recording in tape.load("dropped")]
     played = await own(sealed, Variant.AS_RECORDED)
 
@@ -68,8 +68,8 @@ async def test_real_dropping_clients_get_all_back_when_upstream_seals_it() -> No
     assert [one.name for one in played if one.is_lacking] == []
 
 
-def test_auto_knows_the_recorded_hosts() -> None:
-    """Wherever the address was recorded, that is; a login of ChatGPT was recorded as OpenAI's."""
+def test_auto_finds_the_profile_of_recorded_hosts() -> None:
+    """`auto` finds the profile of every recorded URL; ChatGPT logins were recorded as OpenAI's."""
     wrong = [
         (exchange.name, exchange.url)
         for recording in every()
@@ -81,8 +81,8 @@ def test_auto_knows_the_recorded_hosts() -> None:
     assert wrong == []
 
 
-def test_recorded_blobs_have_the_shape_of_their_vendor() -> None:
-    """And none is taken for another's, where another's shape is known."""
+def test_recorded_blobs_match_only_the_pattern_of_their_vendor() -> None:
+    """A recorded blob matches the pattern of its vendor, and no other known pattern."""
     wrong = [
         (one.key, recording.name, blob[:40])
         for recording in every()
@@ -96,8 +96,8 @@ def test_recorded_blobs_have_the_shape_of_their_vendor() -> None:
     assert wrong == []
 
 
-def test_the_judge_has_the_rules_of_the_profiles() -> None:
-    """Told twice, as the judge shares no code with the proxy; and told the same."""
+def test_the_judge_and_the_profiles_have_the_same_rules() -> None:
+    """The judge shares no code with the proxy, so its rules are written twice and must be equal."""
     for name in {recording.vendor for recording in every()} | set(RULES):
         rule = RULES.get(name, TOGETHER)
 
@@ -109,7 +109,7 @@ def test_the_judge_has_the_rules_of_the_profiles() -> None:
 
 
 def ids(body: bytes) -> list[object]:
-    """Return the ids of a request's input, None for each item without."""
+    """Return the ids of a request's input, None for each item without one."""
     items = json.loads(body)["input"]
     return [item.get("id") for item in items] if isinstance(items, list) else []
 

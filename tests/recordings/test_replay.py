@@ -1,4 +1,4 @@
-"""What dropping clients drop of real conversations is put back, and nothing else ever is."""
+"""Replay of real conversations: dropped reasoning is injected, and nothing else is changed."""
 
 from collections.abc import Mapping
 
@@ -18,25 +18,25 @@ DROPPING: list[Variant] = [variant for variant in Variant if variant is not Vari
 
 
 def faults(played: list[Played]) -> list[str]:
-    """Return everything that must never be, whatever was restored."""
+    """Return all faults of the played exchanges."""
     return [fault for one in played for fault in one.faults]
 
 
 def lacking(played: list[Played]) -> set[str]:
-    """Return the exchanges whose own client replayed all reasoning, and that lack some now."""
+    """Return the exchanges that lack reasoning although their own client replayed all of it."""
     oracle = [one for one in played if one.take.recording.kind == "oracle"]
     return {one.name for one in oracle if one.is_lacking}
 
 
 def excused(table: Mapping[str, str], played: list[Played]) -> set[str]:
-    """Return what a table excuses of what was played: another set may be named to play."""
+    """Return the played exchanges that a table excuses; another set of recordings may be played."""
     return {one.name for one in played} & set(table)
 
 
-@pytest.mark.parametrize("seed", [None, 1], ids=["whole answers", "answers cut up"])
+@pytest.mark.parametrize("seed", [None, 1], ids=["whole responses", "responses in pieces"])
 @pytest.mark.parametrize("variant", DROPPING)
 async def test_a_recording_alone_is_restored(variant: Variant, seed: int | None) -> None:
-    """Upstream receives the input that the real API accepted, whatever of it the client drops."""
+    """Upstream receives the input that the real API accepted, whatever the client drops."""
     played = await alone(load("oracle"), variant, seed)
 
     assert faults(played) == []
@@ -45,10 +45,10 @@ async def test_a_recording_alone_is_restored(variant: Variant, seed: int | None)
 
 
 @pytest.mark.parametrize("variant", DROPPING)
-async def test_conversations_of_one_tenant_are_told_apart(
+async def test_conversations_of_one_tenant_are_not_confused(
     variant: Variant, own_redis: RedisServer
 ) -> None:
-    """Mingled turns, two proxies, one Redis, a restart: still each conversation gets its own."""
+    """With mixed turns, two proxies and a restart, each conversation gets its own reasoning."""
     played, complaints = await one_tenant(mix(), variant, own_redis.url)
 
     assert faults(played) == []
@@ -57,8 +57,8 @@ async def test_conversations_of_one_tenant_are_told_apart(
 
 
 @pytest.mark.parametrize("variant", DROPPING)
-def test_what_is_not_restorable_has_a_twin(variant: Variant) -> None:
-    """Whatever the table excuses, another conversation of the tenant repeats word by word."""
+def test_every_ambiguous_exchange_has_a_twin(variant: Variant) -> None:
+    """For every excused exchange, another conversation of the tenant has the same content."""
     named = not_restorable.ONE_TENANT[variant]
     takes = [
         take(recording, exchange, variant)
@@ -70,11 +70,12 @@ def test_what_is_not_restorable_has_a_twin(variant: Variant) -> None:
     assert [this.exchange.name for this in takes if not twins(this, mix(), variant)] == []
 
 
-def test_what_is_wanted_is_what_was_recorded() -> None:
+def test_the_computed_input_equals_the_recorded_one() -> None:
     """
-    Reasoning belongs ahead of what it led to: real inputs say so, wherever they hold it.
+    In every recorded input with reasoning, it stands where the tests compute its place.
 
-    This is what dropping clients are judged by, whose recorded inputs hold none.
+    Dropping clients are judged by the computed places, because their recorded inputs have no
+    reasoning.
     """
     for recording in load("oracle"):
         for exchange in recording.exchanges:
@@ -85,5 +86,5 @@ def test_what_is_wanted_is_what_was_recorded() -> None:
 
 
 def places(want: list[Piece | Thought]) -> list[Piece | frozenset[Key]]:
-    """Return a wanted input without the labels of its reasoning."""
+    """Return an expected input without the labels of its reasoning."""
     return [one.keys if isinstance(one, Thought) else one for one in want]

@@ -1,4 +1,4 @@
-"""Conversations that nobody could tell apart from what their clients send."""
+"""Twins: conversations that cannot be distinguished by the requests of their clients."""
 
 import json
 from collections.abc import Iterable
@@ -8,17 +8,17 @@ from tests.recordings.tape import Json, Recording
 
 __all__ = ["twins"]
 
-# What clients leave out of items, or spell anew, as they please: it tells nothing.
+# Members that clients leave out of items or rewrite: they do not identify an item.
 _NOTHING_TOLD = frozenset({"id", "status", "annotations", "logprobs", "phase", "type"})
 
 
 def twins(this: Take, mix: Iterable[Recording], variant: Variant) -> set[str]:
     """
-    Name the recordings that can be mistaken for this one where its first reasoning is missing.
+    Name the recordings with the same visible content up to the first missing reasoning.
 
     Another recording is a twin if, after the same items under the same instructions, its upstream
-    emitted an item that says the same, with reasoning ahead of it or without. Instructions and
-    system messages count where the client sends them: some send them in the first turn alone.
+    emitted an equal item, with reasoning before it or without. Instructions and system messages
+    count if the client sends them: some send them in the first turn only.
     """
     pieces = list(this.want or ())
     first = next(n for n, one in enumerate(pieces) if isinstance(one, Thought))
@@ -44,7 +44,7 @@ def twins(this: Take, mix: Iterable[Recording], variant: Variant) -> set[str]:
 
 
 def _said(pieces: Iterable[Piece | Thought]) -> list[str]:
-    """Return what was said, without reasoning, and without what the application itself sets."""
+    """Return the visible items, without reasoning and without the application's own messages."""
     items = [one.item for one in pieces if isinstance(one, Piece)]
     return [
         _told(item)
@@ -54,7 +54,7 @@ def _said(pieces: Iterable[Piece | Thought]) -> list[str]:
 
 
 def _told(item: Json) -> str:
-    """Return what an item says, for comparison."""
+    """Return the content of an item, for comparison."""
     content = item.get("content")
     if "role" in item and isinstance(content, list):
         words = "".join(str(part.get("text", part)) for part in content)

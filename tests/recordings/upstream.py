@@ -1,4 +1,4 @@
-"""A fake upstream that answers with the recorded bytes, and keeps what it was sent."""
+"""Fake upstream: responds with the recorded bytes, and keeps the received bodies."""
 
 import asyncio
 import contextlib
@@ -12,14 +12,14 @@ from tests.recordings.tape import Exchange, Recording
 
 __all__ = ["TAPE", "Answer", "Upstream", "upstream"]
 
-# Names the exchange whose answer is wanted. The proxy knows nothing of it, and passes it on.
+# Names the exchange to respond with. The proxy forwards it like any unknown header.
 TAPE = "x-tape"
 PIECES_MAX = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the recorded upstream answered."""
+    """The response of the recorded upstream."""
 
     status: int
     content_type: str
@@ -28,36 +28,36 @@ class Answer:
 
     @classmethod
     def of(cls, exchange: Exchange) -> "Answer":
-        """Return the answer of a recorded exchange."""
+        """Return the response of a recorded exchange."""
         return cls(exchange.status, exchange.content_type, exchange.encoding, exchange.answer)
 
 
 class Upstream:
     """
-    Answers by name.
+    Server of recorded responses, by name.
 
     Attributes:
-        base_url: What a client takes as its base URL.
-        answers: Name of an exchange -> what is answered to it.
-        received: Name of an exchange -> every body that came for it, in order.
-        seed: None answers in one piece; any number cuts answers up, each time the same way.
+        base_url: The base URL for a client.
+        answers: Name of an exchange -> its response.
+        received: Name of an exchange -> every body received for it, in order.
+        seed: None sends a response in one piece; a number cuts it up, each time the same way.
     """
 
     def __init__(self) -> None:
-        """Know no answers yet."""
+        """Start without any responses."""
         self.base_url = ""
         self.answers: dict[str, Answer] = {}
         self.received: dict[str, list[bytes]] = {}
         self.seed: int | None = None
 
     def knows(self, recordings: Iterable[Recording]) -> None:
-        """Be able to answer every exchange of these recordings."""
+        """Add the responses to every exchange of these recordings."""
         for recording in recordings:
             for exchange in recording.exchanges:
                 self.answers[exchange.name] = Answer.of(exchange)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
+        """Respond to one request."""
         name = request.headers[TAPE]
         self.received.setdefault(name, []).append(await request.read())
         answer = self.answers[name]
@@ -70,13 +70,13 @@ class Upstream:
         await response.prepare(request)
         for piece in [answer.body] if self.seed is None else _cut(answer.body, self.seed):
             await response.write(piece)
-            await asyncio.sleep(0)  # whoever reads shall see this piece by itself
+            await asyncio.sleep(0)  # lets the reader receive this piece alone
         await response.write_eof()
         return response
 
 
 def _cut(body: bytes, seed: int) -> Iterator[bytes]:
-    """Cut at random, also within lines and characters; few enough pieces to be quick about it."""
+    """Cut at random, also within lines and characters; the number of pieces is limited."""
     chance = random.Random(seed ^ len(body))  # noqa: S311 (nothing secret)
     longest = max(97, 2 * len(body) // PIECES_MAX)
     at = 0

@@ -1,7 +1,7 @@
 """
-Soak the proxy: `make soak`, for half an hour; `make soak ARGS="--minutes 2 --seed x"`.
+Soak test of the proxy: `make soak`, for half an hour; `make soak ARGS="--minutes 2 --seed x"`.
 
-Ends with 1 when a bound is broken.
+Exits with 1 if a bound is broken.
 """
 
 import argparse
@@ -15,19 +15,19 @@ from tests.soak.run import Options, soak
 
 def _options() -> Options:
     default = Options()
-    parser = argparse.ArgumentParser(description="Mixed load on real processes that fail.")
-    parser.add_argument("--minutes", type=float, default=default.minutes)
-    parser.add_argument("--seed", default=secrets.token_hex(4))
-    parser.add_argument("--rate", type=float, default=default.rate, help="requests a second")
-    parser.add_argument("--clients", type=int, default=default.clients, help="at once")
-    parser.add_argument("--share", type=float, default=default.share, help="of answers hurt")
+    parser = argparse.ArgumentParser(description="Mixed load on real processes, with faults.")
+    parser.add_argument("--minutes", type=float, default=default.minutes, help="duration")
+    parser.add_argument("--seed", default=secrets.token_hex(4), help="seed of all random choices")
+    parser.add_argument("--rate", type=float, default=default.rate, help="requests per second")
+    parser.add_argument("--clients", type=int, default=default.clients, help="parallel clients")
+    parser.add_argument("--share", type=float, default=default.share, help="share of faults")
     parser.add_argument("--outages-every-s", type=float, default=default.outages_every_s)
     parser.add_argument("--replicas", type=int, default=default.replicas)
     return Options(**vars(parser.parse_args()))
 
 
 def main() -> int:
-    """Run, report, and return the exit code."""
+    """Run, print the report, and return the exit code."""
     options = _options()
     print(f"soaking for {options.minutes:g} minutes, seed {options.seed}", flush=True)  # noqa: T201
     result = asyncio.run(soak(options))

@@ -1,7 +1,7 @@
 """
-What a client of the soak says of each request, for upstream to judge by what arrives.
+Claims: the facts that a client of the soak states about a request, for upstream to check.
 
-It goes along in the body, as a member that neither the proxy nor the API knows.
+A claim is a member of the body that neither the proxy nor the API knows.
 """
 
 import hashlib
@@ -28,22 +28,23 @@ __all__ = [
 Item = dict[str, Any]
 MEMBER = "soak"
 REASONING = "rs_"
-# The proxy may add to `include`, and to `input` what is compared item by item.
+# The proxy may extend `include`; `input` is compared item by item.
 _NOT_COMPARED = (MEMBER, "include", "input")
 
 
 class Claim(Struct, frozen=True):
     """
-    One request as its client means it.
+    One request, as its client means it.
 
     Attributes:
-        number: Which one it is, among all.
-        whole: The history that a client would send that drops nothing: the id of each reasoning
-            item, "" for any other.
-        kept: How many of those reasoning items the client sends itself.
-        is_fragile: Whether it cannot go by value: it has hosted calls, or half of its reasoning.
-        said: Digest of each item that it sends, in order, less reasoning and ids.
-        rest: Digest of all else that it sends.
+        number: Unique number of the request.
+        whole: The complete history, with nothing dropped: the id of each reasoning item, "" for any
+            other.
+        kept: Number of those reasoning items that the client sends itself.
+        is_fragile: Whether it may be refused without its ids, because of hosted calls or partial
+            reasoning.
+        said: Digest of each item that it sends, in order, without reasoning and ids.
+        rest: Digest of all other members.
     """
 
     number: str
@@ -56,21 +57,22 @@ class Claim(Struct, frozen=True):
 
 class Told(Struct, frozen=True):
     """
-    One answer as its client got it.
+    One response, as its client received it.
 
     Attributes:
-        number: Of its request.
-        status: HTTP's; 0 when none came. On a WebSocket 200, or the one that an error names.
+        number: Number of its request.
+        status: The HTTP status; 0 without a response. On a WebSocket 200, or the status in an
+            error.
         mark: The proxy's header on it.
-        request_id: Upstream's; "" on a WebSocket.
-        size: Bytes of the body that came.
+        request_id: Upstream's request id; "" on a WebSocket.
+        size: Bytes of the body that arrived.
         digest: Their SHA-256.
-        is_whole: Whether it came to its end.
-        has_left: Whether the client left before that, of its own will.
-        has_failed: Whether the store has, since the conversation began: what upstream emitted in
-            it may be lost.
-        is_plain: Whether nothing excuses a miss: it has not, no request failed, and no other
-            answer or conversation says the same.
+        is_whole: Whether the response is complete.
+        has_left: Whether the client disconnected before that, by choice.
+        has_failed: Whether the store has failed since the conversation began, so that captured
+            turns may be lost.
+        is_plain: Whether a miss has no excuse: the store did not fail, no request failed, and no
+            other response or conversation has the same text.
     """
 
     number: str
@@ -90,13 +92,13 @@ def claim_in(body: Item) -> Claim:
     Read the claim in a body.
 
     Raises:
-        msgspec.ValidationError: There is none.
+        msgspec.ValidationError: There is no claim.
     """
     return msgspec.convert(body.get(MEMBER), Claim)
 
 
 def is_reasoning(item: Item) -> bool:
-    """Tell whether an item is reasoning, or refers to some."""
+    """Return whether an item is reasoning, or refers to reasoning."""
     kind = item.get("type")
     return kind == "reasoning" or (
         kind == "item_reference" and str(item.get("id")).startswith(REASONING)
@@ -105,15 +107,16 @@ def is_reasoning(item: Item) -> bool:
 
 def is_fragile(items: Sequence[Item]) -> bool:
     """
-    Tell whether items may be refused as they are, and no leaving out of ids helps.
+    Return whether items may be refused as they are, even without their ids.
 
-    Hosted calls need their id, and that needs their reasoning; reasoning needs what it led to.
+    Hosted calls require their id, and that requires their reasoning; reasoning requires its
+    follower.
     """
     return any(is_reasoning(item) or item.get("type") == "web_search_call" for item in items)
 
 
 def said(body: Item) -> list[str]:
-    """Digest each item that has to reach upstream as the client said it, whatever is put back."""
+    """Digest each item that must reach upstream unchanged, with or without injection."""
     items = body["input"] if isinstance(body["input"], list) else [{"words": body["input"]}]
     bare = (
         {name: item[name] for name in item if name != "id"}
@@ -124,7 +127,7 @@ def said(body: Item) -> list[str]:
 
 
 def rest(body: Item) -> str:
-    """Digest what there is besides the items."""
+    """Digest all members except the items."""
     return _digest({name: body[name] for name in body if name not in _NOT_COMPARED})
 
 

@@ -1,4 +1,4 @@
-"""One client of the soak: it converses, loses what it loses, tries again, and tells what it got."""
+"""Client of the soak: it plays a conversation, drops items, retries, and reports its responses."""
 
 import asyncio
 import contextlib
@@ -36,41 +36,41 @@ WAITS_S = 60.0
 
 
 class Floor(Protocol):
-    """What a conversation stands on."""
+    """Interface to the shared parts of a run."""
 
     urls: Sequence[str]
     session: aiohttp.ClientSession
 
     def number(self) -> str:
-        """Name the next request."""
+        """Return the number of the next request."""
 
     def tell(self, told: Told) -> None:
-        """Hand in an answer."""
+        """Report a response."""
 
     def failures(self) -> int:
-        """Count when the store began to fail and when it was well: odd while it fails."""
+        """Count the starts and ends of store failures: odd while the store fails."""
 
     async def slot(self) -> None:
         """Wait until another request may be sent."""
 
     def quits(self) -> bool:
-        """Tell whether it is time to end."""
+        """Return whether it is time to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """
-    What a conversation is to be like.
+    Parameters of a conversation.
 
     Attributes:
-        habit: How its client writes.
-        way: How it is sent.
-        loop: What the model does.
-        key: Its tenant's.
-        name: Its own, as far as its client names it.
-        questions: What is asked, one after the other.
-        padding: So many items are there before the first question, of the client's own making.
-        is_like_another: Whether another conversation says the same.
+        habit: How its client writes histories.
+        way: How it sends requests.
+        loop: The scripted loop of the model.
+        key: The credential of its tenant.
+        name: Its name, if its client names it.
+        questions: The user messages, one after the other.
+        padding: Number of made-up items before the first question.
+        is_like_another: Whether another conversation has the same texts.
     """
 
     habit: Habit
@@ -85,7 +85,7 @@ class Plan:
 
 @dataclass
 class _Got:
-    """What came of an answer."""
+    """The received part of a response."""
 
     status: int = 0
     mark: str = ""
@@ -100,9 +100,9 @@ class Conversation:
     One client in the middle of a conversation.
 
     Args:
-        plan: What it is to be like.
-        floor: Where.
-        chance: What it does at random.
+        plan: The parameters of the conversation.
+        floor: The shared parts of the run.
+        chance: Source of its random choices.
     """
 
     def __init__(self, plan: Plan, floor: Floor, chance: Random) -> None:
@@ -110,10 +110,10 @@ class Conversation:
         self._floor = floor
         self._chance = chance
         self._whole: list[Item] = []
-        self._new = 0  # what upstream has not heard yet begins here
+        self._new = 0  # index of the first item that upstream has not received
         self._previous = ""
         self._failures = floor.failures()
-        # What nobody has named is not certain behind a head that was cut.
+        # After a cut head, a conversation without a name cannot be identified for certain.
         self._is_plain = not plan.is_like_another and not plan.habit.rounds_kept
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         for at in range(plan.padding):
@@ -121,7 +121,7 @@ class Conversation:
             self._whole.append({"role": role, "content": f"{plan.name}, earlier words, {at}."})
 
     async def run(self) -> None:
-        """Ask one question after the other; give up when nothing works any more."""
+        """Ask the questions in turn; stop when a request fails for good."""
         try:
             for question in self._plan.questions:
                 self._whole.append({"role": "user", "content": question})
@@ -133,7 +133,7 @@ class Conversation:
             await self._hang_up()
 
     async def _answered(self) -> bool:
-        """Go on until the model calls no tool; False when it fails for good."""
+        """Continue until the model calls no tool; return False if a request fails for good."""
         if self._chance.random() < 0.1 and self._plan.way != "websocket":
             await self._count_tokens()
         for _ in range(ROUNDS_MAX):
@@ -154,7 +154,7 @@ class Conversation:
         return True
 
     def _take(self, output: Sequence[Item]) -> list[Item]:
-        """Keep an answer, and run the tools that it calls."""
+        """Keep a response, and return the outputs of the tools that it calls."""
         self._whole += output
         self._new = len(self._whole)
         return [
@@ -164,13 +164,13 @@ class Conversation:
         ]
 
     async def _regenerated(self, output: Sequence[Item]) -> list[Item] | None:
-        """Ask for the same once more; go on with either."""
-        self._is_plain = False  # two answers say the same, and only their ids differ
+        """Send the request again, and continue with either response."""
+        self._is_plain = False  # two responses have the same text, and only their ids differ
         again = await self._turn()
         return again if again is None or self._chance.random() < 0.5 else list(output)
 
     async def _twice_at_once(self) -> None:
-        """Send what is sent next already now, and leave amid the answer or not wait for it."""
+        """Send the next request in advance, and disconnect during the response."""
         if self._plan.way == "websocket":
             return
         self._is_plain = False
@@ -181,7 +181,7 @@ class Conversation:
         await self._ask(*self._request(creates=False), "/input_tokens")
 
     async def _turn(self) -> list[Item] | None:
-        """Ask until it is answered; None when it never is."""
+        """Send the request until it is answered; return None if it never is."""
         for _ in range(TRIES):
             if self._floor.quits():
                 break
@@ -194,7 +194,7 @@ class Conversation:
                 answer = _answer_in(bytes(got.body), self._plan.way)
                 self._previous = answer["id"]
                 return list(answer["output"])
-            self._is_plain = False  # something has been said that this client has not heard
+            self._is_plain = False  # upstream has emitted items that this client has not received
             await asyncio.sleep(PAUSE_S + self._chance.random() * 3 * PAUSE_S)
         return None
 
@@ -227,7 +227,7 @@ class Conversation:
         return claim.number, body
 
     def _cut(self) -> list[Item]:
-        """Return the newest questions with what came of them, behind a summary if one is made."""
+        """Return the newest rounds, after a summary if the habit makes one."""
         habit = self._plan.habit
         asked = [at for at, item in enumerate(self._whole) if item.get("role") == "user"]
         if len(asked) <= habit.rounds_kept:
@@ -322,7 +322,7 @@ def _written(item: Item, habit: Habit) -> Item | None:
 
 
 def _answer_in(data: bytes, way: Way) -> Item:
-    """Read the response object that an answer ends with, as its `done` events had its items."""
+    """Read the final response object, with the items of its `done` events."""
     if way == "json":
         answer: Item = json.loads(data)
         return answer
@@ -338,7 +338,7 @@ def _answer_in(data: bytes, way: Way) -> Item:
 
 
 def _objects(text: str) -> list[Item]:
-    """Read one JSON object after the other."""
+    """Decode JSON objects that follow one another."""
     decoder = json.JSONDecoder()
     found: list[Item] = []
     at = 0

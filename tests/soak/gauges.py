@@ -1,4 +1,4 @@
-"""What a process has in use, looked at from outside while it runs."""
+"""Gauges: the resources of a process, sampled from outside while it runs."""
 
 import os
 import statistics
@@ -28,7 +28,7 @@ class Gauges:
     samples: list[Sample] = field(default_factory=list)
 
     def sample(self) -> None:
-        """Take one."""
+        """Take one sample."""
         proc = Path(f"/proc/{self.pid}")
         pages = int((proc / "statm").read_text().split()[1])
         fields = (proc / "stat").read_text().rpartition(")")[2].split()
@@ -37,7 +37,7 @@ class Gauges:
         self.samples.append(Sample(pages * os.sysconf("SC_PAGE_SIZE"), files, cpu_s))
 
     def halves(self, name: str) -> tuple[float, float]:
-        """Return the medians of both halves of the time, less the very beginning."""
+        """Return the medians of both halves of the run, without the warm-up."""
         values = [getattr(one, name) for one in self.samples]
         warm = values[int(len(values) * WARM_SHARE) :] or values
         middle = len(warm) // 2

@@ -1,4 +1,4 @@
-"""How clients write their histories: what of an answer comes back, and in which form."""
+"""Habits: the items of a response that clients replay, and their form."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,14 +18,14 @@ class Habit:
     One way to write a history.
 
     Attributes:
-        reasoning: What becomes of reasoning.
+        reasoning: The form of replayed reasoning.
         has_ids: Whether other items keep their ids.
         more: Members of every request.
-        named: Members and headers of it that name the conversation.
-        rounds_kept: So many questions are sent; older ones are cut off. 0: all.
-        sums_up: Whether what is cut off leaves a summary, in the words of a user.
-        is_stateful: Whether only what is new is sent, and the rest lies upstream.
-        weight: How often it is met.
+        named: Members and headers of a request that name the conversation.
+        rounds_kept: Number of questions that are sent; older ones are cut off. 0: all.
+        sums_up: Whether a summary in a user message replaces the cut part.
+        is_stateful: Whether only new items are sent, and upstream stores the rest.
+        weight: Relative frequency.
     """
 
     reasoning: Keeps = "dropped"
@@ -38,7 +38,7 @@ class Habit:
     weight: int = 2
 
     def maybe_write(self, item: Item) -> Item | None:
-        """Write an emitted item as this client sends it back; None when it does not."""
+        """Write an emitted item as this client replays it; return None if it drops it."""
         if item["type"] == "reasoning":
             return _REASONING[self.reasoning](item)
         if self.has_ids or item["type"] not in ("function_call", "custom_tool_call", "message"):
@@ -56,13 +56,13 @@ _REASONING: Mapping[Keeps, Callable[[Item], Item | None]] = {
 
 UNSTORED: Item = {"store": False}
 WITH_BLOBS: Item = {"store": False, "include": INCLUDE}
-# After those of /v1/responses' real clients: who does so is named where there is one for many.
+# Habits of real clients of /v1/responses; the clients with each habit are named if known.
 HABITS: Mapping[str, Habit] = {
     "drops": Habit(has_ids=True, weight=4),
     "drops, unstored": Habit(has_ids=True, more=UNSTORED, weight=3),
     "drops with ids": Habit(weight=6),  # Cline, Continue, CrewAI, Google ADK
     "drops with ids, unstored": Habit(more=UNSTORED, weight=5),  # LlamaIndex, Strands
-    "drops, asks for blobs": Habit(more=WITH_BLOBS, weight=4),  # AI SDK, pruned
+    "drops, asks for blobs": Habit(more=WITH_BLOBS, weight=4),  # AI SDK, with pruned reasoning
     "replays": Habit("whole", has_ids=True, more=WITH_BLOBS, named=["prompt_cache_key"]),  # Codex
     "replays bare": Habit("bare", has_ids=True),  # the SDKs' own loops
     "replays bare, unstored": Habit("bare", has_ids=True, more=UNSTORED),

@@ -1,7 +1,7 @@
 """
-Was that right? Every request as it arrives upstream, every answer as it arrives at its client.
+Judge of the soak: checks every request received by upstream, and every response of a client.
 
-Pure: it is told of both and compares. What it has found wrong is in `wrong`, in words.
+Pure: it is given both and compares them. `wrong` holds the faults, in words.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from tests.soak.claims import Claim, Item, Told, is_reasoning, rest, said
 
 __all__ = ["AWAY", "Attempt", "Emitter", "Judge"]
 
-# After these an error of the proxy's own is right: upstream was away.
+# After these, an error of the proxy itself is right: upstream did not respond.
 AWAY = frozenset({"reset", "hang", "cut", "stall", "closed"})
 KEPT = 2_000
 WRONG_SHOWN = 20
@@ -23,14 +23,14 @@ WRONG_SHOWN = 20
 @dataclass
 class Attempt:
     """
-    One answer as upstream sent it.
+    One response, as upstream sent it.
 
     Attributes:
-        fault: What was done to it; "" is nothing.
-        status: What it said.
-        request_id: How it is known.
-        body: As much as was sent.
-        is_whole: Whether that is all of it.
+        fault: The fault applied to it; "" if none.
+        status: Its status.
+        request_id: Its request id.
+        body: The bytes that were sent.
+        is_whole: Whether those are all bytes of it.
     """
 
     fault: str = ""
@@ -40,7 +40,7 @@ class Attempt:
     is_whole: bool = False
 
     def begins(self, told: Told) -> bool:
-        """Tell whether it begins with what a client got."""
+        """Return whether it begins with the bytes that a client received."""
         if told.request_id != self.request_id or told.status != self.status:
             return False
         begun = memoryview(self.body)[: told.size]
@@ -48,27 +48,27 @@ class Attempt:
 
 
 class Emitter(Protocol):
-    """What upstream knows of what it has emitted to the caller of a request."""
+    """Interface to the items that upstream has emitted to the caller of a request."""
 
     def id_of(self, item: Item) -> str:
-        """Name the reasoning that an item is, or refers to; "" when it says two things or none."""
+        """Return the id of a reasoning item or reference; "" if it is invalid."""
 
     def owns(self, item_id: str) -> bool:
-        """Tell whether that was emitted to this caller."""
+        """Return whether that item was emitted to this caller."""
 
     def fits(self, item_id: str, behind: Sequence[Item]) -> bool:
-        """Tell whether what is behind it says all that it led to, as far as can be seen."""
+        """Return whether the following items equal the items it led to, as far as can be seen."""
 
 
 @dataclass
 class _Case:
     """
-    A request that has arrived, as often as it did.
+    A request that upstream received, once or several times.
 
     Attributes:
-        asked, given: Reasoning that its client has dropped, and how much of it was there.
-        is_fragile: As its claim says.
-        twins: Reasoning of answers that cannot be told from those of this history.
+        asked, given: Number of reasoning items that its client dropped, and that were injected.
+        is_fragile: See Claim.
+        twins: Injected reasoning of other responses that look the same as those of this history.
         attempts: One for each time.
     """
 
@@ -81,11 +81,11 @@ class _Case:
 
 class Judge:
     """
-    Compares, and counts.
+    Judge and counters.
 
     Attributes:
-        counts: By what happened.
-        wrong: What must not have happened, in words; not more than a few of them.
+        counts: Numbers, by event.
+        wrong: The first faults, in words; the number is limited.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Judge:
         self._cases: OrderedDict[str, _Case] = OrderedDict()
 
     def arrived(self, claim: Claim, body: Item, emitter: Emitter) -> Attempt:
-        """Judge a request by what its client says of it; return its answer, to be filled in."""
+        """Judge a request by the claim of its client; return its response, to be filled in."""
         self.counts["requests"] += 1
         items = body["input"] if isinstance(body["input"], list) else []
         given = [emitter.id_of(item) for item in items if is_reasoning(item)]
@@ -105,17 +105,17 @@ class Judge:
         elif case is None:
             case = self._open(claim, given)
         else:
-            self.counts["sent once more"] += 1
+            self.counts["retried"] += 1
         case = case or _Case()
         if len(here) == len(claim.said):
             for fault, index, one in _misplaced(claim.whole, items, emitter.id_of):
-                if fault == "another's" and emitter.fits(one, items[index + 1 :]):
+                if fault == "other conversation" and emitter.fits(one, items[index + 1 :]):
                     case.twins.append(one)
                 else:
                     self._blame(fault, claim.number, f"input[{index}] is {one!r}")
         for one in given:
             if one and not emitter.owns(one):
-                self._blame("foreign", claim.number, f"{one} was emitted to somebody else")
+                self._blame("foreign", claim.number, f"{one} was emitted to another caller")
         attempt = Attempt()
         case.attempts.append(attempt)
         return attempt
@@ -126,13 +126,13 @@ class Judge:
         self._cases[claim.number] = case
         self.counts["asked"] += case.asked
         self.counts["given"] += case.given
-        self.counts["put back"] += max(0, len(given) - claim.kept)
+        self.counts["injected"] += max(0, len(given) - claim.kept)
         while len(self._cases) > KEPT:
             self._cases.popitem(last=False)
         return case
 
     def told(self, told: Told) -> None:
-        """Judge an answer."""
+        """Judge a response."""
         self.counts["answers"] += 1
         case = self._cases.pop(told.number, _Case())
         if told.is_plain:
@@ -141,19 +141,19 @@ class Judge:
             if case.given < case.asked:
                 self.counts["requests that missed, nothing failed"] += 1
         if case.twins and told.has_failed:
-            self.counts["taken for a lost twin"] += len(case.twins)
+            self.counts["replaced by a twin"] += len(case.twins)
         elif case.twins:
-            self._blame("another's", told.number, f"{case.twins} instead of what is there")
+            self._blame("other conversation", told.number, f"{case.twins} injected")
         faults = {attempt.fault for attempt in case.attempts}
         if told.has_left and not told.status:
             self.counts["clients that left"] += 1
         elif not told.status:
-            self._blame("ours", told.number, "no answer at all")
+            self._blame("proxy", told.number, "no response")
         elif "error=" in told.mark:
-            self.counts["errors of ours, upstream away"] += 1
+            self.counts["proxy errors, upstream away"] += 1
             if not faults & AWAY:
                 self._blame(
-                    "ours", told.number, f"{told.status} {told.mark}, but upstream was there"
+                    "proxy", told.number, f"{told.status} {told.mark}, but upstream responded"
                 )
         else:
             self._compare(told, case)
@@ -162,23 +162,24 @@ class Judge:
         attempt = next((one for one in case.attempts if one.begins(told)), None)
         if attempt is None:
             sent = [(one.status, one.request_id, len(one.body)) for one in case.attempts]
-            self._blame("bytes", told.number, f"{told} is no part of any of {sent}")
+            self._blame("bytes", told.number, f"{told} is not part of any of {sent}")
             return
         self.counts["bytes compared"] += told.size
         if told.is_whole:
-            self.counts["answers that came whole"] += 1
+            self.counts["complete responses"] += 1
             if not attempt.is_whole or told.size != len(attempt.body):
-                self._blame("bytes", told.number, f"{told.size} bytes pass for a whole answer")
+                self._blame("bytes", told.number, f"{told.size} bytes look complete, but are not")
         elif told.has_left:
             self.counts["clients that left"] += 1
         elif attempt.is_whole or attempt.fault not in AWAY:
-            self._blame("ours", told.number, f"cut off after {told.size} bytes")
+            self._blame("proxy", told.number, f"cut off after {told.size} bytes")
         else:
-            self.counts["cut off, as upstream was"] += 1
+            self.counts["cut off by upstream"] += 1
         if told.status >= 400 and not attempt.fault:
             if case.is_fragile and told.has_failed:
-                # As its client wrote it, upstream does not take it; what would mend it is lost.
-                self.counts["refused, as it was written"] += 1
+                # Upstream refuses the request as its client wrote it; the items to repair it are
+                # lost.
+                self.counts["refused as sent"] += 1
                 return
             self._blame("refused", told.number, f"{told.status}: {bytes(attempt.body[:300])!r}")
 
@@ -189,7 +190,7 @@ class Judge:
 
 
 def _altered(here: Sequence[str], claim: Claim, items: Sequence[Item]) -> str:
-    """Say what was altered, but not what it says."""
+    """Describe the changes without the content."""
     missing = [at for at, one in enumerate(claim.said) if one not in here]
     others = [item for item in items if not is_reasoning(item)]
     new = [
@@ -198,17 +199,17 @@ def _altered(here: Sequence[str], claim: Claim, items: Sequence[Item]) -> str:
         if one not in claim.said
     ]
     return (
-        f"something else than reasoning and ids differs: {len(claim.said)} items said, "
-        f"{len(here)} here; missing {missing}, new {new}"
+        f"differs in more than reasoning and ids: {len(claim.said)} items sent, "
+        f"{len(here)} received; missing {missing}, new {new}"
     )
 
 
 def _follows(here: Sequence[str], said: Sequence[str], *, is_first: bool) -> bool:
     """
-    Tell whether nothing but what was said is here, in its order.
+    Return whether the received items are those that were sent, in their order.
 
-    All of it at first. Once upstream has refused that, less of it: what cannot do without its
-    reasoning, and cannot do without its id, is left out.
+    At first, all of them. A retry after a refusal may have fewer: an item that requires both its
+    reasoning and its id may be left out.
     """
     if is_first or len(here) == len(said):
         return here == list(said)
@@ -220,12 +221,12 @@ def _misplaced(
     whole: Sequence[str], items: Sequence[Item], id_of: Callable[[Item], str]
 ) -> Iterator[tuple[str, int, str]]:
     """
-    Walk along the history as it should be: reasoning that is there is in its place, or wrong.
+    Yield the reasoning items that are not in their place in the complete history.
 
-    It may be missing.
+    Missing ones are not reported.
 
     Yields:
-        What is wrong, the index in `items`, and the id.
+        The fault, the index in `items`, and the id.
     """
     seen: set[str] = set()
     at = 0
@@ -244,5 +245,5 @@ def _misplaced(
         elif one in whole[at:ends]:
             at = whole.index(one, at) + 1
         else:
-            yield "misplaced" if one in whole else "another's", index, one
+            yield "misplaced" if one in whole else "other conversation", index, one
         seen.add(one)

@@ -1,4 +1,4 @@
-"""Many clients at once: which conversations there are, and when the store fails beneath them."""
+"""Load: many parallel clients and their conversations, during failures of the store."""
 
 import asyncio
 import itertools
@@ -27,17 +27,17 @@ class Load:
     All clients together.
 
     Args:
-        urls: Of the replicas; each request goes to any of them.
-        upstream: Is told of each answer.
-        session: What they send through.
-        seed: Decides on everything.
-        rate: Requests a second, at the most.
-        ends_at: When to begin nothing more, on the monotonic clock.
+        urls: Base URLs of the replicas; each request goes to a random one.
+        upstream: Receives a report of each response.
+        session: The session of all clients.
+        seed: Seed of all choices.
+        rate: Largest number of requests per second.
+        ends_at: Time after which nothing more is started, on the monotonic clock.
 
     Attributes:
-        conversations: How many came to an end.
-        outages: How often the store has failed, twice: once as it began, once as it was over.
-        complaints: How often the proxies have said so, of whatever made it slow.
+        conversations: Number of conversations that came to an end.
+        outages: Number of starts and ends of store failures.
+        complaints: Returns the number of warnings in the proxies' logs.
     """
 
     def __init__(  # noqa: PLR0917 - what it is made of
@@ -63,15 +63,15 @@ class Load:
         self._names = itertools.count()
 
     def number(self) -> str:
-        """Name the next request."""
+        """Return the number of the next request."""
         return f"n{next(self._numbers)}"
 
     def tell(self, told: Told) -> None:
-        """Hand in an answer."""
+        """Report a response."""
         self._upstream.tell(told)
 
     def failures(self) -> int:
-        """Count when the store began to fail and when it was well: odd while it fails."""
+        """Count the starts and ends of store failures: odd while the store fails."""
         return self.outages + 2 * self.complaints()
 
     async def slot(self) -> None:
@@ -81,11 +81,11 @@ class Load:
         await asyncio.sleep(self._next_at - now)
 
     def quits(self) -> bool:
-        """Tell whether it is time to end."""
+        """Return whether it is time to end."""
         return time.monotonic() > self._ends_at
 
     async def run(self, clients: int) -> None:
-        """Let so many clients converse at once, each again and again, until the end."""
+        """Run parallel clients, each with one conversation after the other, until the end."""
         async with asyncio.TaskGroup() as group:
             for _ in range(clients):
                 group.create_task(self._client())
@@ -117,9 +117,9 @@ def _plan(name: str, chance: Random) -> Plan:
         habit=habit,
         way=chance.choices(list(ways), list(ways.values()))[0],
         loop=loop,
-        # Each loop has a stand-in of its own, which knows nothing of the others' tenants.
+        # Each loop has a separate stand-in, which does not know the tenants of the others.
         key=f"{chance.choice(TENANTS)}-{loop}",
-        # Two conversations at once may have one name: some clients name their user.
+        # Two parallel conversations may have one name, because some clients send the user's name.
         name=name if chance.random() < 0.8 else "shared",
         questions=questions,
         padding=chance.choice([50, 200, 400]) if is_long else 0,

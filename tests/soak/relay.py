@@ -1,7 +1,7 @@
 """
-Between the proxy and the stand-in: it judges what arrives, hurts answers, and notes their bytes.
+Relay between the proxy and the stand-in: judges requests, applies faults, records bytes.
 
-HTTP/1.1 is spoken by hand, so that what is compared is what was on the wire.
+It implements HTTP/1.1 by hand, so that the compared bytes are those on the wire.
 """
 
 import asyncio
@@ -36,13 +36,13 @@ _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 class Relay:
     """
-    Serves the proxy, as upstream.
+    Upstream of the proxy.
 
     Args:
-        judge: Is told of everything.
-        standins: By the loop that they play, which a header of each request names.
-        seed: Decides on faults.
-        share: Of requests that something happens to.
+        judge: Receives every request and response.
+        standins: Loop -> its stand-in; a header of each request names the loop.
+        seed: Seed of the faults.
+        share: Share of requests with a fault.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class Relay:
         self._share = share
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection for as long as it lasts."""
-        # Cancelled at the very end, when nobody is there to hear of it.
+        """Serve one connection until it closes."""
+        # Cancelled at the very end, when no task awaits it.
         ended = (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError)
         with contextlib.suppress(*ended):
             while not writer.is_closing():
@@ -98,21 +98,22 @@ class Relay:
         while piece := await line.some():
             ends_behind -= 1
             if attempt.fault in ("cut", "closed", "stall") and (ends_behind <= 0 or not is_chunked):
-                # Not all of it, so that a JSON answer, which is one piece, is cut as well.
+                # Only half, so that a JSON response, which is one piece, is cut as well.
                 attempt.body += piece[: len(piece) // 2]
                 half = piece[: len(piece) // 2]
                 writer.write(chunk(half) if is_chunked and half else half)
                 await writer.drain()
                 return await _break_off(attempt.fault, writer)
             attempt.body += piece
-            # Before it is written, as its client may tell of it before it is said to be off.
+            # Set before the write, because the client may report the response before the write
+            # returns.
             attempt.is_whole = len(attempt.body) == size
             writer.write(chunk(piece) if is_chunked else piece)
             await writer.drain()
             if attempt.fault == "slow":
                 await asyncio.sleep(PAUSE_S)
         if attempt.fault in ("cut", "closed", "stall"):
-            if is_chunked:  # it was shorter: only its end is missing
+            if is_chunked:  # it was shorter than the cut: only its end is missing
                 return await _break_off(attempt.fault, writer)
             attempt.fault = ""
         attempt.is_whole = True
@@ -195,14 +196,14 @@ class Relay:
 
 
 class Issued:
-    """What a stand-in has issued to one caller."""
+    """The items that a stand-in has issued to one caller."""
 
     def __init__(self, standin: StandIn, caller: str) -> None:
         self._standin = standin
         self._caller = caller
 
     def id_of(self, item: Item) -> str:
-        """Name reasoning, by its id or by its blob."""
+        """Return the id of reasoning, from its id or from its blob."""
         given = str(item.get("id") or "")
         blob = item.get("encrypted_content")
         if not blob:
@@ -213,11 +214,11 @@ class Issued:
         return binding.item_id
 
     def owns(self, item_id: str) -> bool:
-        """Tell whether it was issued to this caller."""
+        """Return whether it was issued to this caller."""
         return self._standin.ledger.maybe_item(item_id, self._caller) is not None
 
     def fits(self, item_id: str, behind: Sequence[Item]) -> bool:
-        """Tell whether all that it led to, up to other reasoning, is behind it, by its words."""
+        """Return whether all items it led to, up to other reasoning, follow it unchanged."""
         ledger = self._standin.ledger
         emitted = ledger.maybe_item(item_id, self._caller)
         turn = emitted and ledger.maybe_turn(emitted.response_id, self._caller)
@@ -239,7 +240,7 @@ def _looks(emitted: Emitted, item: Item | None) -> bool:
 
 
 async def _frame(reader: asyncio.StreamReader) -> tuple[bytes, int, bytes]:
-    """Read one frame: its bytes, its opcode, its payload unmasked."""
+    """Read one frame: its bytes, its opcode, its unmasked payload."""
     raw = await reader.readexactly(2)
     size = raw[1] & 0x7F
     if size > 125:
@@ -253,7 +254,7 @@ async def _frame(reader: asyncio.StreamReader) -> tuple[bytes, int, bytes]:
 
 
 def _caller(received: Received) -> str:
-    """Name a caller as the stand-in does."""
+    """Return the name of a caller, computed as in the stand-in."""
     credential = received.values("authorization")[0].partition(" ")[2]
     organization = "".join(received.values("openai-organization"))
     return hashlib.sha256(f"{credential}\n{organization}".encode()).hexdigest()[:32]

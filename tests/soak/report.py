@@ -1,4 +1,4 @@
-"""What a soak has shown, as a short table, and whether it is within its bounds."""
+"""Report of a soak: a short table, and the broken bounds."""
 
 from collections.abc import Iterator
 
@@ -7,16 +7,16 @@ from tests.soak.run import Options, Result
 __all__ = ["broken", "table"]
 
 MIB = 1 << 20
-# Second half against first half. What is bounded may still fill up, a little.
+# Second half against first half. Bounded memory may still fill up a little.
 RSS_GROWS = 1.05
 RSS_SLACK_BYTES = 6 * MIB
-FILES_SLACK = 40  # connections to upstream are kept for the next request
+FILES_SLACK = 40  # connections to upstream are kept open for later requests
 RECALLED_MIN = 0.99
-MISSED_SLACK = 8  # a save that came late, on a busy machine
+MISSED_SLACK = 8  # a late save, on a busy machine
 
 
 def broken(result: Result) -> list[str]:
-    """Say which bounds are broken; [] when it went well."""
+    """Return the broken bounds; [] if there are none."""
     return [*result.wrong, *_broken(result)]
 
 
@@ -25,11 +25,11 @@ def _broken(result: Result) -> Iterator[str]:
     for name in counts:
         if name.startswith("wrong: "):
             yield f"{counts[name]} x {name}"
-    if not counts["answers that came whole"] or not counts["put back"]:
-        yield "nothing was served, or nothing was put back"
+    if not counts["complete responses"] or not counts["injected"]:
+        yield "no response was complete, or nothing was injected"
     asked = counts["asked, nothing failed"]
     if asked * RECALLED_MIN > counts["given, nothing failed"] + MISSED_SLACK:
-        yield f"only {recalled(result):.2%} was recalled where nothing had failed"
+        yield f"only {recalled(result):.2%} was injected although nothing failed"
     if result.in_flight:
         yield f"{result.in_flight:.0f} exchanges never ended"
     yield from _growing(result)
@@ -39,23 +39,23 @@ def _growing(result: Result) -> Iterator[str]:
     for number, gauge in enumerate(result.gauges):
         first, second = gauge.halves("rss_bytes")
         if second > first * RSS_GROWS + RSS_SLACK_BYTES:
-            yield f"memory of replica {number} grows: {first / MIB:.1f}, {second / MIB:.1f} MiB"
+            yield f"memory of replica {number} grows: {first / MIB:.1f} to {second / MIB:.1f} MiB"
         first, second = gauge.halves("files")
         if second > first + FILES_SLACK:
-            yield f"open files of replica {number} grow: {first:.0f}, {second:.0f}"
+            yield f"open files of replica {number} grow: {first:.0f} to {second:.0f}"
     for number, (before, after) in enumerate(result.idle_files):
         if after > before + FILES_SLACK:
             yield f"replica {number} keeps files open: {before} before, {after} after"
 
 
 def recalled(result: Result) -> float:
-    """Return the share of dropped reasoning that was put back where nothing had failed."""
+    """Return the share of dropped reasoning that was injected although the client dropped it."""
     asked = result.counts["asked, nothing failed"]
     return result.counts["given, nothing failed"] / asked if asked else 1.0
 
 
 def table(result: Result, options: Options) -> str:
-    """Spell the report."""
+    """Format the report."""
     rows = list(_rows(result, options))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows)
@@ -65,37 +65,37 @@ def _rows(result: Result, options: Options) -> Iterator[tuple[str, str]]:
     counts = result.counts
     requests = counts["requests"]
     yield "seed", options.seed
-    yield "load for", f"{result.took_s / 60:.1f} minutes, {options.replicas} replicas, one Redis"
-    yield "requests", f"{requests}, {requests / result.took_s:.1f} a second"
+    yield "duration", f"{result.took_s / 60:.1f} minutes, {options.replicas} replicas, one Redis"
+    yield "requests", f"{requests}, {requests / result.took_s:.1f} per second"
     yield "conversations", str(counts["conversations"])
     yield "store failed", f"{counts['outages of the store']} times"
-    cut, ours = counts["cut off, as upstream was"], counts["errors of ours, upstream away"]
-    yield "upstream failed", f"{cut} answers cut off, {ours} of our errors for it"
+    cut, ours = counts["cut off by upstream"], counts["proxy errors, upstream away"]
+    yield "upstream failed", f"{cut} responses cut off, {ours} errors of the proxy for it"
     yield "clients left", str(counts["clients that left"])
     yield "bytes compared", f"{counts['bytes compared'] / MIB:.1f} MiB"
     yield "wrong bytes", str(counts["wrong: bytes"] + counts["wrong: altered"])
-    injected = ("invented", "doubled", "misplaced", "another's", "foreign")
+    injected = ("invented", "doubled", "misplaced", "other conversation", "foreign")
     yield "wrong injections", str(sum(counts[f"wrong: {name}"] for name in injected))
-    yield "errors that are ours", str(counts["wrong: ours"])
-    yield "requests refused for what they said", str(counts["wrong: refused"])
-    yield "  though lost by the store", str(counts["refused, as it was written"])
-    yield "reasoning of a twin's, its own lost", str(counts["taken for a lost twin"])
-    yield "reasoning put back", str(counts["put back"])
+    yield "errors of the proxy", str(counts["wrong: proxy"])
+    yield "requests refused by upstream", str(counts["wrong: refused"])
+    yield "  excused, as the store lost items", str(counts["refused as sent"])
+    yield "reasoning of a twin, after the store lost its own", str(counts["replaced by a twin"])
+    yield "reasoning injected", str(counts["injected"])
     if counts["asked"]:
-        yield "dropped reasoning recalled", f"{counts['given'] / counts['asked']:.1%} of all"
-    yield "  where nothing had failed", f"{recalled(result):.2%}"
-    yield "requests sent once more (healed)", str(counts["sent once more"])
+        yield "dropped reasoning injected", f"{counts['given'] / counts['asked']:.1%} of all"
+    yield "  if nothing had failed", f"{recalled(result):.2%}"
+    yield "requests retried (healed)", str(counts["retried"])
     for number, gauge in enumerate(result.gauges):
         first, second = gauge.halves("rss_bytes")
         before, after = gauge.halves("files")
         idle = result.idle_files[number]
         cpu_s = gauge.samples[-1].cpu_s - gauge.samples[0].cpu_s
         share = requests / len(result.gauges)
-        yield f"replica {number}: memory", f"{first / MIB:.1f} MiB, then {second / MIB:.1f}"
+        yield f"replica {number}: memory", f"{first / MIB:.1f} MiB, then {second / MIB:.1f} MiB"
         yield (
             "  open files",
-            f"{before:.0f}, then {after:.0f}; idle {idle[0]}, in the end {idle[1]}",
+            f"{before:.0f}, then {after:.0f}; {idle[0]} at the start, {idle[1]} at the end",
         )
-        yield "  CPU", f"{cpu_s / share * 1000:.1f} ms a request"
+        yield "  CPU", f"{cpu_s / share * 1000:.1f} ms per request"
     logged = {name[8:]: count for name, count in counts.items() if name.startswith("logged: ")}
     yield "logged above info", ", ".join(f"{logged[name]} x {name}" for name in logged) or "nothing"

@@ -1,4 +1,4 @@
-"""One soak: everything started, load on it, the store failing beneath it, all of it measured."""
+"""Soak run: starts all processes, applies load and store failures, and measures."""
 
 import asyncio
 import contextlib
@@ -25,14 +25,14 @@ SETTINGS = {
     "connect_timeout_s": "2",
     "first_byte_timeout_s": "3",
     "read_timeout_s": "3",
-    "recent_max_bytes": "4194304",  # full soon, so that memory is soon as it will be
+    "recent_max_bytes": "4194304",  # soon full, so that memory soon reaches its final size
     "ttl_s": "600",
 }
-SETTLES_S = 10.0  # what was broken off has ended by then
-# What was written survives a kill; on a busy machine, a save does not wait for its disk.
+SETTLES_S = 10.0  # broken requests have ended by then
+# Written data survives a kill; a save does not wait for the disk of a busy machine.
 KEEPS = ("appendonly yes", "appendfsync everysec")
 WELL_S = 300.0
-# Pauses between the proxy's tries grow to this while the store fails.
+# The pause between the proxy's probes grows to this value while the store fails.
 TRIES_S = 10.0
 OUTAGE_S = (0.3, 4.0)
 
@@ -40,16 +40,16 @@ OUTAGE_S = (0.3, 4.0)
 @dataclass(frozen=True, slots=True)
 class Options:
     """
-    How to soak.
+    Options of a soak.
 
     Attributes:
-        minutes: For so long.
-        seed: Decides on everything that is left to chance, but for what is a matter of time.
-        rate: Requests a second, at the most.
-        clients: At once.
-        share: Of answers that something happens to on their way.
-        outages_every_s: How long Redis is well, on average.
-        replicas: Processes on one Redis.
+        minutes: Duration.
+        seed: Seed of all random choices; timing remains random.
+        rate: Largest number of requests per second.
+        clients: Number of parallel clients.
+        share: Share of responses with a fault.
+        outages_every_s: Mean time between store failures, in seconds.
+        replicas: Number of processes on one Redis.
     """
 
     minutes: float = 30.0
@@ -64,15 +64,15 @@ class Options:
 @dataclass(frozen=True, slots=True)
 class Result:
     """
-    What there is to report.
+    Results of a soak.
 
     Attributes:
-        counts: The judge's, with what was counted here.
-        wrong: What must not have happened.
-        gauges: Of each replica.
-        idle_files: Open files of each, at the start and once all was over.
-        in_flight: What the replicas say is under way once all is over.
-        took_s: How long there was load.
+        counts: The judge's counters, and those of the run.
+        wrong: The faults.
+        gauges: One for each replica.
+        idle_files: Open files of each replica, at the start and at the end.
+        in_flight: Exchanges in flight at the end, as the replicas report them.
+        took_s: Duration of the load, in seconds.
     """
 
     counts: Counter[str]
@@ -84,7 +84,7 @@ class Result:
 
 
 async def soak(options: Options) -> Result:
-    """Run one; it ends some seconds after its time."""
+    """Run one soak; it ends some seconds after its time."""
     async with contextlib.AsyncExitStack() as stack:
         above = await stack.enter_async_context(upstream(options.seed, options.share))
         redis = stack.enter_context(redis_server(*KEEPS))
@@ -135,7 +135,7 @@ def _is_fault(error: BaseException | None) -> bool:
 
 @contextlib.asynccontextmanager
 async def _session() -> AsyncIterator[aiohttp.ClientSession]:
-    """Give clients connections enough, and no cookies, no deadline."""
+    """Open a session without a connection limit, cookies or timeouts."""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
         auto_decompress=False,
@@ -146,7 +146,7 @@ async def _session() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def _measure(gauges: Sequence[Gauges], minutes: float) -> None:
-    """Look at each process, some hundred times in all."""
+    """Sample each process, about fifty times or more in all."""
     while True:
         await asyncio.sleep(min(2.0, minutes * 60 / 50))
         for one in gauges:
@@ -156,7 +156,7 @@ async def _measure(gauges: Sequence[Gauges], minutes: float) -> None:
 async def _fail(
     redis: RedisServer, replicas: Sequence[ProxyProcess], load: Load, options: Options
 ) -> None:
-    """Let the store fail, now and then, in one way or another."""
+    """Make the store fail now and then, in different ways."""
     chance = dice(options.seed, "store")
     while True:
         await asyncio.sleep(chance.uniform(0.5, 1.5) * options.outages_every_s)
@@ -185,7 +185,7 @@ async def _fail_once(redis: RedisServer, chance: Random) -> None:
 
 
 async def _settled(replicas: Sequence[ProxyProcess]) -> float:
-    """Wait until nothing is under way, for a while; return how much still is."""
+    """Wait for a while until no exchange is in flight; return the number that still are."""
     deadline = time.monotonic() + SETTLES_S
     while True:
         await asyncio.sleep(0.3)

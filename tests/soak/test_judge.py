@@ -1,4 +1,4 @@
-"""The judge of the soak finds what is wrong, and nothing else."""
+"""Judge of the soak: it finds every fault, and reports nothing else."""
 
 import hashlib
 from collections.abc import Sequence
@@ -24,23 +24,23 @@ BODY = b'{"id": "resp_1"}'
 
 
 class Emitter:
-    """Has emitted everything but what is theirs."""
+    """An emitter of all items except those of another caller."""
 
     def id_of(self, item: Item) -> str:
-        """By its id."""
+        """Return the id of the item."""
         return str(item["id"])
 
     def owns(self, item_id: str) -> bool:
-        """Not what is theirs."""
+        """Return whether the item is not another caller's."""
         return item_id != str(THEIRS["id"])
 
     def fits(self, item_id: str, behind: Sequence[Item]) -> bool:
-        """Only the twin."""
+        """Return whether the item is the twin."""
         return bool(behind) and item_id == str(TWIN["id"])
 
 
 def sent(items: Sequence[Item] = DROPPED) -> tuple[Item, Claim]:
-    """Spell a request of somebody whose history is WHOLE."""
+    """Build a request of a client with the history WHOLE."""
     body: Item = {"model": "m", "input": list(items)}
     claim = Claim(
         number="n1",
@@ -54,7 +54,7 @@ def sent(items: Sequence[Item] = DROPPED) -> tuple[Item, Claim]:
 
 
 def wrong(judge: Judge) -> set[str]:
-    """Name what was found."""
+    """Return the names of the faults found."""
     return {name[7:] for name in judge.counts if name.startswith("wrong: ")}
 
 
@@ -62,23 +62,23 @@ def wrong(judge: Judge) -> set[str]:
     ("arrives", "found"),
     [
         pytest.param(WHOLE, set(), id="whole"),
-        pytest.param(DROPPED, set(), id="nothing-put-back"),
-        pytest.param([ASK, C1, O1, R2, A2], set(), id="some-put-back"),
-        pytest.param([ASK, R1, {**C1, "id": "fc_2"}, O1, A2], set(), id="an-id-put-back"),
-        pytest.param([ASK, R2, C1, O1, R1, A2], {"misplaced"}, id="exchanged"),
-        pytest.param([ASK, C1, R1, O1, R2, A2], {"misplaced"}, id="behind-its-call"),
+        pytest.param(DROPPED, set(), id="nothing-injected"),
+        pytest.param([ASK, C1, O1, R2, A2], set(), id="some-injected"),
+        pytest.param([ASK, R1, {**C1, "id": "fc_2"}, O1, A2], set(), id="id-injected"),
+        pytest.param([ASK, R2, C1, O1, R1, A2], {"misplaced"}, id="swapped"),
+        pytest.param([ASK, C1, R1, O1, R2, A2], {"misplaced"}, id="after-its-call"),
         pytest.param([ASK, R1, C1, O1, R2, A2, R2], {"doubled"}, id="twice"),
         pytest.param([ASK, R1, R1, C1, O1, R2, A2], {"doubled"}, id="twice-at-once"),
-        pytest.param([ASK, THEIRS, C1, O1, A2], {"another's", "foreign"}, id="of-a-stranger"),
+        pytest.param([ASK, THEIRS, C1, O1, A2], {"other conversation", "foreign"}, id="stranger"),
         pytest.param([ASK, MADE_UP, C1, O1, A2], {"invented"}, id="made-up"),
-        pytest.param([ASK, R1, C1, {**O1, "output": "8"}, R2, A2], {"altered"}, id="another-word"),
-        pytest.param([ASK, R1, C1, O1, R2], {"altered"}, id="less"),
-        pytest.param([*WHOLE, ASK], {"altered"}, id="more"),
-        pytest.param([ASK, A2, C1, O1], {"altered"}, id="in-another-order"),
+        pytest.param([ASK, R1, C1, {**O1, "output": "8"}, R2, A2], {"altered"}, id="changed-text"),
+        pytest.param([ASK, R1, C1, O1, R2], {"altered"}, id="item-lost"),
+        pytest.param([*WHOLE, ASK], {"altered"}, id="item-added"),
+        pytest.param([ASK, A2, C1, O1], {"altered"}, id="reordered"),
     ],
 )
-def test_what_arrives_is_compared(arrives: Sequence[Item], found: set[str]) -> None:
-    """Reasoning may be missing; what is there is in its place, and all else as it was said."""
+def test_received_items_are_compared(arrives: Sequence[Item], found: set[str]) -> None:
+    """Reasoning may be missing, but never misplaced; all other items must be unchanged."""
     body, claim = sent()
     judge = Judge()
     judge.arrived(claim, body | {"input": list(arrives)}, Emitter())
@@ -86,7 +86,7 @@ def test_what_arrives_is_compared(arrives: Sequence[Item], found: set[str]) -> N
 
 
 def test_the_rest_of_a_request_is_compared() -> None:
-    """But for `include`, which may be asked for."""
+    """All members except `include` must be unchanged."""
     body, claim = sent()
     judge = Judge()
     judge.arrived(claim, body | {"include": ["reasoning.encrypted_content"]}, Emitter())
@@ -95,8 +95,8 @@ def test_the_rest_of_a_request_is_compared() -> None:
     assert wrong(judge) == {"altered"}
 
 
-def test_less_may_be_sent_the_second_time() -> None:
-    """When upstream has refused the first; never more."""
+def test_a_retry_may_have_fewer_items() -> None:
+    """After a refusal the proxy may send fewer items, but never more and never reordered."""
     body, claim = sent()
     judge = Judge()
     judge.arrived(claim, body, Emitter())
@@ -107,7 +107,7 @@ def test_less_may_be_sent_the_second_time() -> None:
 
 
 def told(**more: Any) -> Told:
-    """Say that an answer has come as it was sent."""
+    """Build the report of a response that arrived as sent."""
     fields: Item = {
         "number": "n1",
         "status": 200,
@@ -129,22 +129,20 @@ OURS = {"status": 502, "mark": "error=upstream_failed", "request_id": ""}
     ("fault", "is_whole", "told", "found"),
     [
         pytest.param("", True, told(), set(), id="as-sent"),
-        pytest.param("", True, told(**FLIPPED), {"bytes"}, id="one-byte-is-another"),
-        pytest.param("", True, told(request_id="req_2"), {"bytes"}, id="of-another-answer"),
+        pytest.param("", True, told(**FLIPPED), {"bytes"}, id="one-byte-changed"),
+        pytest.param("", True, told(request_id="req_2"), {"bytes"}, id="of-another-response"),
         pytest.param("", True, told(status=201), {"bytes"}, id="another-status"),
-        pytest.param("", True, told(**PART), {"ours"}, id="cut-off-by-us"),
+        pytest.param("", True, told(**PART), {"proxy"}, id="cut-off-by-the-proxy"),
         pytest.param("", True, told(**PART, has_left=True), set(), id="its-client-left"),
         pytest.param("cut", False, told(**PART), set(), id="cut-off-upstream"),
-        pytest.param("cut", False, told(), {"bytes"}, id="half-passes-for-whole"),
-        pytest.param("", True, told(**OURS), {"ours"}, id="an-error-of-ours"),
-        pytest.param("reset", False, told(**OURS), set(), id="upstream-was-away"),
-        pytest.param("", True, told(status=0, mark=""), {"ours"}, id="no-answer"),
+        pytest.param("cut", False, told(), {"bytes"}, id="half-looks-complete"),
+        pytest.param("", True, told(**OURS), {"proxy"}, id="proxy-error"),
+        pytest.param("reset", False, told(**OURS), set(), id="upstream-away"),
+        pytest.param("", True, told(status=0, mark=""), {"proxy"}, id="no-response"),
     ],
 )
-def test_what_is_answered_is_compared(
-    fault: str, is_whole: bool, told: Told, found: set[str]
-) -> None:
-    """A client gets what upstream sent, all of it or as much as came."""
+def test_responses_are_compared(fault: str, is_whole: bool, told: Told, found: set[str]) -> None:
+    """A client receives what upstream sent: all of it, or as much as was sent."""
     body, claim = sent()
     judge = Judge()
     attempt = judge.arrived(claim, body, Emitter())
@@ -158,15 +156,15 @@ def test_what_is_answered_is_compared(
 @pytest.mark.parametrize(
     ("items", "has_failed", "found"),
     [
-        pytest.param(WHOLE, True, set(), id="as-it-was-written"),
-        pytest.param(WHOLE, False, {"refused"}, id="though-all-was-there"),
-        pytest.param(DROPPED, True, {"refused"}, id="though-it-said-nothing-wrong"),
+        pytest.param(WHOLE, True, set(), id="store-failed"),
+        pytest.param(WHOLE, False, {"refused"}, id="nothing-failed"),
+        pytest.param(DROPPED, True, {"refused"}, id="request-had-no-fault"),
     ],
 )
-def test_a_refusal_is_excused_where_what_mends_it_is_lost(
+def test_a_refusal_is_excused_if_the_store_lost_the_items(
     items: Sequence[Item], has_failed: bool, found: set[str]
 ) -> None:
-    """And where it is what the client itself replays that upstream would not take."""
+    """A refusal is excused only for items that the client replays and that a failed store lost."""
     body, claim = sent(items)
     judge = Judge()
     attempt = judge.arrived(claim, body, Emitter())
@@ -176,9 +174,9 @@ def test_a_refusal_is_excused_where_what_mends_it_is_lost(
     assert wrong(judge) == found
 
 
-@pytest.mark.parametrize(("has_failed", "found"), [(True, set()), (False, {"another's"})])
-def test_a_twin_is_excused_where_the_right_one_is_lost(has_failed: bool, found: set[str]) -> None:
-    """Where both are known, neither is certain, and none may be given."""
+@pytest.mark.parametrize(("has_failed", "found"), [(True, set()), (False, {"other conversation"})])
+def test_a_twin_is_excused_if_the_store_failed(has_failed: bool, found: set[str]) -> None:
+    """If both twins are known, the match is ambiguous, and neither may be injected."""
     body, claim = sent()
     judge = Judge()
     attempt = judge.arrived(claim, body | {"input": [ASK, TWIN, C1, O1, A2]}, Emitter())

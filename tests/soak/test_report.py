@@ -1,4 +1,4 @@
-"""A bound that is broken is named, and none where all is well."""
+"""Report: every broken bound is named, and a good run has none."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from tests.soak.run import Options, Result
 
 WELL = {
     "requests": 1000,
-    "answers that came whole": 900,
-    "put back": 500,
+    "complete responses": 900,
+    "injected": 500,
     "asked": 400,
     "given": 390,
     "asked, nothing failed": 300,
@@ -21,7 +21,7 @@ WELL = {
 
 
 def result(*, rss_grows: int = 0, files_grow: int = 0, kept: int = 0, busy: int = 0) -> Result:
-    """Give what a run has shown in which all was well but for this."""
+    """Build the result of a good run, except for these values."""
     gauges = Gauges(1)
     for at in range(100):
         late = at > 60
@@ -30,7 +30,7 @@ def result(*, rss_grows: int = 0, files_grow: int = 0, kept: int = 0, busy: int 
 
 
 def counted_as(name: str, count: int) -> Result:
-    """Give one with another count."""
+    """Build a result with another count."""
     made = result()
     made.counts[name] = count
     return made
@@ -41,20 +41,20 @@ def counted_as(name: str, count: int) -> Result:
     [
         pytest.param(lambda: result(rss_grows=20 * MIB), "memory", id="memory"),
         pytest.param(lambda: result(files_grow=60), "files", id="files"),
-        pytest.param(lambda: result(kept=60), "keeps", id="left-open"),
+        pytest.param(lambda: result(kept=60), "keeps", id="files-left-open"),
         pytest.param(lambda: result(busy=1), "never ended", id="never-ended"),
         pytest.param(lambda: counted_as("wrong: bytes", 1), "bytes", id="bytes"),
-        pytest.param(lambda: counted_as("given, nothing failed", 200), "recalled", id="missed"),
-        pytest.param(lambda: counted_as("put back", 0), "nothing", id="idle"),
+        pytest.param(lambda: counted_as("given, nothing failed", 200), "injected", id="missed"),
+        pytest.param(lambda: counted_as("injected", 0), "nothing", id="idle"),
     ],
 )
-def test_it_is_named(make: Callable[[], Result], word: str) -> None:
-    """In words that say which."""
+def test_a_broken_bound_is_named(make: Callable[[], Result], word: str) -> None:
+    """The text of a broken bound contains the word for it."""
     (fault,) = broken(make())
     assert word in fault
 
 
-def test_all_is_well_otherwise() -> None:
-    """And the table says the figures."""
+def test_a_good_run_breaks_no_bound() -> None:
+    """A good run breaks no bound, and its table has the figures."""
     assert broken(result()) == []
     assert "97.5% of all" in table(result(), Options(seed="s"))

@@ -1,4 +1,4 @@
-"""The soak itself, for some seconds: with everything that it has, and nothing wrong."""
+"""Soak of a few seconds: all parts run, and no bound is broken."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from tests.soak.run import Options, soak
 SECONDS = 3.0
 
 
-@pytest.mark.usefixtures("own_redis")  # skipped where there is none
-async def test_some_seconds_of_it() -> None:
+@pytest.mark.usefixtures("own_redis")  # skips the test without a Redis
+async def test_a_short_soak_breaks_no_bound() -> None:
     """Redis fails once, upstream now and then, and no bound is broken."""
     options = Options(
         minutes=SECONDS / 60, seed="smoke", rate=40, share=0.1, outages_every_s=1.0, clients=12

@@ -1,8 +1,8 @@
 """
-Upstream, as a process of its own: stand-ins, the relay before them, and the judge.
+Upstream of the soak, in a separate process: stand-ins, the relay before them, and the judge.
 
-The first line of its output says where it listens. Each line of its input is an answer as a
-client got it; once that has ended, the last line of its output is the judgement.
+The first line of its output is its port. Each line of its input is the report of a client's
+response; after the last one it prints the judgement.
 """
 
 import argparse
@@ -36,7 +36,7 @@ class Upstream:
     The running process.
 
     Attributes:
-        base_url: Where the proxy sends things.
+        base_url: The upstream URL for the proxy.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, base_url: str) -> None:
@@ -44,12 +44,12 @@ class Upstream:
         self.base_url = base_url
 
     def tell(self, told: Told) -> None:
-        """Hand in an answer as a client got it."""
+        """Report a response that a client received."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(told) + b"\n")
 
     async def judgement(self) -> tuple[dict[str, int], list[str]]:
-        """End it, and return what it counted and what was wrong."""
+        """End the process, and return its counters and faults."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -61,7 +61,7 @@ class Upstream:
 
 @contextlib.asynccontextmanager
 async def upstream(seed: str, share: float) -> AsyncIterator[Upstream]:
-    """Run one; something happens to this share of its answers."""
+    """Run the process; this share of its responses has a fault."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.soak.upstream", seed, str(share)),
         cwd=ROOT,
@@ -81,7 +81,7 @@ async def upstream(seed: str, share: float) -> AsyncIterator[Upstream]:
 
 
 async def _run(seed: str, share: float) -> None:
-    logging.disable()  # of connections that are reset, which is what this is about
+    logging.disable()  # logs of reset connections, which are intended
     thrown = dice(seed, "standins")
     judge = Judge()
     async with contextlib.AsyncExitStack() as stack:

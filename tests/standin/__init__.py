@@ -1,8 +1,9 @@
 """
 Stand-in API: a strict Responses API for the tests that judge the proxy.
 
-It imports nothing of the proxy (`test_apart` checks that). Rules, ledger, variants and
-events are pure; server.py is the shell.
+It imports nothing of the proxy (`test_apart` checks that). Rules, ledger, variants and events are
+pure; server.py is the shell. Its rules, texts and formats are those of recorded traffic and of
+public issue reports; the few that are not confirmed are marked.
 """
 
 from tests.standin.answering import Behaviour

@@ -1,4 +1,4 @@
-"""From an accepted request to the answer: what is said, to whom, and how it looks on the wire."""
+"""Response builder: turns an accepted request into a turn, and a turn into what its caller sees."""
 
 import hashlib
 import re
@@ -43,19 +43,19 @@ _TOKENS_PER_THOUGHT = 64
 
 class Behaviour(Struct, kw_only=True):
     """
-    How the stand-in behaves; may be changed between two requests.
+    Behaviour of the stand-in; may be changed between two requests.
 
     Attributes:
         variant: The scripted agent loop (variants.LOOPS).
-        continuity: "strict" also refuses lost reasoning that the API would not miss.
-        end: Where an answer ends. "cut" drops the connection on the way.
+        continuity: "strict" also refuses lost reasoning that the API would accept.
+        end: How a response ends. "cut" drops the connection before the response is complete.
         cut_after: Events sent before a cut; None sends all but the terminal one.
-        always_encrypted: Send ciphertext without being asked (`include`), as newer models do.
+        always_encrypted: Send ciphertext without a request for it (`include`), as newer models do.
         empty_completed_output: `response.completed` has `output: []` (ChatGPT-login backend).
-        rotate_ids: Ids in `added` and `completed` are not those in `done` (GitHub Copilot).
-        chunk_bytes: Cut the stream into writes of this size; None writes event by event.
+        rotate_ids: Ids in `added` and `completed` differ from those in `done` (GitHub Copilot).
+        chunk_bytes: Size of one write of the stream, in bytes; None writes event by event.
         delay_s: Pause after every event, 5 s at most.
-        quirks: What it does otherwise than api.openai.com.
+        quirks: Differences from api.openai.com.
     """
 
     variant: Variant = "one_call"
@@ -71,7 +71,7 @@ class Behaviour(Struct, kw_only=True):
 
 
 class Issue(Struct, frozen=True):
-    """To whom an answer is issued, with ids from where, and when (unix time, seconds)."""
+    """Context of a new response: its caller, the source of ids, the unix time in seconds."""
 
     caller: str
     mint: Mint
@@ -80,13 +80,13 @@ class Issue(Struct, frozen=True):
 
 def respond(body: Body, verdict: Verdict, issue: Issue, behaviour: Behaviour) -> Turn:
     """
-    Answer an accepted request with the next response of the loop.
+    Build the next response of the loop for an accepted request.
 
     Args:
         body: The request.
-        verdict: What judging it found out.
-        issue: To whom and when.
-        behaviour: The loop, and how the answer ends.
+        verdict: The result of judging it.
+        issue: The caller, the source of ids and the time.
+        behaviour: The loop, and how the response ends.
 
     Raises:
         msgspec.ValidationError: `tools` is not a list of tools.
@@ -114,7 +114,7 @@ def respond(body: Body, verdict: Verdict, issue: Issue, behaviour: Behaviour) ->
         status="completed" if behaviour.end == "cut" else behaviour.end,
         background=bool(body.background),
         conversation=ConversationRef(conversation) if conversation is not None else None,
-        error=AnswerError("server_error", "The stand-in was told to fail.")
+        error=AnswerError("server_error", "The stand-in is set to fail.")
         if behaviour.end == "failed"
         else None,
         incomplete_details=IncompleteDetails("max_output_tokens")
@@ -146,7 +146,7 @@ def respond(body: Body, verdict: Verdict, issue: Issue, behaviour: Behaviour) ->
 
 
 class View(Struct, frozen=True, kw_only=True):
-    """How the items of one turn look to its caller, at each moment of telling them."""
+    """View of one turn: its items as the caller sees them in each event."""
 
     turn: Turn
     sealer: Sealer
@@ -154,7 +154,7 @@ class View(Struct, frozen=True, kw_only=True):
     rotate_ids: bool = False
 
     def show(self, item: OutputItem, moment: Moment) -> OutputItem:
-        """Give the item its blob, if it has one, and its id of the moment."""
+        """Return the item with its blob, if it has one, and with the id that this event shows."""
         if isinstance(item, Reasoning) and self.encrypted:
             item = replace(item, encrypted_content=self._blob(item.id, moment))
         if self.rotate_ids and moment != "done":
@@ -162,13 +162,13 @@ class View(Struct, frozen=True, kw_only=True):
         return item
 
     def answer(self) -> Answer:
-        """Give the whole answer, as sent without streaming: nothing rotates there."""
+        """Return the whole response, as sent without streaming; ids do not rotate there."""
         still = replace(self, rotate_ids=False)
         output = tuple(still.show(item, "completed") for item in self.turn.answer.output)
         return replace(self.turn.answer, output=output)
 
     def telling(self, behaviour: Behaviour, *, obfuscates: bool) -> Telling:
-        """Give what the events need to tell this turn."""
+        """Return the options for streaming this turn."""
         return Telling(
             show=self.show,
             obfuscates=obfuscates,
@@ -185,7 +185,7 @@ class View(Struct, frozen=True, kw_only=True):
 
 
 def estimate_tokens(body: Body) -> int:
-    """Estimate the tokens of the input: a number that grows with it, no more."""
+    """Estimate the tokens of the input: a number that grows with it, nothing more exact."""
     return 1 + sum(
         _TOKENS_PER_ITEM
         + (len(item.arguments) + len(item.encrypted_content or "")) // _BYTES_PER_TOKEN
@@ -213,7 +213,7 @@ def _lineage(verdict: Verdict) -> str | None:
 
 
 def _cut_short(item: OutputItem) -> OutputItem:
-    """Stop in the middle of an item, as a token limit does; no loop ends in any other kind."""
+    """Cut an item in half, as a token limit does; no loop ends with any other item type."""
     if isinstance(item, Message):
         half = tuple(replace(part, text=part.text[: len(part.text) // 2]) for part in item.content)
         return replace(item, status="incomplete", content=half)
@@ -226,6 +226,6 @@ def _cut_short(item: OutputItem) -> OutputItem:
 
 
 def _rotated(item_id: str, moment: Moment) -> str:
-    """Another id of the same type, the same each time for one item and moment."""
+    """Return another id of the same type, always the same one for an item and a moment."""
     prefix, _, rest = item_id.partition("_")
     return f"{prefix}_{hashlib.sha256(f'{moment}/{rest}'.encode()).hexdigest()[: len(rest)]}"

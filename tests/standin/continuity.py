@@ -1,14 +1,14 @@
 """
-Beyond the API: refuse reasoning that was lost, also where dropped ids hide the loss.
+Strict continuity: refuses lost reasoning also where dropped ids hide the loss from the API.
 
-The API accepts a call without id and without reasoning, and merely answers worse. That is the
-damage a replaying proxy undoes, so its judge has to see it: every call and message emitted to
-this caller with reasoning ahead of it is recognised, by id, `call_id` or text, and must come
-with that reasoning, by id or by any of its blobs, directly ahead of its group.
+The API accepts a call without id and without reasoning; only the quality of the response suffers. A
+replaying proxy repairs exactly this damage, so the judge of the proxy must detect it: every call
+and message that was emitted to this caller after reasoning is recognised, by id, `call_id` or text.
+It must come with that reasoning, by id or by any of its blobs, directly before its group.
 
-Not demanded: reasoning of a turn that did not finish, or of a model of another family, neither
-of which may be replayed. Where several emitted items fit one input item (a `call_id` used
-twice, a text said twice) each is taken once, and the request has the benefit of the doubt.
+Not demanded: reasoning of an unfinished turn, or of a model of another family; neither may be
+replayed. If several emitted items fit one input item (a `call_id` used twice, a text emitted
+twice), each is taken once, and the request has the benefit of the doubt.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ __all__ = ["losses"]
 
 
 def losses(seen: Sequence[Seen], bench: Bench) -> Iterator[Refusal]:
-    """Yield one refusal for each item whose reasoning is not where it was emitted."""
+    """Yield one refusal for each item that lacks its reasoning in the emitted place."""
     run: list[str] = []
     restored: set[tuple[str, ...]] = {()}
     taken: set[str] = set()
@@ -70,7 +70,7 @@ def _first_missing(item: Emitted, run: Sequence[str]) -> str:
 
 
 def _candidates(one: Seen, bench: Bench) -> Sequence[Emitted]:
-    """Every emitted item that this one may be: by its id, else by its call, else by its text."""
+    """Return the emitted items that this one may be: by its id, else its call, else its text."""
     if one.emitted is not None:
         return (one.emitted,)
     if one.kind == "message" and one.item.role == "assistant":
@@ -88,7 +88,7 @@ def _candidates(one: Seen, bench: Bench) -> Sequence[Emitted]:
 
 
 def _canonical(arguments: object) -> object:
-    """Arguments as a value: clients re-serialise them, spacing and key order change."""
+    """Decode arguments to a value: clients re-serialise them, so spacing and key order change."""
     try:
         return msgspec.json.decode(arguments) if isinstance(arguments, str) else arguments
     except msgspec.DecodeError:

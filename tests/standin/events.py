@@ -1,8 +1,8 @@
 """
-One answer as the stream of events that tells it, framed as OpenAI frames it.
+Event stream of one response, framed as OpenAI frames it.
 
 `event:` line, `data:` line, blank line; LF; every event numbered; no comments and no `[DONE]`
-(wire facts, 3.2). Pure: the same answer gives the same bytes.
+(recorded). Pure: the same response gives the same bytes.
 """
 
 import hashlib
@@ -30,14 +30,14 @@ from tests.standin.shapes import (
 __all__ = ["Event", "Moment", "Telling", "frame", "tell", "tell_refusal"]
 
 Moment = Literal["added", "done", "completed"]
-"""When an item is shown: each shows another blob and, on some backends, another id."""
+"""The event that shows an item: each shows another blob and, on some backends, another id."""
 
 _PIECE_CHARS = 8
 _OBFUSCATION_BLOCK = 16
 
 
 class Event(Struct, kw_only=True):
-    """One event. Members that its type does not have are UNSET, and left out."""
+    """One event. Members that its type does not have are UNSET and are left out."""
 
     type: str
     sequence_number: int = 0
@@ -64,9 +64,9 @@ class Event(Struct, kw_only=True):
 
 class Telling(Struct, frozen=True, kw_only=True):
     """
-    How a stream is told.
+    Options of a stream.
 
-    `show` gives an item as it looks at a moment: with its blob, with its id of the moment.
+    `show` returns an item as it looks in an event: with the blob and the id of that event.
     """
 
     show: Callable[[OutputItem, Moment], OutputItem]
@@ -77,17 +77,17 @@ class Telling(Struct, frozen=True, kw_only=True):
 
 def tell(answer: Answer, telling: Telling) -> Iterator[Event]:
     """
-    Tell an answer from `response.created` to its terminal event.
+    Yield the events of a response, from `response.created` to its terminal event.
 
     Args:
-        answer: The finished answer; its status decides the end. A failed one stops short of
-            the `done` of its last item, and its output is empty, as recorded.
-        telling: How.
+        answer: The finished response; its status decides the end. A failed one stops before the
+            `done` of its last item, and its output is empty, as recorded.
+        telling: The options of the stream.
     """
     for number, event in enumerate(_events(answer, telling)):
         event.sequence_number = number
         if event.delta is not UNSET and telling.obfuscates:
-            # Pads the length of what is said to full blocks, which is its purpose.
+            # The API pads deltas to full blocks, to hide their length.
             event.obfuscation = _digits(answer.id, number)[
                 : _OBFUSCATION_BLOCK - len(event.delta) % _OBFUSCATION_BLOCK
             ]
@@ -96,12 +96,12 @@ def tell(answer: Answer, telling: Telling) -> Iterator[Event]:
 
 def tell_refusal(refusal: Refusal, answer: Answer, form: RefusesBy) -> Iterator[Event]:
     """
-    Tell a refusal as the events of a stream that was accepted.
+    Yield a refusal as the events of a stream that was accepted.
 
     Args:
-        refusal: What is wrong.
-        answer: The answer that there is not; its status is `failed`.
-        form: See Quirks; as "status" it is told like "failed".
+        refusal: The error.
+        answer: The response object for the events; its status is `failed`.
+        form: See Quirks; "status" is streamed like "failed".
     """
     told: list[Event] = []
     if form == "late":
@@ -119,7 +119,7 @@ def tell_refusal(refusal: Refusal, answer: Answer, form: RefusesBy) -> Iterator[
 
 
 def frame(event: Event) -> bytes:
-    """Frame one event for the wire."""
+    """Encode one event for the wire."""
     return b"event: %b\ndata: %b\n\n" % (event.type.encode(), msgspec.json.encode(event))
 
 
@@ -159,7 +159,7 @@ def _is_done(event: Event) -> bool:
 def _end(answer: Answer, telling: Telling) -> Iterator[Event]:
     if answer.status == "failed":
         if answer.error is not None:
-            # Nested, as real streams have it; the specification has it flat (3.2).
+            # Nested, as in real streams; the specification has it flat.
             body = ErrorBody(answer.error.message, answer.error.code, None, answer.error.code)
             yield Event(type="error", error=body)
         yield Event(type="response.failed", response=replace(answer, output=()))
@@ -170,7 +170,7 @@ def _end(answer: Answer, telling: Telling) -> Iterator[Event]:
 
 
 def _item(item: OutputItem, telling: Telling) -> Iterator[Event]:
-    """The events of one item; what all of them share is filled in by the caller."""
+    """Yield the events of one item; the caller fills in the members that all of them share."""
     yield Event(type="response.output_item.added", item=telling.show(_begun(item), "added"))
     if isinstance(item, Reasoning):
         yield from _summary(item)
@@ -194,7 +194,7 @@ def _item(item: OutputItem, telling: Telling) -> Iterator[Event]:
 
 
 def _begun(item: OutputItem) -> OutputItem:
-    """The item before it said anything."""
+    """Return the item as it is before its first delta."""
     if isinstance(item, Reasoning):
         return replace(item, summary=(), content=())
     if isinstance(item, Message):

@@ -1,4 +1,4 @@
-"""One request on the socket: as it arrived, whose it is, what it says, and how it is answered."""
+"""Exchange: one HTTP request, its record, its caller, its decoded body and its response."""
 
 import asyncio
 import hashlib
@@ -17,7 +17,7 @@ from tests.standin.shapes import Body
 __all__ = ["BODY_BYTES_MAX", "Exchange", "Received", "RefusedError"]
 
 BODY_BYTES_MAX = 128 * 1024 * 1024
-"""As sent and as inflated; above what any real request needs, below what hurts a test machine."""
+"""Limit as sent and as inflated, in bytes; more than any real request, safe for a test machine."""
 DELAY_S_MAX = 5.0
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _T = TypeVar("_T")
@@ -25,16 +25,16 @@ _T = TypeVar("_T")
 
 class Received(Struct, kw_only=True):
     """
-    One request as it arrived, and what became of it.
+    Record of one request, and of its response.
 
     Attributes:
         method: As sent.
-        path: With the query, as sent.
-        body: The bytes as sent, encoded if they were.
+        path: As sent, with the query.
+        body: The bytes as sent, with their content encoding.
         headers: In order, repeated ones repeated.
-        json: The decoded body; None when it is not JSON.
-        status: What was answered; 0 until then.
-        finished: Whether the answer went out to its end.
+        json: The decoded body; None if it is not JSON.
+        status: The response status; 0 until then.
+        finished: Whether the response was sent completely.
     """
 
     method: str
@@ -47,7 +47,7 @@ class Received(Struct, kw_only=True):
 
 
 class RefusedError(Exception):
-    """Carries a refusal out of a handler."""
+    """Refusal raised by a handler."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -56,12 +56,12 @@ class RefusedError(Exception):
 
 class Exchange:
     """
-    One request being answered.
+    One request and its response.
 
     Args:
-        request: As aiohttp has it.
-        received: Its record, filled in as the answer goes out.
-        request_id: Goes back as `x-request-id`.
+        request: The request object of aiohttp.
+        received: The record of the request, filled in while the response is sent.
+        request_id: Sent to the client as `x-request-id`.
     """
 
     def __init__(self, request: web.Request, received: Received, request_id: str) -> None:
@@ -71,7 +71,7 @@ class Exchange:
 
     @classmethod
     async def take_in(cls, request: web.Request, request_id: str) -> Self:
-        """Read a request whole and note it down."""
+        """Read a whole request and record it."""
         received = Received(
             method=request.method,
             path=request.raw_path,
@@ -83,7 +83,7 @@ class Exchange:
     @property
     def caller(self) -> str:
         """
-        The credential, and the organization it acts for, as a digest.
+        The credential and the organization it acts for, as a digest.
 
         Raises:
             RefusedError: There is no credential.
@@ -98,10 +98,10 @@ class Exchange:
 
     def read_json(self, kind: type[_T]) -> _T:
         """
-        Decode the body, and note down what it says.
+        Decode the body, and record it.
 
         Raises:
-            RefusedError: It is not JSON, or not of that shape.
+            RefusedError: The body is not JSON, or not of that shape.
         """
         try:
             plain = self._plain_body()
@@ -115,7 +115,7 @@ class Exchange:
         Decode the body of a request about responses.
 
         Raises:
-            RefusedError: It is not JSON, or not of the shape of a request.
+            RefusedError: The body is not JSON, or not of the shape of a request.
         """
         body = self.read_json(Body)
         try:
@@ -126,7 +126,7 @@ class Exchange:
         return body
 
     def answer(self, body: Struct, status: int = 200) -> web.Response:
-        """Answer with one JSON object."""
+        """Send one JSON object as the response."""
         response = web.Response(
             body=msgspec.json.encode(body), status=status, content_type="application/json"
         )
@@ -135,7 +135,7 @@ class Exchange:
         return response
 
     def refuse(self, refusal: Refusal) -> web.Response:
-        """Answer with an error."""
+        """Send an error as the response."""
         if not refusal.is_text:
             return self.answer(refusal.envelope, refusal.status)
         response = web.Response(text=refusal.message, status=refusal.status)
@@ -147,13 +147,13 @@ class Exchange:
         self, frames: Iterable[bytes], *, chunk_bytes: int | None, delay_s: float, cut: bool
     ) -> web.StreamResponse:
         """
-        Answer with framed events.
+        Send framed events as the response.
 
         Args:
             frames: One event each.
             chunk_bytes: Size of one write; None writes event by event.
             delay_s: Pause after each event, 5 s at most.
-            cut: Hang up after the last frame instead of ending the body.
+            cut: Close the connection after the last frame instead of ending the body.
         """
         response = web.StreamResponse()
         response.headers[hdrs.CONTENT_TYPE] = "text/event-stream; charset=utf-8"
@@ -166,7 +166,7 @@ class Exchange:
             while len(held) >= size > 0:
                 await response.write(held[:size])
                 held = held[size:]
-                # Lets the reader have this piece before the next one is written.
+                # Lets the client read this piece before the next one is written.
                 await asyncio.sleep(0)
             await asyncio.sleep(min(delay_s, DELAY_S_MAX))
         if held:
@@ -179,7 +179,7 @@ class Exchange:
         return response
 
     async def answer_half(self, body: Struct) -> web.StreamResponse:
-        """Promise a whole JSON object, send half of it, and hang up."""
+        """Announce a whole JSON object, send half of it, and close the connection."""
         whole = msgspec.json.encode(body)
         response = web.StreamResponse()
         response.content_type = "application/json"
@@ -191,7 +191,7 @@ class Exchange:
         return response
 
     def _sign(self, response: web.StreamResponse) -> None:
-        """Add the headers that every answer of the API has, and note its status."""
+        """Add the headers that every response of the API has, and record the status."""
         response.headers["x-request-id"] = self._request_id
         response.headers["openai-processing-ms"] = "7"
         response.headers["openai-version"] = "2020-10-01"
@@ -203,7 +203,7 @@ class Exchange:
 
     def _plain_body(self) -> bytes:
         """
-        Give the body without its content encoding.
+        Return the body without its content encoding.
 
         Raises:
             RefusedError: The encoding is unknown, broken, or inflates beyond the limit.

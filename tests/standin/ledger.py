@@ -1,8 +1,8 @@
 """
-What this stand-in has emitted, to whom, and whether it is still there to be looked up.
+Ledger: the turns that this stand-in has emitted, for each caller, stored or not.
 
-One Turn per response. The pairing of a reasoning item with what it led to is worked out once,
-here, when the turn is recorded; the rules only compare. Bounded: the oldest turn goes first.
+One Turn per response. The pairing of a reasoning item with the items it led to is computed once,
+here, when the turn is recorded; the rules only compare. Bounded: the oldest turn is evicted first.
 """
 
 from collections import OrderedDict, defaultdict
@@ -23,15 +23,15 @@ from tests.standin.shapes import (
 __all__ = ["Emitted", "Ledger", "Turn", "pair"]
 
 _TURNS_KEPT = 10_000
-"""About 10 kB each: enough for any test run, bounded for a demo left running."""
+"""About 10 kB each: enough for any test run, and bounded for a demo that runs for days."""
 
 
 class Emitted(Struct, frozen=True, kw_only=True):
     """
     One emitted item.
 
-    `required` are the ids of the reasoning run ahead of its group, () when there was none.
-    `follower` is, for a reasoning item, the first item after its run; None at the end.
+    `required` holds the ids of the reasoning run before its group, () if there was none. `follower`
+    is, for a reasoning item, the first item after its run; None at the end.
     """
 
     id: str
@@ -47,10 +47,10 @@ class Emitted(Struct, frozen=True, kw_only=True):
 
 class Turn(Struct, frozen=True, kw_only=True):
     """
-    One response: who got it, what it held, what it continued.
+    One response: its caller, its items, and the response that it continues.
 
-    `answered` counts the tool outputs since the last user message of the request, so that
-    a request which sends only what is new can be placed in its loop.
+    `answered` counts the tool outputs since the last user message of the request. It places a
+    request that sends only new items in its loop.
     """
 
     answer: Answer
@@ -66,11 +66,11 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 def pair(response_id: str, output: Iterable[OutputItem]) -> tuple[Emitted, ...]:
     """
-    Tie each item of one response to the reasoning that led to it, both ways.
+    Link each item of one response to the reasoning that led to it, both ways.
 
-    A run of consecutive reasoning items belongs to everything after it up to the next run
-    (parallel calls share one); every member of a run is followed by the first item after it.
-    Source: wire facts, section 6 (parallel calls, interleaving, consecutive reasoning items).
+    A run of consecutive reasoning items belongs to everything after it up to the next run (parallel
+    calls share one); every member of a run is followed by the first item after it. Source: recorded
+    parallel calls, interleaving and consecutive reasoning items.
     """
     paired: list[Emitted] = []
     run: list[str] = []
@@ -110,9 +110,9 @@ def _emitted(item: OutputItem, response_id: str, required: tuple[str, ...]) -> E
 
 class Ledger:
     """
-    The turns emitted so far, found by response, item, call and text; per caller.
+    The turns emitted so far, indexed by response, item, call and text, for each caller.
 
-    Beyond `turns_kept` turns the oldest is forgotten entirely, as if it had never been emitted.
+    Beyond `turns_kept` turns the oldest is removed entirely, as if it had never been emitted.
     """
 
     def __init__(self, turns_kept: int = _TURNS_KEPT) -> None:
@@ -123,11 +123,11 @@ class Ledger:
         self._texts: defaultdict[tuple[str, str], list[Emitted]] = defaultdict(list)
 
     def __len__(self) -> int:
-        """Count the turns held."""
+        """Count the recorded turns."""
         return len(self._turns)
 
     def record(self, turn: Turn) -> None:
-        """Take in one turn; forget the oldest when there are too many."""
+        """Record one turn; evict the oldest above the limit."""
         self._turns[turn.answer.id] = turn
         for item in turn.items:
             self._items[turn.caller, item.id] = item
@@ -139,32 +139,32 @@ class Ledger:
             self._forget(next(iter(self._turns)))
 
     def maybe_turn(self, response_id: str, caller: str) -> Turn | None:
-        """The turn of that response, when this caller got it."""
+        """Return the turn of that response, if it was emitted to this caller."""
         turn = self._turns.get(response_id)
         return turn if turn is not None and turn.caller == caller else None
 
     def maybe_stored_turn(
         self, response_id: str, caller: str, cached: Container[str] = ()
     ) -> Turn | None:
-        """The turn of that response, when this caller may look it up, or holds it `cached`."""
+        """Return the turn of that response, if this caller may look it up or has it `cached`."""
         turn = self.maybe_turn(response_id, caller)
         return turn if turn is not None and (turn.stored or response_id in cached) else None
 
     def maybe_item(self, item_id: str, caller: str) -> Emitted | None:
-        """The item of that id, when it was emitted to this caller."""
+        """Return the item of that id, if it was emitted to this caller."""
         return self._items.get((caller, item_id))
 
     def is_stored(self, item_id: str, caller: str) -> bool:
-        """Whether the item can be looked up by its id alone."""
+        """Return whether the item can be looked up by its id alone."""
         item = self.maybe_item(item_id, caller)
         return item is not None and self._turns[item.response_id].stored
 
     def by_call(self, call_id: str, caller: str) -> Sequence[Emitted]:
-        """Every call emitted to this caller under that `call_id`, oldest first."""
+        """Return every call emitted to this caller under that `call_id`, oldest first."""
         return self._calls.get((caller, call_id), ())
 
     def by_text(self, text: str, caller: str) -> Sequence[Emitted]:
-        """Every message emitted to this caller with exactly that text, oldest first."""
+        """Return every message emitted to this caller with exactly that text, oldest first."""
         return self._texts.get((caller, text), ())
 
     def earlier(
@@ -175,13 +175,13 @@ class Ledger:
         cached: Container[str] = (),
     ) -> tuple[Turn, ...]:
         """
-        The turns that the server itself puts ahead of a request, oldest first.
+        Return the turns that the server itself adds before a request, oldest first.
 
         Args:
             caller: Only this caller's turns are followed.
             previous: `previous_response_id`; its own chain is followed back.
             conversation: Id of a conversation; its turns in order.
-            cached: Responses that may be continued though they are not stored.
+            cached: Responses that may be continued although they are not stored.
         """
         if conversation is not None:
             return tuple(
@@ -199,14 +199,14 @@ class Ledger:
         return tuple(reversed(chain))
 
     def delete(self, response_id: str, caller: str) -> bool:
-        """Forget a stored response; False when this caller has none of that id."""
+        """Delete a stored response; return False if this caller has none of that id."""
         if self.maybe_stored_turn(response_id, caller) is None:
             return False
         self._forget(response_id)
         return True
 
     def expire(self) -> None:
-        """Keep nothing of what was stored so far: from now on its ids lead nowhere."""
+        """Mark every turn as not stored: from now on its ids cannot be looked up."""
         for turn in list(self._turns.values()):
             self._turns[turn.answer.id] = replace(turn, stored=False)
 

@@ -1,4 +1,4 @@
-"""Ids that look like the real ones, from a seed and a counter: unique, and repeatable in a test."""
+"""Ids in the real format, from a seed and a counter: unique, and repeatable in a test."""
 
 import hashlib
 
@@ -10,14 +10,14 @@ _CALL_DIGITS = 24
 
 
 class Mint:
-    """Makes random-looking digits; the same seed gives the same ones in the same order."""
+    """Source of random-looking digits; the same seed gives the same digits in the same order."""
 
     def __init__(self, seed: bytes) -> None:
         self._seed = seed
         self._made = 0
 
     def digits(self, count: int) -> str:
-        """Give `count` fresh hexadecimal digits, 64 at most."""
+        """Return `count` new hexadecimal digits, 64 at most."""
         self._made += 1
         return hashlib.sha256(self._seed + self._made.to_bytes(8, "big")).hexdigest()[:count]
 
@@ -26,8 +26,8 @@ class Ids:
     """
     The ids of one response: `<prefix>_` and 48 digits.
 
-    Those are the lineage, "00", unix time and a random tail. The lineage is the same in every
-    id of a conversation that replays ids or chains responses (wire facts, 1.3).
+    The digits are the lineage, "00", unix time and a random tail. The lineage is the same in every
+    id of a conversation that replays ids or chains responses, as recorded.
     """
 
     def __init__(self, mint: Mint, lineage: str, now_s: int) -> None:
@@ -35,14 +35,14 @@ class Ids:
         self._head = f"{lineage}00{now_s:08x}"
 
     def item(self, prefix: str) -> str:
-        """Make the id of a response or of an item."""
+        """Return the id of a response or of an item."""
         return f"{prefix}_{self._head}{self._mint.digits(_TAIL_DIGITS)}"
 
     def call(self) -> str:
-        """Make a `call_id`: not of the same scheme, and not tied to the lineage."""
+        """Return a `call_id`: it has another format, and no lineage."""
         return f"call_{self._mint.digits(_CALL_DIGITS)}"
 
 
 def lineage_of(item_id: str) -> str:
-    """Read the lineage of one of our ids."""
+    """Return the lineage in an id that Ids made."""
     return item_id.partition("_")[2][:LINEAGE_DIGITS]

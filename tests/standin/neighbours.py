@@ -1,7 +1,7 @@
 """
-The endpoints beside `/v1/responses`, as far as a proxy has to let them through.
+Endpoints other than `/v1/responses`, as far as a proxy must forward them.
 
-Models, embeddings and files: enough to see that a request and its answer arrive whole. Pure.
+Models, embeddings and files: enough to check that a request and its response arrive complete. Pure.
 """
 
 import base64
@@ -50,7 +50,7 @@ class EmbeddingRequest(Struct):
 
 
 class Embedding(Struct, frozen=True):
-    """One vector: numbers, or their float32 bytes in base64, which is what SDKs ask for."""
+    """One vector: numbers, or their float32 bytes in base64, which SDKs ask for."""
 
     index: int
     embedding: list[float] | str
@@ -65,7 +65,7 @@ class EmbeddingUsage(Struct, frozen=True):
 
 
 class Embeddings(Struct, frozen=True):
-    """The body that answers an embedding request."""
+    """The body of the response to an embedding request."""
 
     data: tuple[Embedding, ...]
     model: str
@@ -75,9 +75,9 @@ class Embeddings(Struct, frozen=True):
 
 class StoredFile(Struct, frozen=True):
     """
-    The body that answers an upload.
+    The body of the response to an upload.
 
-    `sha256` is not of the API: it tells a test that the content arrived whole.
+    `sha256` is not part of the API: with it a test checks that the content arrived complete.
     """
 
     id: str
@@ -96,7 +96,7 @@ def models() -> ModelList:
 
 
 def embed(request: EmbeddingRequest) -> Embeddings:
-    """Turn each text into numbers that depend on nothing but the text."""
+    """Map each text to numbers that depend only on the text."""
     texts = [request.input] if isinstance(request.input, str) else request.input
     as_base64 = request.encoding_format == "base64"
     data = tuple(
@@ -121,12 +121,12 @@ def maybe_file(body: bytes, boundary: str, now_s: int) -> StoredFile | None:
     Find the part named `file` in a multipart/form-data body.
 
     Args:
-        body: The whole body. Its boundary occurs nowhere inside a part (RFC 2046, 5.1.1).
-        boundary: As the content type names it, unquoted.
+        body: The whole body. Its boundary does not occur inside a part (RFC 2046, 5.1.1).
+        boundary: The boundary that the content type names, unquoted.
         now_s: Unix time, seconds.
 
     Returns:
-        Size and digest of its content, untouched; None when there is no such part.
+        Size and digest of its unchanged content; None if there is no such part.
     """
     for part in body.split(b"--" + boundary.encode()):
         head, found, content = part.partition(b"\r\n\r\n")

@@ -1,8 +1,8 @@
 """
-Reasoning and what it led to belong together, both ways, by id (wire facts, section 6).
+Pairing rules: reasoning and the item it led to belong together, both ways, by id.
 
-Also checked here: that each blob is whole, and was issued to this caller, for this item, by a
-model of this family.
+Also checked here: each blob is intact, and was issued to this caller, for this item, by a model of
+this family.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,11 +37,11 @@ EMITTED_TYPES = frozenset(
         "program",
     }
 )
-"""What only a model emits, besides assistant messages: reasoning may lead to any of these."""
+"""Types that only a model emits, except assistant messages; reasoning may lead to each."""
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """One item of `input`, and the emitted item that its id names, if it names one."""
+    """One item of `input`, and the emitted item that its id names, if there is one."""
 
     index: int
     item: InputItem
@@ -52,14 +52,14 @@ class Seen(Struct, frozen=True, kw_only=True):
 
     @property
     def by_model(self) -> bool:
-        """Whether a model emitted it, going by its kind alone."""
+        """Whether a model emitted it, judged by its type alone."""
         if self.kind == "message":
             return self.reference or self.item.role == "assistant"
         return self.kind in EMITTED_TYPES
 
 
 class Bench(Struct, frozen=True, kw_only=True):
-    """What a request is judged against. `known`: ids the server itself puts ahead of it."""
+    """Facts a request is judged against. `known`: ids that the server itself adds before it."""
 
     caller: str
     family: str
@@ -71,7 +71,7 @@ class Bench(Struct, frozen=True, kw_only=True):
 
 
 def faults(seen: Sequence[Seen], bench: Bench) -> Iterator[Refusal]:
-    """Yield what is wrong with the reasoning in `input` and with what lacks it: blobs first."""
+    """Yield the faults of the reasoning in `input`, bad blobs first, then broken pairs."""
     for one in seen:
         if one.kind == "reasoning" and one.item.encrypted_content is not None:
             refusal = _maybe_bad_blob(one, one.item.encrypted_content, bench)
@@ -104,14 +104,14 @@ def _broken_pairs(seen: Sequence[Seen], bench: Bench) -> Iterator[Refusal]:
 
 
 def _follows(item: Emitted, bench: Bench) -> bool:
-    """Tell whether an item is the first behind its reasoning, and that is not held upstream."""
+    """Return whether an item is the first after its reasoning, and upstream does not hold that."""
     led_by = [bench.ledger.maybe_item(one, bench.caller) for one in item.required]
     is_held = all(one in bench.known for one in item.required)
     return not is_held and any(one is not None and one.follower == item.id for one in led_by)
 
 
 def _parted_groups(seen: Sequence[Seen]) -> Iterator[Refusal]:
-    """Yield a refusal for each item that an output parts from the reasoning it shares."""
+    """Yield a refusal for each item that an output separates from the reasoning it shares."""
     open_groups: set[tuple[str, ...]] = set()
     parted: set[tuple[str, ...]] = set()
     for one in seen:
@@ -138,7 +138,7 @@ def _maybe_bad_blob(one: Seen, blob: str, bench: Bench) -> Refusal | None:
 
 
 def _next_others(seen: Sequence[Seen]) -> list[Seen | None]:
-    """Find for each item the first one, from itself on, that is not reasoning."""
+    """Find for each item the first one, starting at itself, that is not reasoning."""
     found: list[Seen | None] = []
     after: Seen | None = None
     for one in reversed(seen):
@@ -148,11 +148,11 @@ def _next_others(seen: Sequence[Seen]) -> list[Seen | None]:
 
 
 def _is_followed(one: Seen, after: Seen | None, bench: Bench) -> bool:
-    """Tell whether what follows a reasoning item is what it led to, as far as that is known."""
+    """Return whether a reasoning item precedes the item it led to, as far as that is known."""
     if after is None or not after.by_model:
         return False
     if one.id is None or one.emitted is None:
-        # Without its id nothing says what it led to; an item emitted long ago is forgotten.
+        # Without its id the item it led to is unknown; an item emitted long ago is evicted.
         return True
     wanted = one.emitted.follower
     return wanted is not None and (after.id == wanted or _mixed_form(one, after, wanted, bench))
@@ -160,7 +160,7 @@ def _is_followed(one: Seen, after: Seen | None, bench: Bench) -> bool:
 
 def _mixed_form(one: Seen, after: Seen, wanted: str, bench: Bench) -> bool:
     """
-    Accept `rs_` id and blob ahead of the same item without its id, where `store` is false.
+    Accept `rs_` id and blob before the same item without its id, if `store` is false.
 
     Recorded: calls (AI SDK, opencode) and messages (opencode, LangChain) in that form were
     accepted; with `store` left at true a message in that form was refused.

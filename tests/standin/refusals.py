@@ -1,8 +1,8 @@
 """
-The API's refusals, word for word.
+Refusals of the API, word for word.
 
-Texts, types, params and codes are those of wire facts, section 5, and of recorded errors; the
-few that are neither say so. `rs_…` and `fc_…` there stand for the ids given here.
+Texts, types, params and codes are those of recorded and publicly reported errors; the few that are
+not confirmed are marked. The functions insert the given ids.
 """
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from tests.standin.quirks import Foreign, NotFound
 __all__ = ["Envelope", "Refusal"]
 
 _ENDS_SHOWN = 4
-"""Of a refused blob the API shows the first and the last four characters."""
+"""The API shows the first and the last four characters of a refused blob."""
 
 
 class ErrorBody(Struct, frozen=True):
@@ -25,13 +25,13 @@ class ErrorBody(Struct, frozen=True):
 
 
 class Envelope(Struct, frozen=True):
-    """The body of an error answer."""
+    """The body of an error response."""
 
     error: ErrorBody
 
 
 class Refusal(Struct, frozen=True):
-    """Why a request is not served, and how that is said on the wire: JSON, or the bare message."""
+    """An error and its form on the wire: JSON, or the bare message."""
 
     status: int
     message: str
@@ -42,7 +42,7 @@ class Refusal(Struct, frozen=True):
 
     @property
     def envelope(self) -> Envelope:
-        """The JSON body that says it."""
+        """The JSON body of the error."""
         return Envelope(ErrorBody(self.message, self.type, self.param, self.code))
 
 
@@ -57,7 +57,7 @@ def missing_reasoning(item_id: str, item_type: str, reasoning_id: str) -> Refusa
 
 
 def missing_follower(reasoning_id: str) -> Refusal:
-    """Refuse reasoning that came without what it led to, or apart from it."""
+    """Refuse reasoning that is not followed by the item it led to."""
     return Refusal(
         400,
         f"Item '{reasoning_id}' of type 'reasoning' was provided without its required following"
@@ -83,8 +83,8 @@ def not_found(item_id: str, form: NotFound = "api", *, never_kept: bool = False)
     Args:
         item_id: The id.
         form: See Quirks.
-        never_kept: Of an organization with zero data retention; after its second sentence the
-            text is not confirmed.
+        never_kept: Whether the organization has zero data retention; in that form the text after
+            its second sentence is not confirmed.
     """
     why = (
         "Items are not persisted for Zero Data Retention organizations. Remove this item from"
@@ -102,14 +102,14 @@ def not_found(item_id: str, form: NotFound = "api", *, never_kept: bool = False)
 
 
 def bad_ciphertext(blob: str, *, readable: bool) -> Refusal:
-    """Refuse a blob: damaged when not `readable`, else made by a model of another family."""
+    """Refuse a blob: damaged if not `readable`, else made by a model of another family."""
     reason = "" if readable else " Reason: Encrypted content could not be decrypted or parsed."
     shown = f"{blob[:_ENDS_SHOWN]}...{blob[-_ENDS_SHOWN:]}"
     return _ciphertext(f"The encrypted content {shown} could not be verified.{reason}")
 
 
 def foreign_ciphertext(item_id: str, blob: str, form: Foreign = "organization") -> Refusal:
-    """Refuse a blob that was issued to somebody else, in one of the forms of Quirks."""
+    """Refuse a blob that was issued to another caller, in one of the forms of Quirks."""
     match form:
         case "organization":
             return _of_item(
@@ -181,7 +181,7 @@ def missing_text() -> Refusal:
 
 
 def bad_message_id() -> Refusal:
-    """Refuse the id of a message that does not begin as it should (gateways over DeepSeek)."""
+    """Refuse the id of a message that does not begin with "msg_" (gateways over DeepSeek)."""
     return Refusal(400, "Invalid 'id': message id must be a string starting with 'msg_'")
 
 
@@ -196,7 +196,7 @@ def reasoning_unsupported() -> Refusal:
 
 
 def unknown_previous(response_id: str) -> Refusal:
-    """Refuse to continue a response that is not kept for this caller."""
+    """Refuse to continue a response that is not stored for this caller."""
     return Refusal(
         400,
         f"Previous response with id '{response_id}' not found.",
@@ -206,7 +206,7 @@ def unknown_previous(response_id: str) -> Refusal:
 
 
 def unknown_response(response_id: str) -> Refusal:
-    """Refuse to return a response that is not kept for this caller; text not confirmed."""
+    """Refuse to return a response that is not stored for this caller; text not confirmed."""
     return Refusal(404, f"Response with id '{response_id}' not found.")
 
 
@@ -222,7 +222,7 @@ def two_histories() -> Refusal:
 
 
 def wrong_prefix(param: str, item_id: str, prefix: str) -> Refusal:
-    """Refuse an item id that does not begin as ids of its type do."""
+    """Refuse an item id that does not begin with the prefix of its type."""
     return _invalid(param, f"'{item_id}'. Expected an ID that begins with '{prefix}'.")
 
 
@@ -236,7 +236,7 @@ def bad_characters(param: str, item_id: str) -> Refusal:
 
 
 def too_long(param: str, limit: int, length: int) -> Refusal:
-    """Refuse an id beyond its limit; limits confirmed, text not."""
+    """Refuse an id that is longer than its limit; limits confirmed, text not."""
     return _invalid(
         param,
         f"string too long. Expected a string with maximum length {limit}, but got a string with"
@@ -246,7 +246,7 @@ def too_long(param: str, limit: int, length: int) -> Refusal:
 
 
 def not_empty(param: str, length: int) -> Refusal:
-    """Refuse reasoning that brings `content` along: the API has none to read there."""
+    """Refuse reasoning with `content`: the API does not accept any there."""
     return _invalid(
         param,
         "array too long. Expected an array with maximum length 0, but got an array with length"
@@ -260,7 +260,7 @@ def _invalid(param: str, rest: str, code: str = "invalid_value") -> Refusal:
 
 
 def null_member(param: str) -> Refusal:
-    """Refuse null where a member may only be absent; text not confirmed."""
+    """Refuse null for a member that may only be absent; text not confirmed."""
     return Refusal(
         400,
         f"Invalid type for '{param}': expected a string, but got null instead.",
@@ -270,7 +270,7 @@ def null_member(param: str) -> Refusal:
 
 
 def unknown_parameter(param: str) -> Refusal:
-    """Refuse a member that the API does not know there."""
+    """Refuse a member that the API does not define there."""
     return Refusal(400, f"Unknown parameter: '{param}'.", param=param, code="unknown_parameter")
 
 
@@ -297,12 +297,12 @@ def unsupported_value(param: str, value: str, supported: tuple[str, ...]) -> Ref
 
 
 def unreadable_body(detail: str) -> Refusal:
-    """Refuse a body that is not a request; `detail` names the place, the wording is ours."""
+    """Refuse a body that is not a request; `detail` names the place in the stand-in's words."""
     return Refusal(400, f"We could not parse the JSON body of your request. ({detail})")
 
 
 def no_credential() -> Refusal:
-    """Refuse a request that names no caller."""
+    """Refuse a request without a credential."""
     return Refusal(
         401,
         "Incorrect API key provided: ''. You can find your API key at"
@@ -312,12 +312,12 @@ def no_credential() -> Refusal:
 
 
 def unknown_route(method: str, path: str) -> Refusal:
-    """Refuse an address that the stand-in does not serve."""
+    """Refuse a URL that the stand-in does not serve."""
     return Refusal(404, f"Invalid URL ({method} {path})")
 
 
 def wrong_method(method: str) -> Refusal:
-    """Refuse a known address used another way."""
+    """Refuse a known URL with another method."""
     return Refusal(
         405,
         f"Not allowed to {method} on this URL. (HINT: Perhaps you meant to use a different HTTP"
@@ -337,7 +337,7 @@ def invalid_stream_id() -> Refusal:
 
 
 def stream_limit() -> Refusal:
-    """Refuse one lane too many on a WebSocket."""
+    """Refuse a lane above the limit of a WebSocket."""
     return Refusal(
         400,
         "This WebSocket connection has reached its stream limit.",

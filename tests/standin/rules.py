@@ -1,10 +1,10 @@
 """
-May this request be served? The API's own rules, as far as they concern items of `input`.
+Rules of the API for the items of `input`: whether a request is accepted.
 
-`judge` is the one way in. It refuses in this order: `include`, the shape of each item,
-server-side history, ids (here); blobs and pairing of reasoning (pairing.py); tool outputs
-(here); and, only when asked, continuity beyond what the API demands (continuity.py).
-Pure: a request, its caller, what was emitted before, and the key of the blobs.
+`judge` is the only entry point. It refuses in this order: `include`, the shape of each item,
+server-side history, ids (here); blobs and pairing of reasoning (pairing.py); tool outputs (here);
+and, only if asked, continuity beyond the demands of the API (continuity.py). Pure: its inputs are a
+request, its caller, the turns emitted before, and the key of the blobs.
 """
 
 import re
@@ -46,7 +46,7 @@ PREFIXES: Mapping[str, str] = {
     "program": "cm",
     "compaction": "cmp",
 }
-"""How the ids of an emitted item begin (wire facts, 1.1)."""
+"""Prefixes of the ids of emitted items, as recorded."""
 
 OUTPUT_OF: Mapping[str, str] = {
     "function_call": "function_call_output",
@@ -55,7 +55,7 @@ OUTPUT_OF: Mapping[str, str] = {
     "shell_call": "shell_call_output",
     "apply_patch_call": "apply_patch_call_output",
 }
-"""Calls that the client answers, by `call_id`. `local_shell_call` pairs otherwise: not judged."""
+"""Calls that the client answers, by `call_id`. `local_shell_call` pairs differently: not judged."""
 OUTPUTS = frozenset(OUTPUT_OF.values())
 
 TYPES = (
@@ -86,11 +86,11 @@ ID_CHARS_MAX = 64
 _ID = re.compile(r"[A-Za-z0-9_-]+")
 _DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _WITHOUT_REASONING = re.compile(r"gpt-4|gpt-3\.5|chatgpt-|.*-chat(-|$)|.*-plain$")
-"""The last stands for those that no list knows."""
+"""The last pattern stands for models that no list contains."""
 
 
 class Verdict(Struct, frozen=True):
-    """What judging found out: the refusal, if any, and what an answer has to know."""
+    """The result of judging: the refusal, if any, and the facts that a response needs."""
 
     refusal: Refusal | None
     seen: Sequence[Seen] = ()
@@ -98,12 +98,12 @@ class Verdict(Struct, frozen=True):
 
 
 def family(model: str) -> str:
-    """Name what blobs of a model are bound to: the model without its date."""
+    """Return the name that blobs of a model are bound to: the model without its date."""
     return _DATED.sub("", model)
 
 
 def reasons(model: str) -> bool:
-    """Tell whether the model emits and takes reasoning (wire facts, 2.4)."""
+    """Return whether the model emits and accepts reasoning, as recorded."""
     return _WITHOUT_REASONING.match(model) is None
 
 
@@ -121,18 +121,18 @@ def judge(  # noqa: PLR0917 - a request, what it is judged against, and how stri
 
     Args:
         body: The decoded body.
-        caller: Whose credential it came with; items of others are strangers.
-        ledger: What was emitted before.
+        caller: The owner of its credential; items of other callers are unknown to it.
+        ledger: The turns emitted before.
         sealer: Opens the blobs that were emitted before.
-        continuity: "strict" also refuses lost reasoning that the API would not miss.
-        quirks: What this backend does otherwise.
-        cached: Responses that may be continued though they are not stored.
+        continuity: "strict" also refuses lost reasoning that the API would accept.
+        quirks: Differences of this backend.
+        cached: Responses that may be continued although they are not stored.
 
     Returns:
-        A Verdict; its first refusal in the order of the module's docstring, or None.
+        A Verdict; its refusal is the first in the order of the module's docstring, or None.
 
-    Cost: linear in the length of `input`; strict, times the emitted items that share a
-        `call_id` or a text.
+    Cost: linear in the length of `input`; strict, times the emitted items that share a `call_id` or
+    a text.
     """
     refusal = _model(body) or next(_shapes(body.items, quirks), None)
     refusal = refusal or _history(body, caller, ledger, cached)
@@ -174,7 +174,7 @@ def _shapes(items: Sequence[InputItem], quirks: Quirks) -> Iterator[Refusal]:
             yield refusals.unsupported_value(at, kind, TYPES)
         if kind == "message" and item.role not in ROLES:
             yield refusals.unsupported_value(at, str(item.role), ROLES)
-        if not (quirks.thinks_aloud and kind == "message"):  # which has its own words for it
+        if not (quirks.thinks_aloud and kind == "message"):  # thinking.py has its own refusal
             yield from _id_shape(f"{at}.id", item, kind)
         if kind == "item_reference" and not item.id:
             yield refusals.missing_parameter(f"{at}.id")
@@ -191,7 +191,7 @@ def _id_shape(param: str, item: InputItem, kind: str) -> Iterator[Refusal]:
         return
     if item.id is None:
         if kind == "function_call":
-            # Seen from the SDK's side only: it takes care to leave the member out (1.2).
+            # Only known from the SDK, which takes care to leave the member out.
             yield refusals.null_member(param)
         return
     if _ID.fullmatch(item.id) is None:
@@ -215,7 +215,7 @@ def _reasoning_shape(at: str, item: InputItem, quirks: Quirks) -> Iterator[Refus
 
 
 def kind_of(item: InputItem) -> str:
-    """Name an item's type where it was left out: a message has a role, a reference only an id."""
+    """Return an item's type, even if left out: a message has a role, a reference only an id."""
     if item.type is not None:
         return item.type
     return "message" if item.role is not None or not item.id else "item_reference"
@@ -243,7 +243,7 @@ def _see(index: int, item: InputItem, caller: str, ledger: Ledger) -> Seen:
 
 
 def _ids(seen: Sequence[Seen], bench: pairing.Bench) -> Refusal | None:
-    """Refuse ids that occur twice, then ids that stand for something not kept."""
+    """Refuse ids that occur twice, then ids of items that are not stored."""
     taken = set(bench.known)
     for one in seen:
         if one.id is None:
@@ -261,7 +261,7 @@ def _ids(seen: Sequence[Seen], bench: pairing.Bench) -> Refusal | None:
 
 
 def _is_looked_up(one: Seen, quirks: Quirks) -> bool:
-    """Tell whether the id of an item stands for one that is kept, and not merely names it."""
+    """Return whether the id of an item stands for a stored item, and does not merely name it."""
     if one.reference or one.kind != "reasoning":
         return one.reference
     if quirks.thinks_aloud or not quirks.takes_blobs:
@@ -287,9 +287,9 @@ def _tool_outputs(
     """
     Match calls and outputs by `call_id`, in order.
 
-    A reference to a call does not count as the call (wire facts, section 6). Calls of the
-    response being continued do, and want their outputs as well. An output without `call_id`
-    answers the calls of its `name`.
+    A reference to a call does not count as the call (recorded). Calls of the response being
+    continued do, and need their outputs as well. An output without `call_id` answers the calls of
+    its `name`.
     """
     made = {
         (OUTPUT_OF[item.type], item.call_id)

@@ -1,9 +1,9 @@
 """
-`encrypted_content`, made and checked: opaque to clients, bound to who may use it.
+Blobs (`encrypted_content`), made and checked: opaque to clients, bound to their user.
 
-Looks like the real thing (Fernet: base64url, first byte 0x80, eight bytes of creation time, so
-it starts with `gAAAA`; wire facts, 2.2) and behaves like it: bound to the caller, to the model
-family and to the item. It protects nothing of value: the key is the stand-in's own.
+They look like real ones (Fernet: base64url, first byte 0x80, eight bytes of creation time, so they
+start with `gAAAA`, as recorded) and behave like them: bound to the caller, to the model family and
+to the item. They protect nothing of value: the key is the stand-in's own.
 """
 
 import base64
@@ -27,11 +27,11 @@ _TAG_BYTES = 32
 _HEAD_BYTES = len(_VERSION) + _TIME_BYTES + _NONCE_BYTES
 _SNAPSHOT_BYTES = 600
 _PLAIN_BYTES = 700
-"""Plain sizes. Sealed, they give about 860 and 1,000 characters, as recorded."""
+"""Plain sizes in bytes. Sealed, they give about 860 and 1,000 characters, as recorded."""
 
 
 class Binding(Struct, frozen=True):
-    """What one blob is good for."""
+    """The caller, the model family and the item that one blob is valid for."""
 
     caller: str
     family: str
@@ -39,7 +39,7 @@ class Binding(Struct, frozen=True):
 
 
 class Sealer:
-    """Issues and opens blobs under one key; two sealers with one key open each other's."""
+    """Issuer and reader of blobs; two sealers with one key open each other's blobs."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -49,8 +49,8 @@ class Sealer:
         Issue the blob of a finished reasoning item.
 
         Args:
-            binding: Whom and what it is for.
-            which: The event it goes out with; decides the bytes, not the meaning.
+            binding: The caller, the model family and the item it is for.
+            which: The event that carries it; decides the bytes, not the meaning.
             issued_s: Unix time, seconds.
         """
         plain = msgspec.json.encode(binding).ljust(_PLAIN_BYTES)
@@ -65,12 +65,12 @@ class Sealer:
         return base64.urlsafe_b64encode(body + self._tag(body)[::-1]).decode()
 
     def maybe_open(self, blob: str) -> Binding | None:
-        """Read a blob; None when it is damaged, a snapshot, or not one of ours."""
+        """Read a blob; return None if it is damaged, a snapshot, or not issued with this key."""
         try:
             sealed = base64.b64decode(blob.encode(), altchars=b"-_", validate=True)
         except (binascii.Error, UnicodeEncodeError):
             return None
-        # Decoders take "+" for "-", "/" for "_" and any padding bits: only what is issued opens.
+        # Decoders accept "+" for "-", "/" for "_" and any padding bits; only the issued form opens.
         if base64.urlsafe_b64encode(sealed).decode() != blob:
             return None
         body, tag = sealed[:-_TAG_BYTES], sealed[-_TAG_BYTES:]
@@ -83,7 +83,7 @@ class Sealer:
         return _VERSION + issued_s.to_bytes(_TIME_BYTES, "big") + nonce
 
     def _veil(self, text: bytes, head: bytes) -> bytes:
-        """XOR with a stream that only the key and the head give; its own inverse."""
+        """XOR with a stream derived from the key and the head; its own inverse."""
         veil = hashlib.shake_256(self._key + head).digest(len(text))
         return bytes(a ^ b for a, b in zip(text, veil, strict=True))
 

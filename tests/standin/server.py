@@ -1,8 +1,8 @@
 """
-The stand-in on a socket: the Responses API, judged by rules.py and answered by answering.py.
+Stand-in server: the Responses API on a socket, judged by rules.py, answered by answering.py.
 
-Loopback only, one port, everything in memory. What a test wants to know of the requests that
-arrived is in `StandIn.received`; what it wants to go wrong is in `StandIn.behaviour`.
+Loopback only, one port, everything in memory. `StandIn.received` holds the requests that arrived;
+`StandIn.behaviour` sets the faults that a test needs.
 """
 
 import secrets
@@ -37,7 +37,7 @@ RECEIVED_KEPT = 1_000
 
 
 class DeletedResponse(Struct, frozen=True):
-    """The body that answers a deletion."""
+    """The body of the response to a deletion."""
 
     id: str
     object: str = "response"
@@ -45,7 +45,7 @@ class DeletedResponse(Struct, frozen=True):
 
 
 class InputTokens(Struct, frozen=True):
-    """The body that answers `POST /v1/responses/input_tokens`."""
+    """The body of the response to `POST /v1/responses/input_tokens`."""
 
     input_tokens: int
     object: str = "response.input_tokens"
@@ -59,19 +59,19 @@ class StandIn:
     A strict stand-in for the API, serving while its context is open.
 
     Args:
-        variant, continuity, end, cut_after, always_encrypted, empty_completed_output,
-            rotate_ids, chunk_bytes, delay_s, quirks: See Behaviour, which they make up. It is
-            kept as `behaviour` and may be changed between requests.
-        port: 0 takes a free one.
+        variant, continuity, end, cut_after, always_encrypted, empty_completed_output, rotate_ids,
+        chunk_bytes, delay_s, quirks: See Behaviour. They are kept as `behaviour`, which may be
+        changed between requests.
+        port: TCP port; 0 takes a free one.
         seed: Makes ids and blobs repeatable. Two stand-ins of one seed accept each other's blobs.
-        clock: Gives unix time in seconds.
+        clock: Returns unix time in seconds.
 
     Attributes:
-        received: The last 1,000 requests, oldest first; those on a WebSocket among them.
-        ledger: What was emitted.
+        received: The last 1,000 requests, oldest first, including those on a WebSocket.
+        ledger: The turns emitted.
 
     Raises:
-        OSError: On entering, when the port is taken.
+        OSError: On entering, if the port is in use.
     """
 
     def __init__(
@@ -115,15 +115,15 @@ class StandIn:
 
     @property
     def base_url(self) -> str:
-        """What a client takes as its base URL, `/v1` included."""
+        """The base URL for a client, with `/v1`."""
         return f"http://{HOST}:{self._port}/v1"
 
     def refuse_next(self, refusal: Refusal) -> None:
-        """Answer the next request with this, whatever it is; several queue up."""
+        """Answer the next request with this refusal, whatever it is; several calls queue up."""
         self._refusals.append(refusal)
 
     async def __aenter__(self) -> Self:
-        # Bodies stay encoded as they came: `received` is to show what the proxy really sent.
+        # Bodies keep their content encoding: `received` must show the bytes that the proxy sent.
         self._runner = web.AppRunner(
             self._application(),
             access_log=None,
@@ -164,7 +164,7 @@ class StandIn:
         return application
 
     def _served(self, handler: _Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """Note a request down, refuse it if told to, know its caller; then serve it."""
+        """Wrap a handler: record the request, send a queued refusal or identify the caller."""
 
         async def serve(request: web.Request) -> web.StreamResponse:
             exchange = await Exchange.take_in(request, f"req_{self._mint.digits(32)}")
@@ -209,15 +209,15 @@ class StandIn:
 
     def _answer(self, body: Body, caller: str, cached: Container[str] = ()) -> View:
         """
-        Judge a request, and answer it.
+        Judge a request, and build its response.
 
         Args:
             body: The request.
-            caller: Whose it is.
-            cached: Responses that it may continue though they are not stored.
+            caller: The caller of the request.
+            cached: Responses that it may continue although they are not stored.
 
         Raises:
-            RefusedError: It may not be served.
+            RefusedError: The request is refused.
         """
         behaviour = self.behaviour
         verdict = self._judge(body, caller, cached)
@@ -235,7 +235,7 @@ class StandIn:
         )
 
     async def _connect(self, exchange: Exchange, caller: str) -> web.StreamResponse:
-        """Serve a WebSocket; a GET that asks for none is the wrong method."""
+        """Serve a WebSocket; a GET without an upgrade is the wrong method."""
         if "websocket" not in exchange.request.headers.get(hdrs.UPGRADE, "").lower():
             return await self._wrong_method(exchange, caller)
 
@@ -295,7 +295,7 @@ class StandIn:
         )
 
     def _failed(self, body: Body, refusal: Refusal) -> Answer:
-        """The answer to a request that is refused after a 200."""
+        """Return the failed response to a request that is refused after a 200."""
         now_s = self._now_s()
         return Answer(
             id=Ids(self._mint, self._mint.digits(LINEAGE_DIGITS), now_s).item("resp"),
@@ -313,7 +313,7 @@ class StandIn:
         chunk_bytes, delay_s = self.behaviour.chunk_bytes, self.behaviour.delay_s
         return await exchange.stream(frames, chunk_bytes=chunk_bytes, delay_s=delay_s, cut=cut)
 
-    # Beside them...
+    # Other endpoints...
 
     async def _models(self, exchange: Exchange, _caller: str) -> web.Response:
         return exchange.answer(neighbours.models())
@@ -339,7 +339,7 @@ class StandIn:
         return exchange.refuse(refusals.unknown_route(request.method, request.path))
 
     def _account_of(self, caller: str) -> str:
-        """Name whom items and blobs belong to: the caller, at the account that answers."""
+        """Return the owner of items and blobs: the caller, at the account that responds."""
         account = self.behaviour.quirks.account
         return f"{account}/{caller}" if account else caller
 
@@ -352,7 +352,7 @@ def _number(text: str) -> int:
     Read a number from a query.
 
     Raises:
-        RefusedError: It is none.
+        RefusedError: The text is not a number.
     """
     try:
         return int(text)

@@ -1,8 +1,8 @@
 """
-The Responses API as this stand-in reads and writes it: request bodies in, items and answers out.
+Types of the Responses API: request bodies as read, items and responses as written.
 
-Requests are decoded leniently (only what is judged, unknown members skipped), answers are
-written in full, in the member order of recorded answers.
+Requests are decoded leniently (only the judged members; unknown ones are skipped). Responses are
+written in full, in the member order of recorded ones.
 """
 
 from typing import Literal
@@ -37,14 +37,14 @@ ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 
 class Part(Struct):
-    """One element of `content` or `summary`; only its text is of interest."""
+    """One element of `content` or `summary`; only its text is used."""
 
     type: str = ""
     text: str | None = None
 
 
 class InputItem(Struct):
-    """One element of `input`, of any type. UNSET means the member was not sent."""
+    """One element of `input`, of any type. UNSET means that the member was not sent."""
 
     type: str | None = None
     id: str | UnsetType | None = UNSET
@@ -73,7 +73,7 @@ class ReasoningOptions(Struct):
 
 
 class StreamOptions(Struct):
-    """`stream_options`: obfuscation of deltas is on unless refused."""
+    """`stream_options`: obfuscation of deltas is on unless the client turns it off."""
 
     include_obfuscation: bool = True
 
@@ -114,7 +114,7 @@ class Body(Struct):
 
     @property
     def stores(self) -> bool:
-        """Whether the response is kept: true unless refused (wire facts, 2.5)."""
+        """Whether the response is stored: true by default, as recorded."""
         return self.store is not False
 
     @property
@@ -129,7 +129,7 @@ class Body(Struct):
         return "reasoning.encrypted_content" in (self.include or ())
 
     def detach(self) -> None:
-        """Copy out what outlives the request: raw members are views of all its bytes."""
+        """Copy the members that outlive the request: raw members are views of all its bytes."""
         for name in ("instructions", "metadata", "tool_choice", "tools"):
             setattr(self, name, Raw(bytes(getattr(self, name))))
 
@@ -151,7 +151,7 @@ class SummaryText(Struct, frozen=True, kw_only=True):
 
 
 class ReasoningText(Struct, frozen=True, kw_only=True):
-    """Reasoning in the open, which only some backends have."""
+    """Reasoning as plain text, which only some backends have."""
 
     type: str = "reasoning_text"
     text: str
@@ -177,7 +177,7 @@ class OutputText(Struct, frozen=True, kw_only=True):
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """An assistant message; `phase` tells a preamble from the answer."""
+    """An assistant message; `phase` separates a preamble from the final answer."""
 
     id: str
     type: str = "message"
@@ -210,14 +210,14 @@ class CustomToolCall(Struct, frozen=True, kw_only=True):
 
 
 class SearchAction(Struct, frozen=True, kw_only=True):
-    """What a web search did."""
+    """The action of a web search."""
 
     type: str = "search"
     query: str
 
 
 class WebSearchCall(Struct, frozen=True, kw_only=True):
-    """A hosted call: it carries its own outcome and needs no output item."""
+    """A hosted call: it carries its own result and needs no output item."""
 
     id: str
     type: str = "web_search_call"
@@ -241,7 +241,7 @@ class ReasoningTokens(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Token counts; estimates, four bytes to the token."""
+    """Token counts; estimates, four bytes per token."""
 
     input_tokens: int
     input_tokens_details: CachedTokens = CachedTokens()
@@ -312,7 +312,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 def plain_text(content: str | list[Part] | UnsetType | None) -> str:
-    """The text of a message, whichever of its forms it came in; "" when it has none."""
+    """Return the text of a message, in any of its forms; "" if it has none."""
     if isinstance(content, str):
         return content
     if content is None or content is UNSET:

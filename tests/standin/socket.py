@@ -1,8 +1,8 @@
 """
-One WebSocket: `response.create` in, the same events as a stream out (wire facts, section 4).
+WebSocket of the stand-in: `response.create` in, the same events as in a stream out.
 
-Requests are answered one after the other, in the order of their messages, whatever their lane;
-the API runs lanes side by side.
+Requests are answered one after the other, in the order of their messages, on all lanes; the API
+runs lanes in parallel.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Command(Struct):
 
 
 class Failure(Struct, kw_only=True):
-    """An error on a WebSocket: as over HTTP, with the status inside."""
+    """An error on a WebSocket: the same as over HTTP, with the status inside."""
 
     type: str = "error"
     status: int
@@ -52,14 +52,14 @@ class Failure(Struct, kw_only=True):
 
 class Socket:
     """
-    Serves one connection.
+    Server of one connection.
 
     Args:
         exchange: The handshake.
         answer: Judges and answers a request, given the responses that this connection caches;
             raises RefusedError.
-        behaviour: Tells how to behave by now.
-        note: Takes down each request.
+        behaviour: Returns the current behaviour.
+        note: Records each request.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Socket:
         self._socket = web.WebSocketResponse(max_msg_size=BODY_BYTES_MAX, compress=False)
 
     async def serve(self) -> web.WebSocketResponse:
-        """Agree to the upgrade, and answer until the client leaves."""
+        """Accept the upgrade, and answer until the client leaves."""
         socket, received = self._socket, self._exchange.received
         await socket.prepare(self._exchange.request)
         received.status = 101
@@ -133,11 +133,11 @@ class Socket:
 
     def _lane(self, command: Command) -> str | UnsetType:
         """
-        Note the lane of a message.
+        Check and record the lane of a message.
 
         Raises:
-            RefusedError: Its name is none, or it is one too many; or the message is of a type
-                that is not served here.
+            RefusedError: The name is invalid, or it is one lane too many, or the type of the
+                message is not served here.
         """
         if command.type != _CREATE:
             raise RefusedError(refusals.unsupported_value("type", command.type, (_CREATE,)))

@@ -1,4 +1,4 @@
-"""The answer as a whole: what it echoes, what it carries, what is recorded of it."""
+"""Responses as a whole: the echoed members, the items, and the recorded turn."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.standin.world import ASK, MODEL, NOW_S, World
 
 
 def test_an_answer_names_the_dated_model() -> None:
-    """The model of a response is rarely the string that was asked for."""
+    """The response names the model with its date, even if the request left the date out."""
     world = World()
 
     assert world.emit()[0].answer.model == f"{MODEL}-2026-03-05"
@@ -17,7 +17,7 @@ def test_an_answer_names_the_dated_model() -> None:
 
 
 def test_an_answer_echoes_its_request() -> None:
-    """Metadata, tools, cache key and store come back as they came."""
+    """Metadata, tools, cache key and `store` of the request appear unchanged in the response."""
     turn, _ = World().emit(
         metadata={"a": "b"}, tools=[{"type": "web_search"}], prompt_cache_key="k", store=False
     )
@@ -33,7 +33,7 @@ def test_an_answer_echoes_its_request() -> None:
     [("completed", True), ("incomplete", False), ("failed", False), ("cut", False)],
 )
 def test_only_a_completed_turn_is_finished(*, end: End, finished: bool) -> None:
-    """What ended any other way may not be demanded back."""
+    """A turn that ended in any other way is not finished, so its reasoning is never demanded."""
     turn, _ = World().emit(end=end)
 
     assert turn.finished is finished
@@ -41,7 +41,7 @@ def test_only_a_completed_turn_is_finished(*, end: End, finished: bool) -> None:
 
 @pytest.mark.parametrize("encrypted", [True, False])
 def test_ciphertext_is_there_only_when_asked_for(*, encrypted: bool) -> None:
-    """Else the member is null."""
+    """`encrypted_content` is set if it was asked for, else it is null."""
     world = World()
     turn, _ = world.emit()
     shown = View(turn=turn, sealer=world.sealer, encrypted=encrypted).answer().output[0]
@@ -51,7 +51,7 @@ def test_ciphertext_is_there_only_when_asked_for(*, encrypted: bool) -> None:
 
 
 def test_an_answer_without_streaming_does_not_rotate_ids() -> None:
-    """There is one moment only."""
+    """A response without streaming shows the ids of the items, which rotate only in a stream."""
     world = World()
     turn, _ = world.emit()
     view = View(turn=turn, sealer=world.sealer, encrypted=True, rotate_ids=True)
@@ -60,14 +60,14 @@ def test_an_answer_without_streaming_does_not_rotate_ids() -> None:
 
 
 def test_more_input_is_more_tokens() -> None:
-    """Replayed reasoning counts."""
+    """Replayed reasoning adds to the estimated tokens."""
     world = World()
     _, output = world.emit()
 
     assert estimate_tokens(world.body([ASK, *output])) > estimate_tokens(world.body([ASK]))
 
 
-# (the loop, what is left of the last item, whose members are given)
+# (the loop, the member of its last item that is cut)
 HALVES: list[tuple[Variant, str]] = [
     ("one_call", "arguments"),
     ("custom", "input"),
@@ -77,7 +77,7 @@ HALVES: list[tuple[Variant, str]] = [
 
 @pytest.mark.parametrize(("variant", "member"), HALVES)
 def test_an_incomplete_answer_stops_in_its_last_item(variant: Variant, member: str) -> None:
-    """It says so, and less than the whole item says."""
+    """The last item has the status `incomplete` and less content than the whole item."""
     _, whole = World().emit(variant)
     _, half = World().emit(variant, end="incomplete")
 

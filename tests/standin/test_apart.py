@@ -1,4 +1,4 @@
-"""The stand-in judges the proxy, so it shares no code with it."""
+"""Independence of the stand-in: it judges the proxy, so it shares no code with it."""
 
 import ast
 from pathlib import Path
@@ -10,7 +10,7 @@ MODULES = [path for path in Path(__file__).parent.glob("*.py") if path.name[:5] 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
 def test_it_imports_nothing_of_the_proxy(path: Path) -> None:
-    """Nor of other tests: only of itself, and of libraries."""
+    """The modules of the stand-in import only each other and libraries."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):

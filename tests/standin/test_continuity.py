@@ -31,7 +31,7 @@ def bare(items: list[Item]) -> list[Item]:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_whole_history_is_accepted(variant: Variant) -> None:
-    """Everything replayed, with ids or without any: nothing is lost."""
+    """A history with all its reasoning is accepted, with ids and without."""
     world = World()
     items = history(world, variant)
     hosted = any(one.get("type") == "web_search_call" for one in items)
@@ -43,7 +43,7 @@ def test_a_whole_history_is_accepted(variant: Variant) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_history_without_reasoning_is_refused(variant: Variant) -> None:
-    """The same history, dropped and stripped, is accepted by the API and refused here."""
+    """The API accepts a history without reasoning and ids; strict continuity refuses it."""
     world = World()
     items = bare(history(world, variant))
 
@@ -65,7 +65,7 @@ CHANGES: list[Callable[[Item], Item]] = [
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_call_is_recognised_by_its_call_id(change: Callable[[Item], Item]) -> None:
-    """Rewritten arguments do not hide it."""
+    """A call with rewritten arguments is still recognised, and its reasoning is demanded."""
     world = World()
     _, (thought, call) = world.emit()
     sent = change(without(call, "id"))
@@ -76,7 +76,7 @@ def test_a_call_is_recognised_by_its_call_id(change: Callable[[Item], Item]) -> 
 
 
 def test_reasoning_in_the_wrong_place_is_lost() -> None:
-    """Directly ahead of its group: not ahead of the question, not ahead of another call."""
+    """Reasoning counts only directly before its own group, not before another call."""
     world = World()
     items = [without(one, "id") for one in history(world, "chain")]
     first, third = items[1], items[6]
@@ -88,8 +88,8 @@ def test_reasoning_in_the_wrong_place_is_lost() -> None:
     assert "without its required" in world.message(swapped, continuity="strict")
 
 
-def test_reasoning_of_another_conversation_does_not_do() -> None:
-    """`call_0` in both conversations: only the reasoning of this one belongs here."""
+def test_reasoning_of_another_conversation_is_not_accepted() -> None:
+    """If both conversations have `call_0`, only the reasoning of the same one is accepted."""
     world = World()
     here = history(world, "call_zero")
     there = history(world, "call_zero", {"role": "user", "content": "And in Rome?"})
@@ -102,8 +102,8 @@ def test_reasoning_of_another_conversation_does_not_do() -> None:
     assert "without its required" in world.message(mixed, continuity="strict")
 
 
-def test_one_text_said_twice_is_two_messages() -> None:
-    """Each emitted message is taken once, so the second one wants its own reasoning."""
+def test_one_text_emitted_twice_is_two_messages() -> None:
+    """Each emitted message is taken once, so the second one needs its own reasoning."""
     world = World()
     _, first = world.emit("message", store=False)
     _, second = world.emit("message", store=False)
@@ -115,8 +115,8 @@ def test_one_text_said_twice_is_two_messages() -> None:
     assert world.message([ASK, *stripped[:2], stripped[3]], continuity="strict") != ""
 
 
-def test_nothing_is_demanded_that_may_not_come_back() -> None:
-    """Not of a turn that did not finish, not of another model, not of another caller."""
+def test_reasoning_that_may_not_be_replayed_is_not_demanded() -> None:
+    """Reasoning of an unfinished turn, another model or another caller is not demanded."""
     world = World()
     _, (_, cut) = world.emit(end="incomplete")
     _, (_, call) = world.emit()
@@ -129,8 +129,8 @@ def test_nothing_is_demanded_that_may_not_come_back() -> None:
     assert world.message([ASK, *both], "b", continuity="strict") == ""
 
 
-def test_nothing_is_demanded_of_what_the_server_adds() -> None:
-    """A continued response brings its reasoning along."""
+def test_reasoning_that_the_server_adds_is_not_demanded() -> None:
+    """The server adds the reasoning of a continued response itself."""
     world = World()
     turn, (_, call) = world.emit()
 

@@ -1,4 +1,4 @@
-"""One answer told as a stream: which events, in which order, framed how."""
+"""Event streams: which events a response has, in which order, and how they are framed."""
 
 from typing import Any, Unpack, get_args
 
@@ -21,7 +21,7 @@ def told(
     obfuscates: bool = True,
     **more: Unpack[More],
 ) -> list[dict[str, Any]]:
-    """Tell a first answer, and read its events back."""
+    """Stream a first response, and return its decoded events."""
     behaviour = behaviour or Behaviour()
     world = World()
     turn, _ = world.emit(variant, end=end, **more)
@@ -32,7 +32,7 @@ def told(
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_events_are_numbered_and_begin_and_end_with_the_response(variant: Variant) -> None:
-    """From 0, without a gap; created, in progress, and the terminal event once."""
+    """Numbers start at 0 without a gap; the first two events and the terminal event occur once."""
     events = told(variant)
 
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
@@ -42,7 +42,7 @@ def test_events_are_numbered_and_begin_and_end_with_the_response(variant: Varian
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_done_items_are_the_output(variant: Variant) -> None:
-    """What `completed` lists is what was done, in order, but for the blobs."""
+    """`completed` lists the items of the `done` events, in order; only their blobs differ."""
     events = told(variant)
     done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     output = events[-1]["response"]["output"]
@@ -57,7 +57,7 @@ def test_done_items_are_the_output(variant: Variant) -> None:
 
 
 def test_deltas_add_up() -> None:
-    """Text, arguments and input arrive in pieces, then whole."""
+    """Text, arguments and input arrive in pieces, and the pieces add up to the whole."""
     events = [*told("preamble"), *told("custom")]
     for stem, member in (
         ("output_text", "text"),
@@ -71,7 +71,7 @@ def test_deltas_add_up() -> None:
         assert "".join(event["delta"] for event in pieces) == whole[member]
 
 
-def test_deltas_are_padded_unless_refused() -> None:
+def test_deltas_are_padded_unless_turned_off() -> None:
     """`obfuscation` fills deltas up to full blocks; it can be turned off."""
     padded = [event for event in told() if "delta" in event]
 
@@ -79,8 +79,8 @@ def test_deltas_are_padded_unless_refused() -> None:
     assert not any("obfuscation" in event for event in told(obfuscates=False))
 
 
-def test_summaries_are_told_when_asked_for() -> None:
-    """Part by part, in pieces, before the item is done."""
+def test_summaries_are_streamed_when_asked_for() -> None:
+    """A summary is streamed part by part, in pieces, before its item is done."""
     types = [event["type"] for event in told("message", reasoning={"summary": "auto"})]
     start = types.index("response.reasoning_summary_part.added")
 
@@ -92,8 +92,8 @@ def test_summaries_are_told_when_asked_for() -> None:
     assert "response.reasoning_summary_part.added" not in [event["type"] for event in told()]
 
 
-def test_the_blob_of_an_added_item_is_another_one() -> None:
-    """A shorter snapshot first, the usable blob when the item is done."""
+def test_the_blob_of_an_added_item_is_a_snapshot() -> None:
+    """An added item has a shorter snapshot; the usable blob comes when the item is done."""
     events = told()
     added, done = (
         next(event["item"] for event in events if event["type"] == f"response.output_item.{moment}")
@@ -104,7 +104,7 @@ def test_the_blob_of_an_added_item_is_another_one() -> None:
 
 
 def test_an_incomplete_answer_stops_in_its_last_item() -> None:
-    """The item is cut in half and says so, the response says why."""
+    """The last item is cut in half and has the status `incomplete`; the response has the reason."""
     last = told(end="incomplete")[-1]
 
     assert last["type"] == "response.incomplete"
@@ -115,7 +115,7 @@ def test_an_incomplete_answer_stops_in_its_last_item() -> None:
 
 
 def test_a_failed_answer_ends_with_an_error_event() -> None:
-    """Nested `error`, then `response.failed` without output; the last item is never done."""
+    """A failed stream ends with a nested `error` and `response.failed` without output."""
     events = told(end="failed")
     done = [event for event in events if event["type"] == "response.output_item.done"]
 
@@ -126,14 +126,14 @@ def test_a_failed_answer_ends_with_an_error_event() -> None:
 
 
 def test_a_background_answer_is_queued_first() -> None:
-    """`response.created` and `response.queued` show it waiting."""
+    """`response.created` and `response.queued` come before `response.in_progress`."""
     types = [event["type"] for event in told(background=True)]
 
     assert types[:3] == ["response.created", "response.queued", "response.in_progress"]
 
 
-def test_ids_rotate_where_told_to() -> None:
-    """Each moment has its own id; only the one in `done` is bound to the blob."""
+def test_ids_rotate_if_configured() -> None:
+    """The `added`, `done` and `completed` events of an item all have different ids."""
     events = told(behaviour=Behaviour(rotate_ids=True))
     ids: dict[str, list[str]] = {}
     for event in events:
@@ -150,14 +150,14 @@ def test_ids_rotate_where_told_to() -> None:
 
 
 def test_completed_output_may_be_empty() -> None:
-    """Some backends leave the output to the item events."""
+    """The output of `response.completed` is empty if configured, as on some backends."""
     events = told(behaviour=Behaviour(empty_completed_output=True))
 
     assert events[-1]["response"]["output"] == []
 
 
 def test_an_event_is_framed_as_recorded() -> None:
-    """Event line, data line, blank line, LF only."""
+    """A frame is an event line, a data line and a blank line, with LF only."""
     world = World()
     turn, _ = world.emit()
     view = View(turn=turn, sealer=world.sealer, encrypted=False)

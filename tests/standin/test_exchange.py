@@ -1,4 +1,4 @@
-"""One request on the socket: what is noted down of it, whose it is, and how bodies are read."""
+"""Exchanges on the socket: what is recorded, who the caller is, and how bodies are decoded."""
 
 import gzip
 import json
@@ -13,8 +13,8 @@ HEADERS = {"Authorization": "Bearer sk-a", "Content-Type": "application/json"}
 BODY = json.dumps({"model": "gpt-5.4", "input": "hi"}).encode()
 
 
-async def test_a_request_is_noted_down_as_it_arrived() -> None:
-    """Method, path with its query, bytes, headers, and what was answered."""
+async def test_a_request_is_recorded_as_it_arrived() -> None:
+    """The record has the method, the path with its query, the bytes, the headers and the status."""
     async with StandIn() as standin, aiohttp.ClientSession() as session:
         url = f"{standin.base_url}/responses?a=%7E"
         async with session.post(url, data=b" " + BODY, headers=HEADERS) as response:
@@ -36,7 +36,7 @@ async def test_a_request_is_noted_down_as_it_arrived() -> None:
     ],
 )
 async def test_an_encoded_body_is_read_and_kept_as_sent(encoding: str, body: bytes) -> None:
-    """The record holds the encoded bytes; the judge sees what they say."""
+    """The record holds the encoded bytes; the rules judge the decoded body."""
     async with StandIn() as standin, aiohttp.ClientSession() as session:
         headers = HEADERS | {"Content-Encoding": encoding}
         async with session.post(
@@ -53,7 +53,7 @@ async def test_an_encoded_body_is_read_and_kept_as_sent(encoding: str, body: byt
     ("encoding", "body"),
     [
         pytest.param("identity", b"{", id="cut-off"),
-        pytest.param("identity", b"[]", id="no-object"),
+        pytest.param("identity", b"[]", id="not-an-object"),
         pytest.param("identity", b'{"model":"m","tools":7}', id="tools"),
         pytest.param("identity", b'{"model":"m","input":[{"type":5}]}', id="type"),
         pytest.param("gzip", BODY, id="not-gzip"),
@@ -61,8 +61,8 @@ async def test_an_encoded_body_is_read_and_kept_as_sent(encoding: str, body: byt
         pytest.param("br", BODY, id="unknown-encoding"),
     ],
 )
-async def test_what_cannot_be_read_is_refused(encoding: str, body: bytes) -> None:
-    """Not JSON, not a request, or not in an encoding that is known: 400, in the envelope."""
+async def test_an_unreadable_body_is_refused(encoding: str, body: bytes) -> None:
+    """A body that is not JSON, not a request or in an unknown encoding is refused with 400."""
     async with StandIn() as standin, aiohttp.ClientSession() as session:
         headers = HEADERS | {"Content-Encoding": encoding}
         async with session.post(
@@ -78,7 +78,7 @@ async def test_what_cannot_be_read_is_refused(encoding: str, body: bytes) -> Non
     "headers", [{}, {"Authorization": "Bearer "}, {"Authorization": "Basic x"}]
 )
 async def test_a_request_without_credential_is_refused(headers: dict[str, str]) -> None:
-    """401 in the shape of a wrong key."""
+    """A request without a credential gets a 401 with the error of a wrong key."""
     async with StandIn() as standin, aiohttp.ClientSession() as session:
         async with session.get(f"{standin.base_url}/models", headers=headers) as response:
             error = (await response.json())["error"]
@@ -87,7 +87,7 @@ async def test_a_request_without_credential_is_refused(headers: dict[str, str]) 
     assert (response.status, error["code"]) == (401, "invalid_api_key")
 
 
-# (how a second request names its caller, whether it is the caller of the first)
+# (the headers that identify the caller of a second request, whether it is the first caller)
 CALLERS: list[tuple[dict[str, str], bool]] = [
     ({"Authorization": "Bearer sk-a"}, True),
     ({"authorization": "bearer sk-a"}, True),
@@ -101,7 +101,7 @@ CALLERS: list[tuple[dict[str, str], bool]] = [
 async def test_the_caller_is_credential_and_organization(
     *, headers: dict[str, str], same: bool
 ) -> None:
-    """What one caller stored, no other caller finds."""
+    """A stored response is found only by its own caller."""
     async with StandIn() as standin, aiohttp.ClientSession() as session:
         url = f"{standin.base_url}/responses"
         async with session.post(url, data=BODY, headers=HEADERS) as response:

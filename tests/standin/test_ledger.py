@@ -1,4 +1,4 @@
-"""What is remembered, for whom, how long, and how items are tied together."""
+"""Ledger: what is recorded, for which caller, how long, and how items are paired."""
 
 import pytest
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from tests.standin.world import ASK, World, answers
 
 
 def output(line: str) -> list[OutputItem]:
-    """Spell out a response: R1, A2, fc3, ws4 are items with those ids."""
+    """Build a response from its short form: R1, A2, fc3, ws4 are items with those ids."""
     made: list[OutputItem] = []
     for item_id in line.split():
         match item_id.rstrip("0123456789"):
@@ -32,7 +32,7 @@ def output(line: str) -> list[OutputItem]:
     return made
 
 
-# (the response, for each item what it requires, for each reasoning what follows it)
+# (the response, the reasoning that each item requires, the follower of each reasoning item)
 PAIRS = [
     pytest.param("R1 fc2", {"fc2": ("R1",)}, {"R1": "fc2"}, id="one"),
     pytest.param(
@@ -41,9 +41,9 @@ PAIRS = [
     pytest.param(
         "R1 ws2 R3 A4", {"ws2": ("R1",), "A4": ("R3",)}, {"R1": "ws2", "R3": "A4"}, id="interleaved"
     ),
-    pytest.param("R1 R2 fc3", {"fc3": ("R1", "R2")}, {"R1": "fc3", "R2": "fc3"}, id="a-run-is-one"),
+    pytest.param("R1 R2 fc3", {"fc3": ("R1", "R2")}, {"R1": "fc3", "R2": "fc3"}, id="run-is-one"),
     pytest.param(
-        "R1 A2 fc3", {"A2": ("R1",), "fc3": ("R1",)}, {"R1": "A2"}, id="preamble-is-of-the-group"
+        "R1 A2 fc3", {"A2": ("R1",), "fc3": ("R1",)}, {"R1": "A2"}, id="preamble-in-group"
     ),
     pytest.param("fc1", {"fc1": ()}, {}, id="no-reasoning"),
     pytest.param("R1 fc2 R3", {"fc2": ("R1",)}, {"R1": "fc2", "R3": None}, id="trailing"),
@@ -51,10 +51,10 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("line", "required", "follower"), PAIRS)
-def test_items_are_tied_to_the_reasoning_ahead_of_their_group(
+def test_items_are_paired_with_the_reasoning_before_their_group(
     line: str, required: dict[str, tuple[str, ...]], follower: dict[str, str | None]
 ) -> None:
-    """A run of reasoning belongs to all that follows, up to the next run."""
+    """A run of reasoning belongs to all items after it, up to the next run."""
     paired = {item.id: item for item in pair("resp_1", output(line))}
 
     assert {key: paired[key].required for key in required} == required
@@ -62,7 +62,7 @@ def test_items_are_tied_to_the_reasoning_ahead_of_their_group(
 
 
 def test_items_are_found_by_id_call_and_text_of_their_caller() -> None:
-    """No caller finds what another was given."""
+    """A caller finds the items that were emitted to it, and no others."""
     world = World()
     _, (thought, call) = world.emit()
     _, (_, said) = world.emit("message")
@@ -78,8 +78,8 @@ def test_items_are_found_by_id_call_and_text_of_their_caller() -> None:
     assert not world.ledger.by_text(text, "b")
 
 
-def test_the_oldest_turn_is_forgotten_entirely() -> None:
-    """The ledger is bounded, and no index keeps what the ledger dropped."""
+def test_the_oldest_turn_is_evicted_entirely() -> None:
+    """The ledger is bounded, and an evicted turn is removed from every index."""
     world = World()
     world.ledger = Ledger(turns_kept=2)
     first, (thought, call) = world.emit("call_zero", items=[ASK])
@@ -93,8 +93,8 @@ def test_the_oldest_turn_is_forgotten_entirely() -> None:
     assert call["id"] not in {item.id for item in world.ledger.by_call("call_0", "a")}
 
 
-def test_only_what_was_stored_is_looked_up() -> None:
-    """`store: false` leaves a turn known for judging, and not retrievable."""
+def test_only_a_stored_turn_can_be_looked_up() -> None:
+    """A turn with `store: false` is known to the rules, but cannot be retrieved."""
     world = World()
     turn, (thought, _) = world.emit(store=False)
 
@@ -104,7 +104,7 @@ def test_only_what_was_stored_is_looked_up() -> None:
 
 
 def test_a_deleted_response_is_gone() -> None:
-    """Its caller may delete it, once; nobody else may."""
+    """Only its own caller may delete a response, and only once."""
     world = World()
     turn, (thought, _) = world.emit("message")
 
@@ -116,7 +116,7 @@ def test_a_deleted_response_is_gone() -> None:
 
 
 def test_a_chain_is_followed_back_to_its_start() -> None:
-    """The server's own history is oldest first, and ends where a turn is not kept."""
+    """The server's own history is oldest first, and ends where a turn is not stored."""
     world = World()
     first, (_, call) = world.emit("chain")
     second, _ = world.emit("chain", items=answers([call]), previous_response_id=first.answer.id)
@@ -130,7 +130,7 @@ def test_a_chain_is_followed_back_to_its_start() -> None:
 
 
 def test_a_conversation_is_its_turns_in_order() -> None:
-    """By its id and the caller; other conversations are left out."""
+    """A conversation consists of the turns with its id and caller."""
     world = World()
     mine, _ = world.emit("message", conversation="conv_1")
     world.emit("message", conversation="conv_2")

@@ -1,4 +1,4 @@
-"""Ids: unique, repeatable, and of the real scheme."""
+"""Ids: unique, repeatable, and in the real format."""
 
 import re
 
@@ -6,7 +6,7 @@ from tests.standin.mint import Ids, Mint, lineage_of
 
 
 def test_ids_have_a_prefix_and_48_digits() -> None:
-    """Lineage, a constant, unix time, a random tail."""
+    """An id consists of the lineage, a constant, unix time and a random tail."""
     item_id = Ids(Mint(b"x"), "0123456789abcdef", 0x6918F300).item("rs")
 
     assert re.fullmatch(r"rs_0123456789abcdef006918f300[0-9a-f]{22}", item_id)

@@ -1,4 +1,4 @@
-"""Other backends on the socket: what their answers hold, and where their refusals stand."""
+"""Other backends on the socket: the content of their responses, and the form of their refusals."""
 
 import json
 from typing import Any
@@ -14,14 +14,14 @@ FOREIGN = "The encrypted content for item"
 
 
 async def first_output(standin: StandIn, **more: Any) -> list[dict[str, Any]]:
-    """Ask, and give the output of the answer."""
+    """Send a first request, and return the output of the response."""
     _, raw = await post(standin, **more)
     output: list[dict[str, Any]] = json.loads(raw)["output"]
     return output
 
 
-async def test_another_account_knows_nothing_of_the_first() -> None:
-    """A pooled gateway: neither its items nor its blobs, from the next request on."""
+async def test_another_account_rejects_items_and_blobs_of_the_first() -> None:
+    """After a pooled gateway switches accounts, it refuses the items and blobs of the first one."""
     async with StandIn() as standin:
         history = [ASK, *as_input(await first_output(standin))]
         assert (await post(standin, input=history))[0] == 200
@@ -35,7 +35,7 @@ async def test_another_account_knows_nothing_of_the_first() -> None:
         assert (await post(standin, input=history))[0] == 200
 
 
-# (where the refusal stands, the types of the events, where the first error has its message)
+# (the form of the refusal, the types of its events)
 FORMS = [
     pytest.param("error", ["error", "response.failed"], id="nested"),
     pytest.param("flat_error", ["error", "response.failed"], id="flat"),
@@ -46,7 +46,7 @@ FORMS = [
 
 @pytest.mark.parametrize(("form", "types"), FORMS)
 async def test_a_refusal_may_open_a_stream(form: RefusesBy, types: list[str]) -> None:
-    """With status 200; without streaming it is in the status all the same."""
+    """With streaming the refusal follows a status of 200; without streaming it is the status."""
     async with StandIn(quirks=Quirks(refuses_by=form)) as standin:
         _, call = await first_output(standin)
         lost = [ASK, call, *answers([call])]
@@ -66,8 +66,8 @@ async def test_a_refusal_may_open_a_stream(form: RefusesBy, types: list[str]) ->
             assert said["message"] == failed["error"]["message"]
 
 
-async def test_what_is_not_found_may_be_said_in_plain_text() -> None:
-    """Not JSON: the message, and nothing around it."""
+async def test_a_404_may_be_plain_text() -> None:
+    """The body of a plain text 404 is the bare message."""
     async with StandIn(quirks=Quirks(not_found="text")) as standin:
         status, raw = await post(standin, input=[ASK, {"id": "rs_1"}])
 
@@ -77,7 +77,7 @@ async def test_what_is_not_found_may_be_said_in_plain_text() -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_reasoning_may_be_text(stream: bool) -> None:
-    """In `content`, told in deltas, without a blob though one is asked for."""
+    """Reasoning text is in `content` and in deltas; it has no blob, even if one is asked for."""
     async with StandIn(quirks=Quirks(thinks_aloud=True), always_encrypted=True) as standin:
         _, raw = await post(standin, stream=stream)
         answer = events_of(raw)[-1]["response"] if stream else json.loads(raw)
@@ -95,15 +95,15 @@ async def test_reasoning_may_be_text(stream: bool) -> None:
 
 
 async def test_a_backend_may_have_no_blobs() -> None:
-    """It issues none either."""
+    """A backend that does not accept blobs does not issue any."""
     async with StandIn(quirks=Quirks(takes_blobs=False), always_encrypted=True) as standin:
         thought, _ = await first_output(standin)
 
     assert thought["encrypted_content"] is None
 
 
-async def test_an_organization_may_keep_nothing() -> None:
-    """Whatever `store` says: neither the response nor its items are there afterwards."""
+async def test_an_organization_may_store_nothing() -> None:
+    """With zero data retention no response can be continued, whatever `store` is."""
     async with StandIn(quirks=Quirks(keeps_nothing=True)) as standin:
         _, raw = await post(standin)
         answer = json.loads(raw)
@@ -112,8 +112,8 @@ async def test_an_organization_may_keep_nothing() -> None:
     assert (answer["store"], status) == (True, 400)
 
 
-async def test_a_model_of_no_known_name_may_not_reason() -> None:
-    """As a model that no list has yet."""
+async def test_a_model_with_an_unknown_name_may_not_reason() -> None:
+    """A model that no list contains refuses the `include` of encrypted content."""
     async with StandIn() as standin:
         status, raw = await post(standin, model="acme-plain")
 

@@ -1,4 +1,4 @@
-"""Reasoning and what it led to: which pairs are whole, and which blobs are good."""
+"""Pairing: which pairs of reasoning and item are complete, and which blobs are valid."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,7 +9,7 @@ from tests.standin.world import ASK, Item, World, answers, as_input, without
 
 
 def lost(item: Mapping[str, str], thought: Mapping[str, str]) -> str:
-    """The text that names what lacks what."""
+    """Return the error text for an item without its reasoning."""
     return (
         f"Item '{item['id']}' of type '{item['type']}' was provided without its required"
         f" 'reasoning' item: '{thought['id']}'."
@@ -17,7 +17,7 @@ def lost(item: Mapping[str, str], thought: Mapping[str, str]) -> str:
 
 
 def alone(thought: Mapping[str, str]) -> str:
-    """The text that names reasoning without what it led to."""
+    """Return the error text for reasoning without its follower."""
     return (
         f"Item '{thought['id']}' of type 'reasoning' was provided without its required following"
         " item."
@@ -25,7 +25,7 @@ def alone(thought: Mapping[str, str]) -> str:
 
 
 def test_a_run_is_shared_by_parallel_calls() -> None:
-    """Every call of a group demands the one reasoning ahead of the group."""
+    """Every call of a group needs the one reasoning item before the group."""
     world = World()
     _, (thought, *calls) = world.emit("parallel")
 
@@ -36,7 +36,7 @@ def test_a_run_is_shared_by_parallel_calls() -> None:
 
 
 def test_outputs_may_stand_between_parallel_calls() -> None:
-    """The reasoning has to come earlier, not right before each call."""
+    """The reasoning must come before a call, but not directly before it."""
     world = World()
     _, (thought, *calls) = world.emit("parallel")
     woven = [item for call in calls for item in as_input([call])]
@@ -44,7 +44,7 @@ def test_outputs_may_stand_between_parallel_calls() -> None:
     assert world.message([ASK, thought, *woven]) == ""
 
 
-# (which item of "R ws R ws R A" is left out, who is then said to be missing what)
+# (the item of "R ws R ws R A" that is left out, the error for it)
 HOLES: list[tuple[int, Callable[[list[Item]], str]]] = [
     (0, lambda out: lost(out[1], out[0])),
     (1, lambda out: alone(out[0])),
@@ -59,7 +59,7 @@ HOLES: list[tuple[int, Callable[[list[Item]], str]]] = [
 def test_each_reasoning_belongs_to_the_item_right_after_it(
     hole: int, said: Callable[[list[Item]], str]
 ) -> None:
-    """Interleaved with hosted tools, every pair is whole or refused."""
+    """If reasoning is interleaved with hosted tools, every incomplete pair is refused."""
     world = World()
     _, output = world.emit("interleaved")
 
@@ -68,7 +68,7 @@ def test_each_reasoning_belongs_to_the_item_right_after_it(
 
 
 def test_a_run_of_reasoning_belongs_to_the_next_other_item() -> None:
-    """Of two in a row both are demanded, and both are followed by the call."""
+    """Of two reasoning items in a row both are required, and both are followed by the call."""
     world = World()
     _, (first, second, call) = world.emit("two_reasoning")
     rest = [call, *answers([call])]
@@ -86,8 +86,8 @@ def test_a_run_of_reasoning_belongs_to_the_next_other_item() -> None:
         pytest.param([{"role": "assistant", "content": "another"}], id="other-message"),
     ],
 )
-def test_reasoning_wants_its_own_follower(tail: list[Item]) -> None:
-    """Recognised by its id: another item of the same kind does not do."""
+def test_reasoning_needs_its_own_follower(tail: list[Item]) -> None:
+    """A follower is recognised by its id: another item of the same type is refused."""
     world = World()
     _, (thought, _) = world.emit("message")
 
@@ -95,8 +95,8 @@ def test_reasoning_wants_its_own_follower(tail: list[Item]) -> None:
 
 
 @pytest.mark.parametrize("tail", [[], [{"role": "user", "content": "go on"}]])
-def test_reasoning_without_id_wants_some_follower(tail: list[Item]) -> None:
-    """Without its id it still may not be last, nor stand before what no model emitted."""
+def test_reasoning_without_id_needs_some_follower(tail: list[Item]) -> None:
+    """Reasoning without its id must not be last, nor come before an item that no model emits."""
     world = World()
     _, (thought, _) = world.emit("message")
 
@@ -104,7 +104,7 @@ def test_reasoning_without_id_wants_some_follower(tail: list[Item]) -> None:
 
 
 def test_reasoning_without_id_does_not_satisfy_an_id() -> None:
-    """Ids stay together: the call's id asks for the reasoning's id."""
+    """A call with its id requires reasoning with its id."""
     world = World()
     _, (thought, call) = world.emit()
 
@@ -113,7 +113,7 @@ def test_reasoning_without_id_does_not_satisfy_an_id() -> None:
     )
 
 
-# (variant, `store`, ciphertext there, whether the mixed form is accepted)
+# (variant, `store`, whether ciphertext is sent, whether the mixed form is accepted)
 MIXED: list[tuple[Variant, bool, bool, bool]] = [
     ("one_call", False, True, True),
     ("custom", False, True, True),
@@ -128,7 +128,7 @@ MIXED: list[tuple[Variant, bool, bool, bool]] = [
 def test_the_mixed_form_is_for_store_false(
     *, variant: Variant, store: bool, ciphertext: bool, accepted: bool
 ) -> None:
-    """`rs_` id and blob before the same item without id: accepted where nothing is stored."""
+    """`rs_` id and blob before the same item without id are accepted only if `store` is false."""
     world = World()
     _, (thought, item) = world.emit(variant)
     sent = thought if ciphertext else without(thought, "encrypted_content")
@@ -139,7 +139,7 @@ def test_the_mixed_form_is_for_store_false(
 
 
 def test_the_mixed_form_is_for_the_same_call() -> None:
-    """Another `call_id` is another call."""
+    """The mixed form is refused if the `call_id` differs."""
     world = World()
     _, (thought, call) = world.emit()
     other = without(call, "id") | {"call_id": "call_other"}
@@ -147,16 +147,16 @@ def test_the_mixed_form_is_for_the_same_call() -> None:
     assert world.message([ASK, thought, *as_input([other])], store=False) == alone(thought)
 
 
-def test_reasoning_of_a_cut_off_answer_must_not_come_back() -> None:
-    """An answer that ended before its item was done leaves reasoning with no valid follower."""
+def test_reasoning_of_an_incomplete_response_is_refused() -> None:
+    """A response that ended before its item was done leaves reasoning with no valid follower."""
     world = World()
     _, (thought, _) = world.emit(end="incomplete")
 
     assert world.message([ASK, thought]) == alone(thought)
 
 
-def test_damaged_blobs_are_shown_by_their_ends() -> None:
-    """A changed character, a truncated blob and a foreign text are all undecryptable."""
+def test_the_error_of_a_damaged_blob_shows_its_ends() -> None:
+    """A changed character, a truncated blob and a foreign text all cannot be decrypted."""
     world = World()
     _, (thought, call) = world.emit()
     blob = thought["encrypted_content"]
@@ -197,8 +197,8 @@ def test_blobs_of_another_model_are_refused() -> None:
     )
 
 
-def test_what_was_forgotten_is_taken_as_it_comes() -> None:
-    """A blob outlives the ledger: any model item may follow it then."""
+def test_an_evicted_pair_is_not_checked() -> None:
+    """A blob stays valid after its turn is deleted; any item of a model may follow it then."""
     world = World()
     turn, (thought, call) = world.emit()
     world.ledger.delete(turn.answer.id, "a")

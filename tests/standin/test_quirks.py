@@ -1,4 +1,4 @@
-"""What other backends refuse, in their words, and what they accept."""
+"""Quirks: the requests that other backends refuse or accept, and their error texts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,13 +17,13 @@ Shape = Callable[[Sequence[Item]], list[Item]]
 def said(
     world: World, items: Sequence[Item], quirks: Quirks, caller: str = "a", **more: Any
 ) -> tuple[int, str]:
-    """Judge a request at such a backend: status and text of the refusal; (200, "") if none."""
+    """Judge a request at such a backend; return status and text, (200, "") if it is accepted."""
     body = world.body(items, **more)
     refusal = judge(body, caller, world.ledger, world.sealer, quirks=quirks).refusal
     return (200, "") if refusal is None else (refusal.status, refusal.message)
 
 
-# (quirks, loop, what is sent of [ASK, output with tool outputs, NEXT], the refusal's beginning)
+# (quirks, loop, the items sent of [ASK, output with outputs, NEXT], start of the error text)
 REFUSED = [
     pytest.param(
         Quirks(blames_follower=True),
@@ -64,10 +64,10 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("quirks", "variant", "shape", "begins"), REFUSED)
-def test_a_quirk_refuses_what_the_api_would_or_in_other_words(
+def test_a_quirk_changes_the_refusal(
     quirks: Quirks, variant: Variant, shape: Shape, begins: str
 ) -> None:
-    """Without the quirk it is another refusal or none; with it the honest order is accepted."""
+    """A quirk refuses a request that api.openai.com accepts, or refuses with another text."""
     world = World()
     _, output = world.emit(variant)
     history = [ASK, *as_input(output)]
@@ -79,7 +79,7 @@ def test_a_quirk_refuses_what_the_api_would_or_in_other_words(
     assert plainly != text or begins == "Item 'rs_"
 
 
-# The same columns, less the refusal.
+# The same columns, without the refusal.
 ACCEPTED = [
     pytest.param(Quirks(blames_follower=True), "parallel", lambda i: i, id="shared-reasoning"),
     pytest.param(Quirks(needs_reasoning_ids=True), "one_call", lambda i: i, id="needs-ids"),
@@ -94,8 +94,8 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize(("quirks", "variant", "shape"), ACCEPTED)
-def test_a_quirk_accepts_the_honest_history(quirks: Quirks, variant: Variant, shape: Shape) -> None:
-    """A rule is about its own fault alone."""
+def test_a_quirk_accepts_a_correct_history(quirks: Quirks, variant: Variant, shape: Shape) -> None:
+    """A quirk does not affect a history without its fault."""
     world = World()
     _, output = world.emit(variant)
 
@@ -103,13 +103,13 @@ def test_a_quirk_accepts_the_honest_history(quirks: Quirks, variant: Variant, sh
 
 
 def aloud(item: Item) -> Item:
-    """Reasoning with its text, and no blob."""
+    """Return reasoning with its text and without a blob."""
     text = [{"type": "reasoning_text", "text": "It rains."}]
     return without(item, "encrypted_content") | {"content": text}
 
 
 def test_a_call_emitted_without_reasoning_needs_none_where_reasoning_is_text() -> None:
-    """A model may call a tool without a thought."""
+    """If reasoning is text, a call that the model made without reasoning is accepted without it."""
     world = World()
     _, first = world.emit("chain")
     told = [ASK, aloud(first[0]), *as_input(first[1:])]
@@ -119,7 +119,7 @@ def test_a_call_emitted_without_reasoning_needs_none_where_reasoning_is_text() -
 
 
 def test_every_refusal_of_a_group_names_its_reasoning() -> None:
-    """An item that an output parts from its group asks for what it shares with it."""
+    """If an output separates an item from its group, the error names the reasoning of the group."""
     world = World()
     _, output = world.emit("parallel")
     i = [ASK, *as_input(output)]
@@ -131,8 +131,8 @@ def test_every_refusal_of_a_group_names_its_reasoning() -> None:
     )
 
 
-def test_what_upstream_holds_is_directly_ahead_of_what_is_new() -> None:
-    """The items of a conversation count as being there, and in order."""
+def test_items_that_upstream_holds_come_directly_before_new_ones() -> None:
+    """The items of a continued response count as present, and in order."""
     world = World()
     turn, (_, call) = world.emit()
     more: Mapping[str, str] = {"previous_response_id": turn.answer.id}

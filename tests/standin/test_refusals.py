@@ -1,4 +1,4 @@
-"""The envelope and the few texts that no request of the other tables brings about."""
+"""Refusals: the envelope, and the few texts that no request of the other tables causes."""
 
 import msgspec
 import pytest
@@ -8,7 +8,7 @@ from tests.standin.refusals import Refusal
 
 
 def test_the_envelope_has_its_four_members() -> None:
-    """Members without a value are there, as null."""
+    """Members without a value are present as null."""
     body = msgspec.json.decode(msgspec.json.encode(Refusal(400, "No.").envelope))
 
     assert body == {
@@ -28,10 +28,10 @@ def test_the_envelope_has_its_four_members() -> None:
     ],
 )
 def test_the_status_is_the_one_of_the_api(refusal: Refusal, status: int, code: str | None) -> None:
-    """Most refusals are 400; what is not there is 404, and who is not known 401."""
+    """Most refusals are 400; a missing object is 404, and a missing credential is 401."""
     assert (refusal.status, refusal.code) == (status, code)
 
 
 def test_a_short_blob_is_shown_as_it_is() -> None:
-    """First and last four characters, also where they overlap."""
+    """The error shows the first and last four characters, even if they overlap."""
     assert "gAA...gAA could" in refusals.bad_ciphertext("gAA", readable=True).message

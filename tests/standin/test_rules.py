@@ -1,4 +1,4 @@
-"""Every refusal has its request, and every accepted form is accepted."""
+"""Rules: every refusal has its request, and every accepted form is accepted."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from tests.standin.world import ASK, Item, World, answers, as_input, without
 FC = "fc_0123456789abcdef"
 
 
-# (one item of the input, what is said about it)
+# (one item of the input, the error for it)
 SHAPES = [
     pytest.param(
         {"type": "function_call", "id": "call_1", "call_id": "c", "name": "f", "arguments": "{}"},
@@ -86,7 +86,7 @@ SHAPES = [
     pytest.param(
         {"type": "reasoning", "summary": []},
         "Missing required parameter: 'input[1].id'.",
-        id="reasoning-with-nothing",
+        id="reasoning-without-id-and-blob",
     ),
     pytest.param(
         {
@@ -108,7 +108,7 @@ SHAPES = [
     pytest.param(
         {"type": "item_reference"},
         "Missing required parameter: 'input[1].id'.",
-        id="reference-to-nothing",
+        id="reference-without-id",
     ),
     pytest.param(
         {"type": "function_call", "id": FC, "call_id": "c1", "name": "f", "arguments": "{}"},
@@ -142,19 +142,19 @@ SHAPES = [
 
 @pytest.mark.parametrize(("item", "said"), SHAPES)
 def test_a_bad_item_is_refused_in_the_words_of_the_api(item: Item, said: str) -> None:
-    """One wrong item is enough, and its index is named."""
+    """One wrong item is enough for a refusal, and the error names its index."""
     assert World().message([ASK, item]) == said
 
 
 def test_an_unknown_type_is_refused() -> None:
-    """A type outside the union is no item."""
+    """An item with a type outside the union is refused."""
     said = World().message([{"type": "context_compaction", "id": "x"}])
 
     assert said.startswith("Invalid value: 'context_compaction'. Supported values are: 'message',")
 
 
 def test_a_foreign_id_with_the_right_prefix_is_a_plain_item() -> None:
-    """Ids that were never emitted here are not looked up: the items stand for themselves."""
+    """Ids that were never emitted here are not looked up; the items are judged as sent."""
     call = {"type": "function_call", "id": FC, "call_id": "c", "name": "f", "arguments": "{}"}
     message = {
         "type": "message",
@@ -167,8 +167,8 @@ def test_a_foreign_id_with_the_right_prefix_is_a_plain_item() -> None:
     assert World().message([ASK, message, call, *answers([call])]) == ""
 
 
-def test_one_id_twice_is_a_duplicate() -> None:
-    """Every id occurs once, references included."""
+def test_an_id_that_occurs_twice_is_a_duplicate() -> None:
+    """Every id may occur only once, references included."""
     world = World()
     _, (thought, call) = world.emit()
     said = (
@@ -181,7 +181,7 @@ def test_one_id_twice_is_a_duplicate() -> None:
     assert world.message([ASK, reference, thought, call, *answers([call])]) == said
 
 
-# (what the first turn's `store` was, who asks, whether it is found)
+# (`store` of the first turn, the caller, whether the item is found)
 LOOKUPS = [
     pytest.param(True, "a", True, id="stored"),
     pytest.param(False, "a", False, id="not-stored"),
@@ -201,7 +201,7 @@ LOOKUPS = [
 def test_an_id_alone_is_looked_up(
     *, form: Callable[[Item], Item], store: bool, caller: str, found: bool
 ) -> None:
-    """An id without ciphertext stands for a stored item of the same caller, or for nothing."""
+    """An id without ciphertext is looked up among the stored items of the same caller."""
     world = World()
     _, (thought, call) = world.emit(store=store)
 
@@ -219,8 +219,8 @@ def test_an_id_alone_is_looked_up(
         )
 
 
-def test_one_output_without_call_id_answers_by_name() -> None:
-    """`call_id` of an output may be null; its name then says which call it is for."""
+def test_an_output_without_call_id_answers_by_name() -> None:
+    """An output with a null `call_id` belongs to the call of its name."""
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": None, "output": ""}
 
@@ -232,8 +232,8 @@ def test_one_output_without_call_id_answers_by_name() -> None:
     "model",
     ["gpt-4o", "gpt-4.1-mini", "gpt-3.5-turbo", "gpt-5-chat-latest", "gpt-5.2-chat"],
 )
-def test_models_without_reasoning_take_none(model: str) -> None:
-    """Neither its ciphertext may be asked for, nor may it be sent."""
+def test_models_without_reasoning_refuse_reasoning(model: str) -> None:
+    """A model without reasoning refuses both the `include` for ciphertext and reasoning items."""
     world = World()
     _, (thought, call) = world.emit()
     include = ["reasoning.encrypted_content"]
@@ -262,20 +262,20 @@ def test_every_other_model_reasons(model: str) -> None:
 
 
 def test_an_unknown_include_is_refused() -> None:
-    """`include` is a closed list."""
+    """A value outside the closed list of `include` is refused."""
     said = World().message([ASK], include=["reasoning"])
 
     assert said.startswith("Invalid value: 'reasoning'. Supported values are:")
 
 
 def test_a_dated_model_is_of_the_family_without_its_date() -> None:
-    """The model a response names is the one that was asked for, with a date."""
+    """A model and the dated name in its responses belong to one family."""
     assert family("gpt-5.4-2026-03-05") == family("gpt-5.4") == "gpt-5.4"
     assert family("gpt-5.4-mini") != family("gpt-5.4")
 
 
-def test_a_response_is_continued_with_what_is_new() -> None:
-    """The server puts the earlier items ahead: their calls want outputs, nothing else."""
+def test_a_response_is_continued_with_new_items() -> None:
+    """The server adds the earlier items itself; only outputs for their calls are needed."""
     world = World()
     turn, (thought, call) = world.emit()
     previous = turn.answer.id
@@ -292,7 +292,7 @@ def test_a_response_is_continued_with_what_is_new() -> None:
 
 @pytest.mark.parametrize(("store", "caller"), [(False, "a"), (True, "b")])
 def test_an_unknown_response_is_not_continued(*, store: bool, caller: str) -> None:
-    """Only what was stored for this caller can be continued."""
+    """Only a response that was stored for this caller can be continued."""
     world = World()
     turn, (_, call) = world.emit(store=store)
 
@@ -304,7 +304,7 @@ def test_an_unknown_response_is_not_continued(*, store: bool, caller: str) -> No
 
 
 def test_a_conversation_holds_its_items() -> None:
-    """Items of a conversation are there already; it excludes a previous response."""
+    """The server adds the items of a conversation; `previous_response_id` is refused with it."""
     world = World()
     turn, (_, call) = world.emit(conversation={"id": "conv_1"})
 
@@ -315,7 +315,7 @@ def test_a_conversation_holds_its_items() -> None:
 
 
 def test_a_bare_string_is_a_user_message() -> None:
-    """`input` may be a string."""
+    """A string as `input` is one user message."""
     body = World().body([ASK])
     body.input = "hello"
 
@@ -346,7 +346,7 @@ def test_any_history_gets_an_answer(
     model: str,
     store: bool,
 ) -> None:
-    """Whatever is sent is accepted or refused; strict refuses all that normal refuses."""
+    """Any history is accepted or refused; strict refuses everything that normal refuses."""
     items = [without(item, *names) for item, names in drawn]
     normal = _WORLD.refusal(items, model=model, store=store)
     strict = _WORLD.refusal(items, continuity="strict", model=model, store=store)

@@ -1,4 +1,4 @@
-"""The stand-in on its socket, driven by the official SDK and by raw HTTP."""
+"""Stand-in server: driven by the official SDK and by raw HTTP."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ class Client:
         await self.sdk.close()
 
     async def turn(self, *, stream: bool, **more: Any) -> list[Item]:
-        """Send the history, give the output as plain items."""
+        """Send the history, and return the output as plain items."""
         options: dict[str, Any] = {"model": MODEL, "input": self.items, "include": INCLUDE} | more
         if not stream:
             response = await self.sdk.responses.create(**options)
@@ -44,13 +44,13 @@ class Client:
 
 @pytest.fixture
 async def standin() -> AsyncIterator[StandIn]:
-    """A stand-in with default behaviour."""
+    """Start a stand-in with default behaviour."""
     async with StandIn() as server:
         yield server
 
 
 def events_of(raw: bytes) -> list[dict[str, Any]]:
-    """Read back a stream that is framed exactly as it should be."""
+    """Decode a stream, and check its framing."""
     blocks = raw.decode().removesuffix("\n\n").split("\n\n")
     events = []
     for block in blocks:
@@ -62,7 +62,7 @@ def events_of(raw: bytes) -> list[dict[str, Any]]:
 
 
 async def until_cut(response: aiohttp.ClientResponse) -> bytes:
-    """Read what arrives before the connection drops, which it must."""
+    """Read until the connection drops; fail if it does not."""
     raw = b""
     try:
         async for piece in response.content.iter_any():
@@ -73,7 +73,7 @@ async def until_cut(response: aiohttp.ClientResponse) -> bytes:
 
 
 async def post(standin: StandIn, **more: object) -> tuple[int, bytes]:
-    """Ask for a response in raw HTTP."""
+    """Send a request in raw HTTP, and return its status and body."""
     body = {"model": MODEL, "input": [ASK], "include": INCLUDE} | more
     async with (
         aiohttp.ClientSession() as session,
@@ -84,7 +84,7 @@ async def post(standin: StandIn, **more: object) -> tuple[int, bytes]:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_a_client_that_drops_reasoning_gets_the_real_error(variant: Variant) -> None:
-    """The first replayed id asks for its reasoning, by id."""
+    """The error names the first replayed item and the id of its missing reasoning."""
     async with StandIn(variant) as standin, Client(standin) as client:
         output = await client.turn(stream=True)
         kept = [item for item in output if item["type"] != "reasoning"]
@@ -104,7 +104,7 @@ async def test_a_client_that_drops_reasoning_gets_the_real_error(variant: Varian
 
 
 async def test_the_sdk_accumulates_a_stream(standin: StandIn) -> None:
-    """Its own checks of ids, order and indexes pass, and the final response is whole."""
+    """The SDK's own checks of ids, order and indexes pass, and the final response is whole."""
     async with (
         Client(standin) as client,
         client.sdk.responses.stream(
@@ -120,7 +120,7 @@ async def test_the_sdk_accumulates_a_stream(standin: StandIn) -> None:
 
 
 async def test_a_stream_is_framed_as_recorded(standin: StandIn) -> None:
-    """Content type, LF framing, numbers from 0, no `[DONE]`."""
+    """A stream has the recorded content type, LF framing, numbers from 0 and no `[DONE]`."""
     body = {"model": MODEL, "input": [ASK], "stream": True}
     async with (
         aiohttp.ClientSession() as session,
@@ -137,7 +137,7 @@ async def test_a_stream_is_framed_as_recorded(standin: StandIn) -> None:
 
 
 async def test_ciphertext_comes_when_asked_for_or_always(standin: StandIn) -> None:
-    """By `include`, or by default as newer models do; else null."""
+    """Blobs are sent if `include` asks for them, or always if configured; else they are null."""
 
     async def blob(**more: object) -> str | None:
         _, raw = await post(standin, **more)
@@ -163,7 +163,7 @@ async def test_cutting_a_stream_changes_no_byte(chunk_bytes: int) -> None:
 
 
 async def test_a_cut_stream_ends_without_its_end() -> None:
-    """The connection drops after so many events, or before the last one."""
+    """The connection drops after the given number of events, or before the last one."""
     async with StandIn(end="cut", cut_after=3) as standin, aiohttp.ClientSession() as session:
         for cut_after in (3, None):
             standin.behaviour.cut_after = cut_after
@@ -178,7 +178,7 @@ async def test_a_cut_stream_ends_without_its_end() -> None:
 
 
 async def test_a_cut_answer_is_half_an_object() -> None:
-    """Without streaming, the promised length is not reached."""
+    """Without streaming, the response ends before its announced length."""
     async with StandIn(end="cut") as standin:
         with pytest.raises(aiohttp.ClientPayloadError):
             await post(standin)
@@ -196,7 +196,7 @@ async def test_an_answer_may_end_in_other_ways() -> None:
 
 
 async def test_a_pause_follows_every_event() -> None:
-    """`delay_s` spreads a stream out; a client that leaves ends it."""
+    """`delay_s` delays every event; a client that leaves ends the stream."""
     async with StandIn(delay_s=0.05) as standin, aiohttp.ClientSession() as session:
         body = {"model": MODEL, "input": "hi", "stream": True}
         async with session.post(
@@ -211,7 +211,7 @@ async def test_a_pause_follows_every_event() -> None:
 
 
 async def test_a_background_response_is_queued_then_there(standin: StandIn) -> None:
-    """Retrieved without ciphertext, whole or from any event on."""
+    """A background response is retrieved without ciphertext, whole or from any event on."""
     async with Client(standin) as client:
         queued = await client.sdk.responses.create(model=MODEL, input="hi", background=True)
         done = await client.sdk.responses.retrieve(queued.id)
@@ -229,7 +229,7 @@ async def test_a_background_response_is_queued_then_there(standin: StandIn) -> N
 
 
 async def test_ciphertext_cannot_be_retrieved(standin: StandIn) -> None:
-    """Asking for it is an error, whatever the id."""
+    """Retrieval with the `include` for ciphertext is refused for any id."""
     async with Client(standin) as client:
         with pytest.raises(
             openai.BadRequestError,
@@ -239,7 +239,7 @@ async def test_ciphertext_cannot_be_retrieved(standin: StandIn) -> None:
 
 
 async def test_a_response_is_deleted_once(standin: StandIn) -> None:
-    """Then it is not found, nor is one that was not stored."""
+    """A deleted response is not found, nor is one that was not stored."""
     async with Client(standin) as client:
         kept = await client.sdk.responses.create(model=MODEL, input="hi")
         unkept = await client.sdk.responses.create(model=MODEL, input="hi", store=False)
@@ -252,7 +252,7 @@ async def test_a_response_is_deleted_once(standin: StandIn) -> None:
 
 
 async def test_tokens_are_counted_by_the_same_rules(standin: StandIn) -> None:
-    """`input_tokens` refuses what `responses` refuses."""
+    """`input_tokens` refuses every request that `responses` refuses."""
     async with Client(standin) as client:
         output = await client.turn(stream=False)
         client.items += as_input(output)
@@ -274,10 +274,10 @@ async def test_tokens_are_counted_by_the_same_rules(standin: StandIn) -> None:
         ("GET", "/responses/resp_1", 404),
     ],
 )
-async def test_every_error_is_worded_by_the_api(
+async def test_every_error_has_the_envelope_of_the_api(
     standin: StandIn, method: str, path: str, status: int
 ) -> None:
-    """Also where there is no such address, or it is used otherwise."""
+    """An unknown URL and a wrong method also get the error envelope of the API."""
     async with (
         aiohttp.ClientSession() as session,
         session.request(method, standin.base_url + path, headers=HEADERS) as response,
@@ -288,8 +288,8 @@ async def test_every_error_is_worded_by_the_api(
     assert set(body["error"]) == {"message", "type", "param", "code"}
 
 
-async def test_a_number_in_a_query_has_to_be_one(standin: StandIn) -> None:
-    """`starting_after` is refused, not crashed on."""
+async def test_an_invalid_number_in_a_query_is_refused(standin: StandIn) -> None:
+    """An invalid `starting_after` is refused with 400."""
     _, raw = await post(standin)
     url = f"{standin.base_url}/responses/{json.loads(raw)['id']}?stream=true&starting_after=x"
     async with aiohttp.ClientSession() as session, session.get(url, headers=HEADERS) as response:
@@ -297,7 +297,7 @@ async def test_a_number_in_a_query_has_to_be_one(standin: StandIn) -> None:
 
 
 async def test_the_next_request_can_be_refused(standin: StandIn) -> None:
-    """Once, with whatever a test wants to see passed on."""
+    """A refusal set by the test answers one request."""
     standin.refuse_next(Refusal(429, "Slow down.", "rate_limit_error", code="rate_limit_exceeded"))
 
     assert (await post(standin))[0] == 429
@@ -305,7 +305,7 @@ async def test_the_next_request_can_be_refused(standin: StandIn) -> None:
 
 
 async def test_records_are_bounded(standin: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A demo left running does not grow."""
+    """The list of received requests is bounded, so a demo can run for days."""
     monkeypatch.setattr("tests.standin.server.RECEIVED_KEPT", 2)
     for _ in range(3):
         await post(standin)
@@ -314,7 +314,7 @@ async def test_records_are_bounded(standin: StandIn, monkeypatch: pytest.MonkeyP
 
 
 async def test_rotating_ids_are_kept_by_the_client_that_reads_done() -> None:
-    """The id in `done` is the one that counts; the one in `completed` is a stranger."""
+    """Only the id in `done` matches its blob; the one in `completed` is refused."""
     async with StandIn(rotate_ids=True) as standin:
         _, raw = await post(standin, stream=True)
         events = events_of(raw)

@@ -1,4 +1,4 @@
-"""Requests are read leniently, answers written in full."""
+"""Types: requests are decoded leniently, responses are written in full."""
 
 import msgspec
 import pytest
@@ -24,12 +24,12 @@ def read(raw: bytes) -> Body:
 def test_text_is_read_from_every_form_of_content(
     content: str | list[Part] | msgspec.UnsetType | None, text: str
 ) -> None:
-    """A string, parts, or nothing."""
+    """The content of a message may be a string, parts, or absent."""
     assert plain_text(content) == text
 
 
 def test_unknown_members_are_skipped() -> None:
-    """Clients send more than is judged."""
+    """Clients may send members that are not judged."""
     body = read(b'{"model":"m","new":1,"input":[{"role":"user","content":"x","new":{}}]}')
 
     assert [item.role for item in body.items] == ["user"]
@@ -40,20 +40,20 @@ def test_unknown_members_are_skipped() -> None:
     [(b'"conv_1"', "conv_1"), (b'{"id":"conv_1"}', "conv_1"), (b"null", None)],
 )
 def test_a_conversation_is_a_string_or_an_object(raw: bytes, name: str | None) -> None:
-    """Both forms name it by id."""
+    """Both forms name the conversation by its id."""
     assert read(b'{"model":"m","conversation":' + raw + b"}").conversation_id == name
 
 
 @pytest.mark.parametrize(
     ("member", "stores"), [(b"", True), (b',"store":null', True), (b',"store":false', False)]
 )
-def test_responses_are_stored_unless_refused(*, member: bytes, stores: bool) -> None:
-    """`store` is true by default."""
+def test_responses_are_stored_by_default(*, member: bytes, stores: bool) -> None:
+    """`store` is true unless the request sets it to false."""
     assert read(b'{"model":"m"' + member + b"}").stores is stores
 
 
-def test_tools_are_read_apart() -> None:
-    """They are echoed as they came, and decoded only to be called."""
+def test_tools_are_echoed_unchanged() -> None:
+    """Tools are echoed as sent, and decoded only to be called."""
     tools = b'[{"type":"function","name":"f","parameters":{"type":"object"}},{"type":"web_search"}]'
     body = read(b'{"model":"m","tools":' + tools + b"}")
 
@@ -63,7 +63,7 @@ def test_tools_are_read_apart() -> None:
 
 
 def test_emitted_items_are_written_in_recorded_order() -> None:
-    """Members come in the order of recorded answers; what is not there yet is left out."""
+    """Members have the order of recorded responses; members without a value yet are left out."""
     call = FunctionCall(id="fc_1", arguments="{}", call_id="c", name="f")
 
     assert msgspec.json.encode(call) == (

@@ -1,4 +1,4 @@
-"""The stand-in's WebSocket: the same rules and the same events, and lanes beside each other."""
+"""WebSocket of the stand-in: the same rules and events as over HTTP, and parallel lanes."""
 
 import json
 from collections.abc import AsyncIterator
@@ -17,18 +17,18 @@ ENDS = {"response.completed", "error"}
 
 
 class Line:
-    """A client that speaks raw messages."""
+    """A client that sends raw messages."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
 
     async def ask(self, *items: Item, **more: object) -> list[Item]:
-        """Send a request, and give all events of its answer."""
+        """Send a request, and return all events of its response."""
         request = {"type": "response.create", "model": MODEL, "input": items, **more}
         return await self.say(json.dumps(request))
 
     async def say(self, text: str) -> list[Item]:
-        """Send a message, and give what is answered."""
+        """Send a message, and return the response to it."""
         await self.socket.send_str(text)
         events: list[Item] = []
         while not events or events[-1]["type"] not in ENDS:
@@ -38,14 +38,14 @@ class Line:
 
 @pytest.fixture
 async def standin() -> AsyncIterator[StandIn]:
-    """One that answers with a call first."""
+    """Start a stand-in that responds with a call first."""
     async with StandIn() as standin:
         yield standin
 
 
 @pytest.fixture
 async def line(standin: StandIn) -> AsyncIterator[Line]:
-    """A connection to it."""
+    """Connect to the stand-in."""
     headers = {"Authorization": "Bearer sk-a"}
     async with (
         aiohttp.ClientSession() as session,
@@ -55,12 +55,12 @@ async def line(standin: StandIn) -> AsyncIterator[Line]:
 
 
 def items(events: list[Item]) -> list[Item]:
-    """Give the items of an answer."""
+    """Return the items of a response."""
     return [one["item"] for one in events if one["type"] == "response.output_item.done"]
 
 
-async def test_an_answer_is_told_event_by_event(line: Line, standin: StandIn) -> None:
-    """As over HTTP, in messages; the lane is echoed, and absent where none was named."""
+async def test_a_response_is_sent_event_by_event(line: Line, standin: StandIn) -> None:
+    """Each event is one message; its lane is echoed, and absent if the request named none."""
     events = await line.ask(ASK)
     named = await line.ask(ASK, stream_id="a.b-c_1")
 
@@ -76,10 +76,8 @@ async def test_an_answer_is_told_event_by_event(line: Line, standin: StandIn) ->
 
 
 @pytest.mark.parametrize("store", [True, False])
-async def test_a_connection_remembers_its_answers(
-    line: Line, standin: StandIn, store: bool
-) -> None:
-    """Stored or not; another connection knows those that are stored."""
+async def test_a_connection_caches_its_responses(line: Line, standin: StandIn, store: bool) -> None:
+    """A connection can continue any of its responses; another connection only stored ones."""
     events = await line.ask(ASK, store=store)
     result = RESULT | {"call_id": items(events)[-1]["call_id"]}
     behind = {"previous_response_id": events[-1]["response"]["id"], "store": store}
@@ -95,8 +93,8 @@ async def test_a_connection_remembers_its_answers(
     assert other[-1]["type"] == ("response.completed" if store else "error")
 
 
-async def test_an_error_forgets_what_it_continued(line: Line) -> None:
-    """As the API does on a failed continuation of what is not stored."""
+async def test_an_error_drops_the_cached_response(line: Line) -> None:
+    """A failed continuation drops its response from the cache of the connection, as in the API."""
     events = await line.ask(ASK, store=False)
     behind = {"previous_response_id": events[-1]["response"]["id"], "store": False}
     (error,) = await line.ask(RESULT | {"call_id": "call_x"}, **behind)
@@ -127,10 +125,10 @@ async def test_the_same_rules_hold(line: Line) -> None:
         ('{"type":"response.create","model":"m","stream_id":""}', 400, "invalid_stream_id"),
     ],
 )
-async def test_what_is_no_request_is_refused(
+async def test_an_invalid_message_is_refused(
     line: Line, text: str, status: int, code: str | None
 ) -> None:
-    """And the connection goes on."""
+    """After an invalid message the connection stays open."""
     (error,) = await line.say(text)
 
     assert (error["type"], error["status"], error["error"]["code"]) == ("error", status, code)
@@ -138,7 +136,7 @@ async def test_what_is_no_request_is_refused(
 
 
 async def test_lanes_are_limited(line: Line) -> None:
-    """To 32 names; those known, and the one without, go on."""
+    """A connection has at most 32 named lanes; the known ones stay usable."""
     for number in range(32):
         assert len(await line.ask(ASK, stream_id=str(number))) > 1
     (error,) = await line.ask(ASK, stream_id="32")
@@ -148,8 +146,8 @@ async def test_lanes_are_limited(line: Line) -> None:
     assert len(await line.ask(ASK)) > 1
 
 
-async def test_it_may_be_told_to_refuse(line: Line, standin: StandIn) -> None:
-    """A request, as over HTTP; or the next upgrade."""
+async def test_the_next_message_or_upgrade_can_be_refused(line: Line, standin: StandIn) -> None:
+    """A refusal set by the test answers the next request or the next upgrade."""
     standin.refuse_next(Refusal(500, "Out of order."))
     (error,) = await line.ask(ASK)
     assert (error["status"], error["error"]["message"]) == (500, "Out of order.")
@@ -162,22 +160,22 @@ async def test_it_may_be_told_to_refuse(line: Line, standin: StandIn) -> None:
 
 
 async def test_an_upgrade_needs_a_credential(standin: StandIn) -> None:
-    """It is refused before it is one."""
+    """An upgrade without a credential is refused."""
     with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
         async with aiohttp.ClientSession() as session:
             await session.ws_connect(f"{standin.base_url}/responses")
     assert raised.value.status == 401
 
 
-async def test_a_binary_message_closes(line: Line) -> None:
-    """With the code for it."""
+async def test_a_binary_message_closes_the_connection(line: Line) -> None:
+    """A binary message closes the connection with code 1003."""
     await line.socket.send_bytes(b"x")
     await line.socket.receive(timeout=5)
     assert line.socket.close_code == 1003
 
 
 async def test_an_answer_may_be_cut_off(line: Line, standin: StandIn) -> None:
-    """Without a close frame."""
+    """A cut connection ends without a close frame."""
     standin.behaviour.end, standin.behaviour.cut_after = "cut", 2
     await line.socket.send_str(
         json.dumps({"type": "response.create", "model": MODEL, "input": [ASK]})

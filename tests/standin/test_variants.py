@@ -1,4 +1,4 @@
-"""Every loop plays as its line says, with and without reasoning, and starts anew when asked."""
+"""Scripted loops: each plays as written, with and without reasoning, and can be played again."""
 
 from typing import Unpack, get_args
 
@@ -38,13 +38,13 @@ def play(world: World, variant: Variant, items: list[Item], **more: Unpack[More]
 
 
 def test_every_variant_has_its_loop() -> None:
-    """The names and the table agree."""
+    """The type `Variant` and the table of loops have the same names."""
     assert set(VARIANTS) == set(LOOPS)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_loop_is_played_to_its_end_and_again(variant: Variant) -> None:
-    """One response per line; a new user message starts the loop anew."""
+    """Each line is one response; a new user message restarts the loop."""
     world = World()
     items: list[Item] = [ASK]
 
@@ -55,15 +55,15 @@ def test_a_loop_is_played_to_its_end_and_again(variant: Variant) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_model_without_reasoning_plays_the_same_without_it(variant: Variant) -> None:
-    """gpt-4o answers with the same calls and messages."""
+    """gpt-4o responds with the same calls and messages."""
     expected = [line.replace("R ", "") for line in LOOPS[variant]]
 
     assert play(World(), variant, [ASK], model="gpt-4o") == expected
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_loop_goes_on_where_the_client_sends_only_what_is_new(variant: Variant) -> None:
-    """By `previous_response_id`, the loop is the same."""
+def test_a_loop_continues_with_new_items_only(variant: Variant) -> None:
+    """With `previous_response_id` the loop is the same as with the whole history."""
     world = World()
     turn, output = world.emit(variant)
     lines = [line_of(output)]
@@ -75,7 +75,7 @@ def test_a_loop_goes_on_where_the_client_sends_only_what_is_new(variant: Variant
 
 
 def test_call_ids_are_unique_save_in_call_zero() -> None:
-    """`call_0` in every response is what some providers answer."""
+    """Some providers use `call_0` in every response; all other loops have unique call ids."""
     world = World()
     chain: list[Item] = [ASK]
     zero: list[Item] = [ASK]
@@ -89,8 +89,8 @@ def test_call_ids_are_unique_save_in_call_zero() -> None:
     assert call_ids(zero) == ["call_0"] * 3
 
 
-def test_ids_of_a_conversation_share_their_lineage() -> None:
-    """While the client replays ids; without them the lineage is a new one."""
+def test_replayed_ids_keep_the_lineage() -> None:
+    """Ids keep their lineage while the client replays them; without them it is a new one."""
     world = World()
     first, output = world.emit()
     items = [ASK, *as_input(output)]
@@ -113,7 +113,7 @@ def test_ids_of_a_conversation_share_their_lineage() -> None:
     ],
 )
 def test_progress_counts_outputs_since_the_last_question(line: list[str], count: int) -> None:
-    """Nothing but the request says where a loop stands."""
+    """The position in a loop is computed from the request alone."""
     items = [InputItem(role="user") if kind == "user" else InputItem(type=kind) for kind in line]
 
     assert progress(items) == count
@@ -122,7 +122,7 @@ def test_progress_counts_outputs_since_the_last_question(line: list[str], count:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("answered", range(12))
 def test_there_is_always_a_next_response(variant: Variant, answered: int) -> None:
-    """However many outputs a client sends, the answer is a line of the loop."""
+    """For any number of outputs, the next response is a line of the loop."""
     assert " ".join(script(variant, answered)) in LOOPS[variant]
 
 
@@ -150,7 +150,7 @@ SCHEMA = msgspec.Raw(
     ],
 )
 def test_calls_fit_the_declared_tool(parameters: msgspec.Raw, arguments: dict[str, object]) -> None:
-    """Its name, and each argument with a value of its type."""
+    """A call has the name of a declared tool, and each argument has a value of its type."""
     tools = [Tool("web_search"), Tool("function", "get_weather", parameters)]
     given = cue([InputItem(role="user", content="tea")], tools)
 
@@ -162,7 +162,7 @@ def test_calls_fit_the_declared_tool(parameters: msgspec.Raw, arguments: dict[st
 
 
 def test_a_preamble_is_commentary_and_an_answer_is_final() -> None:
-    """`phase` says which message comes before calls."""
+    """`phase` marks a message before calls as commentary, and the last one as final."""
     cue_ = Cue(answered=0, round=1, topic="tea")
     ids = Ids(Mint(b""), "0" * 16, 0)
 

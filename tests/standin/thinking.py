@@ -1,8 +1,8 @@
 """
-Reasoning that is text in the open: it has to come back, as text, ahead of the calls it led to.
+Rules for reasoning as plain text: it must be sent with the calls it led to, before them.
 
-The rule of DeepSeek's own Responses API (wire facts, section 7). It is stateless: nothing is
-looked up, and ids pair nothing. Calls of one run share the reasoning ahead of the first.
+The rule of DeepSeek's own Responses API, as reported. It is stateless: nothing is looked up, and
+ids pair nothing. Calls of one run share the reasoning before the first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ MESSAGE_PREFIX = "msg_"
 
 def faults(seen: Sequence[Seen], caller: str, ledger: Ledger) -> Iterator[Refusal]:
     """
-    Yield what is wrong with the reasoning ahead of calls, and with the ids of messages.
+    Yield the faults of the reasoning before calls, and of the ids of messages.
 
     A call that is known to have been emitted without reasoning needs none.
     """

@@ -1,9 +1,9 @@
 """
-What the "model" answers: scripted agent loops, one line each, and the items they turn into.
+Scripted agent loops: the responses of the "model", one string each, and their items.
 
-Notation: R reasoning, A assistant message, fc function call, ctc custom tool call, ws hosted
-web search; one string per response. The loop starts anew with every user message; where it
-stands follows from the number of tool outputs since then, so nothing has to be remembered.
+Notation: R reasoning, A assistant message, fc function call, ctc custom tool call, ws hosted web
+search; one string per response. The loop restarts with every user message. Its position follows
+from the number of tool outputs since then, so it needs no state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ LOOPS: Mapping[Variant, tuple[str, ...]] = {
     "two_reasoning": ("R R fc", "R fc R fc", "R A"),
     "call_zero": ("R fc", "fc", "R fc", "R A"),
 }
-"""Every shape is one that was recorded (wire facts, sections 1 and 6), save `custom`."""
+"""Every shape except `custom` was recorded."""
 
 _CALLS = frozenset({"fc", "ctc"})
 _TOPIC_CHARS = 40
@@ -71,18 +71,18 @@ class Property(Struct):
 
 
 class Parameters(Struct):
-    """The JSON schema of a function tool, as far as it says how to call it."""
+    """The JSON schema of a function tool, as far as it is needed to call it."""
 
     properties: dict[str, Property] = msgspec.field(default_factory=dict)
 
 
 class Cue(Struct, frozen=True, kw_only=True):
     """
-    What the request gives the "model" to go by.
+    The input of the "model": the facts of a request that its response depends on.
 
-    `answered` counts the tool outputs since the last user message, `topic` opens that message,
-    `round` counts the user messages: so that two conversations, or two rounds of one, say and
-    ask different things. `thinks_aloud` has reasoning as text.
+    `answered` counts the tool outputs since the last user message, `topic` is the start of that
+    message, `round` counts the user messages. So two conversations, or two rounds of one, have
+    different texts. `thinks_aloud` emits reasoning as text.
     """
 
     answered: int
@@ -94,7 +94,7 @@ class Cue(Struct, frozen=True, kw_only=True):
 
 
 def progress(items: Sequence[InputItem], before: int = 0) -> int:
-    """Count the tool outputs since the last user message; `before` were there already."""
+    """Count the tool outputs since the last user message, and `before` if there is none."""
     answered = before
     for item in items:
         if item.role == "user":
@@ -108,11 +108,11 @@ def cue(
     items: Sequence[InputItem], tools: Sequence[Tool], *, before: int = 0, summarises: bool = False
 ) -> Cue:
     """
-    Read the cue off a request.
+    Read the cue from a request.
 
     Args:
         items: The `input`.
-        tools: The declared tools; calls go to them, or to made-up ones when there are none.
+        tools: The declared tools; calls go to them, or to made-up ones if there are none.
         before: Tool outputs already answered in the response being continued.
         summarises: Whether the request asks for reasoning summaries.
     """
@@ -135,7 +135,7 @@ def script(variant: Variant, answered: int) -> tuple[str, ...]:
         answered: Tool outputs since the last user message.
 
     Returns:
-        Its items in the notation of this module. The last response when the loop is over.
+        Its items in the notation of this module. The last response if the loop is over.
     """
     *rounds, last = (tuple(line.split()) for line in LOOPS[variant])
     called = 0
@@ -148,12 +148,12 @@ def script(variant: Variant, answered: int) -> tuple[str, ...]:
 
 def perform(variant: Variant, cue: Cue, ids: Ids, *, reasons: bool) -> tuple[OutputItem, ...]:
     """
-    Write the next response out as items, without ciphertext.
+    Build the items of the next response, without ciphertext.
 
     Args:
         variant: The loop.
-        cue: What the request gave.
-        ids: Where ids come from.
+        cue: The facts of the request.
+        ids: The source of ids.
         reasons: False leaves the reasoning out, as a model without it would.
     """
     parts = script(variant, cue.answered)
@@ -213,7 +213,7 @@ def _message(item_id: str, cue: Cue, step: int, *, ends: bool) -> Message:
 def _call(
     part: str, item_id: str, call_id: str, cue: Cue, step: int
 ) -> FunctionCall | CustomToolCall:
-    """Call a declared tool of the right kind, each in turn."""
+    """Call a declared tool of the right type, each in turn."""
     kind, fallback = ("function", _FUNCTION) if part == "fc" else ("custom", _CUSTOM)
     tools = [tool for tool in cue.tools if tool.type == kind and tool.name] or [fallback]
     tool = tools[(step - 1) % len(tools)]
@@ -227,11 +227,11 @@ def _call(
 
 
 def _arguments(tool: Tool, subject: str, step: int) -> str:
-    """Fill in every argument of a tool with something of its type; `query` when it has none."""
+    """Fill in every argument of a tool with a value of its type; `query` if it has none."""
     try:
         schema = msgspec.json.decode(tool.parameters, type=Parameters | None) or Parameters()
     except msgspec.ValidationError:
-        # A schema of a kind that this stand-in does not read is still a tool that can be called.
+        # A tool can be called even if this stand-in cannot read its schema.
         schema = Parameters()
     wanted = schema.properties or {"query": Property()}
     values = {name: _value(of.type, subject, step) for name, of in wanted.items()}

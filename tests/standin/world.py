@@ -1,4 +1,4 @@
-"""A stand-in without a socket: it emits turns and judges requests, for tables of rules."""
+"""World: a stand-in without a socket. It emits turns and judges requests, for tables of rules."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
@@ -22,7 +22,7 @@ NOW_S = 1_763_600_000
 
 
 class More(TypedDict, total=False):
-    """What a request may say besides its model and input; `model` wins over MODEL."""
+    """Members of a request in addition to its input; `model` replaces MODEL."""
 
     model: str
     store: bool
@@ -66,7 +66,7 @@ class World:
         continuity: Continuity = "normal",
         **more: Unpack[More],
     ) -> Refusal | None:
-        """Judge a request, and say only why it is refused."""
+        """Judge a request, and return only its refusal."""
         return self.verdict(items, caller, continuity, **more).refusal
 
     def message(
@@ -76,7 +76,7 @@ class World:
         continuity: Continuity = "normal",
         **more: Unpack[More],
     ) -> str:
-        """Judge a request, and give the text of the refusal; "" when it is accepted."""
+        """Judge a request, and return the text of the refusal; "" if it is accepted."""
         refusal = self.refusal(items, caller, continuity, **more)
         return "" if refusal is None else refusal.message
 
@@ -88,7 +88,7 @@ class World:
         end: End = "completed",
         **more: Unpack[More],
     ) -> tuple[Turn, list[Item]]:
-        """Answer a request that is accepted; gives the turn and its items as in `done` events."""
+        """Answer an accepted request; return the turn and its items as in `done` events."""
         verdict = self.verdict(items, caller, **more)
         assert verdict.refusal is None, verdict.refusal
         turn = respond(
@@ -104,12 +104,12 @@ class World:
 
 
 def without(item: Mapping[str, Any], *names: str) -> Item:
-    """Give the item without some of its members."""
+    """Return the item without the named members."""
     return {name: value for name, value in item.items() if name not in names}
 
 
 def answers(items: Sequence[Mapping[str, Any]]) -> list[Item]:
-    """Give one output for every call of a client's tool."""
+    """Return one output for every call of a client's tool."""
     return [
         {"type": f"{item['type']}_output", "call_id": item["call_id"], "output": "7 degrees"}
         for item in items
@@ -118,5 +118,5 @@ def answers(items: Sequence[Mapping[str, Any]]) -> list[Item]:
 
 
 def as_input(items: Sequence[Mapping[str, Any]]) -> list[Item]:
-    """Give what a client replays of an output: everything, and an output for every call."""
+    """Return the output as a client replays it: every item, and an output for every call."""
     return [*map(dict, items), *answers(items)]
