@@ -1,4 +1,4 @@
-"""Certificates of an authority that only this test knows."""
+"""Test certificates: a temporary authority with one server and one client certificate."""
 
 import contextlib
 import tempfile
@@ -17,10 +17,10 @@ class Certificates:
     PEM files of one authority.
 
     Attributes:
-        ca_pem: Its own certificate.
-        server_pem: Key and certificate of 127.0.0.1 and localhost.
+        ca_pem: The authority's certificate.
+        server_pem: Key and certificate for 127.0.0.1 and localhost.
         client_pem: Key and certificate of a client.
-        asks_client: Whether the server is to refuse clients without one.
+        asks_client: Whether the server should refuse clients without a certificate.
     """
 
     ca_pem: Path
@@ -31,7 +31,7 @@ class Certificates:
 
 @contextlib.contextmanager
 def certificates(*, asks_client: bool = False) -> Iterator[Certificates]:
-    """Found an authority, and let it issue both."""
+    """Create an authority, and let it issue both certificates."""
     authority = trustme.CA()
     with tempfile.TemporaryDirectory(prefix="rr-") as name:
         folder = Path(name)

@@ -1,4 +1,4 @@
-"""What tests of more than one floor share. What is shared is emptied before use, never killed."""
+"""Fixtures for tests of several layers. Shared servers are emptied before use, never killed."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.certificates import Certificates, certificates
 from tests.redis_groups import Cluster, Sentinels, redis_cluster, redis_sentinels
 from tests.redis_server import RedisServer, redis_server
 
-# No test fails for the time it takes: machines are noisy.
+# No test fails because it is slow: the load of machines varies.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
@@ -30,14 +30,14 @@ def shared_valkey() -> Iterator[RedisServer]:
 
 @pytest.fixture(scope="session")
 def shared_certificates() -> Iterator[Certificates]:
-    """An authority, for servers that ask clients for a certificate."""
+    """An authority for servers that require client certificates."""
     with certificates(asks_client=True) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def shared_tls_redis(shared_certificates: Certificates) -> Iterator[RedisServer]:
-    """One real Redis that speaks TLS alone, to clients with a certificate alone."""
+    """One real Redis that accepts only TLS, and only clients with a certificate."""
     with redis_server(tls=shared_certificates) as server:
         yield server
 

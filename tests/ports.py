@@ -1,4 +1,4 @@
-"""Ports of this machine."""
+"""Free ports of this machine."""
 
 import socket
 
@@ -6,7 +6,7 @@ __all__ = ["free_port"]
 
 
 def free_port() -> int:
-    """Return one that nobody listens on."""
+    """Return a port on which no server listens."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Programs that tests run when they are installed, and that CI promises to have installed."""
+"""Programs that tests run if they are installed; CI requires that they are."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import pytest
 
 __all__ = ["CHROMIUM_FLAGS", "find", "require"]
 
-# A browser that asks nobody on the internet for anything, and runs in a container, too.
+# These flags prevent requests to the internet, and allow the browser to run in a container.
 CHROMIUM_FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -30,11 +30,11 @@ def require(what: str, *names: str) -> str:
     """
     Return the path of a program.
 
-    Where it is not installed the test is skipped, or fails if CI promised that it is.
+    If it is not installed, the test is skipped, or fails if REPLAY_TEST_REQUIRE names it.
 
     Args:
-        what: The word that REPLAY_TEST_REQUIRE has for it, such as `redis`.
-        names: Of the program, the first that is found; `what` itself when there are none.
+        what: The program's word in REPLAY_TEST_REQUIRE, such as `redis`.
+        names: Names of the program; the first that is installed counts. Default: `what`.
     """
     names = names or (what,)
     if path := find(*names):

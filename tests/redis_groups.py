@@ -1,4 +1,4 @@
-"""Real servers that belong together: a Sentinel's, and a Cluster's."""
+"""Groups of real Redis servers: Sentinel and Cluster."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ SERVICE = "replay"
 SENTINELS = 3
 MASTERS = 3
 SLOTS = 16_384
-# Of what a real one does in seconds. A busy machine must not look like a dead one, though.
+# Shorter than in production, but long enough that a busy machine is not taken for a dead one.
 DOWN_AFTER_MS = 1_000
 HURRY = ("publish-period", "info-period", "ask-period", "ping-period")
 HURRY_MS = 200
@@ -24,10 +24,10 @@ NODE_TIMEOUT_MS = 2_000
 @dataclass(frozen=True, slots=True)
 class Sentinels:
     """
-    A master with its replicas, watched by three Sentinels.
+    A master with its replicas, monitored by three Sentinels.
 
     Attributes:
-        nodes: The master of the beginning, then its replicas.
+        nodes: The first master, then its replicas.
         watching: The Sentinels.
     """
 
@@ -36,18 +36,18 @@ class Sentinels:
 
     @property
     def url(self) -> str:
-        """Where a client finds the master."""
+        """The address from which a client finds the master."""
         hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.watching)
         return f"redis+sentinel://{hosts}/{SERVICE}"
 
     @property
     def master(self) -> RedisServer:
-        """The one that a Sentinel takes for the master now."""
+        """The current master according to the first Sentinel."""
         _, port = self.watching[0].do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
         return next(node for node in self.nodes if node.port == int(port))
 
     def agree(self) -> bool:
-        """Whether each Sentinel knows the others and all replicas, and that they are well."""
+        """Return whether every Sentinel sees the others and all replicas as healthy."""
         return all(map(self._knows_all, self.watching))
 
     def _knows_all(self, sentinel: RedisServer) -> bool:
@@ -62,7 +62,7 @@ class Sentinels:
 def redis_sentinels(
     *directives: str, replicas: int = 1, kind: str = "redis"
 ) -> Iterator[Sentinels]:
-    """Run a master with replicas, each with these settings, and Sentinels; all well."""
+    """Run a master with replicas, all with these directives, and Sentinels; wait until healthy."""
     with contextlib.ExitStack() as stack:
         lines = ("repl-diskless-sync-delay 0", *directives)
         master = stack.enter_context(redis_server(*lines, kind=kind))
@@ -75,7 +75,7 @@ def redis_sentinels(
             for _ in range(SENTINELS)
         ]
         for sentinel in watching:
-            with contextlib.suppress(ResponseError):  # before Redis 7 they take their time
+            with contextlib.suppress(ResponseError):  # before Redis 7 these periods are fixed
                 periods = [word for name in HURRY for word in (name, HURRY_MS)]
                 sentinel.do("SENTINEL", "DEBUG", *periods, "tilt-trigger", 20_000)
         group = Sentinels([master, *nodes], watching)
@@ -87,7 +87,7 @@ def _watch(port: int) -> list[str]:
     return [
         f"sentinel monitor {SERVICE} 127.0.0.1 {port} {SENTINELS // 2 + 1}",
         f"sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}",
-        # An election that nobody wins is held again after twice this.
+        # An election without a winner is repeated after twice this time.
         f"sentinel failover-timeout {SERVICE} {2 * DOWN_AFTER_MS}",
     ]
 
@@ -98,9 +98,9 @@ class Cluster:
     Masters that share the slots, each with its replicas.
 
     Attributes:
-        masters: Those of the beginning; each has a third of the slots.
-        replicas: Of each of them, in the same order.
-        moving: Slots that are being moved: from where, and to where.
+        masters: The first masters; each has a third of the slots.
+        replicas: The replicas of each master, in the same order.
+        moving: Slots that are being moved: source and target.
     """
 
     masters: Sequence[RedisServer]
@@ -109,16 +109,16 @@ class Cluster:
 
     @property
     def nodes(self) -> list[RedisServer]:
-        """All of them."""
+        """All masters and replicas."""
         return [*self.masters, *(one for some in self.replicas for one in some)]
 
     @property
     def url(self) -> str:
-        """Where a client begins to look."""
+        """The address of all first masters."""
         return f"redis+cluster://{','.join(f'127.0.0.1:{one.port}' for one in self.masters)}"
 
     def form(self) -> None:
-        """Make one cluster of them, and wait until each of them says so."""
+        """Create one cluster of all nodes, and wait until every node reports it."""
         first, *others = self.nodes
         for epoch, node in enumerate(self.nodes, 1):
             node.do("CLUSTER", "SET-CONFIG-EPOCH", epoch)
@@ -134,25 +134,25 @@ class Cluster:
         wait_until(self.is_well)
 
     def is_well(self) -> bool:
-        """Whether every node takes requests, and every replica follows its master."""
+        """Return whether every node accepts requests and every replica follows its master."""
         replicas = [one for some in self.replicas for one in some]
         return all(
             node.told("CLUSTER INFO")["cluster_state"] == "ok" for node in self.nodes
         ) and all(one.told("replication").get("master_link_status") == "up" for one in replicas)
 
     def owner(self, slot: int) -> RedisServer:
-        """The master of the beginning that has a slot, as the cluster of the beginning has it."""
+        """Return the first owner of a slot, before any move."""
         return self.masters[next(i for i in range(MASTERS) if slot < SLOTS * (i + 1) // MASTERS)]
 
     def begin_move(self, slot: int, to: RedisServer) -> None:
-        """Let a slot be moved: what its owner does not have any more is asked for elsewhere."""
+        """Start to move a slot: its owner now redirects for keys that it no longer has."""
         source = self.owner(slot)
         self.moving[slot] = (source, to)
         to.do("CLUSTER", "SETSLOT", slot, "IMPORTING", _id(source))
         source.do("CLUSTER", "SETSLOT", slot, "MIGRATING", _id(to))
 
     def carry(self, slot: int) -> int:
-        """Move what is kept in the slot now; gives how many keys that were."""
+        """Move the keys that are in the slot now; return their number."""
         source, to = self.moving[slot]
         keys: list[bytes] = source.do("CLUSTER", "GETKEYSINSLOT", slot, 10_000)
         if keys:
@@ -161,7 +161,7 @@ class Cluster:
         return len(keys)
 
     def end_move(self, slot: int) -> None:
-        """Carry the rest, and give the slot to its new owner."""
+        """Move the remaining keys, and assign the slot to its new owner."""
         while self.carry(slot):
             pass
         source, to = self.moving.pop(slot)
@@ -179,10 +179,9 @@ class Cluster:
 @contextlib.contextmanager
 def redis_cluster(*directives: str, replicas: int = 0, kind: str = "redis") -> Iterator[Cluster]:
     """
-    Run three masters, each with so many replicas, all with these settings.
+    Run three masters, each with this number of replicas, all with these directives.
 
-    Slots are not covered by others unless a replica takes over: a lost master without one takes
-    the whole cluster down, as is Redis' own default.
+    If a master without a replica is lost, the whole cluster is down, which is Redis' default.
     """
     lines = (
         "cluster-enabled yes",

@@ -1,7 +1,7 @@
 """
-A real Redis for tests: on free ports of this machine, in a folder of its own, ended by its pid.
+A real Redis for tests: on free ports of this machine, in its own folder, ended by its pid.
 
-Several of them together are in `redis_groups`, certificates in `certificates`.
+Groups of servers are in `redis_groups`, certificates in `certificates`.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ from tests.programs import require
 __all__ = ["PASSWORD", "RedisServer", "redis_server", "wait_until"]
 
 STARTS_S = 20.0
-# Below those that systems give to outgoing connections, which would take the port of a server
-# that is down; and so that a cluster's second port, 10,000 above, is below them as well.
+# Below the ephemeral ports: an outgoing connection could take the port of a server that is down.
+# A cluster's second port, 10,000 above, is below them as well.
 PORTS = range(10_000, 22_000)
 BUS_OFFSET = 10_000
 PASSWORD = "of the tests' own user"
@@ -36,15 +36,15 @@ TRIES = 5
 
 class RedisServer:
     """
-    One server, which may be killed, stopped for a while and started again where it was.
+    One server, which a test can kill, pause and start again on the same port.
 
-    Beside what its settings say there is always a user `operator`, whom `do` acts as.
+    It always has a user `operator`, whose rights `do` uses.
 
     Attributes:
-        port: Where it listens, also while it is down; of TLS, when it was given certificates.
-        url: The same, as a client takes it: without a user or a password.
+        port: Its port, also while it is down; the TLS port if it has certificates.
+        url: Its address for a client, without a user or a password.
         socket_path: Its Unix socket.
-        folder: What is its own: settings, log, data.
+        folder: The folder with its settings, log and data.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class RedisServer:
         words: Sequence[str] = (),
     ) -> None:
         """
-        Prepare one; nothing runs yet.
+        Prepare the server; nothing runs yet.
 
         Args:
-            program: `redis-server`, or what takes the same settings.
-            folder: An empty one, which somebody else removes.
-            directives: Lines of its settings, besides those that every test wants.
-            tls: Speak TLS, and nothing else, as this authority's server.
-            words: Further ones on its command line.
+            program: `redis-server`, or a program with the same settings.
+            folder: An empty folder, which the caller removes.
+            directives: Lines for its settings, in addition to those of all tests.
+            tls: Certificates; with them the server accepts only TLS.
+            words: Additional command-line arguments.
         """
         self._program = program
         self._directives = directives
@@ -76,7 +76,7 @@ class RedisServer:
         self.url = ""
 
     def start(self) -> None:
-        """Start with what it kept (nothing, unless told otherwise), and wait until it answers."""
+        """Start with the stored data (by default none), and wait until the server responds."""
         settings = self.folder / "redis.conf"
         for _ in range(TRIES):
             if not settings.exists():
@@ -91,36 +91,36 @@ class RedisServer:
             )
             if self._comes_up(self._process):
                 return
-            settings.unlink()  # somebody was faster at the port
+            settings.unlink()  # another process took the port first
         log = self.folder / "log"
         raise RuntimeError(f"{self._program} does not start: {log.read_text()[-2000:]}")
 
     def kill(self) -> None:
-        """End it as a power cut would; nothing happens when it does not run."""
+        """End the process as a power failure would; do nothing if it is not running."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def pause(self) -> None:
-        """Let it hang: its connections stay open, and nothing is answered."""
+        """Pause the process: connections stay open and get no responses."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on, with all that it was asked meanwhile."""
+        """Continue a paused process, which then handles all pending commands."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
     def do(self, *words: str | int | bytes, by: Redis | None = None) -> Any:
-        """Send it a command as its operator, and give the answer as the server wrote it."""
+        """Send a command as the operator; return the raw reply."""
         if by is not None:
             return by.execute_command(*words)  # type: ignore[no-untyped-call]
         with self.operator() as redis:
             return redis.execute_command(*words)
 
     def operator(self) -> Redis:
-        """Give a client with all rights, which the caller closes; it reads nothing into answers."""
+        """Return a client with all rights and raw replies, which the caller closes."""
         redis = Redis(
             unix_socket_path=str(self.socket_path),
             username="operator",
@@ -133,7 +133,7 @@ class RedisServer:
         return redis
 
     def told(self, section: str) -> dict[str, str]:
-        """Give a section of INFO, or of CLUSTER INFO."""
+        """Return a section of INFO, or of CLUSTER INFO."""
         words = section.split() if " " in section else ["INFO", section]
         text = self.do(*words).decode()
         lines = (line.split(":", 1) for line in text.splitlines() if ":" in line)
@@ -169,7 +169,7 @@ class RedisServer:
 
 
 def _free_port() -> int:
-    """Find a port that is free, as well as the one that a node of a cluster would add."""
+    """Return a free port whose cluster port, 10,000 above, is free as well."""
     while True:
         port = random.choice(PORTS)  # noqa: S311 - no secret
         with contextlib.suppress(OSError), contextlib.ExitStack() as both:
@@ -187,13 +187,13 @@ def redis_server(
     words: Sequence[str] = (),
 ) -> Iterator[RedisServer]:
     """
-    Run a server for as long as the block lasts.
+    Run a server for the duration of the block.
 
     Args:
-        directives: Lines of its settings, such as "maxmemory 4mb".
+        directives: Lines for its settings, such as "maxmemory 4mb".
         kind: `redis` or `valkey`.
         tls: As for `RedisServer`.
-        keeps: Whether it has its data again when it is started after a kill.
+        keeps: Whether it has its data again after a kill and a start.
         words: As for `RedisServer`.
     """
     program = require(kind, f"{kind}-server")
@@ -208,11 +208,11 @@ def redis_server(
 
 
 def wait_until(holds: Callable[[], bool], within_s: float = STARTS_S) -> None:
-    """Wait until something holds of servers; fail when it does not in time."""
+    """Wait until a condition on servers holds; fail if it does not hold in time."""
     deadline = time.monotonic() + within_s
     while True:
         with contextlib.suppress(RedisError):
             if holds():
                 return
-        assert time.monotonic() < deadline, "it never came true"
+        assert time.monotonic() < deadline, "the condition did not hold in time"
         time.sleep(0.02)

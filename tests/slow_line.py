@@ -1,4 +1,4 @@
-"""A line to a server: a test decides how long bytes take, if they come at all, and counts trips."""
+"""Slow line: a relay to a server that delays or resets connections, and counts round trips."""
 
 import asyncio
 import contextlib
@@ -14,14 +14,14 @@ CHUNK_BYTES = 1 << 16
 
 class SlowLine:
     """
-    Passes bytes on, both ways.
+    A TCP relay in both directions.
 
     Attributes:
-        port: Where it listens.
-        delay_s: How long each piece of an answer takes, besides.
-        is_broken: Whether connections are reset as soon as the client has said something.
-        connections: How many there were.
-        trips: How often a client has said something, first of all or after an answer.
+        port: The port on which it listens.
+        delay_s: Additional delay of each chunk of a response, in seconds.
+        is_broken: Whether a connection is reset as soon as the client sends something.
+        connections: Number of connections so far.
+        trips: Number of round trips: a client's data at the start or after a response.
     """
 
     def __init__(self, to_port: int) -> None:
@@ -36,23 +36,23 @@ class SlowLine:
 
     @property
     def url(self) -> str:
-        """As a client of Redis takes it."""
+        """The address for a Redis client."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     def cut(self) -> None:
-        """Reset every connection that is open now."""
+        """Reset every open connection."""
         for writer in self._open:
             reset_now(writer.transport)
 
     def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one client until either side has left."""
+        """Serve one client until either side closes."""
         task = asyncio.create_task(self._serve(reader, writer))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
 
     async def end(self) -> None:
-        """Reset every connection, and wait until nothing is left of them."""
-        await asyncio.sleep(0)  # those that are new have begun then
+        """Reset every connection, and wait until all tasks have ended."""
+        await asyncio.sleep(0)  # lets new tasks start
         self.cut()
         await asyncio.gather(*self._serving, return_exceptions=True)
 
@@ -78,7 +78,7 @@ class SlowLine:
                     await asyncio.sleep(self.delay_s)
                 to.write(data)
                 await to.drain()
-            raise ConnectionResetError  # so that the other way ends too
+            raise ConnectionResetError  # ends the other direction too
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -93,16 +93,16 @@ class SlowLine:
 
 
 def reset_now(transport: asyncio.BaseTransport) -> None:
-    """Let the kernel send a reset, and no end."""
+    """Close a connection with RST, without FIN."""
     with contextlib.suppress(OSError):
         linger = struct.pack("ii", 1, 0)  # closing sends RST
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-    cast("asyncio.Transport", transport).abort()  # uvloop's are no subclass of it
+    cast("asyncio.Transport", transport).abort()  # uvloop's transports are not a subclass
 
 
 @contextlib.asynccontextmanager
 async def slow_line(to_port: int) -> AsyncIterator[SlowLine]:
-    """Open one, to a port of this machine; it delays nothing until told to."""
+    """Run a relay to a port of this machine; it adds no delay at first."""
     line = SlowLine(to_port)
     server = await asyncio.start_server(line.serve, "127.0.0.1", 0)
     line.port = server.sockets[0].getsockname()[1]

@@ -1,4 +1,4 @@
-"""What CI runs says plainly what a machine lacks, instead of ending with a bare 127."""
+"""The CI script names what a machine lacks, instead of ending with a bare exit code 127."""
 
 import shutil
 import subprocess
@@ -21,7 +21,7 @@ THERE = (
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A folder of programs, all of which there are on it: they do nothing, and well."""
+    """A folder as PATH with programs that do nothing and succeed."""
     for name in (*THERE, "make"):
         program(tmp_path, name, "exit 0")
     for name in ("bash", "dirname", "id"):
@@ -30,14 +30,14 @@ def machine(tmp_path: Path) -> Path:
 
 
 def program(machine: Path, name: str, does: str) -> None:
-    """Put one there."""
+    """Add a program to the machine."""
     path = machine / name
     path.write_text(f"#!/bin/sh\n{does}\n")
     path.chmod(0o755)
 
 
 def run(machine: Path) -> subprocess.CompletedProcess[str]:
-    """Run it there."""
+    """Run the script on the machine."""
     return subprocess.run(  # noqa: S603 (our own words)
         [str(machine / "bash"), str(RUN)],
         env={"PATH": str(machine), "PYTHON": str(machine / "python"), "GOROOT": "/nowhere"},
@@ -49,7 +49,7 @@ def run(machine: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_what_is_there_is_not_fetched(machine: Path) -> None:
-    """Neither Go nor a package is asked for where there is a helm."""
+    """Installed programs are not installed again: neither Go nor apt-get is used."""
     program(machine, "helm", "exit 0")
     program(machine, "apt-get", "exit 100")
 
@@ -57,7 +57,7 @@ def test_what_is_there_is_not_fetched(machine: Path) -> None:
 
 
 def test_a_machine_without_go_is_told_what_it_lacks(machine: Path) -> None:
-    """Where its packages have none either."""
+    """Without helm and Go, the script fails with a message that names both."""
     done = run(machine)
 
     assert done.returncode == 1
@@ -65,7 +65,7 @@ def test_a_machine_without_go_is_told_what_it_lacks(machine: Path) -> None:
 
 
 def test_a_go_that_is_too_old_is_named(machine: Path) -> None:
-    """Debian 12 has 1.19."""
+    """A Go that is too old, such as 1.19 of Debian 12, is named with its version."""
     program(
         machine,
         "go",
@@ -78,7 +78,7 @@ def test_a_go_that_is_too_old_is_named(machine: Path) -> None:
 
 
 def test_who_may_install_nothing_is_told_what_to_run(machine: Path) -> None:
-    """As root, and before; what is good to have alone is done without."""
+    """Without root, the script names the command to run; it works without optional packages."""
     program(machine, "helm", "exit 0")
     (machine / "id").unlink()
     program(machine, "id", "echo 1000")
@@ -90,4 +90,4 @@ def test_who_may_install_nothing_is_told_what_to_run(machine: Path) -> None:
     done = run(machine)
 
     assert done.returncode == 1
-    assert '"apt-get update --quiet" wants root, and there is no sudo' in done.stderr
+    assert '"apt-get update --quiet" needs root, and there is no sudo' in done.stderr

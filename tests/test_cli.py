@@ -1,4 +1,4 @@
-"""The command line starts one command, and says in one line for each fault why it does not."""
+"""The command line runs one command; each error is one line."""
 
 import base64
 import gc
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever runs the tests may have settings of their own."""
+    """Remove settings from the environment of the test run."""
     for key in list(os.environ):
         if key.startswith("REPLAY_"):
             monkeypatch.delenv(key)
@@ -42,12 +42,12 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
 
 
 def test_serve_runs_with_the_defaults(served: list[Settings]) -> None:
-    """Nothing has to be set to try it."""
+    """`serve` works without any setting."""
     assert cli.main(["serve"]) == 0
     assert served == [Settings()]
 
 
-# A value besides the default for each setting that a number will not do for; and what it needs.
+# Another value for each setting that is not a number, and the settings that it requires.
 OTHER = {
     "upstream_url": "http://localhost:1",
     "upstream_profile": "azure",
@@ -90,7 +90,7 @@ def test_every_setting_has_a_flag(served: list[Settings], name: str) -> None:
 def test_flags_win_over_environment_over_file(
     served: list[Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The three places meet in one start."""
+    """A flag overrides the environment, which overrides the file."""
     path = tmp_path / "replay.yaml"
     path.write_text("ttl_s: 1\ndrain_s: 1\nread_timeout_s: 1")
     monkeypatch.setenv("REPLAY_TTL_S", "2")
@@ -136,7 +136,7 @@ def test_flags_win_over_environment_over_file(
 def test_a_wrong_start_is_told_and_ends_with_2(
     command: str, flags: list[str], want: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Standard error holds one line for each fault and nothing else."""
+    """Standard error has one line for each error and nothing else; the exit code is 2."""
     assert cli.main([command, *flags]) == 2
 
     printed = capsys.readouterr()
@@ -149,13 +149,13 @@ def test_a_wrong_start_is_told_and_ends_with_2(
     [
         pytest.param(["serve", SECRET], "serve: 1 unexpected argument(s); write --name value", id="stray-word"),  # noqa: E501
         pytest.param(["serve", "-x"], "serve: 1 unexpected argument(s); write --name value", id="short-flag"),  # noqa: E501
-        pytest.param(["demo", "--mode", "on"], "demo: 2 unexpected argument(s); demo takes none", id="demo-with-flags"),  # noqa: E501
+        pytest.param(["demo", "--mode", "on"], "demo: 2 unexpected argument(s); demo accepts none", id="demo-with-flags"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_a_stray_word_is_not_quoted(
     argv: list[str], want: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It may be a secret whose flag was forgotten."""
+    """An argument without a flag is not quoted, since it may be a secret."""
     assert cli.main(argv) == 2
     assert capsys.readouterr().err == want + "\n"
 
@@ -170,7 +170,7 @@ def test_a_stray_word_is_not_quoted(
 def test_a_malformed_line_is_told_in_one_line(
     argv: list[str], want: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No page of usage stands in front of what is wrong."""
+    """A usage error is one line, without the usage text."""
     with pytest.raises(SystemExit) as caught:
         cli.main(argv)
 
@@ -182,7 +182,7 @@ def test_a_malformed_line_is_told_in_one_line(
 def test_a_faulty_environment_stops_the_start(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], served: list[Settings]
 ) -> None:
-    """The process does not run on half of what it was told."""
+    """An invalid variable stops the start."""
     monkeypatch.setenv("REPLAY_STORE_URL", "foo://x")
 
     assert cli.main(["serve"]) == 2
@@ -198,7 +198,7 @@ def test_a_faulty_environment_stops_the_start(
 def test_a_secret_may_be_in_a_file(
     command: str, served: list[Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Docker and Kubernetes hand them out; `serve` and `check` read them alike."""
+    """`serve` and `check` read secrets from files, as Docker and Kubernetes provide them."""
 
     async def check(settings: Settings, *_: object) -> int:
         served.append(settings)
@@ -213,7 +213,7 @@ def test_a_secret_may_be_in_a_file(
 
 
 def test_a_switch_needs_no_value(served: list[Settings]) -> None:
-    """`--reuse-port` means true; a value may follow."""
+    """`--reuse-port` means true; a value is optional."""
     shared = ["serve", "--store-url", "redis://localhost"]
     assert cli.main([*shared, "--reuse-port"]) == 0
     assert cli.main([*shared, "--reuse-port", "--mode", "off"]) == 0
@@ -222,7 +222,7 @@ def test_a_switch_needs_no_value(served: list[Settings]) -> None:
 
 
 def test_a_shared_port_needs_a_shared_store(capsys: pytest.CaptureFixture[str]) -> None:
-    """memory:// is each process's own; the complaint names the ways out."""
+    """reuse_port with memory:// is refused, with the ways out."""
     assert cli.main(["serve", "--reuse-port"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("reuse_port: processes that share a port cannot share memory://")
@@ -231,7 +231,7 @@ def test_a_shared_port_needs_a_shared_store(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_check_gets_the_environment_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key for the upstream comes from there and is no setting; neither is what to prove."""
+    """`check` gets the caller's environment for the upstream's key, and the model of --prove."""
     got: list[tuple[Settings, str, str]] = []
 
     async def check(settings: Settings, environ: Mapping[str, str], prove: str) -> int:
@@ -247,7 +247,7 @@ def test_check_gets_the_environment_of_its_caller(monkeypatch: pytest.MonkeyPatc
 
 
 def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its exit code is the program's, and no setting stands in its way."""
+    """`demo` returns its exit code and ignores invalid settings."""
     monkeypatch.setattr(demo, "run", lambda: 7)
     monkeypatch.setenv("REPLAY_MODE", "maybe")
 
@@ -255,7 +255,7 @@ def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_serve_starts_without_what_it_does_not_use() -> None:
-    """Time and memory would go into stores, WebSockets and traces."""
+    """`serve` does not import optional modules, which would cost time and memory."""
     words = (
         "import sys, reasoning_replay.cli, reasoning_replay.web.serve; "
         "from reasoning_replay.web.wiring import bare_store; "
@@ -273,7 +273,7 @@ def test_serve_starts_without_what_it_does_not_use() -> None:
         "multiprocessing",
     }
     assert not brought_in & {"redis", "sqlite3", "cryptography", "yaml", "pydantic_settings"}
-    # Of what runs with some settings, for some clients or for who looks on.
+    # Modules for some settings, for some clients, or for the inspector.
     seldom = {"websocket.relay", "tracing.instrumented", "admin.inspector.events"}
     assert not brought_in & {f"reasoning_replay.web.{name}" for name in seldom}
 
@@ -281,7 +281,7 @@ def test_serve_starts_without_what_it_does_not_use() -> None:
 def test_the_collector_is_at_work_and_passes_over_what_was_brought_in(
     served: list[Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is off while all is brought in, of which nothing is garbage."""
+    """After the imports, garbage collection is on and their objects are frozen."""
     monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
     calls: list[str] = []
     gc.disable()
@@ -295,7 +295,7 @@ def test_the_collector_is_at_work_and_passes_over_what_was_brought_in(
 
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
-    """One place holds the version."""
+    """`--version` prints the version of the package."""
     with pytest.raises(SystemExit) as caught:
         cli.main(["--version"])
 
@@ -304,7 +304,7 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each with its flag and its variable."""
+    """The help lists every setting with its flag and its variable."""
     with pytest.raises(SystemExit) as caught:
         cli.main(["serve", "--help"])
 

@@ -1,4 +1,4 @@
-"""`health` ends with 0 if the proxy on this machine answers, and with 1 for all else."""
+"""`health` ends with 0 if the proxy on this machine responds with 200, else with 1."""
 
 import os
 import runpy
@@ -21,7 +21,7 @@ DRAINS = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
 
 @contextmanager
 def answering(answer: bytes, host: str = "127.0.0.1") -> Iterator[tuple[int, list[bytes]]]:
-    """One answer on a port: gives the port, and what was asked there."""
+    """Serve one response; yield the port and the received requests."""
     asked: list[bytes] = []
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
@@ -39,7 +39,7 @@ def answering(answer: bytes, host: str = "127.0.0.1") -> Iterator[tuple[int, lis
 
 
 def test_its_default_is_that_of_the_setting() -> None:
-    """It does not bring the settings in, which would take ten times as long."""
+    """The default is a copy of the setting's: importing the settings takes ten times as long."""
     assert Settings().admin_listen == healthcheck.ADMIN_LISTEN
 
 
@@ -57,7 +57,7 @@ def test_its_default_is_that_of_the_setting() -> None:
 def test_an_answer_of_200_is_health(
     answer: bytes, want: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line says what came, for `docker inspect`."""
+    """Only status 200 is healthy; one printed line has the result, for `docker inspect`."""
     with answering(answer) as (port, asked):
         assert healthcheck.health(f"127.0.0.1:{port}") == want
 
@@ -78,7 +78,7 @@ def test_an_answer_of_200_is_health(
     ],
 )
 def test_every_form_of_the_address_is_followed(written: str, asked_at: str) -> None:
-    """What listens on all interfaces is asked on loopback."""
+    """An address for all interfaces is requested on loopback."""
     with answering(LIVES, asked_at) as (port, asked):
         assert healthcheck.health(written.format(port=port)) == 0
     assert len(asked) == 1
@@ -94,20 +94,20 @@ def test_every_form_of_the_address_is_followed(written: str, asked_at: str) -> N
 def test_an_address_that_cannot_be_asked_is_told(
     written: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And is not healthy."""
+    """An address that cannot be requested is reported and not healthy."""
     assert healthcheck.health(written) == 1
     assert words in capsys.readouterr().out
 
 
 def test_nobody_is_not_healthy() -> None:
-    """A port that nobody listens on."""
+    """A port without a server is not healthy."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         assert healthcheck.health(f"127.0.0.1:{held.getsockname()[1]}") == 1
 
 
 def test_silence_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever takes the question and says nothing."""
+    """A server that never responds is not healthy."""
     monkeypatch.setattr(healthcheck, "DEADLINE_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert healthcheck.health(f"127.0.0.1:{silent.getsockname()[1]}") == 1
@@ -125,7 +125,7 @@ def test_silence_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_asked_where_serve_was_told_to_listen(
     words: list[str], path: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By the variable, by a flag or by a file: with the words of `serve`."""
+    """`health` finds the address by variable, flag or file, as `serve` does."""
     monkeypatch.setattr("signal.signal", lambda *_: None)
     with answering(LIVES) as (port, asked):
         place, file = f"127.0.0.1:{port}", tmp_path / "replay.yaml"
@@ -141,13 +141,13 @@ def test_it_is_asked_where_serve_was_told_to_listen(
 
 
 def test_settings_that_are_no_good_are_not_healthy(capsys: pytest.CaptureFixture[str]) -> None:
-    """With 1: Docker keeps 2 for itself."""
+    """Invalid settings end with 1, since Docker reserves 2."""
     assert cli.main(["health", "--ttl", "5"]) == 1
     assert "--ttl: unknown setting" in capsys.readouterr().err
 
 
 def test_it_brings_in_next_to_nothing() -> None:
-    """It runs every few seconds."""
+    """The health check imports very little, since it runs every few seconds."""
     words = (
         "import sys; sys.argv = ['x', 'health']; "
         "from reasoning_replay.__main__ import main; main(); "

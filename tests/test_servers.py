@@ -1,4 +1,4 @@
-"""The servers that other tests rely on are what they are said to be, and can be hurt."""
+"""The servers of the tests work as described, and tests can make them fail."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ SLOT_OF_FOO = 12_182
 
 
 async def say(url: str, **options: Any) -> bool:
-    """Whether a client gets an answer."""
+    """Return whether a client gets a response."""
     async with Redis.from_url(url, socket_timeout=5, **options) as redis:
         with contextlib.suppress(RedisError):
             return bool(await redis.ping())
@@ -30,7 +30,7 @@ async def say(url: str, **options: Any) -> bool:
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_a_server_comes_back_where_it_was(keeps: bool) -> None:
-    """After a kill: empty, or with all that it has said it kept."""
+    """After a kill, a server starts on the same port, with its data if `keeps`."""
     with redis_server(keeps=keeps) as server:
         port = server.port
         server.do("SET", "a", "1")
@@ -41,7 +41,7 @@ def test_a_server_comes_back_where_it_was(keeps: bool) -> None:
 
 
 async def test_a_server_that_is_paused_hangs_and_goes_on(own_redis: RedisServer) -> None:
-    """What it was asked meanwhile is answered afterwards."""
+    """A command sent during a pause is handled after it."""
     async with Redis.from_url(own_redis.url, socket_timeout=20) as redis:
         await redis.ping()
         own_redis.pause()
@@ -53,7 +53,7 @@ async def test_a_server_that_is_paused_hangs_and_goes_on(own_redis: RedisServer)
 
 
 async def test_settings_are_lines() -> None:
-    """A password, and users with rights of their own."""
+    """Directives can set a password, and users with limited rights."""
     with redis_server("requirepass hunter2", "user reader on >hunter3 ~* +get +ping") as server:
         async with Redis(port=server.port, retry=Retry(NoBackoff(), 0)) as redis:
             with pytest.raises(AuthenticationError):
@@ -67,7 +67,7 @@ async def test_settings_are_lines() -> None:
 async def test_tls_asks_for_a_certificate(
     shared_tls_redis: RedisServer, shared_certificates: Certificates
 ) -> None:
-    """Neither a client without one nor one that does not know the authority is served."""
+    """A client needs a certificate and must trust the authority."""
 
     def pem(path: Path) -> str:
         return str(path)
@@ -81,18 +81,18 @@ async def test_tls_asks_for_a_certificate(
 
 
 async def test_a_valkey_answers_as_a_redis_does(shared_valkey: RedisServer) -> None:
-    """It speaks the same protocol, and says who it is."""
+    """Valkey uses the same protocol and reports its own version."""
     assert await say(shared_valkey.url)
     assert "valkey_version" in shared_valkey.told("server")
 
 
 def test_shared_sentinels_are_well(shared_sentinels: Sentinels) -> None:
-    """One master, one replica."""
+    """The shared Sentinels have one master and one replica."""
     assert [_role(node) for node in shared_sentinels.nodes] == ["master", "slave"]
 
 
 def test_a_slot_of_a_cluster_is_moved(shared_cluster: Cluster) -> None:
-    """While it is, what was carried is asked for at its new owner; then all of it."""
+    """During a move the owner redirects for moved keys; afterwards the target owns the slot."""
     source = shared_cluster.owner(SLOT_OF_FOO)
     to = next(node for node in shared_cluster.masters if node is not source)
     with pytest.raises(ResponseError, match=f"{SLOT_OF_FOO} 127.0.0.1:{source.port}"):
@@ -108,7 +108,7 @@ def test_a_slot_of_a_cluster_is_moved(shared_cluster: Cluster) -> None:
 
 
 async def test_a_slow_line_delays_breaks_and_mends(own_redis: RedisServer) -> None:
-    """An answer takes as long as it is told to, unless the connection is reset."""
+    """A slow line delays responses or resets connections, and works again afterwards."""
     async with (
         slow_line(own_redis.port) as line,
         Redis.from_url(line.url, single_connection_client=True) as redis,

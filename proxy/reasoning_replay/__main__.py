@@ -1,7 +1,7 @@
 """
 Entry point of the script `reasoning-replay` and of `python -m reasoning_replay`.
 
-It imports little before it handles SIGTERM, so that no signal is lost.
+It sets the SIGTERM handler before it imports most modules, so that no signal is lost.
 """
 
 import gc
@@ -14,17 +14,17 @@ __all__ = ["main"]
 
 def main() -> int:
     """Run the command of this process; return its exit code."""
-    # The first process of a container gets only signals that it handles: one that came during the
-    # imports would be lost, and the container would go on.
+    # The first process of a container receives only signals that it handles. A SIGTERM during the
+    # imports would be lost, and the container would continue to run.
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
 
     if sys.argv[1:] in (["health"], ["health", "--ready"]):
-        from reasoning_replay.healthcheck import ADMIN_LISTEN, health  # noqa: PLC0415 (a tenth of what `cli` costs)
+        from reasoning_replay.healthcheck import ADMIN_LISTEN, health  # noqa: PLC0415 (a tenth of the cost of `cli`)
 
         where = os.environ.get("REPLAY_ADMIN_LISTEN", ADMIN_LISTEN)
         return health(where, "/readyz" if "--ready" in sys.argv else "/livez")
 
-    # Imports leave no garbage: looking for it would take a tenth of the start.
+    # Imports leave no garbage: collections would take a tenth of the start.
     gc.disable()
     try:
         from reasoning_replay.cli import main as run  # noqa: PLC0415 (as above)

@@ -20,10 +20,10 @@ USAGE_ERROR = 2
 UNHEALTHY = 1  # not 2, which Docker reserves
 
 EPILOG = """\
-A flag overrides its environment variable, which overrides the file of --config, which overrides
-the default. A secret may be in a file that REPLAY_<NAME>_FILE names, such as
-REPLAY_SCOPE_SECRET_FILE. So may store_url and upstream_proxy, because they may contain a password.
-docs/configuration.md explains every setting; config/replay.yaml is a file with all defaults.
+A flag overrides its environment variable, which overrides the --config file, which overrides the
+default. Each secret can be read from a file: REPLAY_<NAME>_FILE names it, for example
+REPLAY_SCOPE_SECRET_FILE. The same works for store_url and upstream_proxy, which may contain a
+password. docs/configuration.md explains every setting; config/replay.yaml has all defaults.
 """
 
 
@@ -39,10 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Run one command.
 
     Args:
-        argv: The words after the program's name; those of the process if None.
+        argv: The arguments after the program's name; None means those of the process.
 
     Returns:
-        The exit code: 0 success, 1 the command found a problem, 2 wrong words or settings.
+        The exit code: 0 success, 1 the command found a problem, 2 wrong arguments or settings.
     """
     # Each command imports only what it needs, so that `serve` starts quickly.
     words = sys.argv[1:] if argv is None else argv
@@ -76,25 +76,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _settle() -> None:
     """
-    Exclude the imported modules from garbage collection: they stay.
+    Exclude the imported modules from garbage collection: they are never freed.
 
-    A pass over all of them takes 40 ms, and would stop every stream for as long.
+    A pass over all of them takes 40 ms, and would pause every stream for that time.
     """
     gc.freeze()
     gc.enable()
 
 
 def _parser(words: Sequence[str]) -> _Parser:
-    """Return the parser; only commands that the words name get their flags."""
+    """Return the parser; only commands that `words` name get their flags."""
     parser = _Parser(prog="reasoning-replay", description=sys.modules["reasoning_replay"].__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, purpose in [
         ("serve", "run the proxy"),
-        ("check", "tell whether the settings, the upstream and the store are fit to serve"),
+        ("check", "check whether the settings, the ports, the upstream and the store work"),
         (
             "health",
-            "ask the proxy that runs with these settings whether it is live; ends with 0 or 1",
+            "check whether the proxy with these settings is live; the exit code is 0 or 1",
         ),
     ]:
         command = commands.add_parser(
@@ -108,28 +108,26 @@ def _parser(words: Sequence[str]) -> _Parser:
         if name in words:  # adding flags takes time
             _add_settings(command)
         if name == "check":
-            text = (
-                "hold a conversation of two turns with MODEL; costs tokens, and shows replay work"
-            )
+            text = "also run a conversation of two turns with MODEL through the proxy; costs tokens"
             command.add_argument("--prove", default="", metavar="MODEL", help=text)
         if name == "health":
             command.add_argument(
-                "--ready", action="store_true", help="ask whether it takes traffic"
+                "--ready", action="store_true", help="check whether it is ready for traffic"
             )
     commands.add_parser(
-        "demo", help="show one agent loop without and with the proxy, against a built-in API"
+        "demo", help="run one agent loop without and with the proxy, against a built-in API"
     )
     return parser
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
-    """Add one flag per setting; a setting that was not given is absent from the arguments."""
+    """Add one flag per setting; a flag that is not given is absent from the arguments."""
     command.add_argument("--config", type=Path, metavar="FILE", help="a YAML file of settings")
     command.usage = "%(prog)s [OPTION VALUE ...]"
     for group in GROUPS:
         section = command.add_argument_group(group.title, group.about)
         for name in group.names:
-            # The value of a switch may be left out: it means true.
+            # A switch without a value means true.
             is_switch = isinstance(Settings.model_fields[name].default, bool)
             section.add_argument(
                 flag_of(name),
@@ -144,16 +142,16 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 def _overrides(arguments: argparse.Namespace, rest: Sequence[str]) -> dict[str, str]:
     """
-    Return the given settings; unknown flags are among them, for `load` to refuse.
+    Return the given settings; unknown flags are included, so that `load` rejects them.
 
     Raises:
-        SettingsError: Words that belong to no flag. They are not quoted: the word after a
-            misspelt --scope-secret is a secret.
+        SettingsError: There are arguments that belong to no flag. The message does not quote them:
+            the argument after a misspelt --scope-secret is a secret.
     """
     known = Settings.model_fields
     given = {name: value for name, value in vars(arguments).items() if name in known}
     unknown = [word.partition("=")[0] for word in rest if word.startswith("--")]
     if rest and (not unknown or arguments.command == "demo"):
-        hint = "demo takes none" if arguments.command == "demo" else "write --name value"
+        hint = "demo accepts none" if arguments.command == "demo" else "write --name value"
         raise SettingsError([f"{arguments.command}: {len(rest)} unexpected argument(s); {hint}"])
     return given | {flag.removeprefix("--").replace("-", "_"): "" for flag in unknown}

@@ -1,7 +1,8 @@
 """
-Health check: asks the proxy on this host whether it is live, for containers and exec probes.
+Health check: one request that tests whether the proxy on this host is live, for exec probes.
 
-It runs every few seconds, so it imports very little, and not the settings: it needs one address.
+It runs every few seconds, so it imports very little. It does not load the settings: it needs one
+address.
 """
 
 import socket
@@ -21,15 +22,15 @@ HEAD_MAX_BYTES: Final = 16 * 1024
 
 def health(admin_listen: str, path: str = "/livez") -> int:
     """
-    Send one GET to the admin port, never through a proxy of the environment.
+    Send one GET to the admin port, never through a proxy that the environment names.
 
     Args:
-        admin_listen: As in the settings; an address for every interface is asked on loopback.
+        admin_listen: The setting; if it means every interface, the request goes to loopback.
         path: `/livez` or `/readyz`.
 
     Returns:
-        The exit code: 0 for status 200, else 1, with one line that says why. Never 2, which Docker
-        reserves.
+        The exit code: 0 for status 200, else 1. One printed line gives the reason. Never 2, which
+        Docker reserves.
 
     Cost: one connection; at most DEADLINE_S.
     """
@@ -39,24 +40,24 @@ def health(admin_listen: str, path: str = "/livez") -> int:
         print(f"admin_listen: {error}")
         return 1
     if port == 0:
-        print("admin_listen has port 0, so any port may be its: give it one of its own")
+        print("admin_listen has port 0, so its real port is not known: set a fixed port")
         return 1
     place = f"{admin_listen}{path}"
     try:
         status = _asked(dialled(host), port, path)
     except OSError as error:
-        print(f"{place}: {error.strerror or 'no answer'}")
+        print(f"{place}: {error.strerror or 'no response'}")
         return 1
-    print(f"{place}: {status or 'no HTTP'}")
+    print(f"{place}: {status or 'the response is not HTTP'}")
     return int(status != "200")
 
 
 def _asked(host: str, port: int, path: str) -> str:
     """
-    Return the status of the answer as text; "" if the answer is not HTTP.
+    Return the status of the response as text; "" if the response is not HTTP.
 
     Raises:
-        OSError: There was no answer within DEADLINE_S.
+        OSError: There was no response within DEADLINE_S.
     """
     until = time.monotonic() + DEADLINE_S
     with socket.create_connection((host, port), DEADLINE_S) as connection:

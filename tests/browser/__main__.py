@@ -1,4 +1,4 @@
-"""Take the pictures of the inspector that the README shows."""
+"""Screenshots of the inspector for the README: `python -m tests.browser`."""
 
 import asyncio
 import base64
@@ -29,14 +29,14 @@ async def _take() -> None:
                     browser, on.app.admin_url, width=WIDTH, height=HEIGHT, color_scheme=scheme
                 ) as seen:
                     await seen.page.locator("#rows > li.open").wait_for()
-                    # What it stands in for.
+                    # The upstream that the stand-in replaces.
                     await seen.page.locator("#facts b").first.evaluate(
                         "b => { b.textContent = 'api.openai.com/v1' }"
                     )
                     await seen.page.locator("#rows > li:first-child .plus").last.hover()
                     await seen.page.wait_for_timeout(300)
                     devtools = await seen.page.context.new_cdp_session(seen.page)
-                    # Sharp on any screen, and a fifth of what a PNG would be.
+                    # Sharp on any screen, at a fifth of the size of a PNG.
                     clip = {"x": 0, "y": 0, "width": WIDTH, "height": HEIGHT, "scale": 2}
                     taken = await devtools.send(
                         "Page.captureScreenshot", {"format": "webp", "quality": 80, "clip": clip}

@@ -1,4 +1,4 @@
-"""One browser for all tests, and one page for most: to start them takes longer than any of them."""
+"""Fixtures: one browser for all tests and one page for most, since they start slowly."""
 
 import os
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from tests.programs import CHROMIUM_FLAGS, require
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def chromium() -> AsyncIterator[Browser]:
-    """Return a browser without windows; whoever looks opens one of their own."""
+    """Return a browser without windows; each test opens its own."""
     path = require("chromium")
     quiet = {**os.environ, "DBUS_SESSION_BUS_ADDRESS": "disabled:"}
     async with async_playwright() as driver:
@@ -25,14 +25,14 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shown(chromium: Browser) -> AsyncIterator[tuple[Stage, Seen]]:
-    """Return a proxy and a page that watches it."""
+    """Return a proxy and a page that shows it."""
     async with stage() as on, looking(chromium, on.app.admin_url) as seen:
         yield on, seen
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def cleared(shown: tuple[Stage, Seen]) -> tuple[Stage, Seen]:
-    """Return them with nothing on the page yet, and with the pointer and the focus on nothing."""
+    """Return the proxy and an empty page, without pointer position and focus."""
     on, seen = shown
     await seen.page.set_viewport_size({"width": 1280, "height": 800})
     await seen.page.evaluate("scrollTo(0, 0)")

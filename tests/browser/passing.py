@@ -1,4 +1,4 @@
-"""Exchanges that nobody had to send, and where a page shows them."""
+"""Exchanges that are recorded without a request, and their rows on the page."""
 
 import json
 from typing import Any
@@ -25,18 +25,18 @@ LOST_CALL = {
 
 
 def rows(page: Page) -> Locator:
-    """Return the exchanges, newest first."""
+    """Return the visible exchanges, newest first."""
     return page.locator("#rows > li:visible")
 
 
 def strip(items: list[dict[str, Any]], *notes: PlanNote) -> ItemSummary:
-    """Return what is shown of a request with these items."""
+    """Return the item summary of a request with these items."""
     body = json.dumps({"model": "m", "input": items}).encode()
     return summarise(read_request(body, {}), notes)
 
 
 def record(on: Stage, items: list[dict[str, Any]], *notes: PlanNote, **fields: Any) -> None:
-    """Let an exchange pass that nobody had to send."""
+    """Record an exchange without sending a request."""
     exchange = Exchange(Route.RESPONSES, Times(on.app.recorder._clock()))
     exchange.status, exchange.outcome, exchange.request.state = 200, "ok", "planned"
     exchange.request.summary = strip(items, *notes)

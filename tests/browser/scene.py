@@ -1,4 +1,4 @@
-"""An afternoon of a proxy's life in a second, for the picture in the README."""
+"""Scene for the README's picture: an afternoon of a proxy's traffic, played in a second."""
 
 import asyncio
 import itertools
@@ -12,10 +12,10 @@ from tests.web.world import Hooked
 
 __all__ = ["play"]
 
-# When the last of it was, in people's time: half past two of a day in March.
+# Wall-clock time of the scene: half past two on a day in March.
 NOW_MS = 1_773_325_811_000
-# A stand-in answers at once. So long ago was each exchange, the newest first, and so much longer
-# would a real upstream have thought; what the proxy adds is as it was.
+# Age of each exchange, the newest first, and the time that a real upstream would take in addition,
+# since a stand-in responds at once. The time that the proxy adds is real.
 AGES_S = (6.0, 14.0, 43.0, 71.0, 78.0, 85.0)
 THOUGHT_S = (4.1, 2.7, 6.3, 3.4, 5.2, 1.9)
 KEEPS_NOTHING = {"store": False, "include": ["reasoning.encrypted_content"]}
@@ -44,7 +44,7 @@ SPOILT: dict[str, Any] = {
 
 
 async def play(on: Stage) -> asyncio.Task[Any]:
-    """Let clients of several kinds pass; return the one that is still under way."""
+    """Let several types of clients send requests; return the task of the one that is in flight."""
     planner = on.agent(key="sk-c", more=KEEPS_NOTHING)
     planner.history.append({"role": "developer", "content": "You plan trips. " * 90})
     await planner.ask("Which of my trips will be rainy?")
@@ -65,7 +65,7 @@ async def _without_store(on: Stage, agent: Agent) -> None:
     whole, store.inner = store.inner, Hooked(store.inner, fails)
     await agent.post({"input": agent.history[:4]})
     store.inner = whole
-    while store.is_degraded:  # it may have failed a moment ago
+    while store.is_degraded:  # the store may be marked as failed
         await store.check()
         await asyncio.sleep(0.1)
 

@@ -1,4 +1,4 @@
-"""What browser tests play on: the stand-in, a proxy in front of it, agents, and a watched page."""
+"""Stage of the browser tests: a stand-in, a proxy in front of it, agents, and an open page."""
 
 import contextlib
 import json
@@ -32,11 +32,11 @@ STEPS_MAX = 12
 @dataclass
 class Agent:
     """
-    A client that keeps its history, less the reasoning.
+    A client that keeps its history without the reasoning.
 
     Attributes:
-        more: Members of every request besides model, tools and input.
-        marks: What the proxy said of each request.
+        more: Fields of every request in addition to model, tools and input.
+        marks: The proxy's header on each response.
     """
 
     base_url: str
@@ -47,7 +47,7 @@ class Agent:
     marks: list[str] = field(default_factory=list)
 
     async def ask(self, question: str = ASK) -> "Agent":
-        """Say something, and go on until it is answered."""
+        """Send a question, and run tools until there is an answer."""
         self.history.append({"role": "user", "content": question})
         for _ in range(STEPS_MAX):
             status, answer = await self.post({"tools": TOOLS, "input": self.history})
@@ -65,7 +65,7 @@ class Agent:
         return self
 
     async def post(self, body: Item | bytes, *, path: str = "/responses") -> tuple[int, Any]:
-        """Send one request, and return the status and JSON of its answer."""
+        """Send one request; return the status and JSON of the response."""
         headers = {"Content-Type": "application/json"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
@@ -95,7 +95,7 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def stage(variant: Any = "chain", **settings: Any) -> AsyncIterator[Stage]:
-    """Set one up."""
+    """Run a stand-in and a proxy."""
     async with StandIn(variant) as standin:
         given: dict[str, Any] = {
             "upstream_url": standin.base_url,
@@ -112,11 +112,11 @@ async def stage(variant: Any = "chain", **settings: Any) -> AsyncIterator[Stage]
 @dataclass
 class Seen:
     """
-    A page, and what it did that nobody saw.
+    A page, its requests and its console.
 
     Attributes:
-        requests: Every URL that it asked for.
-        complaints: What it wrote to the console, and what went wrong in it.
+        requests: Every URL that it requested.
+        complaints: Its console messages and its errors.
     """
 
     page: Page
@@ -124,7 +124,7 @@ class Seen:
     complaints: list[str] = field(default_factory=list)
 
     async def rows(self) -> Sequence[str]:
-        """Return the text of all exchanges that are to be seen, newest first."""
+        """Return the text of all visible exchanges, newest first."""
         return await self.page.locator("#rows > li:visible").all_inner_texts()
 
 
@@ -132,7 +132,7 @@ class Seen:
 async def looking(
     browser: Browser, url: str, *, width: int = 1280, height: int = 800, **context: Any
 ) -> AsyncIterator[Seen]:
-    """Open the inspector in a window of its own."""
+    """Open the inspector in its own window."""
     size = ViewportSize(width=width, height=height)
     opened = await browser.new_context(viewport=size, reduced_motion="reduce", **context)
     seen = Seen(await opened.new_page())

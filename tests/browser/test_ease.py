@@ -1,4 +1,4 @@
-"""The inspector is easy on those who look: by keys, by night, on a small screen, in a burst."""
+"""The inspector is easy to use: by keyboard, in dark mode, on a small screen, in a burst."""
 
 import asyncio
 import re
@@ -37,7 +37,7 @@ CONTRAST = """(wanted) => {
 
 
 async def test_filters_pause_and_clear(cleared: tuple[Stage, Seen]) -> None:
-    """Each shows what it says; while it is paused nothing moves, and nothing is lost."""
+    """Each filter shows its exchanges; a pause hides new ones and loses none."""
     on, seen = cleared
     page = seen.page
     call = [LOST_CALL]
@@ -63,7 +63,7 @@ async def test_filters_pause_and_clear(cleared: tuple[Stage, Seen]) -> None:
 
 
 async def test_the_keyboard_reaches_everything(cleared: tuple[Stage, Seen]) -> None:
-    """One stop for each row of items; arrows go along it, and what has the focus is told."""
+    """Each row of items is one tab stop; arrow keys move in it and show the tooltip."""
     on, seen = cleared
     page = seen.page
     record(on, [LOST_CALL] * 3, PlanNote(1, Outcome.INJECTED, 2, 1234, ""))
@@ -82,7 +82,7 @@ async def test_the_keyboard_reaches_everything(cleared: tuple[Stage, Seen]) -> N
 
 
 async def test_what_is_looked_at_stays_so(cleared: tuple[Stage, Seen]) -> None:
-    """The focus stays where it is when its exchange is over, and what is told covers no words."""
+    """An item keeps the focus when its exchange ends, and its tooltip does not cover the text."""
     on, seen = cleared
     page, recorder = seen.page, on.app.recorder
     exchange = Exchange(Route.RESPONSES, Times(recorder._clock()))
@@ -106,7 +106,7 @@ async def test_what_is_looked_at_stays_so(cleared: tuple[Stage, Seen]) -> None:
 async def test_text_can_be_read(
     cleared: tuple[Stage, Seen], scheme: Literal["light", "dark"]
 ) -> None:
-    """By day and by night: 4.5 to 1 for every word on it."""
+    """In light and in dark mode, all text has a contrast of at least 4.5 to 1."""
     on, seen = cleared
     page = seen.page
     await page.emulate_media(color_scheme=scheme)
@@ -126,7 +126,7 @@ async def test_text_can_be_read(
 
 
 async def test_a_narrow_window_shows_all_of_it(cleared: tuple[Stage, Seen]) -> None:
-    """400 pixels: nothing sticks out."""
+    """Everything fits in a width of 400 pixels."""
     on, seen = cleared
     await seen.page.set_viewport_size({"width": 400, "height": 800})
     await assert_fits(seen)
@@ -140,20 +140,20 @@ async def test_a_narrow_window_shows_all_of_it(cleared: tuple[Stage, Seen]) -> N
 
 
 async def assert_fits(seen: Seen) -> None:
-    """Nothing has to be scrolled to sideways."""
+    """Assert that the page does not scroll sideways."""
     await expect(seen.page.locator("#link")).to_have_text("live")
     assert await seen.page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
 async def test_a_history_of_thousands_folds(cleared: tuple[Stage, Seen]) -> None:
-    """What was put back and what is missing stays to be seen; the rest opens on demand."""
+    """Long histories are folded, except injected and missed items; the rest opens on demand."""
     notes = [PlanNote(n, Outcome.INJECTED, 1, 9, "") for n in range(1000, 3000, 40)]
     long = strip([LOST_CALL] * 4000, *notes, PlanNote(3500, Outcome.MISSED, 1, 0, ""))
     on, seen = cleared
     page = seen.page
     for _ in range(49):
         record(on, [], summary=long, outcomes={Outcome.INJECTED: 50, Outcome.MISSED: 1})
-    await asyncio.sleep(0.002)  # rows go by the millisecond
+    await asyncio.sleep(0.002)  # rows are sorted by the millisecond
     record(on, [{"role": "user", "content": "x"}] * 200)
     await expect(rows(page)).to_have_count(50)
     large = rows(page).nth(1)
@@ -168,7 +168,7 @@ async def test_a_history_of_thousands_folds(cleared: tuple[Stage, Seen]) -> None
 
 
 async def test_of_a_burst_only_what_is_in_sight_is_filled(cleared: tuple[Stage, Seen]) -> None:
-    """The rest is when it is scrolled to: the page stays quick."""
+    """Only visible rows are rendered; others are when they are scrolled to."""
     on, seen = cleared
     for _ in range(150):
         record(on, [LOST_CALL] * 20)

@@ -1,4 +1,4 @@
-"""The inspector as a person sees it in a real browser: live, plain, harmless, for everybody."""
+"""The inspector in a real browser: live, readable and safe."""
 
 import re
 
@@ -18,7 +18,7 @@ EVIL = "<img src=x onerror=document.title='broken'>"
 
 
 async def test_what_passes_appears_and_shows_what_was_put_back(chromium: Browser) -> None:
-    """Live, without a reload: each exchange, with its restored items where they went in."""
+    """Each exchange appears without a reload, with injected items at their positions."""
     async with stage() as on, looking(chromium, on.app.admin_url) as seen:
         page = seen.page
         await expect(page.locator("#link")).to_have_text("live")
@@ -38,7 +38,7 @@ async def test_what_passes_appears_and_shows_what_was_put_back(chromium: Browser
         assert kinds == ["u", "plus", "c", "o", "c", "o", "plus", "c", "o"]
         await expect(newest).to_contain_text("2 reasoning items injected")
         await expect(page.locator("#injected")).to_contain_text("4")
-        # What it was put ahead of: of the first one here, the first call.
+        # The tooltip names the item after the injected one: here the first call.
         call = next(item for item in agent.history if item.get("type") == "function_call")
         await newest.locator(".plus").first.hover()
         tip = page.locator("#tip")
@@ -46,7 +46,7 @@ async def test_what_passes_appears_and_shows_what_was_put_back(chromium: Browser
         await expect(tip).to_contain_text("1 reasoning item injectedrs_")
         await newest.locator(".c").first.hover()
         await expect(tip).to_contain_text("item 2, call")
-        # Nothing that was said is on the page, and it has asked nobody else.
+        # The page has no text of the conversation, and sends requests only to the proxy.
         assert ASK not in await page.content()
         assert {url.removeprefix(on.app.admin_url) for url in seen.requests} == {
             "/",
@@ -58,7 +58,7 @@ async def test_what_passes_appears_and_shows_what_was_put_back(chromium: Browser
 async def test_one_under_way_is_shown_and_then_what_became_of_it(
     cleared: tuple[Stage, Seen],
 ) -> None:
-    """In the same row."""
+    """An exchange in flight and its result are shown in the same row."""
     on, seen = cleared
     await expect(seen.page.locator("#link")).to_have_text("live")
     exchange = Exchange(Route.RESPONSES, Times(on.app.recorder._clock()))
@@ -71,7 +71,7 @@ async def test_one_under_way_is_shown_and_then_what_became_of_it(
 
 
 async def test_what_upstream_refused_is_marked_so(cleared: tuple[Stage, Seen]) -> None:
-    """As far as it is known which it was; and what went up is said by its true size."""
+    """Refused injections are marked, and the size is that of the request that was accepted."""
     on, seen = cleared
     notes = [PlanNote(n, Outcome.INJECTED, 1, 999, "") for n in (0, 1)]
     more = {"healed": "lacks_output", "outcomes": {Outcome.REFUSED: 2}}
@@ -87,7 +87,7 @@ async def test_what_upstream_refused_is_marked_so(cleared: tuple[Stage, Seen]) -
 
 
 async def test_what_is_lost_leaves_nothing_under_way(cleared: tuple[Stage, Seen]) -> None:
-    """Its end may be among it. What ends later is shown all the same."""
+    """After lost events no exchange stays in flight, and later ends are shown."""
     on, seen = cleared
     recorder = on.app.recorder
     exchange = Exchange(Route.RESPONSES, Times(recorder._clock()))
@@ -104,7 +104,7 @@ async def test_what_is_lost_leaves_nothing_under_way(cleared: tuple[Stage, Seen]
 
 
 async def test_a_miss_says_why(cleared: tuple[Stage, Seen]) -> None:
-    """In words, where it was missed, and for a whole request that nothing was done for."""
+    """The reason of a miss is shown at its position, or for the whole request."""
     on, seen = cleared
     page = seen.page
     output = {"type": "function_call_output", "call_id": LOST_CALL["call_id"], "output": "x"}
@@ -121,7 +121,7 @@ async def test_a_miss_says_why(cleared: tuple[Stage, Seen]) -> None:
 
 
 async def test_what_comes_from_the_wire_is_text(cleared: tuple[Stage, Seen]) -> None:
-    """However it is spelled: no element of its making, nothing run, nothing fetched."""
+    """Text of requests is shown as text: it creates no element, runs no code, fetches nothing."""
     on, seen = cleared
     page = seen.page
     evil = [
@@ -140,7 +140,7 @@ async def test_what_comes_from_the_wire_is_text(cleared: tuple[Stage, Seen]) -> 
 
 
 async def test_in_shadow_it_says_what_would_have_been(chromium: Browser) -> None:
-    """Nothing is put back there."""
+    """In shadow mode the page shows injections that would have happened."""
     async with stage(mode="shadow") as on, looking(chromium, on.app.admin_url) as seen:
         await expect(seen.page.locator("#link")).to_have_text("live")
         record(on, [LOST_CALL], PlanNote(0, Outcome.INJECTED, 1, 99, ""))
@@ -152,7 +152,7 @@ async def test_in_shadow_it_says_what_would_have_been(chromium: Browser) -> None
 
 
 async def test_the_policy_holds_what_the_page_would_not(chromium: Browser) -> None:
-    """Should something be brought in all the same, it neither runs nor asks anybody."""
+    """The content security policy blocks injected scripts."""
     async with stage() as on, looking(chromium, on.app.admin_url) as seen:
         await seen.page.evaluate(
             """() => { const s = document.createElement("script"); s.textContent = "window.ran = 1";
@@ -165,7 +165,7 @@ async def test_the_policy_holds_what_the_page_would_not(chromium: Browser) -> No
 
 
 async def test_without_the_token_it_says_what_to_do(chromium: Browser) -> None:
-    """And takes it, for this tab alone; a wrong one is asked for again."""
+    """The page asks for the admin token, rejects a wrong one, and keeps it for this tab only."""
     async with stage(admin_token="sesame") as on, looking(chromium, on.app.admin_url) as seen:
         page = seen.page
         await expect(page.locator("#locked")).to_contain_text("needs the admin token")
@@ -188,7 +188,7 @@ async def test_without_the_token_it_says_what_to_do(chromium: Browser) -> None:
 async def test_it_says_when_the_proxy_is_gone_and_when_it_is_back(
     chromium: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And goes on by itself."""
+    """The page shows that the proxy drains or is unreachable, and reconnects on its own."""
     monkeypatch.setattr(events, "STATE_S", 0.05)
     async with stage() as on, looking(chromium, on.app.admin_url) as seen:
         await expect(seen.page.locator("#link")).to_have_text("live")

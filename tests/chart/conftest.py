@@ -1,4 +1,4 @@
-"""The chart, rendered: each set of values once for all tests of a worker."""
+"""Fixtures of the chart: each set of values is rendered once for all tests of a worker."""
 
 import functools
 import shutil
@@ -22,7 +22,7 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
 
 @pytest.fixture(scope="session")
 def consumer(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Helm:
-    """A chart that depends on it by its relative path, with what it depends on fetched."""
+    """A chart that depends on ours by its relative path, with its dependencies fetched."""
     root = tmp_path_factory.mktemp("consumer")
     shutil.copytree(CHART, root / "helm")
     chart = shutil.copytree(CONSUMER, root / "tests" / "chart" / "consumer")
@@ -33,7 +33,7 @@ def consumer(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Helm:
 
 @pytest.fixture(autouse=True, scope="session")
 def _schemas_are_read_once() -> Iterator[None]:
-    """The library reads a megabyte of JSON for each manifest."""
+    """Cache the schemas: the library reads a megabyte of JSON for each manifest."""
     with pytest.MonkeyPatch.context() as patch:
         read = functools.cache(kubernetes_validate.utils.schema_contents)
         patch.setattr(kubernetes_validate.utils, "schema_contents", read)

@@ -1,8 +1,8 @@
 """
-What the chart may use of the Prometheus operator's own kinds, after its definitions (v0.93).
+Schemas of the Prometheus operator's resources, after its definitions (v0.93).
 
-Their whole schemas are hundreds of kilobytes, and no package has them; a member that the chart
-begins to use is looked up there, and entered here.
+They cover only the fields that the chart uses: the whole schemas are hundreds of kilobytes, and
+no package has them. For a new field, look up its definition and add it here.
 """
 
 from typing import Any, Final
@@ -41,7 +41,7 @@ SELECTOR: Final = {
             )
         ),
     ),
-    "minProperties": 1,  # an empty one selects everything there is
+    "minProperties": 1,  # an empty selector would select everything
 }
 ENDPOINTS: Final = _array(
     _object(
@@ -86,5 +86,5 @@ SPECS: Final = {
 
 
 def assert_valid(manifest: dict[str, Any]) -> None:
-    """Refuse what the operator would, and members that are not entered here."""
+    """Fail for a manifest that the operator would refuse, and for a field that is not listed."""
     jsonschema.Draft202012Validator(SPECS[manifest["kind"]]).validate(manifest["spec"])

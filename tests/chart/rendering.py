@@ -1,4 +1,4 @@
-"""What Helm makes of a chart and values, and how to find one thing in it."""
+"""Rendering of the chart with Helm, and access to its manifests."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ __all__ = ["CHART", "CI", "NEWEST", "OLDEST", "SIDECARS", "Helm", "env_of_contai
 
 CHART: Final = Path(__file__).parents[2] / "helm"
 CI: Final = {path.name.removesuffix("-values.yaml"): path for path in CHART.glob("ci/*.yaml")}
-# Of Kubernetes: what Chart.yaml allows, what knows sidecars, and the newest that there is a schema of.  # noqa: E501
+# Kubernetes versions: minimum of Chart.yaml, first with sidecars, newest with a schema.
 OLDEST, SIDECARS, NEWEST = "1.25", "1.29", "1.37"
 
 Values = Path | Mapping[str, Any]
@@ -24,16 +24,16 @@ Manifest = dict[str, Any]
 
 
 class Helm:
-    """One chart, and the values that were tried with it."""
+    """One chart, and the values that it has been rendered with."""
 
     def __init__(self, program: str, chart: Path, folder: Path) -> None:
         """
-        Take a chart.
+        Create a renderer.
 
         Args:
             program: Path of helm.
             chart: Folder of the chart.
-            folder: Where values can be written.
+            folder: Folder for values files.
         """
         self.program = program
         self._chart = chart
@@ -41,7 +41,7 @@ class Helm:
         self._rendered: dict[str, list[Manifest]] = {}
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run helm, with nothing of the person whose machine this is."""
+        """Run helm without the user's own configuration."""
         home = {f"HELM_{kind}_HOME": str(self._folder) for kind in ("CACHE", "CONFIG", "DATA")}
         return subprocess.run(  # noqa: S603 (our own words)
             [self.program, *arguments],
@@ -55,7 +55,7 @@ class Helm:
     def template(
         self, values: Values, kube_version: str = NEWEST
     ) -> subprocess.CompletedProcess[str]:
-        """Render as the release `r` in the namespace `ns`, or fail to."""
+        """Render as the release `r` in the namespace `ns`; the result may be an error."""
         path = self._written(values)
         return self.run(
             "template",
@@ -68,14 +68,14 @@ class Helm:
         )
 
     def lint(self, values: Values) -> subprocess.CompletedProcess[str]:
-        """Ask Helm's own linter, for which a warning is a fault."""
+        """Run Helm's linter; warnings count as errors."""
         version = f"--kube-version={NEWEST}"
         return self.run(
             "lint", "--strict", str(self._chart), "--values", str(self._written(values)), version
         )
 
     def notes(self, values: Values) -> str:
-        """Return what is told after an installation, which `template` leaves out otherwise."""
+        """Return the notes after an installation, which `template` omits otherwise."""
         chart = shutil.copytree(self._chart, self._folder / "noted", dirs_exist_ok=True)
         notes = (chart / "templates" / "NOTES.txt").read_text()
         told = (
@@ -90,7 +90,7 @@ class Helm:
         return str(noted["told"])
 
     def manifests(self, values: Values, kube_version: str = NEWEST) -> list[Manifest]:
-        """Render values that are good."""
+        """Render valid values."""
         key = f"{values} {kube_version}"
         if key not in self._rendered:
             done = self.template(values, kube_version)
@@ -100,11 +100,11 @@ class Helm:
         return self._rendered[key]
 
     def read(self, rendered: str) -> list[Manifest]:
-        """Take apart what `helm template` wrote."""
+        """Parse the output of `helm template`."""
         return strict_yaml.load_all(rendered)
 
     def one(self, values: Values, kind: str, name: str = "r-reasoning-replay") -> Manifest:
-        """Return the one manifest of a kind and name."""
+        """Return the single manifest of a kind and name."""
         (found,) = [
             each
             for each in self.manifests(values)
@@ -126,7 +126,7 @@ class Helm:
 
 
 def pod_specs(manifests: Iterable[Manifest]) -> list[Manifest]:
-    """Return each spec of a pod that is in there."""
+    """Return the spec of every pod in the manifests."""
     specs = []
     for manifest in manifests:
         if manifest["kind"] == "Pod":
@@ -138,11 +138,11 @@ def pod_specs(manifests: Iterable[Manifest]) -> list[Manifest]:
 
 def env_of_container(container: Manifest, secret: str = "") -> dict[str, str]:
     """
-    Return the variables of a container as its process has them, ours alone.
+    Return the REPLAY_ variables of a container as its process has them.
 
     Args:
-        container: Of a pod.
-        secret: What each key of a Secret stands for.
+        container: The container of a pod.
+        secret: The value for each key of a Secret.
     """
     return {
         each["name"]: each.get("value", secret)

@@ -1,4 +1,4 @@
-"""YAML as Kubernetes reads it: a name that stands twice in a mapping is a fault, not the later one."""  # noqa: E501
+"""Strict YAML, as Kubernetes reads it: a duplicate key in a mapping is an error."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the gateway's manifests say, and that the proxy takes what they tell it."""
+"""The gateway's manifests, and that the proxy accepts the settings in them."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from reasoning_replay.settings.model import Settings
 from tests.chart.rendering import CHART, CI, Helm, env_of_container
 
 REDIS = {"config": {"store_url": "redis://redis:6379/0"}}
-# What a key of the Secret may hold.
+# Valid values for keys of the Secret.
 HELD = {
     "REPLAY_STORE_URL": "redis://:secret@redis:6379/0",
     "REPLAY_ENCRYPTION_KEYS": "a:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
@@ -22,7 +22,7 @@ HELD = {
 
 @pytest.fixture
 def a_file(tmp_path: Path) -> Path:
-    """A file that can be read, for settings that name one."""
+    """A readable file for settings that name one."""
     path = tmp_path / "file"
     path.write_text("x")
     return path
@@ -30,7 +30,7 @@ def a_file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", sorted(set(CI) - {"sidecar-library"}))
 def test_the_proxy_takes_what_the_chart_sets(helm: Helm, name: str, a_file: Path) -> None:
-    """Every variable is one of a setting, with a value that it takes."""
+    """Every variable is a setting, with a value that the proxy accepts."""
     env = env_of_container(helm.pod(CI[name])["containers"][0], secret="secret")
     env |= {key: HELD[key] for key in env if env[key] == "secret" and key in HELD}
     env = {key: re.sub(r"/etc/[\w/.]+", str(a_file), value) for key, value in env.items()}
@@ -44,7 +44,7 @@ def test_the_proxy_takes_what_the_chart_sets(helm: Helm, name: str, a_file: Path
 
 
 def test_every_setting_reaches_the_proxy(helm: Helm) -> None:
-    """Each that may stand in `config` comes out as it went in: words, whole numbers, parts."""
+    """Each setting in `config` reaches the proxy unchanged: words, integers and fractions."""
     config = {
         name: field.default
         for name, field in Settings.model_fields.items()
@@ -64,7 +64,7 @@ def test_every_setting_reaches_the_proxy(helm: Helm) -> None:
 
 
 def test_every_secret_comes_from_the_secret(helm: Helm) -> None:
-    """By its key, in the variable of its setting; never as a value."""
+    """Each secret comes from its key of the Secret, never as a value."""
     keys = {name: name.replace("_", "-") for name in SECRET_NAMES}
     (container,) = helm.pod({"secrets": {"existingSecret": "made", "keys": keys}})["containers"]
     got = {each["name"]: each["valueFrom"] for each in container["env"] if "valueFrom" in each}
@@ -74,7 +74,7 @@ def test_every_secret_comes_from_the_secret(helm: Helm) -> None:
     }
 
 
-# (values, kind, where in it, what stands there)
+# (values, kind, path in the manifest, its value)
 SAID: list[Any] = [
     pytest.param({}, "Deployment", "spec.replicas", 1, id="one-replica"),
     pytest.param({**REDIS, "autoscaling": {"enabled": True}}, "Deployment", "spec.replicas", None, id="replicas-are-the-autoscalers"),  # noqa: E501
@@ -110,7 +110,7 @@ SAID: list[Any] = [
 
 @pytest.mark.parametrize(("values", "kind", "where", "what"), SAID)
 def test_a_manifest_says(helm: Helm, values: Any, kind: str, where: str, what: object) -> None:
-    """One line of the table, one thing that somebody counts on. None: it is not there."""
+    """Each row is one promise of a manifest; None means that the field is absent."""
     found: Any = helm.one(values, kind)
     for step in where.split("."):
         if isinstance(found, list):
@@ -123,7 +123,7 @@ def test_a_manifest_says(helm: Helm, values: Any, kind: str, where: str, what: o
 
 @pytest.mark.parametrize("name", sorted(set(CI) - {"sidecar-library"}))
 def test_what_selects_pods_selects_those_that_serve(helm: Helm, name: str) -> None:
-    """Services, budget, policy and monitor find the gateway's pods; none finds the test's."""
+    """All selectors match the gateway's pods, and none matches the test pod."""
     pods = helm.one(CI[name], "Deployment")["spec"]["template"]["metadata"]["labels"]
     test = helm.one(CI[name], "Pod", "r-reasoning-replay-test")["metadata"]["labels"]
     services = [each for each in helm.manifests(CI[name]) if each["kind"] == "Service"]
@@ -141,7 +141,7 @@ def test_what_selects_pods_selects_those_that_serve(helm: Helm, name: str) -> No
 
 
 def test_the_monitor_finds_the_admin_service_alone(helm: Helm) -> None:
-    """Its port is there, and no pod is scraped twice."""
+    """The monitor selects only the admin Service, so no pod is scraped twice."""
     selector = helm.one(CI["gateway-redis"], "ServiceMonitor")["spec"]["selector"]["matchLabels"]
     services = [each for each in helm.manifests(CI["gateway-redis"]) if each["kind"] == "Service"]
     (found,) = [each for each in services if selector.items() <= each["metadata"]["labels"].items()]
@@ -150,7 +150,7 @@ def test_the_monitor_finds_the_admin_service_alone(helm: Helm) -> None:
 
 
 def test_no_type_of_service_opens_the_admin_port(helm: Helm) -> None:
-    """Health and metrics have no password."""
+    """No Service type exposes the admin port, since health and metrics have no password."""
     clients = helm.one(CI["sentinel-tls"], "Service")["spec"]
     admin = helm.one(CI["sentinel-tls"], "Service", "r-reasoning-replay-admin")["spec"]
 
@@ -161,7 +161,7 @@ def test_no_type_of_service_opens_the_admin_port(helm: Helm) -> None:
 
 
 def test_the_test_may_pass_the_policy(helm: Helm) -> None:
-    """`helm test` reaches both ports, whoever else may."""
+    """The policy allows `helm test` to reach both ports."""
     labels = helm.one(CI["gateway-redis"], "Pod", "r-reasoning-replay-test")["metadata"]["labels"]
     rules = helm.one(CI["gateway-redis"], "NetworkPolicy")["spec"]["ingress"]
     let_in = {
@@ -175,7 +175,7 @@ def test_the_test_may_pass_the_policy(helm: Helm) -> None:
 
 
 def test_a_changed_setting_rolls_the_pods(helm: Helm) -> None:
-    """Settings are part of the pod, so no checksum has to say that they changed."""
+    """A changed setting changes the pod template, so no checksum annotation is needed."""
     assert helm.pod({"config": {"ttl_s": 1}}) != helm.pod({"config": {"ttl_s": 2}})
 
 
@@ -194,21 +194,21 @@ def test_a_changed_setting_rolls_the_pods(helm: Helm) -> None:
     ],
 )  # fmt: skip
 def test_the_notes_say_what_to_do(helm: Helm, values: Any, words: list[str]) -> None:
-    """The one line that apps set, and what the values leave to be desired."""
+    """The notes have the line that apps set, and warnings about the values."""
     notes = helm.notes(values)
 
     assert [word for word in words if word not in notes] == []
 
 
 def test_the_library_alone_makes_nothing_that_runs(helm: Helm) -> None:
-    """What watches over sidecars may be had without a gateway."""
+    """Monitoring of sidecars can be installed without a gateway."""
     kinds = [each["kind"] for each in helm.manifests(CI["sidecar-library"])]
 
     assert sorted(kinds) == ["ConfigMap", "PodMonitor", "PrometheusRule"]
 
 
 def test_the_guides_example_installs(helm: Helm) -> None:
-    """Replicas that share a Redis, by the Secret that its first command makes."""
+    """The guide's example renders, and its first command creates the Secret that it needs."""
     page = CHART.parent / "docs/kubernetes.md"
     section = page.read_text().partition("\n## Gateway\n")[2]
     command, example = (

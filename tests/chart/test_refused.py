@@ -1,4 +1,4 @@
-"""Values that do not go together are refused before anything is installed, with a way out."""
+"""Contradictory values are refused before the installation, with a way out."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ REDIS = "redis://redis:6379/0"
 SQLITE = "sqlite:///var/lib/replay/replay.db"
 SECRET = {"existingSecret": "made", "keys": {"store_url": "url"}}
 
-# (what somebody wrote, words of the message)
+# (values, words of the message)
 REFUSED = [
     pytest.param(
         {"replicaCount": 2}, ["2 replicas cannot share memory://", "use Redis"], id="memory"
@@ -141,7 +141,7 @@ REFUSED = [
         ["metrics.podMonitor.selector: empty"],
         id="monitor-of-nothing",
     ),
-    # What the schema refuses:
+    # The schema refuses these:
     pytest.param({"config": {"ttl": 5}}, ["'/config'", "'ttl' not allowed"], id="unknown-setting"),
     pytest.param({"config": {"ttl_s": 0}}, ["'/config/ttl_s'", "want 1"], id="out-of-range"),
     pytest.param({"config": {"ttl_s": "1h"}}, ["'/config/ttl_s'", "integer"], id="wrong-type"),
@@ -158,7 +158,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("values", "words"), REFUSED)
 def test_what_cannot_work_is_refused(helm: Helm, values: dict[str, Any], words: list[str]) -> None:
-    """The message names the value, the numbers, and what to do; and never quotes a password."""
+    """The message has the value, the numbers and the way out, and never a password."""
     done = helm.template(values)
 
     assert done.returncode != 0
@@ -169,7 +169,7 @@ def test_what_cannot_work_is_refused(helm: Helm, values: dict[str, Any], words: 
 
 @pytest.mark.parametrize("name", sorted(SECRET_NAMES - {"store_url", "upstream_proxy"}))
 def test_a_secret_has_no_place_in_values(helm: Helm, name: str) -> None:
-    """Values end in a repository, and in a Secret of Helm's own."""
+    """A secret in values is refused: values go to a repository, and to Helm's own Secret."""
     done = helm.template({"config": {name: "hunter2"}})
 
     assert done.returncode != 0
@@ -208,5 +208,5 @@ def test_a_secret_has_no_place_in_values(helm: Helm, name: str) -> None:
     ],
 )
 def test_what_can_work_is_not_refused(helm: Helm, values: dict[str, Any]) -> None:
-    """The bounds are where the messages say."""
+    """Values at the exact limits are accepted."""
     assert helm.template(values).returncode == 0, helm.template(values).stderr

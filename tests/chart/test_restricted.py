@@ -1,4 +1,4 @@
-"""Every container asks for as little as the pod security standard "restricted" allows."""
+"""Every container meets the pod security standard "restricted"."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ SNIPPETS = CHART.parent / "config" / "kubernetes"
 
 
 def faults(pod: dict[str, Any], container: dict[str, Any]) -> list[str]:
-    """Go through the standard's rules, each with what a pod says and what its container does."""
+    """Return the rules of the standard that a pod with this container breaks."""
     said = pod.get("securityContext", {})
     own = container.get("securityContext", {})
     both = said | own
@@ -30,7 +30,7 @@ def faults(pod: dict[str, Any], container: dict[str, Any]) -> list[str]:
         "/proc mount": own.get("procMount", "Default") == "Default",
         "SELinux": not both.get("seLinuxOptions"),
         "sysctls": not said.get("sysctls"),
-        # More than the standard wants:
+        # Stricter than the standard:
         "read-only root": own.get("readOnlyRootFilesystem") is True,
         "the image's user": both.get("runAsUser") == 65532,
         "bounded requests": bool(container["resources"].get("requests"))
@@ -41,7 +41,7 @@ def faults(pod: dict[str, Any], container: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("name", CI)
 def test_our_pods_are_restricted(helm: Helm, name: str) -> None:
-    """The gateway's and the test's, whatever the values; and none of them has a token."""
+    """With all values, the gateway's and the test's pods are restricted and have no token."""
     for pod in pod_specs(helm.manifests(CI[name])):
         assert pod["automountServiceAccountToken"] is False
         assert pod["enableServiceLinks"] is False
@@ -50,7 +50,7 @@ def test_our_pods_are_restricted(helm: Helm, name: str) -> None:
 
 @pytest.mark.parametrize("classic", [False, True])
 def test_the_sidecar_is_restricted_by_itself(consumer: Helm, classic: bool) -> None:
-    """In whatever pod it stands, one that says nothing among them."""
+    """The sidecar is restricted in a pod without any security context."""
     (pod,) = pod_specs(consumer.manifests({"classic": classic}))
 
     assert faults({}, (pod["containers"] if classic else pod["initContainers"])[0]) == []
@@ -58,7 +58,7 @@ def test_the_sidecar_is_restricted_by_itself(consumer: Helm, classic: bool) -> N
 
 @pytest.mark.parametrize("path", sorted(SNIPPETS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_snippet_is_restricted_by_itself(path: Any) -> None:
-    """As it is, with nothing to be added."""
+    """The container of a snippet is restricted without additions."""
     (pod,) = pod_specs([yaml.safe_load(path.read_text())])
     (ours,) = [
         each

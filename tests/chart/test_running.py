@@ -1,4 +1,4 @@
-"""What the chart runs, run here: the sidecar's container, its hooks, and the test of a release."""
+"""Commands of the chart, run here: the sidecar's container, its hooks, and the release test."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ ANY_PORT = "127.0.0.1:0"
 async def contained(
     container: Mapping[str, Any], upstream_url: str, under: Sequence[str] = ()
 ) -> AsyncIterator[Served]:
-    """Run a container's process, with its variables but for ports and upstream."""
+    """Run a container's process with its variables, except ports and upstream."""
     env = env_of_container(dict(container))
     given = {name.removeprefix(ENV_PREFIX).lower(): value for name, value in env.items()}
     given |= {"listen": ANY_PORT, "admin_listen": ANY_PORT, "upstream_url": upstream_url}
@@ -36,7 +36,7 @@ async def contained(
 
 
 async def run(command: list[str], **env: str) -> tuple[int, str]:
-    """Run what a container of our image would; return its exit code and what it wrote."""
+    """Run a command of the image; return its exit code and output."""
     assert command[0] == "python"
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -50,7 +50,7 @@ async def run(command: list[str], **env: str) -> tuple[int, str]:
 
 
 async def probe(proxy: Served, container: Mapping[str, Any], kind: str) -> int:
-    """Ask as the kubelet does; return the status."""
+    """Send the probe as the kubelet does; return the status."""
     asked = container[kind]["httpGet"]
     assert asked["port"] == "admin"
     async with line_to(proxy.admin_url) as line:
@@ -58,20 +58,20 @@ async def probe(proxy: Served, container: Mapping[str, Any], kind: str) -> int:
 
 
 def answers(upstream: Upstream, status: int) -> None:
-    """Let upstream answer once."""
+    """Let upstream send one response."""
     upstream.plays(Script([send(whole(b"{}", status=f"{status} As Told"))]))
 
 
 @pytest.fixture(params=[False, True], ids=["native", "classic"])
 def container(consumer: Helm, request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The proxy's container beside an app."""
+    """The proxy's container next to an app."""
     (pod,) = pod_specs(consumer.manifests({"classic": request.param}))
     found: dict[str, Any] = (pod["containers"] if request.param else pod["initContainers"])[0]
     return found
 
 
 async def test_the_sidecar_serves_and_ends(container: dict[str, Any]) -> None:
-    """It answers its probes, passes requests on, and ends with 0 when it is told to."""
+    """The sidecar answers its probes, forwards requests, and ends with 0 after SIGTERM."""
     async with scripted() as upstream, contained(container, f"{upstream.url}/v1") as proxy:
         assert await probe(proxy, container, "startupProbe") == 200
         assert await probe(proxy, container, "livenessProbe") == 200
@@ -85,18 +85,18 @@ async def test_the_sidecar_serves_and_ends(container: dict[str, Any]) -> None:
 
 
 def restricted() -> list[str]:
-    """Return the command that runs another with a root that nobody can write to; or skip."""
+    """Return a command prefix for a read-only root without capabilities, or skip the test."""
     script = 'mount -o remount,ro,bind / && exec setpriv --bounding-set=-all --no-new-privs "$@"'
     command = ["unshare", "--mount", "sh", "-c", script, "sh"]
     try:
         subprocess.run([*command, "true"], check=True, capture_output=True, timeout=20)  # noqa: S603 (our own words)
     except (OSError, subprocess.SubprocessError):
-        pytest.skip("no namespaces are to be had here")
+        pytest.skip("namespaces are not available here")
     return command
 
 
 async def test_the_sidecar_needs_no_rights(consumer: Helm) -> None:
-    """With a read-only root, and without a capability, it serves: it has no volume at all."""
+    """The sidecar runs with a read-only root, without capabilities and without a volume."""
     (pod,) = pod_specs(consumer.manifests({}))
     (container,) = pod["initContainers"]
     assert "volumeMounts" not in container
@@ -105,7 +105,7 @@ async def test_the_sidecar_needs_no_rights(consumer: Helm) -> None:
 
 
 async def test_the_classic_ones_hooks_work(consumer: Helm) -> None:
-    """The one ends when the proxy answers, the other when it has slept."""
+    """The postStart hook ends when the proxy is ready, the preStop hook after its sleep."""
     sidecar = {"preStopSeconds": {"classic": 0}}
     values = {"classic": True, "replay": {"sidecar": sidecar}}
     (pod,) = pod_specs(consumer.manifests(values))
@@ -123,7 +123,7 @@ async def test_the_classic_ones_hooks_work(consumer: Helm) -> None:
 
 @pytest.mark.parametrize("status", [200, 401])
 async def test_the_test_passes_when_upstream_was_asked(helm: Helm, status: int) -> None:
-    """Whatever it says to somebody without a key."""
+    """The release test passes on any response of upstream, such as 401 without a key."""
     (test,) = helm.one({}, "Pod", "r-reasoning-replay-test")["spec"]["containers"]
     async with scripted() as upstream, served(upstream_url=f"{upstream.url}/v1") as proxy:
         await proxy.started()
@@ -134,7 +134,7 @@ async def test_the_test_passes_when_upstream_was_asked(helm: Helm, status: int) 
 
 
 async def test_the_test_fails_when_upstream_cannot_be_reached(helm: Helm) -> None:
-    """The proxy's own error is told from upstream's by its header."""
+    """The release test fails on the proxy's own error, which it detects by its header."""
     (test,) = helm.one({}, "Pod", "r-reasoning-replay-test")["spec"]["containers"]
     async with served(upstream_url="http://127.0.0.1:9/v1") as proxy:
         await proxy.started()
@@ -144,7 +144,7 @@ async def test_the_test_fails_when_upstream_cannot_be_reached(helm: Helm) -> Non
 
 
 def test_the_test_asks_the_services_that_there_are(helm: Helm) -> None:
-    """By their names and ports, with TLS where clients have it."""
+    """The release test uses the Services' names and ports, and TLS if clients do."""
     values = {
         "config": {"admin_listen": "0.0.0.0:9191", "tls_cert_file": "/a", "tls_key_file": "/b"}
     }

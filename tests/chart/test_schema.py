@@ -1,4 +1,4 @@
-"""What the chart says of its values and of settings is what they are."""
+"""The chart's schema, tables and values match the settings."""
 
 import json
 import re
@@ -16,17 +16,17 @@ GUIDE = CHART.parent / "docs/kubernetes.md"
 
 
 def test_the_schema_knows_every_setting_and_no_other() -> None:
-    """When this fails, `python -m tests.chart.schema` writes it anew."""
+    """If this fails, `python -m tests.chart.schema` updates the schema."""
     assert json.loads(SCHEMA.read_text())["definitions"] == definitions()
 
 
 def test_every_secret_may_come_from_a_secret() -> None:
-    """And nothing else is looked for in one."""
+    """The secret keys of the schema are exactly the secret settings."""
     assert set(definitions()["secretKeys"]["properties"]) == SECRET_NAMES
 
 
 def test_a_setting_that_yaml_reads_as_a_boolean_may_be_one() -> None:
-    """`mode: on` without quotes is what everybody writes."""
+    """`mode: on` without quotes, a boolean in YAML, is accepted."""
     said = definitions()["settings"]["properties"]
 
     assert said["mode"]["enum"] == ["on", "shadow", "off", True, False]
@@ -34,7 +34,7 @@ def test_a_setting_that_yaml_reads_as_a_boolean_may_be_one() -> None:
 
 
 def test_the_values_are_short_enough_to_be_read() -> None:
-    """One file to read for whoever installs it."""
+    """values.yaml stays short enough to read."""
     assert len((CHART / "values.yaml").read_text().splitlines()) <= 150
 
 
@@ -42,7 +42,7 @@ def test_the_values_are_short_enough_to_be_read() -> None:
     ("name", "value"), yaml.safe_load((CHART / "values.yaml").read_text()).items()
 )
 def test_every_value_has_its_place_in_the_schema(name: str, value: object) -> None:
-    """What values.yaml has, the schema describes; and the reverse, but for Helm's own."""
+    """values.yaml and the schema describe the same values, except Helm's own `global`."""
     schema = json.loads(SCHEMA.read_text())["properties"]
 
     assert set(schema) - {"global"} == set(yaml.safe_load((CHART / "values.yaml").read_text()))
@@ -52,14 +52,14 @@ def test_every_value_has_its_place_in_the_schema(name: str, value: object) -> No
 
 
 def test_the_sidecar_is_set_to_what_settings_take() -> None:
-    """Its defaults are settings, within what the proxy takes by itself."""
+    """The sidecar's defaults are valid settings."""
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
     assert Settings.model_validate(values["sidecar"]["config"]).listen == "127.0.0.1:8080"
 
 
 def test_the_guide_names_values_that_exist() -> None:
-    """Each value in its table can be set."""
+    """Every value in the guide's table exists."""
     lines = GUIDE.read_text().splitlines()
     rows = [line.split("|")[1] for line in lines if line.startswith("| `")]
     for name in [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]:
@@ -72,13 +72,13 @@ def test_the_guide_names_values_that_exist() -> None:
 
 
 def test_the_charts_readme_has_every_value() -> None:
-    """When this fails, `python -m tests.chart.values_table` writes the table anew."""
+    """If this fails, `python -m tests.chart.values_table` updates the table."""
     assert written() == table()
 
 
 @pytest.mark.parametrize("name", yaml.safe_load((CHART / "values.yaml").read_text()))
 def test_every_value_is_used(name: str) -> None:
-    """A value that no template reads promises what nobody does."""
+    """Every value is used by a template."""
     templates = "".join(path.read_text() for path in CHART.glob("templates/**/*.*"))
 
     assert f".Values.{name}" in templates

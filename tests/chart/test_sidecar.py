@@ -33,12 +33,12 @@ def classic(consumer: Helm) -> dict[str, Any]:
 
 
 def by_name(container: dict[str, Any]) -> dict[str, Any]:
-    """Order what has names, as a person may have written it in any order."""
+    """Sort the variables by name, since their order in a snippet is free."""
     return container | {"env": sorted(container["env"], key=lambda each: str(each["name"]))}
 
 
 def test_the_snippet_is_what_the_chart_makes(native: dict[str, Any]) -> None:
-    """Whoever goes without Helm gets the very same pod."""
+    """The snippet for use without Helm equals the chart's pod."""
     snippet = pod_of(SNIPPETS / "sidecar.yaml")
     (container,) = snippet["initContainers"]
 
@@ -47,7 +47,7 @@ def test_the_snippet_is_what_the_chart_makes(native: dict[str, Any]) -> None:
 
 
 def test_the_classic_snippet_is_what_the_chart_makes(classic: dict[str, Any]) -> None:
-    """The same for clusters without native sidecars."""
+    """The snippet for clusters without native sidecars equals the chart's pod."""
     snippet = pod_of(SNIPPETS / "sidecar-classic.yaml")
 
     assert [by_name(each) for each in snippet["containers"]] == [
@@ -57,7 +57,7 @@ def test_the_classic_snippet_is_what_the_chart_makes(classic: dict[str, Any]) ->
 
 
 def test_the_native_one_starts_first_and_ends_last(native: dict[str, Any]) -> None:
-    """The app waits for its startup probe, and no Job waits for it."""
+    """The app starts after the startup probe; a Job does not wait for the sidecar."""
     (container,) = native["initContainers"]
 
     assert container["restartPolicy"] == "Always"
@@ -67,13 +67,13 @@ def test_the_native_one_starts_first_and_ends_last(native: dict[str, Any]) -> No
 
 
 def slept(container: dict[str, Any]) -> int:
-    """Return the seconds of a container's preStop."""
+    """Return the sleep of a container's preStop hook, in seconds."""
     command = container["lifecycle"]["preStop"]["exec"]["command"]
     return int(command[-1].partition("sleep(")[2][:-1])
 
 
 def test_the_classic_one_holds_the_app_until_it_answers(classic: dict[str, Any]) -> None:
-    """It stands first, as those behind it are started when its postStart is done."""
+    """The container is first: later ones start only after its postStart hook."""
     first = classic["containers"][0]
 
     assert first["name"] == "reasoning-replay"
@@ -83,7 +83,7 @@ def test_the_classic_one_holds_the_app_until_it_answers(classic: dict[str, Any])
 
 @pytest.mark.parametrize("kind", ["native", "classic"])
 def test_the_pod_has_time_for_both(kind: str, request: pytest.FixtureRequest) -> None:
-    """Its grace is more than the sleep ahead of the drain, and the drain."""
+    """The grace period is longer than the preStop sleep plus the drain."""
     pod = request.getfixturevalue(kind)
     first = (pod["initContainers"] if kind == "native" else pod["containers"])[0]
     settings = load({}, env_of_container(first), None)
@@ -94,7 +94,7 @@ def test_the_pod_has_time_for_both(kind: str, request: pytest.FixtureRequest) ->
 
 @pytest.mark.parametrize("is_classic", [False, True])
 def test_a_pod_without_time_for_both_is_refused(consumer: Helm, is_classic: bool) -> None:
-    """As a gateway's is, with the numbers."""
+    """A grace period that is too short is refused, with the numbers."""
     values = {"classic": is_classic, "replay": {"sidecar": {"config": {"drain_s": 120}}}}
     slept_s = 30 if is_classic else 5
 
@@ -106,7 +106,7 @@ def test_a_pod_without_time_for_both_is_refused(consumer: Helm, is_classic: bool
 
 
 def test_the_native_one_may_do_without_a_sleep(consumer: Helm) -> None:
-    """As the kubelet keeps the order by itself."""
+    """The native sidecar can omit the sleep, since the kubelet stops it last."""
     sidecar = {"preStopSeconds": {"native": 0}}
     (pod,) = pod_specs(consumer.manifests({"replay": {"sidecar": sidecar}}))
 
@@ -114,7 +114,7 @@ def test_the_native_one_may_do_without_a_sleep(consumer: Helm) -> None:
 
 
 def test_nobody_but_the_pod_may_call_it(native: dict[str, Any]) -> None:
-    """Clients by loopback alone; health and metrics from outside, as the kubelet asks there."""
+    """Clients connect by loopback only; the admin port is open, since the kubelet needs it."""
     settings = load({}, env_of_container(native["initContainers"][0]), None)
 
     assert settings.listen == "127.0.0.1:8080"
@@ -125,7 +125,7 @@ def test_nobody_but_the_pod_may_call_it(native: dict[str, Any]) -> None:
 
 
 def test_what_it_may_hold_is_within_its_limit(native: dict[str, Any]) -> None:
-    """Requests and reasoning, with a process that holds neither, at their most."""
+    """The memory limit is at least the idle process plus all requests and stored reasoning."""
     (container,) = native["initContainers"]
     settings = load({}, env_of_container(container), None)
     stored_bytes = settings.memory_max_bytes + settings.recent_max_bytes
@@ -135,7 +135,7 @@ def test_what_it_may_hold_is_within_its_limit(native: dict[str, Any]) -> None:
 
 
 def test_a_chart_sets_it_as_its_own(consumer: Helm) -> None:
-    """Settings for both ways, those for the sidecar, a zero among them, and secrets."""
+    """A parent chart can set shared settings, the sidecar's own (including 0), and secrets."""
     values = {
         "config": {"upstream_url": "https://example.com/v1", "drain_grace_s": 9, "mode": "shadow"},
         "sidecar": {"config": {"mode": False, "memory_max_bytes": 2**20}, "name": "replay"},
@@ -154,7 +154,7 @@ def test_a_chart_sets_it_as_its_own(consumer: Helm) -> None:
     assert settings.scope_secret.get_secret_value() == "secret"
 
 
-# (values of the chart that it comes from, Kubernetes, words of the message)
+# (values of the chart, Kubernetes version, words of the message)
 REFUSED = [
     pytest.param(
         {}, "1.28", ["1.28 has no sidecar containers", "reasoning-replay.sidecarClassic"], id="old"
@@ -184,7 +184,7 @@ REFUSED = [
 def test_what_cannot_work_is_refused(
     consumer: Helm, values: dict[str, Any], version: str, words: list[str]
 ) -> None:
-    """The sidecar's values are looked at as the gateway's are."""
+    """The sidecar's values are checked like the gateway's."""
     done = consumer.template({"replay": {"gateway": {"enabled": False}} | values}, version)
 
     assert done.returncode != 0
@@ -192,5 +192,5 @@ def test_what_cannot_work_is_refused(
 
 
 def test_the_gateway_needs_no_sidecars(helm: Helm) -> None:
-    """Where Kubernetes is too old for the one, the other can still be installed."""
+    """A Kubernetes without native sidecars can still install the gateway."""
     assert helm.template({}, OLDEST).returncode == 0

@@ -1,4 +1,4 @@
-"""What real teams write into values, and what YAML and Kubernetes would make of it."""
+"""Unusual values that real teams write are valid for YAML and for Kubernetes."""
 
 import re
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 from tests.chart.rendering import CHART, CI, NEWEST, Helm, env_of_container
 
 LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # of a Service, which is the strictest
+NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # for a Service, the strictest rule
 SHARED = {"team": "ai", "release": "prometheus", "grafana_dashboard": "1"}
 MONITORS = {
     kind: {"enabled": True, "labels": {"release": "other"}}
@@ -33,7 +33,7 @@ UNUSUAL: list[Any] = [
 
 
 def assert_taken(manifests: list[dict[str, Any]]) -> None:
-    """Kubernetes takes each, its name and its labels."""
+    """Fail if Kubernetes would refuse a manifest, its name or its labels."""
     for manifest in manifests:
         said = manifest["metadata"]
         labels = [said["labels"]]
@@ -47,7 +47,7 @@ def assert_taken(manifests: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("values", UNUSUAL)
 def test_kubernetes_takes_what_becomes_of_unusual_values(helm: Helm, values: Any) -> None:
-    """Nothing stands twice, and a text stays one; a Service finds its pods."""
+    """No key is duplicated, text stays text, and a Service finds its pods."""
     made = helm.manifests(values)
 
     assert_taken(made)
@@ -58,7 +58,7 @@ def test_kubernetes_takes_what_becomes_of_unusual_values(helm: Helm, values: Any
 
 @pytest.mark.parametrize("release", ["a" * 53, "my.app", "x-" * 26 + "x", "reasoning-replay-eu"])
 def test_every_release_has_names_that_kubernetes_takes(helm: Helm, release: str) -> None:
-    """Helm allows dots, and 53 characters."""
+    """Release names may have dots and 53 characters; the names made from them are valid."""
     done = helm.run(
         "template",
         release,
@@ -73,7 +73,7 @@ def test_every_release_has_names_that_kubernetes_takes(helm: Helm, release: str)
 
 
 def test_what_a_monitor_is_told_wins_over_the_labels_of_all(helm: Helm) -> None:
-    """As it is what the operator's selector wants."""
+    """A monitor's own labels override the common ones: the operator's selector needs them."""
     labels = {
         each["kind"]: each["metadata"]["labels"]
         for each in helm.manifests({"commonLabels": SHARED, "metrics": MONITORS})
@@ -84,7 +84,7 @@ def test_what_a_monitor_is_told_wins_over_the_labels_of_all(helm: Helm) -> None:
 
 
 def test_an_autoscaler_of_ones_own_has_the_replicas(helm: Helm) -> None:
-    """A number in the manifest would take them back at each upgrade."""
+    """Without replicaCount the manifest has no number, which would reset an autoscaler's."""
     assert "replicas" not in helm.one({"replicaCount": None}, "Deployment")["spec"]
 
 
@@ -102,7 +102,7 @@ def test_an_autoscaler_of_ones_own_has_the_replicas(helm: Helm) -> None:
 def test_the_policy_lets_out_to_what_the_addresses_name(
     helm: Helm, config: dict[str, str], upstream: set[int], store: set[int]
 ) -> None:
-    """Else the policy would stop every request, or the store, and nobody would know why."""
+    """The policy allows the ports of upstream, proxy and store addresses."""
     policy = helm.one({"config": config, "networkPolicy": {"enabled": True}}, "NetworkPolicy")
     names, *out = [{one["port"] for one in rule["ports"]} for rule in policy["spec"]["egress"]]
 
@@ -111,7 +111,7 @@ def test_the_policy_lets_out_to_what_the_addresses_name(
 
 
 def test_two_sidecars_stand_in_one_pod(consumer: Helm) -> None:
-    """Under names and ports of their own; a default that is set to null is the proxy's again."""
+    """Two sidecars have their own names and ports; null restores the proxy's default."""
     second = {
         "name": "azure",
         "config": {
@@ -129,7 +129,7 @@ def test_two_sidecars_stand_in_one_pod(consumer: Helm) -> None:
 
 
 def test_a_sidecar_whose_health_nobody_can_ask_for_is_refused(consumer: Helm) -> None:
-    """The pod would never start; and it says so before."""
+    """An admin port on loopback is refused, since the kubelet cannot probe it."""
     done = consumer.template(
         {"replay": {"sidecar": {"config": {"admin_listen": "127.0.0.1:9090"}}}}
     )

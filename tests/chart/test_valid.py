@@ -1,4 +1,4 @@
-"""Whatever the chart makes, Kubernetes and the Prometheus operator take."""
+"""All manifests are valid for Kubernetes and for the Prometheus operator."""
 
 import json
 from pathlib import Path
@@ -17,13 +17,13 @@ OPERATORS = "monitoring.coreos.com/v1"
 
 
 def assert_valid(manifest: dict[str, Any], version: str) -> None:
-    """Refuse what that version of Kubernetes would, and members that it does not know."""
+    """Fail for an invalid manifest, and for a field that this version does not have."""
     assert kubernetes_validate.validate(manifest, version, strict=True) == version
 
 
 @pytest.mark.parametrize("name", CI)
 def test_helm_finds_no_fault(helm: Helm, name: str) -> None:
-    """Not even one to warn of."""
+    """Helm's linter reports no error and no warning."""
     done = helm.lint(CI[name])
 
     assert done.returncode == 0, done.stdout
@@ -32,7 +32,7 @@ def test_helm_finds_no_fault(helm: Helm, name: str) -> None:
 @pytest.mark.parametrize("version", [OLDEST, SIDECARS, NEWEST])
 @pytest.mark.parametrize("name", CI)
 def test_every_manifest_is_of_its_schema(helm: Helm, name: str, version: str) -> None:
-    """In every version that the chart allows, without a member that it would drop unseen."""
+    """Every manifest is valid in all allowed versions, without a field that would be dropped."""
     for manifest in helm.manifests(CI[name]):
         if manifest["apiVersion"] != OPERATORS:
             assert_valid(manifest, version)
@@ -40,7 +40,7 @@ def test_every_manifest_is_of_its_schema(helm: Helm, name: str, version: str) ->
 
 @pytest.mark.parametrize("name", CI)
 def test_names_and_labels_are_complete(helm: Helm, name: str) -> None:
-    """Each object has the labels that tools go by, and a name of its own."""
+    """Each object has the recommended labels and a unique name."""
     made = [each for each in helm.manifests(CI[name]) if each["metadata"]["name"] != "extra"]
 
     assert len({(each["kind"], each["metadata"]["name"]) for each in made}) == len(made)
@@ -54,7 +54,7 @@ def test_names_and_labels_are_complete(helm: Helm, name: str) -> None:
 
 
 def test_the_operators_own_kinds_are_of_their_schema(helm: Helm) -> None:
-    """All three of them, as far as the chart uses them."""
+    """All three of the operator's resources are valid, for the fields that the chart uses."""
     made = [each for path in CI.values() for each in helm.manifests(path)]
     theirs = [each for each in made if each["apiVersion"] == OPERATORS]
     for manifest in theirs:
@@ -65,7 +65,7 @@ def test_the_operators_own_kinds_are_of_their_schema(helm: Helm) -> None:
 
 @pytest.mark.parametrize("classic", [False, True])
 def test_a_chart_that_depends_on_it_is_valid(consumer: Helm, classic: bool) -> None:
-    """The sidecar from 1.29 on, the plain container before it; and nothing of the gateway."""
+    """A parent chart's pod is valid: the sidecar from 1.29, the plain container before."""
     oldest = OLDEST if classic else SIDECARS
     (deployment,) = consumer.manifests({"classic": classic}, oldest)
 
@@ -79,7 +79,7 @@ def test_a_chart_that_depends_on_it_is_valid(consumer: Helm, classic: bool) -> N
     ids=lambda each: each.stem if isinstance(each, Path) else "",
 )
 def test_the_snippets_are_valid(path: Path, oldest: str) -> None:
-    """Whoever has no Helm takes them as they are."""
+    """The snippets for use without Helm are valid as they are."""
     snippet = yaml.safe_load(path.read_text())
 
     assert_valid(snippet, oldest)
@@ -87,7 +87,7 @@ def test_the_snippets_are_valid(path: Path, oldest: str) -> None:
 
 
 def test_the_chart_is_of_this_version() -> None:
-    """Whoever installs the chart gets the proxy that it was made with."""
+    """The chart installs the proxy of its own version."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
     assert chart["appVersion"] == reasoning_replay.__version__
@@ -95,7 +95,7 @@ def test_the_chart_is_of_this_version() -> None:
 
 
 def test_alerts_and_dashboard_are_passed_on_as_they_are(helm: Helm) -> None:
-    """Their own braces are theirs: no template reads them."""
+    """Helm does not evaluate the braces in alerts and dashboard."""
     values = CI["gateway-redis"]
     rule = helm.one(values, "PrometheusRule")
     dashboard = helm.one(values, "ConfigMap", "r-reasoning-replay-dashboard")

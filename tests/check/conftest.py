@@ -1,4 +1,4 @@
-"""Ports that nobody answers on."""
+"""Ports without a server, and with a server that never responds."""
 
 import socket
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from reasoning_replay.settings.model import Settings
 
 @pytest.fixture
 def closed_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """A port of this machine on which no server listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -17,14 +17,14 @@ def closed_port() -> int:
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """A port that takes connections and never says a word."""
+    """A port that accepts connections and never sends a byte."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 @pytest.fixture
 def settings(silent_port: int) -> Settings:
-    """Settings whose upstream can be reached, and whose ports are free."""
+    """Settings with a reachable upstream and free ports."""
     return Settings(
         upstream_url=f"http://127.0.0.1:{silent_port}/v1",
         upstream_profile="generic",

@@ -1,4 +1,4 @@
-"""What `check` finds, as lines, made sure to show no secret."""
+"""The findings of `check` as lines, with an assertion that they show no secret."""
 
 from collections.abc import AsyncIterator
 

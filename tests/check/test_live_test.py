@@ -1,4 +1,4 @@
-"""The proof holds two turns through a proxy in this process, and judges what came of them."""
+"""The live test runs two turns through a proxy in this process and judges the result."""
 
 from typing import Any
 
@@ -18,23 +18,23 @@ MODEL = "gpt-5.4"
 async def proven(
     settings: Settings, standin: StandIn, model: str = MODEL, **changed: Any
 ) -> list[str]:
-    """What is proven in front of a stand-in."""
+    """Return the findings of a live test against a stand-in."""
     update = {"upstream_url": standin.base_url, "store_budget_ms": 5000, **changed}
     return await found(of_proof(settings.model_copy(update=update), MINE, model))
 
 
 @pytest.mark.parametrize("variant", ["one_call", "message", "parallel"])
 async def test_what_is_put_back_is_taken(settings: Settings, variant: Any) -> None:
-    """Whether the model calls the tool or not; the upstream would refuse a turn without."""
+    """A strict upstream accepts the injected reasoning, with or without a tool call."""
     async with StandIn(variant, "strict") as standin:
         first, second = await proven(settings, standin)
 
     assert first == f"ok: {MODEL} emitted 1 reasoning item(s), 1 of them encrypted"
-    assert second == "ok: sent without reasoning, 1 item(s) were injected, and accepted"
+    assert second == "ok: the second turn was accepted with 1 injected item(s)"
 
 
 async def test_settings_that_would_be_in_the_way_are_not(settings: Settings) -> None:
-    """Its store is this process, its ports are free ones, and it is switched on."""
+    """The live test uses the memory store, free ports and mode on, whatever the settings are."""
     async with StandIn() as standin:
         lines = await proven(
             settings,
@@ -49,15 +49,15 @@ async def test_settings_that_would_be_in_the_way_are_not(settings: Settings) -> 
 
 
 async def test_a_model_without_reasoning_proves_nothing(settings: Settings) -> None:
-    """And is no fault of the upstream's."""
+    """A model without reasoning gives a warning, not a problem of the upstream."""
     async with StandIn() as standin:
         first, second = await proven(settings, standin, "gpt-4.1")
     assert first.startswith("warning: gpt-4.1 emitted no reasoning")
-    assert second == "ok: the second turn was taken, too"
+    assert second == "ok: the second turn was accepted as well"
 
 
 async def test_a_refusal_is_told_by_its_code_alone(settings: Settings) -> None:
-    """What upstream says in words may quote the key."""
+    """A refusal is reported by its code only, since the upstream's message may quote the key."""
     async with StandIn() as standin:
         words = f"Incorrect API key provided: {KEY}"
         standin.refuse_next(Refusal(401, words, code="invalid_api_key"))
@@ -68,7 +68,7 @@ async def test_a_refusal_is_told_by_its_code_alone(settings: Settings) -> None:
 async def test_a_second_turn_that_is_refused_is_a_problem(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Healing is off here, and what is put back is no good to this upstream any more."""
+    """A refused second turn is a problem without healing and a warning with it."""
     async with StandIn() as standin:
         went_on = live_test._went_on
 
@@ -81,41 +81,41 @@ async def test_a_second_turn_that_is_refused_is_a_problem(
         assert line.startswith("problem: the second turn was refused with 40")
         standin.behaviour.quirks = Quirks()
         _, line = await proven(settings, standin)
-    assert line.startswith("warning: the second turn was accepted only once it had been healed (")
+    assert line.startswith("warning: the second turn was accepted only after it was healed (")
 
 
 async def test_without_a_key_nothing_is_proven(settings: Settings) -> None:
-    """It would have no tenant to keep it for."""
+    """Without a key there is no tenant to capture for, so the live test is a problem."""
     assert await found(of_proof(settings, NO_KEY, MODEL)) == [
-        "problem: there is no key to prove it with; see upstream, above"
+        "problem: no key, so no turn was run; see the upstream line above"
     ]
 
 
 async def test_a_server_that_asks_for_no_key_is_proven_without(settings: Settings) -> None:
-    """Its reasoning is in the open, and goes back so."""
+    """A server that needs no key is tested without one; its reasoning is plain text."""
     aloud = Quirks(keeps_nothing=True, thinks_aloud=True, takes_blobs=False)
     async with StandIn(quirks=aloud) as standin:
         update = {"upstream_url": standin.base_url, "upstream_profile": "vllm"}
         lines = await found(of_proof(settings.model_copy(update=update), NO_KEY, MODEL))
     assert lines == [
         f"ok: {MODEL} emitted 1 reasoning item(s), 0 of them encrypted",
-        "ok: sent without reasoning, 1 item(s) were injected, and accepted",
+        "ok: the second turn was accepted with 1 injected item(s)",
     ]
 
 
 async def test_an_upstream_that_does_not_answer_is_a_problem(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes so long, and no longer."""
+    """A turn without a response is a problem after TURN_TIMEOUT_S."""
     monkeypatch.setattr(live_test, "TURN_TIMEOUT_S", 0.2)
     lines = await found(of_proof(settings, MINE, MODEL))
-    assert lines == ["problem: no answer within 0.2 s"]
+    assert lines == ["problem: no response within 0.2 s"]
 
 
 async def test_it_is_a_part_of_the_check_when_asked_for(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the key that the rest of the check uses; its end is the exit code."""
+    """`check --prove` runs the live test with the caller's key; its result sets the exit code."""
     async with StandIn("one_call", "strict") as standin:
         here = settings.model_copy(update={"upstream_url": standin.base_url})
         assert await check(here, {"OPENAI_API_KEY": KEY}, MODEL) == 0

@@ -1,4 +1,4 @@
-"""A port that cannot be had is a problem, unless a proxy of ours has it already."""
+"""A port that `serve` cannot use is a problem, unless a running proxy uses it."""
 
 import errno
 import socket
@@ -15,51 +15,52 @@ from tests.check.reports import found
 
 
 async def ports(settings: Settings, **changed: object) -> list[str]:
-    """What is said of them."""
+    """Return the findings about the ports."""
     return await found(of_ports(settings.model_copy(update=changed)))
 
 
 async def test_free_ports_are_well(settings: Settings) -> None:
-    """And are let go again."""
+    """Free ports are ok, and are free again after the check."""
     (line,) = await ports(settings)
-    assert line.startswith("ok: nobody has ")
+    assert line.startswith("ok: free: ")
     assert await ports(settings) == [line]
 
 
 @pytest.mark.parametrize("name", ["listen", "admin_listen"])
 async def test_a_port_of_another_program_is_a_problem(settings: Settings, name: str) -> None:
-    """One that says nothing, here."""
+    """A port of another program is a problem, even if that program sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         (line,) = await ports(settings, **{name: address})
     assert line == (
-        f"problem: {name} {address}: another program has this port; stop it, or choose another port"
+        f"problem: {name} {address}: another program uses this port; "
+        "stop it, or choose another port"
     )
 
 
 async def test_a_port_that_processes_share_is_well(settings: Settings) -> None:
-    """With `reuse_port`, and only then; the admin port is never shared."""
+    """With `reuse_port`, a `listen` port in use is ok; the admin port is never shared."""
     with socket.create_server(("127.0.0.1", 0), reuse_port=True) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         (shared,) = await ports(settings, listen=address, reuse_port=True)
         (alone,) = await ports(settings, listen=address)
         (admin,) = await ports(settings, admin_listen=address, reuse_port=True)
     assert shared.startswith("ok: ")
-    assert alone.startswith(f"problem: listen {address}: another program has this port")
-    assert admin.startswith(f"problem: admin_listen {address}: another program has this port")
+    assert alone.startswith(f"problem: listen {address}: another program uses this port")
+    assert admin.startswith(f"problem: admin_listen {address}: another program uses this port")
 
 
 async def test_another_programs_admin_port_is_no_proxy(
     settings: Settings, aiohttp_server: AiohttpServer
 ) -> None:
-    """It answers HTTP, and is none of ours."""
+    """Another HTTP server on the admin port is not taken for a proxy."""
     server = await aiohttp_server(web.Application())
     (line,) = await ports(settings, admin_listen=f"127.0.0.1:{server.port}")
-    assert "another program has this port" in line
+    assert "another program uses this port" in line
 
 
 async def test_a_proxy_that_runs_is_told(settings: Settings) -> None:
-    """With its version and whether it takes traffic; that its ports are taken is no problem."""
+    """A running proxy is reported with version and readiness; its ports are not a problem."""
     async with running(settings.model_copy(update={"log_level": "error"})) as app:
         here = {
             "listen": app.url.removeprefix("http://"),
@@ -78,14 +79,14 @@ async def test_a_proxy_that_runs_is_told(settings: Settings) -> None:
         pytest.param(
             OSError(errno.EADDRNOTAVAIL, "no"), "this machine has no such address", id="elsewhere"
         ),
-        pytest.param(socket.gaierror(-2, "no"), "its host is no name or address", id="no-name"),
+        pytest.param(socket.gaierror(-2, "no"), "its host is not a name or address", id="no-name"),
         pytest.param(OSError(errno.EMFILE, "too many files"), "too many files", id="other"),
     ],
 )
 async def test_each_fault_has_its_way_out(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, error: OSError, want: str
 ) -> None:
-    """In the words of the setting, not of the system."""
+    """Each listen error has a way out in terms of the setting."""
 
     def refuse(*_: object, **__: object) -> socket.socket:
         raise error

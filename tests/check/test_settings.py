@@ -1,4 +1,4 @@
-"""Settings that are valid, and still not what most people mean, are told with the way out."""
+"""Valid settings that are probably a mistake get a warning with the way out."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ SHARED = {
 
 
 async def warned(settings: Settings, **changed: object) -> list[str]:
-    """What is said besides that they are valid."""
+    """Return the findings except the first, which says that the settings are valid."""
     first, *rest = await found(of_settings(settings.model_copy(update=changed)))
     assert first.startswith("ok: valid: mode ")
     return rest
@@ -40,7 +40,7 @@ async def warned(settings: Settings, **changed: object) -> list[str]:
     ],
 )  # fmt: skip
 async def test_what_is_well_is_not_warned_of(settings: Settings, changed: dict[str, Any]) -> None:
-    """Whoever has meant it so reads one line."""
+    """Reasonable settings give one line and no warning."""
     assert await warned(settings, **changed) == []
 
 
@@ -49,22 +49,22 @@ async def test_what_is_well_is_not_warned_of(settings: Settings, changed: dict[s
     [
         pytest.param({"mode": "off"}, ["mode is off: nothing is captured"], id="off"),
         pytest.param({"mode": "shadow"}, ["mode is shadow: no request is changed"], id="shadow"),
-        pytest.param({"upstream_profile": "auto"}, ["host 127.0.0.1", "profile generic", "name it as upstream_profile"], id="unknown-host"),  # noqa: E501
-        pytest.param({"upstream_profile": "vllm", "upstream_url": "https://api.openai.com/v1"}, ["upstream_profile is vllm", "known as openai", "leave it at auto"], id="wrong-profile"),  # noqa: E501
+        pytest.param({"upstream_profile": "auto"}, ["host 127.0.0.1", "profile generic", "set upstream_profile to vllm"], id="unknown-host"),  # noqa: E501
+        pytest.param({"upstream_profile": "vllm", "upstream_url": "https://api.openai.com/v1"}, ["upstream_profile is vllm", "known as openai", "set it to auto"], id="wrong-profile"),  # noqa: E501
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://api.openai.com"}, ['has the path "/"', 'of openai is at "/v1"'], id="no-version"),  # noqa: E501
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://x.openai.azure.com/openai"}, ['of azure is at "/openai/v1"'], id="azure-without-v1"),  # noqa: E501
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://openrouter.ai/v1"}, ['of openrouter is at "/api/v1"'], id="openrouter-without-api"),  # noqa: E501
-        pytest.param({"upstream_url": "https://gateway.example/v1/chat/completions"}, ['ends in "/chat/completions"', "leave that out"], id="another-api"),  # noqa: E501
+        pytest.param({"upstream_url": "https://gateway.example/v1/chat/completions"}, ['ends in "/chat/completions"', "remove that"], id="another-api"),  # noqa: E501
         pytest.param({"upstream_url": "https://gateway.example"}, ["upstream_url has no path"], id="no-path"),  # noqa: E501
         pytest.param({**SHARED, "scope_secret": SecretStr("")}, ["scope_secret is empty", "REPLAY_SCOPE_SECRET"], id="no-scope-secret"),  # noqa: E501
         pytest.param({**SHARED, "encryption_keys": SecretStr("")}, ["encryption_keys is empty"], id="not-encrypted"),  # noqa: E501
         pytest.param({"admin_listen": "0.0.0.0:9090"}, ["admin_listen 0.0.0.0:9090 is open", "admin_token is empty"], id="open-admin-port"),  # noqa: E501
-        pytest.param({"upstream_url": "http://gateway.example/v1"}, ["in the clear"], id="no-tls"),
+        pytest.param({"upstream_url": "http://gateway.example/v1"}, ["in clear text"], id="no-tls"),
         pytest.param({"store_password": SecretStr("hunter2")}, ["store_url is memory://", "REPLAY_STORE_URL missing?"], id="password-without-redis"),  # noqa: E501
         pytest.param({"memory_max_bytes": 1000}, ["memory_max_bytes 1000 is less than one conversation", "raise it"], id="no-memory"),  # noqa: E501
-        pytest.param({"scope_from": "claims:tid"}, ["all who are in one directory share", "claims:tid+oid"], id="claims-of-all"),  # noqa: E501
-        pytest.param({"admin_token": SecretStr("hunter2")}, ["admin_token has less than 16 characters", "openssl"], id="short-token"),  # noqa: E501
-        pytest.param({**SHARED, "scope_secret": SecretStr("hunter2")}, ["scope_secret has less than 16"], id="short-secret"),  # noqa: E501
+        pytest.param({"scope_from": "claims:tid"}, ["all users of one directory share", "claims:tid+oid"], id="claims-of-all"),  # noqa: E501
+        pytest.param({"admin_token": SecretStr("hunter2")}, ["admin_token has fewer than 16 characters", "openssl"], id="short-token"),  # noqa: E501
+        pytest.param({**SHARED, "scope_secret": SecretStr("hunter2")}, ["scope_secret has fewer than 16"], id="short-secret"),  # noqa: E501
         pytest.param({"inspect_total_max_bytes": 1000}, ["inspect_max_bytes 33554432 is more than", "raise that"], id="no-room"),  # noqa: E501
         pytest.param({"drain_s": 3.0}, ["drain_grace_s 5 is part of drain_s 3", "raise drain_s"], id="no-drain"),  # noqa: E501
         pytest.param({"read_timeout_s": 20.0}, ["read_timeout_s 20 is short"], id="impatient"),
@@ -73,7 +73,7 @@ async def test_what_is_well_is_not_warned_of(settings: Settings, changed: dict[s
 async def test_what_surprises_is_warned_of(
     settings: Settings, changed: dict[str, Any], words: list[str]
 ) -> None:
-    """In one line, which names the setting."""
+    """A probable mistake gives one warning, which names the setting."""
     (line,) = await warned(settings, **changed)
     assert line.startswith("warning: ")
     assert "hunter2" not in line
@@ -84,15 +84,15 @@ async def test_what_surprises_is_warned_of(
 async def test_too_few_open_files_are_told(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many connections as fit will be taken."""
+    """A limit of open files below max_connections gives a warning."""
     monkeypatch.setattr(wiring, "raise_file_limit", lambda: 1024)
     (line,) = await warned(settings)
-    assert line.startswith("warning: of max_connections 4096 only 416 fit")
+    assert line.startswith("warning: max_connections is 4096, but only 416 are possible")
     assert "raise ulimit -n" in line
 
 
 async def test_a_certificate_without_its_key_is_a_problem(settings: Settings) -> None:
-    """The files are there, and do not fit."""
+    """A certificate with the key of another certificate is a problem."""
     with certificates() as one, certificates() as other:
         pair = {"tls_cert_file": str(one.server_pem), "tls_key_file": str(other.server_pem)}
         (line,) = await warned(settings, **pair)

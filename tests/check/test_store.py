@@ -1,4 +1,4 @@
-"""The store is tried by doing there what serving does; what it does not allow is told."""
+"""The store is tested with the operations of `serve`; an operation that fails is reported."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from tests.slow_line import slow_line
 async def test_says_what_memory_means(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever runs several replicas learns here that memory is not shared."""
+    """The finding for memory:// warns that replicas do not share it."""
     assert await check(settings, {}) == 0
     room = "up to 268,435,456 bytes in this process"
     want = f"ok: memory: {room}, lost at a restart and not shared: run one replica"
@@ -28,7 +28,7 @@ async def test_says_what_memory_means(
 
 
 async def test_memory_in_kubernetes_is_a_warning(settings: Settings) -> None:
-    """There a pod is replaced at any time."""
+    """memory:// in Kubernetes is a warning, since pods are replaced at any time."""
     (line,) = await found(of_store(settings, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}))
     assert line.startswith("warning: memory: ")
     assert "set store_url to a Redis" in line
@@ -36,23 +36,23 @@ async def test_memory_in_kubernetes_is_a_warning(settings: Settings) -> None:
 
 @pytest.fixture
 def patient(settings: Settings) -> Settings:
-    """Settings under which a busy machine is no fault of a store's."""
+    """Settings with long timeouts, so that a busy machine is no store failure."""
     update = {"store_timeout_ms": 20_000, "store_budget_ms": 20_000}
     return settings.model_copy(update=update)
 
 
 async def checked(settings: Settings, **changed: object) -> int:
-    """Check with some settings changed."""
+    """Run the check with some settings changed."""
     return await check(settings.model_copy(update=changed), {})
 
 
-FOUND = re.compile(r"ok: a turn was kept, and found again in \d+\.\d ms")
+FOUND = re.compile(r"ok: a test turn was saved, and found in \d+\.\d ms")
 
 
 async def test_tries_a_redis(
     patient: Settings, shared_redis: RedisServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By doing there what serving does; its password is not shown, and nothing stays behind."""
+    """A Redis is tested with a turn that is deleted again; its password is not shown."""
     shared_redis.do("FLUSHALL")
     url = shared_redis.url.replace("redis://", "redis://default:hunter2@")
 
@@ -67,7 +67,7 @@ async def test_tries_a_redis(
 async def test_tries_a_file(
     patient: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Which is made, as serving would make it."""
+    """A SQLite file is created if it is missing, as `serve` does."""
     assert await checked(patient, store_url=f"sqlite://{tmp_path}/replay.db") == 0
     reached, found = report(capsys, "store")
     assert reached == f"ok: sqlite://{tmp_path}/replay.db can be reached"
@@ -77,12 +77,14 @@ async def test_tries_a_file(
 async def test_a_file_without_a_folder_is_a_problem(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Folders are for operators to make."""
+    """A missing folder is a problem: operators create folders, not the proxy."""
     folder = tmp_path / "missing"
 
     assert await checked(settings, store_url=f"sqlite://{folder}/replay.db") == 1
     (line,) = report(capsys, "store")
-    assert line.endswith(f"there is no folder {folder}; make it, for the user that runs the proxy")
+    assert line.endswith(
+        f"there is no folder {folder}; create it, with write access for the proxy's user"
+    )
 
 
 async def test_a_folder_that_cannot_be_written_is_a_problem(
@@ -91,18 +93,18 @@ async def test_a_folder_that_cannot_be_written_is_a_problem(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Tests may run as a user who can write everywhere, so the system's word is ours here."""
+    """A read-only folder is a problem (simulated, since tests may run as root)."""
     monkeypatch.setattr(os, "access", lambda *_: False)
 
     assert await checked(settings, store_url=f"sqlite://{tmp_path}/replay.db") == 1
     (line,) = report(capsys, "store")
-    assert f"this user may not write in {tmp_path}" in line
+    assert f"this user has no write access to {tmp_path}" in line
 
 
 async def test_another_programs_file_is_a_problem(
     patient: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is left as it is."""
+    """A file that is not a database is a problem."""
     path = tmp_path / "notes.txt"
     path.write_text("not a database at all\n" * 100)
 
@@ -110,28 +112,28 @@ async def test_another_programs_file_is_a_problem(
     (line,) = report(capsys, "store")
     assert line.endswith(
         "cannot be used: sqlite: file is not a database; "
-        "name another file, or one that is not there yet"
+        "use another file, or a path that does not exist yet"
     )
 
 
 async def test_warns_of_a_redis_slower_than_the_budget(
     patient: Settings, shared_redis: RedisServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Such a store would never be waited for."""
+    """A Redis slower than store_budget_ms gives a warning: requests would not wait for it."""
     async with slow_line(shared_redis.port) as line:
         line.delay_s = 0.02
         assert await checked(patient, store_url=line.url, store_budget_ms=10) == 0
     assert report(capsys, "store")[2:] == [
-        "warning: that is more than store_budget_ms 10, and would not be waited for: raise it"
+        "warning: that is more than store_budget_ms 10, so requests would not wait for it: raise it"
     ]
 
 
 @pytest.mark.parametrize(
     ("denied", "want"),
     [
-        pytest.param("-hset", "problem: nothing can be kept there: ", id="save"),
-        pytest.param("-hgetall", "problem: nothing can be found there: ", id="recall"),
-        pytest.param("-del", "warning: nothing can be deleted there on demand: ", id="forget"),
+        pytest.param("-hset", "problem: saving failed: ", id="save"),
+        pytest.param("-hgetall", "problem: lookups failed: ", id="recall"),
+        pytest.param("-del", "warning: deleting failed: ", id="forget"),
         pytest.param("-ping", "problem: redis://", id="check"),
     ],
 )
@@ -142,7 +144,7 @@ async def test_says_what_a_user_may_not_do(
     denied: str,
     want: str,
 ) -> None:
-    """In words, with the command that is missing."""
+    """A missing permission is reported with the command that it is for."""
     shared_redis.do("ACL", "SETUSER", "half", "reset", "on", ">x", *ALLOWED.split(), denied)
     who = {"store_username": "half", "store_password": SecretStr("x")}
 
@@ -156,12 +158,12 @@ async def test_says_what_a_user_may_not_do(
 async def test_says_that_a_redis_is_full(
     patient: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One that makes no room keeps nothing."""
+    """A full Redis that does not evict is a problem."""
     with redis_server("maxmemory 1mb", "maxmemory-policy noeviction") as full:
         full.do("CONFIG", "SET", "maxmemory", "1")
         assert await checked(patient, store_url=full.url) == 1
     line = report(capsys, "store")[-1]
-    assert line.startswith("problem: nothing can be kept there: ")
+    assert line.startswith("problem: saving failed: ")
     assert "it is full, and its eviction policy makes no room" in line
     assert line.endswith("set its maxmemory-policy to volatile-ttl")
 
@@ -169,13 +171,13 @@ async def test_says_that_a_redis_is_full(
 async def test_says_that_a_redis_is_a_replica(
     patient: Settings, own_redis: RedisServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One cannot write there."""
+    """A replica is a problem, since it is read-only."""
     own_redis.do("REPLICAOF", "127.0.0.1", own_redis.port)
 
     assert await checked(patient, store_url=own_redis.url) == 1
     line = report(capsys, "store")[-1]
     assert "it is a replica, which accepts no writes" in line
-    assert line.endswith("name its master, or Sentinels that do")
+    assert line.endswith("set store_url to its master, or to its Sentinels")
 
 
 async def test_a_silent_redis_is_given_up(
@@ -184,22 +186,22 @@ async def test_a_silent_redis_is_given_up(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Three seconds are enough for any store that is of use."""
+    """A Redis that does not respond within PROBE_TIMEOUT_S is a problem."""
     monkeypatch.setattr(module, "PROBE_TIMEOUT_S", 0.1)
     url = f"redis://:hunter2@127.0.0.1:{silent_port}"
 
     assert await checked(settings, store_url=url) == 1
     place = f"redis://***@127.0.0.1:{silent_port}"
-    want = f"problem: {place} cannot be used: it did not answer within 0.1 s; "
+    want = f"problem: {place} cannot be used: it did not respond within 0.1 s; "
     (line,) = report(capsys, "store")
     assert line.startswith(want)
-    assert line.endswith("If TLS is what differs, write rediss://")
+    assert line.endswith("If TLS is the difference, write rediss://")
 
 
 @pytest.mark.parametrize(
     ("url", "way_out"),
     [
-        pytest.param("redis://:hunter2@127.0.0.1:{port}/0", "does it run", id="nobody-listens"),
+        pytest.param("redis://:hunter2@127.0.0.1:{port}/0", "is it running", id="no-server"),
         pytest.param("redis://:hunter2@redis.invalid", "spelt right?", id="no-name"),
         pytest.param(
             "redis+cluster://:hunter2@127.0.0.1:{port},127.0.0.1:{port}", "", id="cluster"
@@ -213,7 +215,7 @@ async def test_a_silent_redis_is_given_up(
 async def test_a_redis_that_is_not_there_is_a_problem(
     settings: Settings, closed_port: int, capsys: pytest.CaptureFixture[str], url: str, way_out: str
 ) -> None:
-    """Exit code 1, although the proxy would go on without its store; with what to look at."""
+    """An unreachable store is exit code 1 with a way out, although `serve` works without it."""
     assert await checked(settings, store_url=url.format(port=closed_port)) == 1
     (line,) = report(capsys, "store")
     assert line.startswith("problem: ")
@@ -231,7 +233,7 @@ async def test_a_redis_that_is_not_there_is_a_problem(
 async def test_a_redis_that_is_spoken_to_in_the_wrong_way_is_a_problem(
     settings: Settings, capsys: pytest.CaptureFixture[str], scheme: str, way_out: str
 ) -> None:
-    """The way out is a setting."""
+    """A missing password and a wrong scheme each name the setting to change."""
     with redis_server("requirepass right") as guarded:
         url = guarded.url.replace("redis://", f"{scheme}://")
         timeout_ms = 20_000 if scheme == "redis" else 500
@@ -243,7 +245,7 @@ async def test_a_redis_that_is_spoken_to_in_the_wrong_way_is_a_problem(
 @pytest.mark.parametrize(
     ("path", "way_out"),
     [
-        pytest.param("99", "is there a database of that number?", id="database"),
+        pytest.param("99", "is there a database with that number?", id="database"),
         pytest.param("", "is it a Cluster?", id="no-cluster"),
     ],
 )
@@ -254,7 +256,7 @@ async def test_a_redis_of_another_kind_is_a_problem(
     path: str,
     way_out: str,
 ) -> None:
-    """What it answers then means nothing to a newcomer."""
+    """A wrong database number or a missing Cluster gets a plain way out."""
     kind, port = ("redis" if path else "redis+cluster"), shared_redis.port
     assert await checked(patient, store_url=f"{kind}://127.0.0.1:{port}/{path}".rstrip("/")) == 1
     assert way_out in report(capsys, "store")[-1]
@@ -263,18 +265,18 @@ async def test_a_redis_of_another_kind_is_a_problem(
 async def test_a_folder_in_place_of_a_file_is_a_problem(
     patient: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The file is ours to make, and needs a name."""
+    """A folder in place of the SQLite file is a problem."""
     (tmp_path / "replay").mkdir()
 
     assert await checked(patient, store_url=f"sqlite://{tmp_path}/replay") == 1
     (line,) = report(capsys, "store")
-    assert line.endswith("store_url must name a file that this user may write, and no folder")
+    assert line.endswith("store_url must name a file, not a folder; this user needs write access")
 
 
 async def test_a_password_that_is_refused_is_a_problem(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whichever place it came from."""
+    """A refused password in the URL is a problem, and is not shown."""
     with redis_server("requirepass right") as guarded:
         url = guarded.url.replace("://", "://:hunter2@")
         assert await checked(settings, store_url=url, store_timeout_ms=20_000) == 1

@@ -1,4 +1,4 @@
-"""Whether the upstream is there and takes the caller's key, and what to do if not."""
+"""Whether the upstream can be reached and accepts the caller's key, and what to do if not."""
 
 import ssl
 from pathlib import Path
@@ -20,14 +20,14 @@ from tests.check.reports import KEY, found
 
 @pytest.fixture(autouse=True)
 def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever runs the tests may be behind one."""
+    """Remove proxies from the environment of the test run."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
 
 
 async def upstream(url: str, environ: dict[str, str] | None = None, **more: Any) -> list[str]:
-    """What is said of one."""
+    """Return the findings about an upstream."""
     return await found(of_upstream(Settings(upstream_url=url, **more), environ or {}))
 
 
@@ -37,15 +37,15 @@ async def upstream(url: str, environ: dict[str, str] | None = None, **more: Any)
         pytest.param(200, "ok: {said} 200", id="ok"),
         pytest.param(401, "warning: {said} 401: it does not accept this key", id="refused-key"),
         pytest.param(403, "warning: {said} 403: it does not accept this key", id="forbidden"),
-        pytest.param(404, "warning: {said} 404: is the path of upstream_url right? It mostly ends in /v1", id="path"),  # noqa: E501
-        pytest.param(302, "warning: {said} 302: it has moved, and redirects are not followed; is it https, or with another host or path?", id="redirect"),  # noqa: E501
-        pytest.param(503, "warning: {said} 503: not what a healthy upstream says", id="down"),
+        pytest.param(404, "warning: {said} 404: is the path of upstream_url right? It usually ends in /v1", id="path"),  # noqa: E501
+        pytest.param(302, "warning: {said} 302: redirects are not followed; set upstream_url to the new address: https, another host or another path", id="redirect"),  # noqa: E501
+        pytest.param(503, "warning: {said} 503: not the status of a healthy upstream", id="down"),
     ],
 )  # fmt: skip
 async def test_says_what_the_upstream_answered(
     aiohttp_server: AiohttpServer, status: int, want: str
 ) -> None:
-    """The caller's key is used for GET /models; whatever came back, the upstream is there."""
+    """GET /models is sent with the caller's key; every status means that the upstream is up."""
     keys: list[str] = []
 
     async def models(request: web.Request) -> web.Response:
@@ -59,7 +59,7 @@ async def test_says_what_the_upstream_answered(
 
     assert await upstream(url, {"OPENAI_API_KEY": KEY}) == [
         f"ok: 127.0.0.1 port {server.port} can be reached",
-        want.format(said=f"GET {url}/models with OPENAI_API_KEY answered"),
+        want.format(said=f"GET {url}/models with OPENAI_API_KEY returned"),
     ]
     assert keys == [f"Bearer {KEY}"]
 
@@ -86,7 +86,7 @@ async def test_each_vendor_gets_its_own_key_as_it_wants_it(
     environ: dict[str, str],
     header: tuple[str, str] | None,
 ) -> None:
-    """Never one that may be another vendor's; servers of one's own mostly ask for none."""
+    """Each vendor gets only its own key, in its own header; local servers usually need none."""
     asked: list[web.Request] = []
 
     async def models(request: web.Request) -> web.Response:
@@ -103,29 +103,29 @@ async def test_each_vendor_gets_its_own_key_as_it_wants_it(
     assert request.headers.get(name) == value
     if name == "api-key":
         assert "Authorization" not in request.headers
-    assert lines[-1].endswith(f"with {next(iter(environ)) if header else 'no key'} answered 200")
+    assert lines[-1].endswith(f"with {next(iter(environ)) if header else 'no key'} returned 200")
 
 
 @pytest.mark.parametrize(
     ("profile", "environ", "want"),
     [
-        pytest.param("openai", {}, "ok: no key was tried: set OPENAI_API_KEY to have it tried", id="none"),  # noqa: E501
-        pytest.param("azure", {}, "ok: no key was tried: set AZURE_OPENAI_API_KEY to have it tried", id="azure"),  # noqa: E501
-        pytest.param("openrouter", {"OPENAI_API_KEY": KEY}, "ok: OPENAI_API_KEY is not sent there, as it may be OpenAI's: set OPENROUTER_API_KEY to have a key tried", id="anothers"),  # noqa: E501
-        pytest.param("codex", {"OPENAI_API_KEY": KEY}, "ok: clients log in there by themselves, so no key is tried", id="login"),  # noqa: E501
+        pytest.param("openai", {}, "ok: no key was tried: set OPENAI_API_KEY to test one", id="none"),  # noqa: E501
+        pytest.param("azure", {}, "ok: no key was tried: set AZURE_OPENAI_API_KEY to test one", id="azure"),  # noqa: E501
+        pytest.param("openrouter", {"OPENAI_API_KEY": KEY}, "ok: OPENAI_API_KEY is not sent there, as it may be OpenAI's: set OPENROUTER_API_KEY to test a key", id="anothers"),  # noqa: E501
+        pytest.param("codex", {"OPENAI_API_KEY": KEY}, "ok: clients log in there on their own, so no key was tried", id="login"),  # noqa: E501
     ],
 )  # fmt: skip
 async def test_without_its_key_it_only_connects(
     silent_port: int, profile: str, environ: dict[str, str], want: str
 ) -> None:
-    """No key, no request: the upstream sees a connection come and go."""
+    """Without a key the check connects and sends no request."""
     url = f"http://127.0.0.1:{silent_port}/v1"
     reached = f"ok: 127.0.0.1 port {silent_port} can be reached"
     assert await upstream(url, environ, upstream_profile=profile) == [reached, want]
 
 
 async def test_a_server_of_ones_own_that_wants_a_key_is_told(aiohttp_server: AiohttpServer) -> None:
-    """With the variable to set."""
+    """A local server that needs a key gives a warning with the variable to set."""
 
     async def models(_: web.Request) -> web.Response:
         return web.Response(status=401)
@@ -135,31 +135,31 @@ async def test_a_server_of_ones_own_that_wants_a_key_is_told(aiohttp_server: Aio
     server = await aiohttp_server(application)
     lines = await upstream(str(server.make_url("/v1")), upstream_profile="vllm")
     assert lines[-1].startswith("warning: ")
-    assert "it wants a key; set VLLM_API_KEY" in lines[-1]
+    assert "it needs a key; set VLLM_API_KEY" in lines[-1]
 
 
 async def test_an_upstream_that_is_not_there_is_a_problem(closed_port: int) -> None:
-    """Nobody listens, and the key is not tried."""
+    """A refused connection is a problem; no key is tried."""
     (line,) = await upstream(f"http://127.0.0.1:{closed_port}/v1", {"OPENAI_API_KEY": KEY})
     assert line == (
-        f"problem: 127.0.0.1 port {closed_port} cannot be reached: nobody listens there; "
-        "does it run, and is the port right? In a container that address is the container itself"
+        f"problem: 127.0.0.1 port {closed_port} cannot be reached: the connection was refused; "
+        "is it running, and is the port right? In a container, that address is the container itself"
     )
 
 
 async def test_a_name_that_is_not_known_is_a_problem() -> None:
-    """RFC 6761 keeps .invalid from ever being one."""
+    """An unknown host name is a problem; RFC 6761 reserves .invalid."""
     (line,) = await upstream("https://api.invalid/v1")
     assert line.startswith("problem: api.invalid port 443 cannot be reached: ")
-    assert line.endswith("; is upstream_url spelt right, and does this machine reach the network?")
+    assert line.endswith("; is upstream_url spelt right, and can this machine reach the network?")
 
 
 async def test_a_proxy_that_nobody_asked_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the upstream cannot be reached without; what it is called is not shown."""
+    """If the upstream cannot be reached, an unused proxy variable is named, but not its value."""
     monkeypatch.setenv("HTTPS_PROXY", "http://user:hunter2@proxy:3128")
     (line,) = await upstream("https://api.invalid/v1")
     assert line.endswith(
-        "HTTPS_PROXY is set but not heard: if it is the way out, set upstream_proxy to env"
+        "HTTPS_PROXY is set but not used: if the upstream needs it, set upstream_proxy to env"
     )
     monkeypatch.setenv("NO_PROXY", "api.invalid")
     (line,) = await upstream("https://api.invalid/v1")
@@ -169,30 +169,28 @@ async def test_a_proxy_that_nobody_asked_for_is_told(monkeypatch: pytest.MonkeyP
 async def test_an_upstream_that_does_not_speak_tls_is_a_problem(
     aiohttp_server: AiohttpServer,
 ) -> None:
-    """Reaching the port is not enough for https."""
+    """An https URL of a server without TLS is a problem, although the port is open."""
     server = await aiohttp_server(web.Application())
     (line,) = await upstream(f"https://127.0.0.1:{server.port}/v1")
     assert line.startswith(f"problem: 127.0.0.1 port {server.port} cannot be reached: ")
-    assert line.endswith(
-        "it does not seem to speak TLS: if it is meant to be without, write http://"
-    )
+    assert line.endswith("it does not seem to use TLS: if that is intended, write http://")
 
 
 async def test_an_upstream_that_wants_tls_is_a_problem(aiohttp_server: AiohttpServer) -> None:
-    """It can be reached, and hangs up on what it cannot read."""
+    """An http URL of a TLS server is a problem: the server closes the connection."""
     with certificates() as made:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(made.server_pem)
         server = await aiohttp_server(web.Application(), ssl=context)
         lines = await upstream(f"http://127.0.0.1:{server.port}/v1", {"OPENAI_API_KEY": KEY})
     assert lines[-1].startswith("problem: GET http://")
-    assert lines[-1].endswith("; if it speaks TLS, write https://")
+    assert lines[-1].endswith("; if it uses TLS, write https://")
 
 
 async def test_an_authority_that_nobody_knows_is_named(
     aiohttp_server: AiohttpServer, tmp_path: Path
 ) -> None:
-    """With the setting that makes it known; with that, all is well."""
+    """An unknown CA is named with the setting that adds it; with that setting all is ok."""
     with certificates() as made, certificates() as others:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(made.server_pem)
@@ -200,10 +198,10 @@ async def test_an_authority_that_nobody_knows_is_named(
         url = f"https://127.0.0.1:{server.port}/v1"
 
         (line,) = await upstream(url)
-        assert "nobody here knows who signed its certificate (" in line
-        assert line.endswith("name a PEM file with that authority as upstream_ca_file")
+        assert "this machine does not trust the CA of its certificate (" in line
+        assert line.endswith("set upstream_ca_file to a PEM file with it")
         (line,) = await upstream(url, upstream_ca_file=str(others.ca_pem))
-        assert "upstream_ca_file does not have who signed its certificate (" in line
+        assert "upstream_ca_file does not contain the CA of its certificate (" in line
         first, *_ = await upstream(url, upstream_ca_file=str(made.ca_pem))
         assert first == f"ok: 127.0.0.1 port {server.port} can be reached with TLS"
 
@@ -211,8 +209,8 @@ async def test_an_authority_that_nobody_knows_is_named(
 @pytest.mark.parametrize(
     ("code", "want"),
     [
-        pytest.param(9, "set the clock of this machine", id="not-yet-valid"),
-        pytest.param(10, "set the clock of this machine", id="expired"),
+        pytest.param(9, "set this machine's clock", id="not-yet-valid"),
+        pytest.param(10, "set this machine's clock", id="expired"),
         pytest.param(62, "is for another name", id="host"),
         pytest.param(64, "is for another name", id="address"),
     ],
@@ -220,7 +218,7 @@ async def test_an_authority_that_nobody_knows_is_named(
 async def test_a_certificate_may_be_wrong_in_other_ways(
     monkeypatch: pytest.MonkeyPatch, silent_port: int, code: int, want: str
 ) -> None:
-    """No authority helps against these."""
+    """Errors that no CA file can solve do not suggest one."""
     refused = ssl.SSLCertVerificationError(1, "no")
     refused.verify_code = code
     refused.verify_message = "it says why."
@@ -230,43 +228,41 @@ async def test_a_certificate_may_be_wrong_in_other_ways(
 
     monkeypatch.setattr(UpstreamPool, "reach", reach)
     (line,) = await upstream(f"https://127.0.0.1:{silent_port}/v1")
-    assert "cannot be reached: its certificate is refused: it says why; its certificate is" in line
+    assert "cannot be reached: its certificate is not accepted: it says why; its cert" in line
     assert want in line
     assert "upstream_ca_file" not in line
 
 
 async def test_a_silent_upstream_is_given_up(silent_port: int) -> None:
-    """TLS that never begins ends with connect_timeout_s."""
+    """A TLS handshake without a response ends after connect_timeout_s."""
     assert await upstream(f"https://127.0.0.1:{silent_port}/v1", connect_timeout_s=0.1) == [
-        f"problem: 127.0.0.1 port {silent_port} did not answer within connect_timeout_s 0.1"
+        f"problem: 127.0.0.1 port {silent_port} did not respond within connect_timeout_s 0.1"
     ]
 
 
 async def test_an_answer_that_never_comes_is_a_problem(
     silent_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The request, too, is bounded in time."""
+    """The request has a timeout as well."""
     monkeypatch.setattr(module, "ANSWER_TIMEOUT_S", 0.1)
     url = f"http://127.0.0.1:{silent_port}/v1"
     lines = await upstream(url, {"OPENAI_API_KEY": KEY})
-    assert lines[-1] == f"problem: GET {url}/models failed: no answer within 0.1 s"
+    assert lines[-1] == f"problem: GET {url}/models failed: no response within 0.1 s"
 
 
 async def test_a_key_that_is_no_header_value_is_told(silent_port: int) -> None:
-    """A line break at the end of a key is common; the key is not shown for it."""
+    """A key with a line break, a common error, is reported and not shown."""
     lines = await upstream(f"http://127.0.0.1:{silent_port}/v1", {"OPENAI_API_KEY": f"{KEY}\n"})
-    want = (
-        "warning: OPENAI_API_KEY cannot be sent: not a header value; is there a line break in it?"
-    )
+    want = "warning: OPENAI_API_KEY is not a valid header value; is there a line break in it?"
     assert lines[-1] == want
 
 
 async def test_an_issuer_that_cannot_be_told_is_left_out(closed_port: int) -> None:
-    """Whoever signed it; the hint stands without the name."""
+    """The issuer is "" if the certificate cannot be fetched; the hint works without it."""
     assert await module._issuer("127.0.0.1", closed_port) == ""
 
 
 def test_what_aiohttp_says_of_names_and_certificates_is_as_expected() -> None:
-    """These tell the ways out apart."""
+    """The ways out rely on this hierarchy of aiohttp's errors."""
     assert issubclass(aiohttp.ClientConnectorDNSError, aiohttp.ClientConnectorError)
     assert issubclass(aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError)

@@ -1,4 +1,4 @@
-"""The demo shows the fault and the cure, and says so when it does not."""
+"""The demo shows the error without the proxy and the success with it, and reports if it cannot."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ RESTORED = 4  # one in turns 2 and 3, two in turn 4
 
 @pytest.fixture(autouse=True)
 def _a_place_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing around may change the demo: no key, a proxy that leads nowhere, odd settings."""
+    """Set an environment that must not change the demo: no key, a broken proxy, mode off."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
@@ -24,7 +24,7 @@ def _a_place_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shows_the_fault_and_the_cure(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit 0 means: straight, the real error; through the proxy, all reasoning back."""
+    """Exit 0: the direct loop gets the real error, the other one all dropped reasoning."""
     assert demo.run() == 0
 
     out = capsys.readouterr().out
@@ -39,7 +39,7 @@ def test_shows_the_fault_and_the_cure(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_fits_a_plain_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """100 columns, ASCII, and no colour where there is no terminal."""
+    """The output is ASCII, at most 100 columns, and has no colour without a terminal."""
     demo.run()
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 100
@@ -74,7 +74,7 @@ def test_colours_only_a_terminal_that_wants_it(
 def test_says_when_the_proxy_does_not_help(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A proxy that gives nothing back is exit 1, with the error that the app would see."""
+    """If the proxy injects nothing, the demo prints the API's error and exits with 1."""
 
     def switched_off(settings: Settings) -> object:
         return app.running(settings.model_copy(update={"mode": "off"}))
@@ -90,19 +90,19 @@ def test_says_when_the_proxy_does_not_help(
 def test_says_when_nothing_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a fault there is no cure to show: exit 1."""
+    """If the direct loop does not fail, the demo exits with 1."""
     monkeypatch.setattr(agent_loop, "MODEL", "gpt-4o")  # does not reason
 
     assert demo.run() == 1
     out = capsys.readouterr().out
-    assert "Not as expected: the straight loop did not fail for want of its reasoning." in out
+    assert "Not as expected: the direct loop did not fail because of missing reasoning." in out
     assert "Not as expected: the proxy injected 0 of 0 dropped reasoning items." in out
 
 
 def test_says_when_it_cannot_listen(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine without loopback gets one line and exit 1, no traceback."""
+    """Without loopback the demo prints one line and exits with 1, without a traceback."""
 
     def refused(settings: Settings) -> object:
         raise OSError("address not available")
@@ -111,11 +111,11 @@ def test_says_when_it_cannot_listen(
 
     assert demo.run() == 1
     said = capsys.readouterr().out
-    assert said == "The demo could not be run on loopback: address not available\n"
+    assert said == "The demo failed on loopback: address not available\n"
 
 
 def test_it_needs_no_sdk() -> None:
-    """It is one command, quick to begin: neither the SDK nor the tests are imported."""
+    """The demo imports neither the SDK nor the tests, so it starts quickly."""
     program = (
         "import sys; from reasoning_replay import demo; "
         "sys.exit(demo.run() or bool({'openai', 'tests'} & {*sys.modules}))"

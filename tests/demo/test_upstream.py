@@ -1,4 +1,4 @@
-"""The demo's upstream refuses what OpenAI's API refuses, and takes what it takes."""
+"""The demo's upstream refuses and accepts the same requests as OpenAI's API."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,13 +15,13 @@ BLOB = "encrypted_content"
 
 @pytest.fixture
 async def upstream() -> AsyncIterator[ScriptedUpstream]:
-    """One that listens."""
+    """A scripted upstream that listens."""
     async with ScriptedUpstream() as upstream:
         yield upstream
 
 
 async def ask(upstream: ScriptedUpstream, *items: Item, **more: Any) -> tuple[int, Any]:
-    """Send a history; gives the status and the output, or the message of the error."""
+    """Send a history; return the status and the output, or the error message."""
     body = {"model": "gpt-5.4", "input": list(items), **more}
     async with (
         aiohttp.ClientSession() as session,
@@ -32,7 +32,7 @@ async def ask(upstream: ScriptedUpstream, *items: Item, **more: Any) -> tuple[in
 
 
 def result(call: Item) -> Item:
-    """What a tool says."""
+    """Return the tool's result for a call."""
     return {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"}
 
 
@@ -40,7 +40,7 @@ def result(call: Item) -> Item:
 async def test_a_client_that_keeps_everything_is_served(
     upstream: ScriptedUpstream, way: Way
 ) -> None:
-    """The official SDK reads its answers, whole and streamed; each entry of the script is one."""
+    """The official SDK reads all responses, as JSON and as a stream, in the order of SCRIPT."""
     async with Agent(upstream.base_url, way, "everything", is_marked=False) as agent:
         await agent.converse(["Where does it rain today?", "And tomorrow?"])
 
@@ -50,7 +50,7 @@ async def test_a_client_that_keeps_everything_is_served(
 
 
 async def test_what_breaks_a_pair_is_refused(upstream: ScriptedUpstream) -> None:
-    """Either half of reasoning and what it led to, without the other or apart from it."""
+    """Reasoning and the item that it led to are refused alone or apart from each other."""
     _, (reasoning, call) = await ask(upstream, ASK)
     output = result(call)
 
@@ -68,7 +68,7 @@ async def test_what_breaks_a_pair_is_refused(upstream: ScriptedUpstream) -> None
 
 
 async def test_a_call_without_its_id_needs_no_reasoning(upstream: ScriptedUpstream) -> None:
-    """And reasoning may lead to it all the same."""
+    """A call without its id is accepted with or without its reasoning."""
     _, (reasoning, call) = await ask(upstream, ASK)
     bare = {key: value for key, value in call.items() if key != "id"}
     assert (await ask(upstream, ASK, bare, result(call)))[0] == 200
@@ -80,7 +80,7 @@ async def test_a_call_without_its_id_needs_no_reasoning(upstream: ScriptedUpstre
 async def test_encrypted_content_is_what_was_issued_for_the_item(
     upstream: ScriptedUpstream,
 ) -> None:
-    """It is shown only to a client that asks for it, or whose items are not stored."""
+    """Only issued content is accepted; it is returned if included or if store is false."""
     included = {"include": ["reasoning.encrypted_content"]}
     _, (hidden, _call) = await ask(upstream, ASK)
     _, (other, _call) = await ask(upstream, ASK, store=False)
@@ -101,7 +101,7 @@ async def test_encrypted_content_is_what_was_issued_for_the_item(
 
 
 async def test_a_model_that_does_not_reason_emits_none(upstream: ScriptedUpstream) -> None:
-    """Its calls need no reasoning."""
+    """Calls of a model without reasoning are accepted without reasoning."""
     _, (call,) = await ask(upstream, ASK, model="gpt-4.1")
     assert call["type"] == "function_call"
     assert (await ask(upstream, ASK, call, result(call)))[0] == 200

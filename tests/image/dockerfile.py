@@ -1,9 +1,9 @@
 """
-A Dockerfile read, and its steps performed without a container engine.
+Dockerfile interpreter: reads a Dockerfile and runs its steps without a container engine.
 
-A stage becomes a folder below `root`; absolute paths of the image are taken to be below it. The
-base image is a virtual environment with pip and nothing else, of the Python that runs the tests.
-What an engine alone can do (the user, layers, ports) is read, and not done.
+A stage becomes a folder below `root`, and absolute paths of the image are below it. The base image
+is a virtual environment with only pip, for the Python that runs the tests. Steps that only an
+engine can run (the user, layers, ports) are parsed and not run.
 """
 
 import json
@@ -20,16 +20,16 @@ from typing import NamedTuple
 
 __all__ = ["Built", "Instruction", "build", "instructions", "passes_ignore"]
 
-# Folders of the image that its steps write into, besides the system's own.
+# Absolute paths to the folders that the steps write, except the system's own.
 OURS = re.compile(r"(?<![\w./-])/(?=(?:opt|src|wheels)\b)")
 FLAG = re.compile(r"--([a-z-]+)=(\S+)\s+")
-# What pip may need to find its index.
+# Prefixes of variables that pip may need to reach its index.
 FROM_OUTSIDE = ("PIP_", "SSL_", "HTTP", "http", "NO_PROXY", "no_proxy", "HOME", "LANG")
 RUN_DEADLINE_S = 110
 
 
 class Instruction(NamedTuple):
-    """One instruction: its word, its `--name=value` flags, and what is behind them."""
+    """One instruction: its keyword, its `--name=value` flags, and the rest."""
 
     word: str
     flags: Mapping[str, str]
@@ -39,12 +39,12 @@ class Instruction(NamedTuple):
 @dataclass(slots=True)
 class Built:
     """
-    The last stage, built.
+    The last stage after the build.
 
     Attributes:
         root: The folder that stands for `/`.
-        environ: What ENV and ARG have set.
-        told: What is only read, by its word: USER, HEALTHCHECK, ENTRYPOINT, CMD and so on.
+        environ: The variables of ENV and ARG.
+        told: Text of parsed instructions by keyword: USER, HEALTHCHECK, ENTRYPOINT, CMD and others.
     """
 
     root: Path
@@ -53,17 +53,17 @@ class Built:
     workdir: str = "/"
 
     def words(self, word: str) -> list[str]:
-        """Return the words of a command in exec form."""
+        """Return a command in exec form as a list."""
         words: list[str] = json.loads(self.told[word].removeprefix("CMD "))
         return words
 
     def placed(self, text: str) -> str:
-        """Put the absolute paths in a text below `root`."""
+        """Move the absolute paths in a text below `root`."""
         return OURS.sub(f"{self.root}/", text)
 
 
 def instructions(text: str) -> Iterator[Instruction]:
-    """Read a Dockerfile: comments out, continued lines as one."""
+    """Parse a Dockerfile: drop comments, join continued lines."""
     lines = [line for line in text.splitlines() if not re.match(r"\s*(#|$)", line)]
     for line in re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines():
         word, _, rest = line.partition(" ")
@@ -76,11 +76,11 @@ def instructions(text: str) -> Iterator[Instruction]:
 
 def build(context: Path, root: Path, base: Path) -> Built:
     """
-    Perform `context`/Dockerfile.
+    Run `context`/Dockerfile.
 
     Args:
-        context: The folder that is built from, less what its .dockerignore leaves out.
-        root: A folder to be made; the stages before the last end up beside it.
+        context: The build context; files that its .dockerignore excludes are not copied.
+        root: A folder to create; the earlier stages end up next to it.
         base: The virtual environment that stands for the base image.
     """
     stages: dict[str, Path] = {}
@@ -150,12 +150,12 @@ def _run(built: Built, text: str) -> None:
 
 
 def _below(root: Path, *paths: str) -> Path:
-    """Follow paths as `cd` would, one after the other, and put the place below `root`."""
+    """Resolve paths one after the other, as `cd` does, below `root`."""
     return root / str(Path("/", *paths)).lstrip("/")
 
 
 def _copy(taken: Path, source: str, target: Path, *, is_ours: bool) -> None:
-    """Copy a file into a folder, or what a folder holds, less what is ignored."""
+    """Copy a file, or the content of a folder, into a folder, except ignored files."""
     origin = _below(taken, source)
     if origin.is_file():
         assert not is_ours or passes_ignore(taken, source), f"{source} is not in the context"
@@ -171,7 +171,7 @@ def _copy(taken: Path, source: str, target: Path, *, is_ours: bool) -> None:
 
 
 def passes_ignore(context: Path, path: str) -> bool:
-    """Tell whether the .dockerignore of a context lets a path in: its last word on it counts."""
+    """Return whether the .dockerignore of a context includes a path: its last match counts."""
     is_in = True
     for line in (context / ".dockerignore").read_text().split("\n"):
         if not line or line.startswith("#"):

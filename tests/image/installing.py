@@ -1,4 +1,4 @@
-"""Virtual environments, and a pip that installs into them from a package index."""
+"""Virtual environments, and pip installs into them from a package index."""
 
 import os
 import subprocess
@@ -11,13 +11,13 @@ __all__ = ["environment", "pip"]
 
 
 def environment(folder: Path) -> Path:
-    """Make an empty virtual environment, without a pip of its own; return its folder."""
+    """Create a virtual environment without pip; return its folder."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)  # noqa: S603
     return folder
 
 
 def pip(*words: str | Path, python: str | Path = sys.executable) -> None:
-    """Run pip; without a package index the test skips, or fails where CI promised one."""
+    """Run pip; without a package index the test skips, or fails if REPLAY_TEST_REQUIRE names it."""
     command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
     got = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
     if got.returncode:

@@ -1,4 +1,4 @@
-"""Wheel, source distribution and editable install work, also with PyPI's `proxy.py` installed."""
+"""Wheel, source distribution and editable install work, also next to PyPI's `proxy.py`."""
 
 import subprocess
 import tarfile
@@ -16,7 +16,7 @@ CONSTRAINTS = ROOT / "constraints.txt"
 
 
 def said(*words: str | Path, cwd: Path) -> str:
-    """Run a program, which has to end well; return what it printed."""
+    """Run a program, which must succeed; return its output."""
     done = subprocess.run(words, cwd=cwd, capture_output=True, check=False, text=True)  # noqa: S603
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -29,16 +29,16 @@ def built(backend: Path, source: Path, target: Path) -> list[Path]:
 
 
 def content(wheel: Path) -> dict[str, bytes]:
-    """Each file of a wheel, less the list of them."""
+    """Return each file of a wheel, except RECORD."""
     with zipfile.ZipFile(wheel) as opened:
         files = [name for name in opened.namelist() if not name.endswith("/RECORD")]
         return {name: opened.read(name) for name in files}
 
 
-# One test: so that several processes that share the tests out build it once.
+# One test, so that parallel test processes build it only once.
 @pytest.mark.timeout(400)
 def test_what_is_built_installs_beside_proxy_py(tmp_path: Path) -> None:
-    """Neither package is in the way of the other, whichever way ours was installed."""
+    """Both packages work in one environment, with a wheel and with an editable install."""
     backend = environment(tmp_path / "backend")
     lock = ROOT / "requirements-build.lock"
     pip("--python", backend / "bin" / "python", "install", "--require-hashes", "-r", lock)
@@ -51,7 +51,7 @@ def test_what_is_built_installs_beside_proxy_py(tmp_path: Path) -> None:
         f"reasoning_replay-{__version__}.dist-info",
     }
     with tarfile.open(source) as opened:
-        # Before 3.11.4, as in Debian 12, there are no filters.
+        # Python before 3.11.4, as in Debian 12, has no filters.
         safely: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         opened.extractall(tmp_path, **safely)  # noqa: S202 (our own)
     (unpacked,) = tmp_path.glob("reasoning_replay-*")
@@ -67,7 +67,7 @@ def test_what_is_built_installs_beside_proxy_py(tmp_path: Path) -> None:
 
 
 def works_beside_proxy_py(home: Path, folder: Path, ours: Path) -> None:
-    """Both are imported and both programs start; the demo needs nothing of this folder's tests."""
+    """Assert that both packages import and start, and that the demo does not need the tests."""
     python = home / "bin" / "python"
     words = "import proxy, reasoning_replay as ours; print(proxy.__file__); print(ours.__file__)"
     theirs_at, ours_at = said(python, "-c", words, cwd=folder).splitlines()

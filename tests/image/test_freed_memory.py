@@ -13,7 +13,7 @@ from tests.image.dockerfile import instructions
 
 DOCKERFILE = (Path(__file__).parents[2] / "Dockerfile").read_text()
 ROUNDS = 50
-# Allocates what an exchange allocates: the request, the edited request, the request with a head.
+# The allocations of an exchange: the request, the edited request, the request with a head.
 EXCHANGES = f"""
 import resource
 
@@ -30,7 +30,7 @@ print(exchanges())
 
 
 def faults(environ: dict[str, str]) -> int:
-    """Return the page faults of so many exchanges in a process with this environment."""
+    """Return the page faults of ROUNDS exchanges in a process with this environment."""
     done = subprocess.run(  # noqa: S603
         (sys.executable, "-c", EXCHANGES), check=True, capture_output=True, text=True, env=environ
     )
@@ -39,7 +39,7 @@ def faults(environ: dict[str, str]) -> int:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is another one")
 def test_memory_of_large_requests_is_reused() -> None:
-    """Pages come from the system once, and not with each exchange."""
+    """The process gets memory from the system once, not for each exchange."""
     pairs = [
         pair.partition("=")
         for step in instructions(DOCKERFILE)

@@ -1,4 +1,4 @@
-"""The Dockerfile, performed: what it builds is the same each time, serves, and is never written."""
+"""The image: its build is reproducible, it serves, and its root stays unchanged."""
 
 import hashlib
 import json
@@ -25,13 +25,13 @@ STARTS_S = 30
 
 
 def base_image(folder: Path) -> Path:
-    """Make a Python with a pip of today, as the real base image has it, and nothing else."""
+    """Create a Python with a current pip and no other package, like the real base image."""
     pip("--python", environment(folder) / "bin" / "python", "install", "pip>=25")
     return folder
 
 
 def wheels(folder: Path, base: Path) -> Path:
-    """Fetch what the locks name, once: no build may want more."""
+    """Download the packages of the locks once; a build must not need others."""
     locks = [word for path in sorted(ROOT.glob("*.lock")) for word in ("--requirement", path)]
     pip(
         "download",
@@ -46,7 +46,7 @@ def wheels(folder: Path, base: Path) -> Path:
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int, str]]:
-    """Each path with its mode, its time, and a digest of its content."""
+    """Return each path with its mode, its time, and a digest of its content."""
     found = {}
     for path in sorted(folder.rglob("*")):
         content = ""
@@ -59,12 +59,12 @@ def tree(folder: Path) -> dict[str, tuple[int, int, str]]:
     return found
 
 
-# One test: so that several processes that share the tests out build it once.
+# One test, so that parallel test processes build it only once.
 @pytest.mark.timeout(400)
 def test_it_is_built_alike_and_serves_and_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every instruction of the Dockerfile is performed as it stands, twice, at the same place."""
+    """Two builds at the same place are equal, and a running image writes no file."""
     base = base_image(tmp_path / "base")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels(tmp_path / "wheels", base)))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -76,7 +76,7 @@ def test_it_is_built_alike_and_serves_and_is_not_written(
 
     second = tree(built.root)
     assert {path for path in first | second if first.get(path) != second.get(path)} <= {"opt"}
-    assert len(second) > 1000  # the layer of /opt/replay; nothing else is in the last stage
+    assert len(second) > 1000  # the layer of /opt/replay, the only content of the last stage
     assert [path.name for path in (built.root / "opt").iterdir()] == ["replay"]
     names = {Path(path).name for path in second}
     assert not names & {"pip", "hatchling", "pytest", "test_image.py", "gcc"}
@@ -87,7 +87,7 @@ def test_it_is_built_alike_and_serves_and_is_not_written(
 
 
 def serves_and_is_healthy(built: Built) -> None:
-    """Start it as an engine would, less the ports, and ask with the words of HEALTHCHECK."""
+    """Start the image as an engine would, on free ports, and run its HEALTHCHECK."""
     ports = {
         "REPLAY_LISTEN": f"127.0.0.1:{free_port()}",
         "REPLAY_ADMIN_LISTEN": f"127.0.0.1:{free_port()}",
@@ -122,7 +122,7 @@ def serves_and_is_healthy(built: Built) -> None:
 
 
 def test_its_base_is_one_version_that_can_be_pinned_to_a_digest() -> None:
-    """Both stages are of the one ARG, whose default has a patch version."""
+    """Both stages use one ARG, whose default has a patch version."""
     (base,) = [step.text for step in STEPS[: STEPS.index(next(s for s in STEPS if s[0] == "FROM"))]]
 
     assert re.fullmatch(r"BASE=docker\.io/library/python:3\.\d+\.\d+-slim-[a-z]+", base)
@@ -130,7 +130,7 @@ def test_its_base_is_one_version_that_can_be_pinned_to_a_digest() -> None:
 
 
 def test_its_user_is_a_number_and_not_root() -> None:
-    """Kubernetes' runAsNonRoot refuses a name."""
+    """The user is a number, since Kubernetes' runAsNonRoot refuses a name."""
     (user,) = [step.text for step in STEPS if step.word == "USER"]
 
     uid, gid = user.split(":")
@@ -139,7 +139,7 @@ def test_its_user_is_a_number_and_not_root() -> None:
 
 
 def test_its_label_has_the_version_of_the_package() -> None:
-    """And the words of pyproject.toml."""
+    """The label has the version, and the description and license of pyproject.toml."""
     (label,) = [step.text for step in STEPS if step.word == "LABEL"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -166,12 +166,12 @@ def test_its_label_has_the_version_of_the_package() -> None:
     ],
 )
 def test_the_context_is_what_is_needed(path: str, is_in: bool) -> None:
-    """What is new in the folder is not in the image."""
+    """A file that is not listed in .dockerignore is not in the context."""
     assert passes_ignore(ROOT, path) is is_in
 
 
 def test_a_source_distribution_is_enough_to_build_it() -> None:
-    """What is copied into the image is in there, and so is the file that says so."""
+    """A source distribution contains the Dockerfile and every file that it copies."""
     targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"][
         "targets"
     ]
@@ -181,19 +181,19 @@ def test_a_source_distribution_is_enough_to_build_it() -> None:
         if step.word == "COPY" and "from" not in step.flags
         for source in step.text.split()[:-1]
     }
-    # Hatch adds pyproject.toml by itself.
+    # Hatch always adds pyproject.toml.
     wanted = copied - {"pyproject.toml"} | {"Dockerfile", ".dockerignore", "Makefile"}
 
     assert {f"/{path}" for path in wanted} <= set(targets["sdist"]["include"])
 
 
 def test_nothing_is_fetched_to_read_it() -> None:
-    """A `# syntax=` line fetches whatever its tag means that day, and runs it."""
+    """No `# syntax=` line: it would download and run the current image of its tag."""
     assert not re.search(r"^#\s*syntax\s*=", DOCKERFILE, re.MULTILINE)
 
 
 def test_a_linter_has_nothing_to_say() -> None:
-    """No rule is switched off."""
+    """The linter reports nothing, and no rule is switched off."""
     beside = Path(sys.executable).with_name("hadolint")
     linter = str(beside) if beside.exists() else require("hadolint")
     got = subprocess.run(  # noqa: S603

@@ -1,4 +1,4 @@
-"""The locks have what pyproject.toml asks for: the image's with hashes, `make`'s as constraints."""
+"""The locks match pyproject.toml: with hashes for the image, as constraints for `make`."""
 
 import re
 import tomllib
@@ -32,11 +32,11 @@ class Locked(NamedTuple):
 
     requirement: Requirement
     hashes: list[str]
-    is_ours: bool  # pyproject.toml names it
+    is_ours: bool  # a direct dependency
 
     @property
     def version(self) -> str:
-        """The one version that it may be."""
+        """The exact version."""
         (one,) = self.requirement.specifier
         assert one.operator == "=="
         return one.version
@@ -63,7 +63,7 @@ def locked(name: str) -> dict[str, Locked]:
     ],
 )
 def test_every_dependency_is_locked_in_its_range(file: str, wanted: list[Requirement]) -> None:
-    """A changed range wants `make lock`."""
+    """A locked version is in the range of pyproject.toml; otherwise run `make lock`."""
     entries = locked(file)
 
     for requirement in wanted:
@@ -72,7 +72,7 @@ def test_every_dependency_is_locked_in_its_range(file: str, wanted: list[Require
 
 
 def test_what_is_wanted_no_more_is_gone() -> None:
-    """What the lock has for our own sake is what pyproject.toml names."""
+    """The direct dependencies of the lock are those of pyproject.toml."""
     ours = {name for name, entry in locked("requirements.lock").items() if entry.is_ours}
 
     assert ours == {canonicalize_name(requirement.name) for requirement in WANTED}
@@ -80,7 +80,7 @@ def test_what_is_wanted_no_more_is_gone() -> None:
 
 @pytest.mark.parametrize("file", ["requirements.lock", "requirements-build.lock"])
 def test_every_entry_is_one_version_with_hashes(file: str) -> None:
-    """So that an index cannot hand out anything else."""
+    """Each entry has one version and hashes, so that an index cannot replace a package."""
     entries = locked(file)
 
     assert entries
@@ -91,7 +91,7 @@ def test_every_entry_is_one_version_with_hashes(file: str) -> None:
 
 
 def test_development_has_the_versions_of_the_image() -> None:
-    """One version of each project is tested and shipped."""
+    """Tests and image use the same version of each package."""
     shipped, used = locked("requirements.lock"), locked("constraints.txt")
 
     assert {name: entry.version for name, entry in shipped.items()} == {
@@ -100,7 +100,7 @@ def test_development_has_the_versions_of_the_image() -> None:
 
 
 def test_constraints_are_what_pip_takes_for_an_editable_install() -> None:
-    """Neither hashes nor extras."""
+    """Constraints have neither hashes nor extras, as pip requires for an editable install."""
     for line in (ROOT / "constraints.txt").read_text().splitlines():
         requirement = Requirement(line)
         assert str(requirement.specifier).startswith("==")
@@ -108,7 +108,7 @@ def test_constraints_are_what_pip_takes_for_an_editable_install() -> None:
 
 
 def test_make_installs_the_locked_versions() -> None:
-    """Each editable install has the constraints."""
+    """Each editable install of the Makefile uses the constraints."""
     makefile = (ROOT / "Makefile").read_text()
 
     (with_constraints,) = re.findall(r"^INSTALL := (.*)$", makefile, re.MULTILINE)
@@ -118,5 +118,5 @@ def test_make_installs_the_locked_versions() -> None:
 
 @pytest.mark.parametrize("requirement", WANTED, ids=lambda requirement: requirement.name)
 def test_every_dependency_has_an_upper_bound(requirement: Requirement) -> None:
-    """A release that breaks its API reaches nobody before a test has seen it."""
+    """Every dependency has an upper bound, since a later release may break its API."""
     assert {"<", ">="} <= {one.operator for one in requirement.specifier}

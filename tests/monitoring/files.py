@@ -1,4 +1,4 @@
-"""The dashboard and the rules, as tests look at them."""
+"""The dashboard and the alert rules, parsed for tests."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ RULES_PATH = ROOT / "helm/files/alerts.yaml"
 Json = dict[str, Any]
 
 DASHBOARD: Json = json.loads((ROOT / "helm/files/dashboard.json").read_text())
-# All panels, rows left out, in the order in which they stand.
+# All panels except rows, in the order of the dashboard.
 PANELS: list[Json] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
 _GROUPS: list[Json] = yaml.safe_load(RULES_PATH.read_text())["groups"]
@@ -22,7 +22,7 @@ RULES: list[Json] = [rule for group in _GROUPS for rule in group["rules"]]
 ALERTS: dict[str, Json] = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 RECORDED: set[str] = {rule["record"] for rule in RULES if "record" in rule}
 
-# What Grafana puts in place of its variables; a minute is all that a test lasts.
+# Values for Grafana's variables; a test lasts a minute at most.
 _FILLED = {
     "$__rate_interval": "1m",
     "$__range": "1m",
@@ -33,7 +33,7 @@ _FILLED = {
 
 
 def filled(expr: str) -> str:
-    """Return an expression of the dashboard as Grafana asks it, with all that there is selected."""
+    """Return an expression of the dashboard as Grafana sends it with all values selected."""
     for name, value in _FILLED.items():
         expr = expr.replace(name, value)
     assert "$" not in expr, expr
@@ -41,7 +41,7 @@ def filled(expr: str) -> str:
 
 
 def queries() -> dict[str, str]:
-    """Return every expression of the dashboard as Grafana asks it, by panel and legend."""
+    """Return every expression of the dashboard as Grafana sends it, by panel and legend."""
     return {
         f"{panel['title']}: {target['legendFormat']}": filled(target["expr"])
         for panel in PANELS

@@ -15,17 +15,17 @@ from tests.programs import require
 
 __all__ = ["Prometheus", "prometheus"]
 
-SOON_S = 30.0  # a busy machine takes its time
+SOON_S = 30.0  # a busy machine is slow
 
 Json = Any
 
 
 class Prometheus:
     """
-    One that runs.
+    A running Prometheus.
 
     Attributes:
-        url: Where it answers.
+        url: Its base URL.
     """
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
@@ -33,19 +33,19 @@ class Prometheus:
         self._session = session
 
     async def ask(self, path: str, **words: str) -> Json:
-        """Ask its API; it has to say `success`."""
+        """Send a request to the API, which must succeed; return the data."""
         async with self._session.get(f"{self.url}/api/v1/{path}", params=words) as response:
             told = await response.json()
         assert told["status"] == "success", told
         return told["data"]
 
     async def query(self, expr: str) -> list[float]:
-        """Return the value of each series that an expression gives now."""
+        """Return the current value of each series of an expression."""
         found = (await self.ask("query", query=expr))["result"]
         return [float(one["value"][1]) for one in found]
 
     async def until(self, path: str, holds: Callable[[Json], bool], **words: str) -> Json:
-        """Ask until the answer is as it should be, and return it."""
+        """Repeat a request until its data meets a condition; return the data."""
         async with asyncio.timeout(SOON_S):
             while True:
                 with contextlib.suppress(aiohttp.ClientError, ValueError):
@@ -54,7 +54,7 @@ class Prometheus:
                 await asyncio.sleep(0.1)
 
     async def until_it_is(self, expr: str, value: float) -> None:
-        """Wait until an expression gives one series, of this value."""
+        """Wait until an expression has one series with this value."""
 
         def holds(data: Json) -> bool:
             return [float(one["value"][1]) for one in data["result"]] == [value]
@@ -67,11 +67,11 @@ async def prometheus(
     folder: Path, targets: Mapping[str, tuple[str, Mapping[str, str]]]
 ) -> AsyncIterator[Prometheus]:
     """
-    Run one.
+    Run a Prometheus.
 
     Args:
-        folder: An empty one, for what it keeps.
-        targets: For each job, an admin port's host and port, and labels to give to it.
+        folder: An empty folder for its data.
+        targets: For each job, the host and port of an admin port, and its labels.
     """
     settings = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},

@@ -1,4 +1,4 @@
-"""As much of PromQL as it takes to say which series and which labels an expression names."""
+"""Minimal PromQL reader: finds the series and labels that an expression names."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-# Words that a list of labels in parentheses follows.
+# Keywords that are followed by a list of labels in parentheses.
 _LISTS = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
 _WORDS = _LISTS | {"and", "or", "unless", "bool", "offset", "inf", "nan"}
 
@@ -32,20 +32,20 @@ class Matcher:
 
     @property
     def alternatives(self) -> list[str]:
-        """The values that it names, each of them a regular expression where the sign has one."""
+        """The values that it accepts; each is a regular expression if the sign has a tilde."""
         return self.value.split("|") if "~" in self.sign else [self.value]
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A name of a series, with its conditions."""
+    """A series name with its conditions."""
 
     name: str
     matchers: tuple[Matcher, ...] = ()
 
 
 def selectors_of(expr: str) -> list[Selector]:
-    """Return every selector of an expression, in order; ValueError where it cannot be read."""
+    """Return every selector of an expression, in order; ValueError if it cannot be parsed."""
     tokens = list(_tokens(expr))
     found = []
     at = 0
@@ -67,7 +67,7 @@ def selectors_of(expr: str) -> list[Selector]:
 
 
 def labels_of(expr: str) -> set[str]:
-    """Return every label that an expression groups or joins by."""
+    """Return every label in the grouping and joining clauses of an expression."""
     tokens = list(_tokens(expr))
     return {
         word

@@ -1,4 +1,4 @@
-"""The alerts fire when they should, and are silent when they should; each says what to do."""
+"""The alerts fire and stay silent as their tests expect; each describes what to do."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ CASES: dict[str, Any] = {test["name"]: test for test in yaml.safe_load(TESTS.rea
 
 
 def promtool(*words: str) -> None:
-    """Let Prometheus' own tool judge."""
+    """Run Prometheus' own tool, which must succeed."""
     ran = subprocess.run(  # noqa: S603 (a program of the tests' own)
         [require("prometheus", "promtool"), *words], capture_output=True, text=True, check=False
     )
@@ -27,18 +27,18 @@ def promtool(*words: str) -> None:
 
 
 def test_the_rules_are_well_formed() -> None:
-    """Prometheus would load them."""
+    """Prometheus accepts the rules."""
     promtool("check", "rules", str(RULES_PATH))
 
 
 def test_they_fire_and_are_silent_as_their_tests_say() -> None:
-    """Over hours of made-up samples, a minute apart."""
+    """The rules pass their tests over hours of artificial samples, one per minute."""
     promtool("test", "rules", str(TESTS))
 
 
 @pytest.mark.parametrize("alert", ALERTS)
 def test_each_alert_has_a_case_in_which_it_fires_and_some_in_which_it_does_not(alert: str) -> None:
-    """In the first, what is just under its limit stays silent beside what is over it."""
+    """Each alert has a test in which it fires, and does not fire just below its limit."""
     case = CASES[alert]
     expr = f'ALERTS{{alertname="{alert}", alertstate="firing"}}'
     checks = case["promql_expr_test"]
@@ -54,16 +54,16 @@ def test_each_alert_has_a_case_in_which_it_fires_and_some_in_which_it_does_not(a
         assert [check["exp_samples"] for check in checks[:-1]] == [[]]
 
 
-@pytest.mark.parametrize("name", ["nobody asks", "all is as it should be"])
+@pytest.mark.parametrize("name", ["no traffic", "normal traffic"])
 def test_every_alert_is_silent(name: str) -> None:
-    """Not even pending, at any time that is looked at."""
+    """Without traffic and with normal traffic, no alert is even pending."""
     for check in CASES[name]["promql_expr_test"]:
         assert (check["expr"], check["exp_samples"]) == (SILENT, [])
 
 
 @pytest.mark.parametrize("alert", ALERTS)
 def test_each_alert_says_what_is_wrong_and_where_and_the_way_out(alert: str) -> None:
-    """To somebody who was woken by it."""
+    """Each alert has a summary, a description with the place, and a runbook that exists."""
     rule = ALERTS[alert]
     said = rule["annotations"]
 
@@ -71,7 +71,7 @@ def test_each_alert_says_what_is_wrong_and_where_and_the_way_out(alert: str) -> 
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert said["summary"].endswith(".")
     assert len(said["description"]) > len(said["summary"])
-    if alert != "ReasoningReplayAbsent":  # which has no series to take a label from
+    if alert != "ReasoningReplayAbsent":  # it has no series, so no labels
         assert re.search(r"\{\{ \$labels\.(job|instance) \}\}", said["description"])
     page, _, anchor = said["runbook"].partition("#")
     headings = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("#")]
@@ -80,7 +80,7 @@ def test_each_alert_says_what_is_wrong_and_where_and_the_way_out(alert: str) -> 
 
 @pytest.mark.parametrize("alert", ALERTS)
 def test_each_alert_names_what_there_is(alert: str) -> None:
-    """Settings, words of the metrics, lines of the log and panels that it points at exist."""
+    """Every setting, metric word, log event and panel in an alert's description exists."""
     told = ALERTS[alert]["annotations"]["description"]
 
     words = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", told)) - set(Settings.model_fields)
@@ -90,5 +90,5 @@ def test_each_alert_names_what_there_is(alert: str) -> None:
 
 
 def slug(heading: str) -> str:
-    """Return the anchor that a heading of a page has."""
+    """Return the anchor of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lstrip("#").strip().lower()).replace(" ", "-")

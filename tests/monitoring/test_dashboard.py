@@ -1,4 +1,4 @@
-"""The dashboard is whole: Grafana loads it from a file, and a reader understands each panel."""
+"""The dashboard loads from a file, and every panel has a description."""
 
 import itertools
 import re
@@ -17,12 +17,12 @@ VARIABLES: dict[str, Json] = {one["name"]: one for one in DASHBOARD["templating"
 
 
 def named(panel: Json) -> str:
-    """Say which one it is."""
+    """Return the title of a panel."""
     return str(panel["title"])
 
 
 def test_it_loads_from_a_file() -> None:
-    """Nothing is asked on import, no id of another Grafana is in it, and links to it stay good."""
+    """The dashboard needs no input at import and has no foreign id; its links stay valid."""
     assert "__inputs" not in DASHBOARD
     assert DASHBOARD["id"] is None
     assert DASHBOARD["uid"] == "reasoning-replay"
@@ -30,7 +30,7 @@ def test_it_loads_from_a_file() -> None:
 
 
 def test_ids_and_titles_are_unique() -> None:
-    """Links and legends mean one panel."""
+    """Ids and titles are unique, so that links and legends mean one panel."""
     ids = [panel["id"] for panel in EVERY]
     titles = [panel["title"] for panel in EVERY]
     assert len(set(ids)) == len(ids)
@@ -38,7 +38,7 @@ def test_ids_and_titles_are_unique() -> None:
 
 
 def test_panels_neither_overlap_nor_leave_the_page() -> None:
-    """Each cell of the grid has one panel, and no line of it is empty."""
+    """No panels overlap, none leaves the page, and no grid row is empty."""
     cells = [
         (at["x"] + x, at["y"] + y)
         for at in (panel["gridPos"] for panel in EVERY)
@@ -51,7 +51,7 @@ def test_panels_neither_overlap_nor_leave_the_page() -> None:
 
 
 def test_no_row_is_left_ragged() -> None:
-    """Each line of the grid is filled to its end."""
+    """Each row of the grid is filled to its end."""
     width: dict[int, int] = {}
     for at in (panel["gridPos"] for panel in EVERY):
         for y in range(at["y"], at["y"] + at["h"]):
@@ -61,7 +61,7 @@ def test_no_row_is_left_ragged() -> None:
 
 @pytest.mark.parametrize("panel", PANELS, ids=named)
 def test_each_panel_says_what_it_shows(panel: Json) -> None:
-    """In whole sentences, with a unit, and from the data source that was chosen."""
+    """Each panel has a description in sentences, a unit, and the selected data source."""
     assert re.fullmatch(r".{30,}\.", panel["description"])
     assert panel["fieldConfig"]["defaults"]["unit"]
     assert panel["datasource"] == SOURCE
@@ -73,10 +73,10 @@ def test_each_panel_says_what_it_shows(panel: Json) -> None:
 @pytest.mark.parametrize("panel", PANELS, ids=named)
 def test_rates_have_samples_where_it_is_scraped_once_a_minute(panel: Json) -> None:
     """
-    Grafana looks back over four of what it takes for the interval of scrapes.
+    Each rate sets its interval to the scrape interval of one minute, Prometheus' default.
 
-    That is 15 s unless its data source says otherwise, and Prometheus' own default a minute, of
-    which there would be one sample: every such panel would be empty.
+    Grafana's $__rate_interval covers four scrape intervals, which it assumes to be 15 s. In one
+    minute there would be one sample, and every such panel would be empty.
     """
     for target in panel["targets"]:
         if "$__rate_interval" in target["expr"]:
@@ -85,7 +85,7 @@ def test_rates_have_samples_where_it_is_scraped_once_a_minute(panel: Json) -> No
 
 @pytest.mark.parametrize("panel", PANELS, ids=named)
 def test_each_panel_shows_what_was_chosen(panel: Json) -> None:
-    """Every series of ours is looked for among the chosen jobs, namespaces and pods."""
+    """Every series is filtered by the selected jobs, namespaces and pods."""
     for target in panel["targets"]:
         ours = re.findall(r"reasoning_replay_\w+(\{[^}]*\})?", target["expr"])
         for conditions in ours:
@@ -94,7 +94,7 @@ def test_each_panel_shows_what_was_chosen(panel: Json) -> None:
 
 
 def test_variables_work_where_there_is_no_kubernetes() -> None:
-    """All selects series without such a label, too; what is offered comes from our own metrics."""
+    """`All` includes series without the label; the choices come from our own metrics."""
     assert list(VARIABLES) == ["datasource", "namespace", "job", "pod"]
     assert VARIABLES["datasource"]["query"] == "prometheus"
     for name in ("namespace", "job", "pod"):
@@ -108,5 +108,5 @@ def test_variables_work_where_there_is_no_kubernetes() -> None:
 
 
 def test_legends_tell_apart_what_a_panel_asks() -> None:
-    """No two expressions of one panel have the same legend."""
+    """The expressions of one panel have different legends."""
     assert len(queries()) == sum(len(panel["targets"]) for panel in PANELS)

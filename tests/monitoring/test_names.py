@@ -1,4 +1,4 @@
-"""Dashboard and alerts ask for nothing that is not there, and leave nothing out."""
+"""Dashboard and alerts use only metrics that exist, and use all of them."""
 
 import asyncio
 import contextlib
@@ -17,10 +17,10 @@ from tests.web.scripted import Script, close, send, wait
 from tests.web.wire import ASK, CALL, as_json, whole
 from tests.web.world import World, world
 
-# What Prometheus itself gives to each series, or what it makes of alerts.
+# Labels and series that Prometheus itself adds.
 TARGET = {"job", "instance", "namespace", "pod"}
 OF_PROMETHEUS = {"up", "ALERTS"}
-# Series of ours that neither shows, each for a reason.
+# Our metrics that neither uses, each with a reason.
 UNUSED: dict[str, str] = {}
 GET = request("GET", "/v1/files", "Authorization: Bearer sk-a")
 
@@ -30,11 +30,11 @@ ASKED = queries() | {rule.get("alert") or rule["record"]: rule["expr"] for rule 
 @dataclass
 class Scraped:
     """
-    What `/metrics` of several proxies had in it.
+    The metrics in the scrapes of several proxies.
 
     Attributes:
-        labels: Of each name of a sample, every label with the values that it had.
-        families: Names as they are declared.
+        labels: For each sample name, the labels and their values.
+        families: Names of the metric families.
     """
 
     labels: dict[str, dict[str, set[str]]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Scraped:
         return self
 
     def values(self, name: str, label: str) -> set[str]:
-        """Return what a label of a name may be, by any name that begins with all of its words."""
+        """Return the values of a label, including those of metrics with a superset of them."""
         own = self.labels[name][label]
         others = (labels.get(label, set()) for labels in self.labels.values())
         return own.union(*(words for words in others if words > own))
@@ -59,14 +59,14 @@ class Scraped:
 
 @pytest.fixture(scope="module")
 def scraped() -> Scraped:
-    """Scrape proxies that served and failed: some series begin with their first event."""
+    """Scrape proxies that served and failed, since some series start with their first event."""
     found = Scraped()
     asyncio.run(unlucky(found))
     return found
 
 
 async def unlucky(found: Scraped) -> None:
-    """Let a proxy serve, and others answer with one of each error of their own."""
+    """Scrape one proxy that served, and others with one of the proxy's own errors each."""
     async with world() as w:
         answer = {"id": "resp_1", "status": "completed", "output": [CALL]}
         w.upstream.plays(Script([send(whole(as_json(answer)))]))
@@ -95,7 +95,7 @@ async def unlucky(found: Scraped) -> None:
 
 
 async def ended(w: World, outcome: str, found: Scraped) -> None:
-    """Send a request that ends so, and scrape."""
+    """Send a request that ends with this error, and scrape."""
     answer = await w.turn(ASK)
     assert answer.mark == f"error={outcome}"
     found.take((await w.ask_admin("/metrics")).body.decode())
@@ -103,7 +103,7 @@ async def ended(w: World, outcome: str, found: Scraped) -> None:
 
 @contextlib.contextmanager
 def buggy() -> Iterator[None]:
-    """Let every exchange run into a bug."""
+    """Make every exchange fail with a bug."""
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError
@@ -114,13 +114,13 @@ def buggy() -> Iterator[None]:
 
 
 def ours(expr: str) -> list[Selector]:
-    """Return what an expression asks of the proxy itself."""
+    """Return the selectors of an expression for the proxy's own metrics."""
     return [one for one in selectors_of(expr) if one.name not in OF_PROMETHEUS | RECORDED]
 
 
 @pytest.mark.parametrize("expr", ASKED.values(), ids=ASKED)
 def test_every_name_label_and_value_is_in_a_scrape(expr: str, scraped: Scraped) -> None:
-    """A panel that asks for a word that nobody says stays empty, and an alert silent."""
+    """Every metric, label and value of an expression exists: otherwise the panel stays empty."""
     selectors = ours(expr)
     for selector in selectors:
         assert selector.name in scraped.labels
@@ -134,18 +134,18 @@ def test_every_name_label_and_value_is_in_a_scrape(expr: str, scraped: Scraped) 
 
 
 def test_alerts_that_were_recorded_are_recorded() -> None:
-    """A sum that an alert goes by is among the rules, and every one is gone by."""
+    """The alerts use all recording rules, and no others."""
     named = {one.name for rule in ALERTS.values() for one in selectors_of(rule["expr"])}
     assert {name for name in named if ":" in name} == RECORDED
 
 
 def test_every_metric_of_ours_is_shown_or_stands_on_the_list(scraped: Scraped) -> None:
-    """What is worth counting is worth looking at."""
+    """Every metric is used by a panel or an alert, or is listed in UNUSED."""
     named = {one.name for expr in ASKED.values() for one in ours(expr)}
     unshown = {
         family
         for family in scraped.families
-        if not family.endswith("_created")  # when a series began, beside each counter
+        if not family.endswith("_created")  # start time of each counter
         and not any(name.startswith(family) for name in named)
     }
     assert unshown == set(UNUSED)

@@ -1,4 +1,4 @@
-"""A real Prometheus takes rules and dashboard, over proxies that work."""
+"""A real Prometheus evaluates rules and dashboard over running proxies."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.web.line import line_to, request
 from tests.web.served import served
 
 KEY = "Authorization: Bearer sk-a"
-# Expressions that are more than nought after `talk`, and so is every bucket behind them.
+# Expressions that are above zero after `talk`.
 MOVED = (
     "Reasoning injected: ",
     "Share injected: ",
@@ -35,15 +35,15 @@ MOVED = (
     "Healing retries by result: {{result}}",
 )
 
-# What `talk` does last.
+# The effect of the last request of `talk`.
 REFUSED = 'sum by (job) (reasoning_replay_exchanges_total{route="responses", outcome="refused"})'
 
 
 async def talk(standin: StandIn, url: str) -> None:
-    """Drop reasoning; send what nobody knows, refused and mended; be refused."""
+    """Send requests that lack reasoning, one that is refused and healed, and a refused one."""
     async with (
         Agent(f"{url}/v1", keeps="ids") as agent,
-        Agent(f"{url}/v1", keeps="ids") as stranger,  # of another tenant
+        Agent(f"{url}/v1", keeps="ids") as stranger,  # another tenant
     ):
         await agent.converse()
         stranger.history, stranger.whole = list(agent.history), list(agent.whole)
@@ -55,17 +55,17 @@ async def talk(standin: StandIn, url: str) -> None:
 
 
 def are_judged(data: Any) -> bool:
-    """Tell whether each rule has been evaluated."""
+    """Return whether every rule has been evaluated."""
     return all(rule["health"] != "unknown" for group in data["groups"] for rule in group["rules"])
 
 
 async def test_rules_and_dashboard_over_real_traffic(tmp_path: Path) -> None:
-    """All rules are healthy; each panel's expressions are answered, and have data."""
+    """All rules are healthy, and each panel's expressions have data."""
     store: dict[str, Any] = {
         "store_url": f"sqlite://{tmp_path}/kept.db",
         "store_budget_ms": 5000,
     }
-    # Known beforehand, as Prometheus takes five seconds to look for its targets.
+    # Fixed before the start, since Prometheus takes five seconds to discover new targets.
     admin, other_admin = (f"127.0.0.1:{free_port()}" for _ in range(2))
     targets = {
         "kubernetes": (admin, {"namespace": "apps", "pod": "replay-0"}),
@@ -83,7 +83,7 @@ async def test_rules_and_dashboard_over_real_traffic(tmp_path: Path) -> None:
         ):
             await asyncio.gather(one.started(), other.started())
             await watcher.until_it_is("count(reasoning_replay_build_info)", len(targets))
-            # Twice: series that begin with their first event have no rate before the second.
+            # Twice: a series that starts with its first event has no rate before the second.
             for times in (1, 2):
                 for proxy in (one, other):
                     await talk(standin, proxy.url)

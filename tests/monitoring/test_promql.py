@@ -1,4 +1,4 @@
-"""Expressions are read for the series and labels that they name."""
+"""The PromQL reader finds the series and labels that an expression names."""
 
 import pytest
 
@@ -27,17 +27,17 @@ CASES = [
 
 @pytest.mark.parametrize(("expr", "found"), CASES)
 def test_finds_every_series(expr: str, found: list[Selector]) -> None:
-    """And takes no function, keyword, label or number for one."""
+    """Every series is found, and no function, keyword, label or number."""
     assert selectors_of(expr) == found
 
 
 def test_finds_labels_that_are_grouped_by() -> None:
-    """Wherever they stand."""
+    """Labels of grouping clauses are found at any position."""
     found = labels_of("sum by (a) (x) / on (b, c) group_left sum(y) without (d)")
     assert found == {"a", "b", "c", "d"}
 
 
 def test_what_cannot_be_read_is_an_error() -> None:
-    """Rather than passing for an expression that names nothing."""
+    """An expression that cannot be parsed is an error, not an empty result."""
     with pytest.raises(ValueError, match="cannot be read"):
         selectors_of("x ? y")

@@ -1,8 +1,8 @@
 """
-A reader of HTTP/1.1 requests that forgives nothing (RFC 9112), and an upstream that reads so.
+Strict reader of HTTP/1.1 requests (RFC 9112), and an upstream that uses it.
 
-What it takes for one request, every reader takes for one request; so where upstream has received
-nothing but what it takes, and no more of it than the client said, nothing was smuggled.
+Every reader parses a request that it accepts as one request. So nothing was smuggled if upstream
+received only requests that it accepts, and no more than the client sent.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 __all__ = ["Bad", "Recorder", "Request", "first_requests", "recording", "requests_in"]
 
-# RFC 9110, 5.6.2 and 5.5. Characters that do not belong into a path part nothing, but for "#".
+# RFC 9110, 5.6.2 and 5.5. Characters that are invalid in a path separate nothing, except "#".
 _TOKEN = rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _LINE = re.compile(rb"(" + _TOKEN + rb") (/[!-\"$-~]*) HTTP/1\.([01])")
-# RFC 9112, 2.2 and 3: these two liberties everybody may take.
+# RFC 9112, 2.2 and 3 allow every reader to accept these two deviations.
 _EMPTY_LINES = re.compile(rb"[\r\n]*")
 _SPACES = re.compile(rb" +")
 _FIELD = re.compile(
     rb"(" + _TOKEN + rb"):[ \t]*((?:[\x21-\x7e\x80-\xff](?:[\t \x21-\x7e\x80-\xff]*"
     rb"[\x21-\x7e\x80-\xff])?)?)[ \t]*"
 )
-# RFC 9112, 7.1.1: a size, and extensions behind it.
+# RFC 9112, 7.1.1: a size, then extensions.
 _WORD = rb"(?:" + _TOKEN + rb'|"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*")'
 _SIZE = re.compile(
     rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[ \t]*" + _TOKEN + rb"(?:[ \t]*=[ \t]*" + _WORD + rb")?)*"
@@ -31,11 +31,11 @@ _SIZE = re.compile(
 
 
 class Bad(Exception):
-    """These bytes are no request, and neither is anything behind them."""
+    """These bytes are not a request; the bytes after them are not parsed."""
 
 
 class Request(NamedTuple):
-    """One request as a strict reader reads it; names of fields in lower case."""
+    """One request as a strict reader parses it; field names are in lower case."""
 
     method: bytes
     target: bytes
@@ -43,19 +43,19 @@ class Request(NamedTuple):
     body: bytes
 
     def values(self, name: bytes) -> list[bytes]:
-        """Every value of a field."""
+        """Return every value of a field."""
         return [value for key, value in self.fields if key == name]
 
 
 def requests_in(data: bytes) -> tuple[list[Request], bytes]:
     """
-    Read one request after the other.
+    Parse consecutive requests.
 
     Returns:
-        Them, and what is left where the last is not whole yet.
+        The requests, and the bytes of a last one that is incomplete.
 
     Raises:
-        Bad: Something is there that is no request.
+        Bad: Some bytes are not a request.
     """
     found: list[Request] = []
     while (one := _request(data)) is not None:
@@ -65,7 +65,7 @@ def requests_in(data: bytes) -> tuple[list[Request], bytes]:
 
 
 def first_requests(data: bytes) -> list[Request]:
-    """Read requests for as long as there are any: what is behind something else, is none."""
+    """Parse requests up to the first bytes that are not a request."""
     found: list[Request] = []
     with contextlib.suppress(Bad):
         while (one := _request(data)) is not None:
@@ -88,7 +88,7 @@ def _request(data: bytes) -> tuple[Request, bytes] | None:
     named = [(found[1].lower(), found[2]) for found in fields if found is not None]
     bare = Request(method, target, named, b"")
     hosts = len(bare.values(b"host"))
-    if hosts > 1 or (not hosts and minor == b"1"):  # RFC 9112, 3.2: HTTP/1.0 may do without
+    if hosts > 1 or (not hosts and minor == b"1"):  # RFC 9112, 3.2: HTTP/1.0 may omit it
         raise Bad(b"host")
     lengths, codings = bare.values(b"content-length"), bare.values(b"transfer-encoding")
     if codings:
@@ -138,13 +138,13 @@ def _trailers(data: bytes) -> bytes | None:
 
 class Recorder:
     """
-    An upstream that keeps what comes, and answers what it can read strictly.
+    An upstream that records all bytes, and responds to requests that the strict reader accepts.
 
     Attributes:
         url: Its origin.
-        requests: Every whole request, in the order in which they came.
-        bad: The bytes of each connection on which something else came.
-        unfinished: What else there is of each open connection: the beginning of a request.
+        requests: Every complete request, in order of arrival.
+        bad: For each connection with other bytes, those bytes.
+        unfinished: For each open connection, the bytes of an incomplete request.
     """
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class Recorder:
         self.unfinished: dict[asyncio.StreamWriter, bytes] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer every request with the line that it began with."""
+        """Respond to every request with its method and target."""
         data = b""
         try:
             while piece := await reader.read(1 << 16):
@@ -175,11 +175,11 @@ class Recorder:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing came, or is there, but whole requests."""
+        """Whether upstream received only complete requests."""
         return not self.bad and not any(self.unfinished.values())
 
     def close(self) -> None:
-        """End every connection."""
+        """Close every connection."""
         for writer in self.unfinished:
             writer.close()
 

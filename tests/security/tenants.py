@@ -1,4 +1,4 @@
-"""Tenants by each source of a scope, and tokens as an issuer would spell them."""
+"""Pairs of tenants for each source of a scope, and tokens in an issuer's format."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -8,25 +8,27 @@ __all__ = ["TENANTS", "Tenants", "token"]
 
 
 def token(**claims: object) -> str:
-    """Spell a JSON Web Token."""
+    """Encode a JSON Web Token."""
     parts = ({"alg": "RS256", "kid": "k1", "typ": "JWT"}, claims)
     spelled = [urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
     return ".".join([*spelled, "c2lnbmF0dXJl"])
 
 
 def bearer(oid: str, **more: object) -> str:
-    """Spell the header of somebody whom one issuer knows."""
+    """Return the header of a user of one issuer."""
     claims = {"iss": "https://login.test/t1/v2.0", "tid": "t1", "oid": oid, "exp": 1} | more
     return "Authorization: Bearer " + token(**claims)
 
 
 class Tenants(NamedTuple):
     """
-    Two tenants, by their headers.
+    Two tenants, each with its headers.
 
     Attributes:
-        scope_from: The setting that tells them apart.
-        again: The first, where something has changed that does not count.
+        scope_from: The setting that separates them.
+        one: Headers of the first tenant.
+        other: Headers of the second tenant.
+        again: The first tenant with a change that does not affect the scope.
     """
 
     scope_from: str

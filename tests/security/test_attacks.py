@@ -1,7 +1,7 @@
 """
-Tenants that mean harm: with ids of their choice, answers of their choice, and without end.
+Attacks by a tenant: with chosen ids, chosen responses, and endless requests.
 
-Nothing crosses, and what one of them costs is bounded.
+No reasoning crosses tenants, and the cost of one tenant is bounded.
 """
 
 import json
@@ -34,7 +34,7 @@ EVIL = RS_2["encrypted_content"].encode()
 HISTORY = [ASK, CALL, RESULT]
 PATIENT: dict[str, Any] = {"store_budget_ms": 5000, "store_timeout_ms": 5000}
 
-# Ids that mean something to a store, a shell, a log or a parser, somewhere.
+# Ids with a special meaning for a store, a shell, a log or a parser.
 ODD_IDS = {
     "a-glob": "*",
     "braces": "}:{rr:2:*}",
@@ -52,7 +52,7 @@ ODD_IDS = {
 
 
 async def learned(w: World, tenant: list[str], *items: Any, rid: str, asked: Any = ASK) -> None:
-    """Let upstream answer a tenant with these items."""
+    """Let upstream respond to a tenant with these items."""
     w.upstream.answers(whole(as_json(response(*items, rid=rid))))
     body = as_json({"model": MODEL, "input": [asked]})
     got = await w.ask(request("POST", "/v1/responses", *tenant, body=body))
@@ -60,7 +60,7 @@ async def learned(w: World, tenant: list[str], *items: Any, rid: str, asked: Any
 
 
 async def sent_for(w: World, tenant: list[str], items: Sequence[Any], *more: str) -> bytes:
-    """Ask with a history, be refused once, so that a cure is tried; return all that went out."""
+    """Send a history, refuse it once so that healing is tried; return all bytes sent upstream."""
     before = len(w.upstream.received)
     w.upstream.answers(error(PAIRING), whole(as_json(response(rid="resp_answer"))))
     body = as_json({"model": MODEL, "store": False, "input": items})
@@ -72,7 +72,7 @@ async def sent_for(w: World, tenant: list[str], items: Sequence[Any], *more: str
 
 @pytest.mark.parametrize("odd", ODD_IDS.values(), ids=ODD_IDS)
 async def test_ids_of_any_kind_disturb_nobody(odd: Any, shared_redis: RedisServer) -> None:
-    """A tenant whose upstream answers with them; and no text of his becomes part of a key."""
+    """Odd ids in a tenant's responses affect no other tenant, and never become part of a key."""
     shared_redis.do("FLUSHALL")
     async with world(store_url=shared_redis.url, recent_max_bytes=0, **PATIENT) as w:
         await learned(w, VICTIM, RS, CALL, rid="resp_victim")
@@ -98,7 +98,7 @@ NAMES = ["x-reasoning-replay-conversation", "session-id", "session_id", "x-sessi
 
 
 async def test_names_that_were_seen_in_a_log_open_nothing() -> None:
-    """Whoever knows the hashes of a scope and of its conversation, and says them everywhere."""
+    """A client that knows the hashes of another scope and conversation gets nothing for them."""
     async with world(**PATIENT) as w:
         await learned(w, VICTIM, RS, CALL, rid="resp_victim")
         (one,) = (await ask_operator(w, "/conversations"))["conversations"]
@@ -110,7 +110,7 @@ async def test_names_that_were_seen_in_a_log_open_nothing() -> None:
 
 
 async def ask_operator(w: World, target: str) -> dict[str, Any]:
-    """Ask what is kept."""
+    """Query the admin port."""
     async with line_to(w.app.admin_url) as line:
         got = await line.ask(request("GET", target).replace(b"proxy.test", b"localhost"))
     found: dict[str, Any] = json.loads(got.body)
@@ -130,7 +130,7 @@ async def ask_operator(w: World, target: str) -> dict[str, Any]:
 async def test_another_conversation_of_the_same_tenant_brings_nothing_in(
     forged: list[Any], is_first: bool
 ) -> None:
-    """Upstream gives its ids to another answer: to this one goes its own reasoning, or none."""
+    """If upstream reuses ids, a request gets the reasoning of its own turn, or none."""
     async with world(**PATIENT) as w:
         turns = [("resp_own", [RS, CALL], ASK), ("resp_forged", forged, NEXT)]
         for rid, items, asked in turns if is_first else turns[::-1]:
@@ -139,7 +139,7 @@ async def test_another_conversation_of_the_same_tenant_brings_nothing_in(
 
 
 async def test_an_answer_under_the_id_of_another_replaces_nothing() -> None:
-    """The id of a response that this tenant has: what was learned of it first stays its own."""
+    """A response with a known id, but of another tenant, replaces nothing."""
     async with world(**PATIENT) as w:
         await learned(w, VICTIM, RS, CALL, rid="resp_one")
         await learned(w, HARM, RS_2, CALL, rid="resp_one")
@@ -150,7 +150,7 @@ async def test_an_answer_under_the_id_of_another_replaces_nothing() -> None:
 
 
 async def test_a_conversation_without_end_costs_no_more(shared_redis: RedisServer) -> None:
-    """However often a tenant goes on with it; and its neighbour's stays."""
+    """An endless conversation has a bounded size, and another tenant's data stays."""
     shared_redis.do("FLUSHALL")
     async with world(
         store_url=shared_redis.url, conversation_max_turns=8, recent_max_bytes=1 << 20, **PATIENT
@@ -165,7 +165,7 @@ async def test_a_conversation_without_end_costs_no_more(shared_redis: RedisServe
             body = as_json({"model": MODEL, "input": items, "store": False})
             await w.ask(request("POST", "/v1/responses", *HARM, body=body))
             items += [call, RESULT | {"call_id": call["call_id"]}]
-            usage = ("MEMORY", "USAGE")  # of all fields, as their sizes differ
+            usage = ("MEMORY", "USAGE")  # sample all fields, since their sizes differ
             kept = hashes(shared_redis)
             sizes.append(sum(shared_redis.do(*usage, k, "SAMPLES", 0) for k in kept))
         assert max(sizes[16:]) < 1.2 * sizes[16]
@@ -183,7 +183,7 @@ ROOM = 1 << 17
 
 
 async def test_any_number_of_tenants_costs_no_more_than_is_allowed() -> None:
-    """The oldest go, whoever comes is served, and of those that are gone nothing is left."""
+    """With many tenants the oldest are evicted without a trace, and new ones are served."""
     async with world(
         memory_max_bytes=ROOM, recent_max_bytes=ROOM, tenant_max_exchanges=1, **PATIENT
     ) as w:

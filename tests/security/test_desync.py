@@ -1,8 +1,8 @@
 """
-Whatever bytes upstream answers with: the next exchange gets the answer to its own request.
+Desynchronisation: whatever bytes upstream sends, the next exchange gets its own response.
 
-Clients share upstream's connections. What is left on one of them, or comes when nobody has asked,
-must not be there for whoever is next.
+Clients share the upstream connections. Bytes that are left on one, or that arrive without a
+request, must not reach the next client.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ ABC = chunk(b"abc") + b"0\r\n\r\n"
 LATER_S = 0.02
 SOON_S = 5.0
 
-# Answers with something behind them, or whose end readers disagree on.
+# Responses with extra bytes, or with an end on which readers disagree.
 ANSWERS = {
     "length-and-coding": head(PLAIN, "Content-Length: 3", CHUNKED) + ABC,
     "coding-and-length": head(PLAIN, CHUNKED, "Content-Length: 5") + b"0\r\n\r\n",
@@ -56,10 +56,10 @@ ANSWERS = {
 @contextlib.asynccontextmanager
 async def behind(first: bytes, late: bytes) -> AsyncIterator[tuple[App, asyncio.Event]]:
     """
-    Run a proxy before an upstream that misbehaves on the first request alone.
+    Run a proxy in front of an upstream that misbehaves on the first request only.
 
     Returns:
-        The proxy, and what is set once upstream has said all that it has to say to that.
+        The proxy, and an event that is set when upstream has sent all bytes for that request.
     """
     said = asyncio.Event()
     answers: Iterator[tuple[bytes, bytes]] = chain([(first, late)], repeat((OWN, b"")))
@@ -96,7 +96,7 @@ async def behind(first: bytes, late: bytes) -> AsyncIterator[tuple[App, asyncio.
 
 
 async def ask(app: App, key: str, patience_s: float) -> bytes:
-    """Return the body of an answer, as much as comes of it."""
+    """Return the body of a response, as far as it arrives."""
     data = request("POST", "/v1/responses", f"Authorization: Bearer {key}", body=b"{}")
     async with line_to(app.url) as line:
         with contextlib.suppress(Broken, TimeoutError):
@@ -108,12 +108,12 @@ async def ask(app: App, key: str, patience_s: float) -> bytes:
 @pytest.mark.parametrize("is_late", [False, True], ids=["at-once", "later"])
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 async def test_what_is_left_of_an_answer_is_nobodys(answer: bytes, *, is_late: bool) -> None:
-    """Behind it in one piece, or on a connection that is idle again: another gets his own."""
+    """Bytes after a response, at once or later on the idle connection, reach no other client."""
     first, late = (answer, LEFT) if is_late else (answer + LEFT, b"")
     async with behind(first, late) as (app, said):
         await ask(app, "sk-a", 5 * LATER_S)
         await asyncio.wait_for(said.wait(), SOON_S)
-        await asyncio.sleep(LATER_S)  # by then the proxy has read it, too: it is on this loop
+        await asyncio.sleep(LATER_S)  # the proxy has read it by then: it shares this event loop
         assert await ask(app, "sk-b", SOON_S) == b"own"
 
 
@@ -123,6 +123,6 @@ async def test_what_is_left_of_an_answer_is_nobodys(answer: bytes, *, is_late: b
     ids=["cr", "nul", "two-crs", "control"],
 )
 async def test_a_header_of_upstreams_is_one_header(line: str) -> None:
-    """What some readers take for two of them does not reach the client."""
+    """A header that some readers would split in two does not reach the client."""
     async with behind(head(line, "Content-Length: 3") + b"abc", b"") as (app, _):
         assert await ask(app, "sk-a", SOON_S) != b"abc"

@@ -1,8 +1,8 @@
 """
-A token whose signature nobody has checked yet: what it finds, upstream alone decides on.
+Forged tokens: claims whose signature is not verified yet give access only if upstream agrees.
 
-Claims name the tenant before upstream has looked at the token. So whoever forges one must learn
-nothing from an answer that refuses it, and leave nothing behind.
+Claims name the tenant before upstream has verified the token. So a forged token must learn nothing
+from the response that refuses it, and must not change what is stored.
 """
 
 import pytest
@@ -19,19 +19,19 @@ BLOB = RS["encrypted_content"].encode()
 
 
 def ask(header: str, *more: str) -> bytes:
-    """Spell a request that lacks its reasoning."""
+    """Return a request without its reasoning."""
     return request("POST", "/v1/responses", header, *more, body=as_json(HISTORY))
 
 
 async def begin(w: World) -> None:
-    """Let the one tenant that there is think."""
+    """Let the only tenant have one turn with reasoning."""
     w.upstream.answers(whole(as_json(response(RS, CALL))))
     body = as_json({"model": MODEL, "input": [ASK]})
     await w.ask(request("POST", "/v1/responses", bearer("a"), body=body))
 
 
 async def test_a_renewed_token_finds_what_the_one_before_left() -> None:
-    """An hour later the token is another, and whose it is, is the same."""
+    """A renewed token with the same claims has the same scope."""
     async with world(scope_from=SCOPE, store_budget_ms=5000) as w:
         await begin(w)
         w.upstream.answers(whole(as_json(response())))
@@ -44,7 +44,7 @@ async def test_a_renewed_token_finds_what_the_one_before_left() -> None:
     "status", ["401 Unauthorized", "403 Forbidden", "400 Bad", "404 No", "429 Slow", "503 Busy"]
 )
 async def test_an_answer_that_refuses_tells_nothing_of_what_was_found(status: str) -> None:
-    """It is upstream's own, to the byte, without a header of ours, and the same for a stranger."""
+    """A refusal is passed on to the byte without our header, the same as for a stranger."""
     async with world(scope_from=SCOPE, store_budget_ms=5000, heal="off") as w:
         await begin(w)
         refusal = error("Incorrect API key provided.", None, status)
@@ -58,7 +58,7 @@ async def test_an_answer_that_refuses_tells_nothing_of_what_was_found(status: st
 @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
 @pytest.mark.parametrize("scope_from", ["credential", SCOPE])
 async def test_a_refused_caller_is_not_helped(status: str, scope_from: str) -> None:
-    """Whatever the refusal says, it is not healed, and nobody is told what was found."""
+    """A 401 or 403 is neither healed nor marked with our header."""
     async with world(scope_from=scope_from, store_budget_ms=5000) as w:
         await begin(w)
         w.upstream.answers(error(PAIRING, status=status))
@@ -69,7 +69,7 @@ async def test_a_refused_caller_is_not_helped(status: str, scope_from: str) -> N
 
 @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden", "500 Oops"])
 async def test_a_refused_caller_leaves_nothing_behind(status: str) -> None:
-    """An answer that is no success is not captured, even if it looks like a response."""
+    """An error response is not captured, even if its body looks like a response."""
     async with world(scope_from=SCOPE, store_budget_ms=5000) as w:
         await begin(w)
         fake = as_json(response(RS_2 | {"id": RS["id"]}, CALL, rid="resp_forged"))
@@ -96,7 +96,7 @@ async def test_a_refused_caller_leaves_nothing_behind(status: str) -> None:
 async def test_a_forged_token_opens_nothing_beside_a_credential_that_is_good(
     headers: list[str],
 ) -> None:
-    """Upstream may go by the good one: so that counts, and it is not the tenant's."""
+    """With a second credential, which upstream may accept, both count for the scope."""
     async with world(scope_from=SCOPE, store_budget_ms=5000) as w:
         await begin(w)
         w.upstream.answers(whole(as_json(response())))

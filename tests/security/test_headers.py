@@ -1,4 +1,4 @@
-"""A header is one header, and a client cannot use `Connection` to say who it is to us alone."""
+"""Headers: a value cannot become a second header, and `Connection` cannot fake an identity."""
 
 from itertools import product
 
@@ -22,14 +22,14 @@ KEY = "Authorization: Bearer sk-a"
 BLOB = RS["encrypted_content"].encode()
 URL = "https://api.test/v1"
 
-# Line ends of other times and places; the last one's low byte is a line feed.
+# Line ends in other encodings; the low byte of the last one is a line feed.
 ODD_VALUES = ["a\x85X-Evil: b", "a\u2028X-Evil: b", "a\u0a0aX-Evil: b", "a\u010aX-Evil: b", "\xa0"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
 @pytest.mark.parametrize("value", ODD_VALUES)
 async def test_no_value_becomes_two_headers(value: str, encoding: str) -> None:
-    """Not by any character that some reader takes for the end of a line."""
+    """No character that some reader takes for a line end splits a header."""
     async with recording() as upstream:
         given = Settings(
             upstream_url=upstream.url, listen="127.0.0.1:0", admin_listen="127.0.0.1:0"
@@ -52,7 +52,7 @@ NAMED = [
 
 @pytest.mark.parametrize("named", NAMED)
 async def test_a_credential_that_is_not_sent_on_does_not_count(named: str) -> None:
-    """`Connection` may name it, and it ends here: then upstream knows nobody, and neither do we."""
+    """A credential that `Connection` names is not forwarded, so it gives no scope either."""
     async with world(store_budget_ms=5000) as w:
         w.upstream.answers(whole(as_json(response(RS, CALL))), whole(b"{}"))
         await w.turn(ASK)
@@ -66,7 +66,7 @@ async def test_a_credential_that_is_not_sent_on_does_not_count(named: str) -> No
 
 
 async def test_what_matters_to_this_hop_cannot_be_taken_away() -> None:
-    """Length, host and framing are written anew; our own headers are ours."""
+    """Length, host, framing and our own headers are written anew."""
     named = "Connection: content-length, host, transfer-encoding, x-reasoning-replay"
     async with world(store_budget_ms=5000) as w:
         w.upstream.answers(whole(as_json(response())))
@@ -78,7 +78,7 @@ async def test_what_matters_to_this_hop_cannot_be_taken_away() -> None:
 
 
 async def test_an_upstream_cannot_speak_for_the_proxy() -> None:
-    """What it says in the header that is ours is not passed on, where we have something to say."""
+    """The proxy's own header replaces the same header of upstream."""
     async with world(store_budget_ms=5000) as w:
         w.upstream.answers(whole(as_json(response()), "x-reasoning-replay: injected=99"))
         assert (await w.turn(ASK)).mark == "injected=0"
@@ -104,7 +104,7 @@ requests = st.lists(st.tuples(names, values), max_size=6)
 def test_a_scope_is_made_of_what_upstream_will_see(
     scope_from: str, headers: list[tuple[str, str]]
 ) -> None:
-    """Before and behind this hop, the same headers count."""
+    """The scope depends only on headers that are forwarded."""
     scoping = Scoping(URL, "s", read_parts(scope_from))
     raw = [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in headers]
     goes_on = [
@@ -119,7 +119,7 @@ def test_a_scope_is_made_of_what_upstream_will_see(
     ("one", "other"), [*product(["a", "b"], ["", "a"])], ids=lambda value: value or "none"
 )
 def test_of_two_that_have_one_name_both_count(one: str, other: str) -> None:
-    """Readers differ on which of them is the one."""
+    """Of two headers with one name both count, since readers differ on which one to use."""
     scoping = Scoping(URL, "s")
     both = scoping.of(CIMultiDict([("api-key", one), ("api-key", other)]))
 

@@ -1,4 +1,4 @@
-"""What one tenant's models thought, no other tenant's request brings back, whatever it says."""
+"""Isolation: no request of one tenant gets reasoning of another tenant."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +34,7 @@ SESSION = [f"{name}: {value}" for name, value in NAMED.items()]
 BARE_CALL = {name: value for name, value in CALL.items() if name != "id"}
 HISTORY = [ASK, CALL, RESULT]
 
-# (how somebody who knows all that a client can know asks for another's reasoning, and with what)
+# How a client that knows every id and text asks for another tenant's reasoning: name -> body.
 ATTEMPTS: dict[str, Mapping[str, Any]] = {
     "ids": {"input": HISTORY},
     "ids-unstored": {"input": HISTORY, "store": False},
@@ -50,17 +50,17 @@ ATTEMPTS: dict[str, Mapping[str, Any]] = {
 
 
 def ask(headers: list[str], body: Mapping[str, Any]) -> bytes:
-    """Spell a request for a response, of a client that names its session."""
+    """Return a request for a response by a client that names its session."""
     return request("POST", "/v1/responses", *headers, *SESSION, body=as_json(body))
 
 
 def spelled(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a whole body."""
+    """Return a complete body."""
     return {"model": MODEL, "prompt_cache_key": "k-1", **body}
 
 
 async def begin(w: World, headers: list[str]) -> None:
-    """Let a tenant's model think, call a tool, and answer."""
+    """Let a tenant's model reason, call a tool, and answer."""
     first = response(RS, CALL)
     w.upstream.answers(whole(as_json(first)), stream(events(MESSAGE, rid="resp_2")))
     await w.ask(ask(headers, spelled({"input": [ASK]})))
@@ -68,7 +68,7 @@ async def begin(w: World, headers: list[str]) -> None:
 
 
 async def attempt(w: World, headers: list[str], body: Mapping[str, Any]) -> bytes:
-    """Ask; be refused, so that a cure is tried too; return all that upstream was sent."""
+    """Send a request, refuse it once so that healing is tried; return all bytes sent upstream."""
     before = len(w.upstream.received)
     w.upstream.answers(error(PAIRING), whole(as_json(response(rid="resp_3"))))
     await w.ask(ask(headers, spelled(body)))
@@ -78,7 +78,7 @@ async def attempt(w: World, headers: list[str], body: Mapping[str, Any]) -> byte
 
 @pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
 async def test_no_request_brings_back_what_is_anothers(tenants: Tenants) -> None:
-    """By ids, calls, texts or names of sessions, at first or healed; its owner's does."""
+    """No id, call, text or session name brings another tenant's reasoning, only its own."""
     async with world(scope_from=tenants.scope_from, store_budget_ms=5000) as w:
         await begin(w, tenants.one)
         for name, body in ATTEMPTS.items():
@@ -88,7 +88,7 @@ async def test_no_request_brings_back_what_is_anothers(tenants: Tenants) -> None
 
 @pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
 async def test_nobody_disturbs_what_is_anothers(tenants: Tenants) -> None:
-    """Answers with the same ids, kept for somebody else, are no evidence."""
+    """Responses of another tenant with the same ids do not affect a tenant's matches."""
     async with world(scope_from=tenants.scope_from, store_budget_ms=5000) as w:
         await begin(w, tenants.one)
         w.upstream.answers(whole(as_json(response(RS_2 | {"id": RS["id"]}, CALL))))
@@ -101,7 +101,7 @@ async def test_nobody_disturbs_what_is_anothers(tenants: Tenants) -> None:
 
 @pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
 async def test_what_is_fetched_by_another_is_not_the_owners(tenants: Tenants) -> None:
-    """`GET …/responses/{id}` tells upstream's answer, and changes nothing of whose it is not."""
+    """`GET …/responses/{id}` of another tenant returns upstream's response and changes nothing."""
     async with world(scope_from=tenants.scope_from, store_budget_ms=5000) as w:
         await begin(w, tenants.one)
         forged = response(RS_2 | {"id": RS["id"]}, CALL)
@@ -113,7 +113,7 @@ async def test_what_is_fetched_by_another_is_not_the_owners(tenants: Tenants) ->
 
 @pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
 async def test_no_lane_of_a_websocket_brings_it_back(tenants: Tenants) -> None:
-    """Its handshake says whose it is, and no message on it says otherwise."""
+    """The handshake sets the scope of a WebSocket, and no message changes it."""
     body = spelled(ATTEMPTS["ids-unstored"]) | {"type": "response.create"}
     async with world(scope_from=tenants.scope_from, store_budget_ms=5000) as w:
         await begin(w, tenants.one)
@@ -126,7 +126,7 @@ async def test_no_lane_of_a_websocket_brings_it_back(tenants: Tenants) -> None:
 
 
 def as_text(headers: list[str]) -> dict[str, str]:
-    """Say the same in a message, where it means nothing."""
+    """Return the headers as message fields, where they have no meaning."""
     return {"authorization": "Bearer sk-a", "metadata": " ".join(headers)}
 
 
@@ -134,7 +134,7 @@ def as_text(headers: list[str]) -> dict[str, str]:
 async def test_these_attempts_succeed_where_all_are_one_tenant(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So the tests above see what they look for, were a scope left out anywhere."""
+    """With one scope for all, each attempt succeeds, so the tests above can fail."""
     monkeypatch.setattr(Scoping, "of", lambda *_: bytes(16))
     async with world(store_budget_ms=5000) as w:
         await begin(w, TENANTS["keys"].one)

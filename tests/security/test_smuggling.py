@@ -1,8 +1,8 @@
 """
-Whatever bytes a client writes: upstream never receives a request that is not there.
+Request smuggling: whatever bytes a client sends, upstream never receives an extra request.
 
-What is there, is what a strict reader finds (strict.py). The proxy may refuse more; it may never
-find more, and what it sends on is always well formed.
+The requests in the bytes are those that a strict reader finds (strict.py). The proxy may refuse
+more. It must never find more, and the requests that it forwards are always well formed.
 """
 
 import asyncio
@@ -34,16 +34,16 @@ def spelled(
     line: bytes = b"POST /v1/responses HTTP/1.1",
     host: bytes = b"Host: x",
 ) -> bytes:
-    """Spell a request as it is told, and say of its body nothing by itself."""
+    """Return a request as given, without framing for its body."""
     return b"\r\n".join([line, *([host] if host else []), *fields, b"", b""]) + body
 
 
 def get(*fields: bytes, version: bytes = b"HTTP/1.1", target: bytes = b"/v1/models") -> bytes:
-    """Spell a request without a body."""
+    """Return a request without a body."""
     return spelled(*fields, line=b"GET %b %b" % (target, version))
 
 
-# What no reader may take for one request, nor for two.
+# Bytes that no reader may accept as one request, or as two.
 MALFORMED = {
     "length-and-coding": spelled(b"Content-Length: 4", CHUNKED, body=EMPTY + EVIL),
     "coding-and-length": spelled(CHUNKED, b"Content-Length: 4", body=b"27\r\n" + EVIL + EMPTY),
@@ -145,7 +145,7 @@ WEBSOCKET = [
     b"Sec-WebSocket-Version: 13",
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
 ]
-# What is one request, or two, for everybody: each is sent on as such, or refused.
+# Bytes that are one request, or two, for every reader: each is forwarded or refused.
 WELL_FORMED = {
     "plain": get(),
     "two": get() + MARK,
@@ -182,7 +182,7 @@ WELL_FORMED = {
     "keep-alive-in-1.0": get(b"Connection: keep-alive", version=b"HTTP/1.0") + MARK,
 }
 
-# What is so, too, and need not be taken.
+# Well-formed requests that the proxy may refuse.
 REFUSED = {
     "length-for-a-trailer": spelled(CHUNKED, body=b"0\r\nContent-Length: 39\r\n\r\n") + MARK,
     "more-behind-a-close": get(b"Connection: close") + MARK,
@@ -192,12 +192,12 @@ REFUSED = {
 
 async def tell(app: App, data: bytes, patience_s: float = SOON_S) -> None:
     """
-    Write bytes, and read until nothing more comes.
+    Write bytes, and read until no more arrive.
 
     Args:
         app: The proxy.
         data: The bytes.
-        patience_s: How long to wait for the first answer, or for the end.
+        patience_s: Time to wait for the first response, or for the end, in seconds.
     """
     parts = urlsplit(app.url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
@@ -212,7 +212,7 @@ async def tell(app: App, data: bytes, patience_s: float = SOON_S) -> None:
 
 
 async def own_answer(app: App, name: bytes) -> bytes:
-    """Ask as somebody else, and return what is answered."""
+    """Send a request as another client; return the response."""
     parts = urlsplit(app.url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(b"GET /v1/%b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % name)
@@ -222,13 +222,13 @@ async def own_answer(app: App, name: bytes) -> bytes:
 
 
 def said(requests: list[Request]) -> list[tuple[bytes, bytes, bytes]]:
-    """Return what a request is about."""
+    """Return method, target and body of each request."""
     return [(one.method, one.target, one.body) for one in requests]
 
 
 @contextlib.asynccontextmanager
 async def proxied() -> AsyncIterator[tuple[App, Recorder]]:
-    """Run a proxy before an upstream that keeps every byte."""
+    """Run a proxy in front of an upstream that records every byte."""
     async with recording() as upstream:
         given = Settings(
             upstream_url=upstream.url + "/v1",
@@ -243,10 +243,10 @@ async def proxied() -> AsyncIterator[tuple[App, Recorder]]:
 
 async def received_of(app: App, upstream: Recorder, data: bytes) -> list[Request]:
     """
-    Write bytes, and hold what upstream receives against what a strict reader finds in them.
+    Write bytes, and compare upstream's requests with those that a strict reader finds.
 
     Returns:
-        What upstream received: some of what is there, and nothing besides.
+        The requests that upstream received, all of which are in the bytes.
     """
     before = len(upstream.requests)
     await tell(app, data)
@@ -261,21 +261,21 @@ async def received_of(app: App, upstream: Recorder, data: bytes) -> list[Request
 
 @pytest.mark.parametrize("cases", [MALFORMED, REFUSED], ids=["malformed", "odd"])
 async def test_what_is_no_request_is_not_sent_on(cases: dict[str, bytes]) -> None:
-    """Nor is anything behind it; and the next client gets the answer to its own request."""
+    """Malformed bytes and those after them are not forwarded; the next client is not affected."""
     async with proxied() as (app, upstream):
         got = {name: await received_of(app, upstream, data) for name, data in cases.items()}
         assert [name for name, received in got.items() if received] == []
 
 
 async def test_what_is_a_request_is_that_one_for_upstream_too() -> None:
-    """A body that looks like a request stays a body."""
+    """Well-formed requests are forwarded; a body that looks like a request stays a body."""
     async with proxied() as (app, upstream):
         got = {name: await received_of(app, upstream, data) for name, data in WELL_FORMED.items()}
         assert [name for name, received in got.items() if not received] == []
 
 
 def test_the_strict_reader_finds_what_is_there() -> None:
-    """The judge of these tests: it finds something in each well-formed one, in no other."""
+    """The strict reader finds requests in all well-formed bytes, and in no malformed ones."""
     assert all(first_requests(data) for data in (*WELL_FORMED.values(), *REFUSED.values()))
     assert not any(first_requests(data) for data in MALFORMED.values())
     assert [one.target for one in first_requests(spelled(CHUNKED, body=ABC) + MARK)] == [
@@ -284,7 +284,7 @@ def test_the_strict_reader_finds_what_is_there() -> None:
     ]
 
 
-# What a mutation puts in: pieces of framing, and bytes that readers disagree on.
+# Insertions of a mutation: parts of framing, and bytes on which readers disagree.
 PIECES = [b"\r\n", b"\n", b"\r", b"\0", b" ", b"\t", b"\x0b", b":", b",", b";", b"0", b"-", b"\xff"]
 PIECES += [b"chunked", b"Transfer-Encoding: chunked\r\n", b"Content-Length: 5\r\n", EMPTY, EVIL]
 Change = tuple[float, int, bytes]
@@ -296,7 +296,7 @@ changes = st.lists(
 
 
 def changed(data: bytes, edits: list[Change]) -> bytes:
-    """Put pieces in, each in place of a few bytes."""
+    """Insert pieces, each in place of a few bytes."""
     for place, size, piece in edits:
         at = int(place * len(data))
         data = data[:at] + piece + data[at + size :]
@@ -306,7 +306,7 @@ def changed(data: bytes, edits: list[Change]) -> bytes:
 @given(cases=st.lists(st.tuples(st.sampled_from([*WELL_FORMED.values()]), changes), min_size=1))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_mutation_smuggles_anything(cases: list[tuple[bytes, list[Change]]]) -> None:
-    """Cut, doubled or misspelt: upstream receives some of what is there, or nothing."""
+    """For mutated bytes, upstream receives a part of the requests in them, or none."""
 
     async def play() -> None:
         async with proxied() as (app, upstream):

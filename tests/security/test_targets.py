@@ -1,4 +1,4 @@
-"""Whatever a client says of where it wants to go: the proxy goes to its upstream, or nowhere."""
+"""Targets: whatever a client sends, the proxy connects only to its upstream."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from tests.web.world import World, world
 
 KEY = "Authorization: Bearer sk-a"
 
-# (target, what upstream is asked for; %s is the host and port of somebody else)
+# (target, target at upstream); %s is the host and port of the foreign server.
 PATHS = [
     ("/v1/models", "/api/v2/models"),
     ("/v1", "/api/v2"),
@@ -45,7 +45,7 @@ PATHS = [
     ("/v1/%E2%80%AE%EF%BC%8F%s", "/api/v2/%E2%80%AE%EF%BC%8F%s"),
     ("/v1/[::1]:80/x", "/api/v2/[::1]:80/x"),
 ]
-# Targets that are no paths.
+# Targets that are not paths.
 REFUSED = [
     "http://%s/v1/models",
     "https://%s/v1/models",
@@ -85,11 +85,11 @@ HEADERS = [
 
 class Elsewhere:
     """
-    Somebody else's server.
+    A foreign server.
 
     Attributes:
         address: Its host and port.
-        connections: How many were opened.
+        connections: Number of connections so far.
     """
 
     def __init__(self) -> None:
@@ -97,14 +97,14 @@ class Elsewhere:
         self.connections = 0
 
     def accept(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Count, and close."""
+        """Count the connection, and close it."""
         self.connections += 1
         writer.close()
 
 
 @contextlib.asynccontextmanager
 async def two_places(**settings: object) -> AsyncIterator[tuple[World, Elsewhere]]:
-    """Run a proxy, its upstream, and a server that it has no business with."""
+    """Run a proxy, its upstream, and a foreign server."""
     elsewhere = Elsewhere()
     server = await asyncio.start_server(elsewhere.accept, "127.0.0.1", 0)
     elsewhere.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -122,7 +122,7 @@ def own_name(upstream: Upstream) -> str:
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_a_path_leads_to_the_upstream_whatever_it_says(method: str) -> None:
-    """`/v1` is its URL, all else its origin; dots, slashes and escapes go on as they came."""
+    """`/v1` maps to upstream_url, other paths to its origin; dots, slashes and escapes stay."""
     async with two_places() as (w, elsewhere):
         for target, want in PATHS:
             w.upstream.answers(whole(b"{}"))
@@ -140,7 +140,7 @@ async def test_a_path_leads_to_the_upstream_whatever_it_says(method: str) -> Non
 
 @pytest.mark.parametrize("method", ["GET", "POST", "CONNECT", "OPTIONS"])
 async def test_a_target_that_is_no_path_leads_nowhere(method: str) -> None:
-    """The client is told, and its connection closed."""
+    """A target that is not a path gets a 400, and the connection is closed."""
     async with two_places() as (w, elsewhere):
         for target in REFUSED:
             async with line_to(w.app.url) as line:
@@ -151,7 +151,7 @@ async def test_a_target_that_is_no_path_leads_nowhere(method: str) -> None:
 
 
 async def test_no_header_leads_anywhere() -> None:
-    """Nor does `Host`, which is upstream's own; the others go on and mean nothing here."""
+    """No header changes the destination; `Host` is replaced by upstream's."""
     async with two_places() as (w, elsewhere):
         for given in ("Host: %s", *HEADERS):
             header = given.replace("%s", elsewhere.address)
@@ -165,7 +165,7 @@ async def test_no_header_leads_anywhere() -> None:
 
 
 async def test_no_body_leads_anywhere() -> None:
-    """A URL in a request is upstream's to fetch, or not."""
+    """The proxy never fetches a URL in a body."""
     async with two_places() as (w, elsewhere):
         url = f"http://{elsewhere.address}/"
         image = {"role": "user", "content": [{"type": "input_image", "image_url": url}]}
@@ -178,7 +178,7 @@ async def test_no_body_leads_anywhere() -> None:
 @pytest.mark.parametrize("target", ["/v1/responses", "/v1/models"])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 305, 300])
 async def test_a_redirect_is_the_clients_to_follow(status: int, target: str) -> None:
-    """The proxy passes it on: a credential is never sent where an answer says."""
+    """Redirects are passed on, not followed: a credential never goes to another address."""
     async with two_places() as (w, elsewhere):
         location = f"http://{elsewhere.address}/x"
         refresh = [f"Location: {location}", f"Refresh: 0; url={location}", f"Link: <{location}>"]
@@ -189,7 +189,7 @@ async def test_a_redirect_is_the_clients_to_follow(status: int, target: str) -> 
 
 
 async def test_a_websocket_leads_to_the_upstream_alone() -> None:
-    """By the same rules."""
+    """The same rules hold for WebSockets."""
     async with two_places() as (w, elsewhere):
         w.upstream.answers(whole(b"{}"))
         origin = f"Origin: http://{elsewhere.address}"
@@ -202,7 +202,7 @@ async def test_a_websocket_leads_to_the_upstream_alone() -> None:
 
 
 async def test_the_environments_proxies_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are for those who are not told where to go; `upstream_proxy` says otherwise."""
+    """Proxies of the environment are ignored unless `upstream_proxy` is `env`."""
     async with scripted() as other:
         for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, other.url)

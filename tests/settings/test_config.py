@@ -1,4 +1,4 @@
-"""The files in config/ load, serve, and lead where their heads say; replay.yaml is all defaults."""
+"""The files in config/ load, serve and do what their headers say; replay.yaml has all defaults."""
 
 import json
 import re
@@ -28,12 +28,12 @@ COMPOSE = yaml.safe_load((CONFIG / "compose.yaml").read_text())
 SETTINGS = sorted(set(CONFIG.glob("*.yaml")) - {CONFIG / "compose.yaml"})
 EXAMPLES = [path for path in SETTINGS if path.name != "replay.yaml"]
 
-# Of one person, as Entra ID and a ChatGPT login issue them.
+# Claims of one user, as in tokens of Entra ID and of a ChatGPT login.
 JWT = token(iss="https://issuer.example", tid="directory", oid="person", sub="person")
 STATELESS = Quirks(keeps_nothing=True)
 ALOUD = Quirks(keeps_nothing=True, thinks_aloud=True, takes_blobs=False)
 
-# (file, the profile that it leads to, an upstream of that kind, what its clients send besides)
+# (file, its profile, options of the stand-in upstream, additional fields of each request)
 BACKENDS = [
     pytest.param("openai", "openai", {}, {}, id="openai"),
     pytest.param("azure", "azure", {"quirks": Quirks(needs_reasoning_ids=True)}, {}, id="azure"),
@@ -56,19 +56,19 @@ BACKENDS = [
 
 
 def reasoning(items: list[dict[str, Any]]) -> int:
-    """How many of them are reasoning."""
+    """Count the reasoning items."""
     return sum(item.get("type") == "reasoning" for item in items)
 
 
 @pytest.mark.parametrize("path", SETTINGS, ids=lambda path: path.name)
 def test_every_example_loads(path: Path) -> None:
-    """An example that does not start is worse than none."""
+    """Every example file loads."""
     assert isinstance(load({}, {}, path), Settings)
 
 
 @pytest.mark.parametrize("path", sorted(CONFIG.glob("*.*")), ids=lambda path: path.name)
 def test_every_example_says_what_it_is_for_and_how_to_use_it(path: Path) -> None:
-    """In its first two lines, with its own name where it is to be named."""
+    """The first two lines of an example give its purpose and the command to use it."""
     first, second, *_ = [
         line for line in path.read_text().splitlines() if not line.startswith("#!")
     ]
@@ -86,7 +86,7 @@ async def test_an_example_replays_in_front_of_a_backend_of_its_kind(
     more: dict[str, Any],
     request: pytest.FixtureRequest,
 ) -> None:
-    """An agent that drops all reasoning has it all back in each of its turns."""
+    """With each example, all reasoning that an agent drops is injected in every turn."""
     path = CONFIG / f"{name}.yaml"
     assert profile(load({}, {}, path)).name == leads_to
     async with StandIn(**upstream) as standin:
@@ -116,7 +116,7 @@ async def test_an_example_replays_in_front_of_a_backend_of_its_kind(
 
 
 def test_every_example_is_served_by_a_test() -> None:
-    """A new one wants a row above."""
+    """Every example has a row in BACKENDS."""
     assert {path.stem for path in EXAMPLES} == {row.values[0] for row in BACKENDS}
 
 
@@ -153,7 +153,7 @@ def test_the_annotated_file_explains_every_setting() -> None:
     ],
 )
 def test_an_example_is_about_one_thing(name: str, want: set[str]) -> None:
-    """It sets what differs from the defaults, and nothing else."""
+    """An example sets only what differs from the defaults."""
     got = load({}, {}, CONFIG / f"{name}.yaml").model_dump().items()
 
     assert {key for key, value in got if value != Settings().model_dump()[key]} == want
@@ -163,7 +163,7 @@ def test_an_example_is_about_one_thing(name: str, want: set[str]) -> None:
 
 
 def test_codex_is_led_to_where_the_proxy_listens() -> None:
-    """The provider that it names is there, and speaks the API that we replay."""
+    """The Codex example uses the proxy's default address and the Responses API."""
     read = tomllib.loads((CONFIG / "codex.toml").read_text())
     provider = read["model_providers"][read["model_provider"]]
 
@@ -173,7 +173,7 @@ def test_codex_is_led_to_where_the_proxy_listens() -> None:
 
 
 def test_codex_may_have_a_login_in_place_of_a_key() -> None:
-    """As its comment says: one line out, one in."""
+    """The edit that the example's comment describes replaces the key by a login."""
     text = (CONFIG / "codex.toml").read_text()
     edited = re.sub(r"^env_key.*\n", "", text, flags=re.MULTILINE)
     read = tomllib.loads(edited.replace("# requires_openai_auth", "requires_openai_auth"))
@@ -187,7 +187,7 @@ def test_codex_may_have_a_login_in_place_of_a_key() -> None:
 
 
 def test_the_template_unit_runs_processes_that_share_a_port() -> None:
-    """Each instance has its own admin port, and is waited for longer than drain_s."""
+    """Each instance has its own admin port, and systemd waits longer than drain_s for it."""
     text = (CONFIG / "systemd" / "reasoning-replay@.service").read_text()
     lines = [line.split("=", 1) for line in text.splitlines() if re.match("[A-Z]", line)]
     told = dict(lines)
@@ -210,7 +210,7 @@ def test_the_template_unit_runs_processes_that_share_a_port() -> None:
 
 
 def test_compose_sets_what_there_is() -> None:
-    """Every REPLAY_* variable is a setting's, or names the file of a secret that is handed out."""
+    """Every REPLAY_* variable is a setting, or names the file of a secret of the service."""
     service = COMPOSE["services"]["replay"]
     for variable, value in service["environment"].items():
         of = variable.removesuffix(FILE_SUFFIX.upper())
@@ -222,7 +222,7 @@ def test_compose_sets_what_there_is() -> None:
 
 
 def test_compose_waits_for_answers_and_opens_nothing_to_the_network() -> None:
-    """It stops later than drain_s; what is published is on loopback alone, at the image's ports."""
+    """Compose waits longer than drain_s, and publishes the image's ports on loopback only."""
     service = COMPOSE["services"]["replay"]
     assert int(service["stop_grace_period"].removesuffix("s")) > Settings().drain_s
     image = (ROOT / "Dockerfile").read_text()
@@ -240,7 +240,7 @@ def test_compose_waits_for_answers_and_opens_nothing_to_the_network() -> None:
 
 
 def test_the_secrets_of_compose_are_made_once(tmp_path: Path) -> None:
-    """By the script, beside it; those that are there stay, and git does not see them."""
+    """The script creates the secrets next to it, keeps existing ones, and git ignores them."""
     script = tmp_path / "compose.sh"
     script.write_bytes((CONFIG / "compose.sh").read_bytes())
     run = ["/bin/sh", str(script)]
@@ -256,7 +256,7 @@ def test_the_secrets_of_compose_are_made_once(tmp_path: Path) -> None:
 
 
 def test_the_redis_of_compose_wants_its_password(tmp_path: Path) -> None:
-    """Its command as it stands, with another folder and a free socket in place of a port."""
+    """The Redis command of Compose requires the password and hides it from the process list."""
     require("redis", "redis-server")
     (tmp_path / "redis_password").write_text("hunter2")
     *shell, script = COMPOSE["services"]["redis"]["command"]

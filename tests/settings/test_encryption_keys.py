@@ -1,4 +1,4 @@
-"""Keys are read as operators write them, and nothing that is said about them shows one."""
+"""Encryption keys: accepted spellings, and errors that never show a key."""
 
 import base64
 import re
@@ -10,7 +10,7 @@ ONE, OTHER = b"\xff" * 32, bytes(range(32))
 
 
 def written(secret: bytes) -> str:
-    """Spell a key as `openssl rand -base64` does."""
+    """Encode a key as `openssl rand -base64` does."""
     return base64.b64encode(secret).decode()
 
 
@@ -31,7 +31,7 @@ def written(secret: bytes) -> str:
     ],
 )
 def test_reads_keys(text: str, want: list[tuple[str, bytes]]) -> None:
-    """By comma, the one to encrypt with first."""
+    """Keys are separated by commas; the first one encrypts."""
     assert list(parse_keys(text)) == want
 
 
@@ -49,7 +49,7 @@ def test_reads_keys(text: str, want: list[tuple[str, bytes]]) -> None:
     ],
 )
 def test_refuses_what_is_no_key(text: str, reason: str) -> None:
-    """With which one and a way out, and nothing of the key itself."""
+    """An invalid key is refused by its position and with a way out, and is not shown."""
     with pytest.raises(ValueError, match=re.escape(reason)) as error:
         parse_keys(text)
 
@@ -58,5 +58,5 @@ def test_refuses_what_is_no_key(text: str, reason: str) -> None:
 
 
 def test_a_key_is_not_shown() -> None:
-    """Not in a traceback, either."""
+    """A key is not in the representation of the keys, nor in a traceback."""
     assert repr(EncryptionKey("a", ONE)) == "EncryptionKey('a')"

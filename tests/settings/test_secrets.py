@@ -1,4 +1,4 @@
-"""Secrets may come from files, and are shown nowhere."""
+"""Secrets can come from files, and are never shown."""
 
 import asyncio
 import io
@@ -16,7 +16,7 @@ from reasoning_replay.web.app import running
 from tests.web.line import line_to, request
 
 SECRET = "hunter2-hunter2"
-# How each secret setting holds one, and a value that it refuses.
+# A valid value of each secret setting, and refused values.
 HOLDING = {
     "scope_secret": SECRET,
     "admin_token": SECRET,
@@ -26,12 +26,12 @@ HOLDING = {
     "upstream_proxy": f"http://user:{SECRET}@127.0.0.1:1",
 }
 REFUSED = {"store_url": f"foo://:{SECRET}@h", "upstream_proxy": f"foo://:{SECRET}@h"}
-# What of it must be seen nowhere.
+# The part of each value that must not be shown.
 HIDDEN = dict.fromkeys(HOLDING, SECRET) | {"encryption_keys": "aHVudGVyMi1odW50"}
 
 
 def fault_of(environ: dict[str, str]) -> str:
-    """What `load` complains of, in one line; it is the same in the exception and behind it."""
+    """Return the one line that `load` reports; the exception has no cause that holds more."""
     with pytest.raises(SettingsError) as caught:
         load({}, environ, None)
     (fault,) = caught.value.faults
@@ -40,14 +40,14 @@ def fault_of(environ: dict[str, str]) -> str:
 
 
 def test_these_are_the_secrets() -> None:
-    """Every setting of that type, and the two addresses that may hold a password."""
+    """The secrets are all settings of type SecretStr and two addresses that may hold a password."""
     typed = {name for name, field in Settings.model_fields.items() if is_secret(field.default)}
 
     assert set(HOLDING) == SECRET_NAMES == typed | {"store_url", "upstream_proxy"}
 
 
 def is_secret(default: object) -> bool:
-    """Tell by its default what type a setting is of."""
+    """Return whether a default makes its setting a secret."""
     return isinstance(default, SecretStr)
 
 
@@ -63,7 +63,7 @@ def value_of(settings: Settings, name: str) -> str:
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 @pytest.mark.parametrize("name", FROM_FILES)
 def test_a_secret_is_what_its_file_holds(name: str, end: str, tmp_path: Path) -> None:
-    """Less one line break at its end, which editors put there."""
+    """A secret is the content of its file without one trailing line break."""
     path = tmp_path / "secret"
     path.write_bytes((HOLDING[name] + end).encode())
 
@@ -75,7 +75,7 @@ def test_a_secret_is_what_its_file_holds(name: str, end: str, tmp_path: Path) ->
     [("a\n\n", "a\n"), ("\na", "\na"), (" a ", " a "), ("a\nb\n", "a\nb"), ("é", "é")],
 )
 def test_nothing_else_is_taken_off(content: str, want: str, tmp_path: Path) -> None:
-    """A secret may begin and end as it likes."""
+    """All other whitespace of the file belongs to the secret."""
     path = tmp_path / "secret"
     path.write_bytes(content.encode())
 
@@ -84,7 +84,7 @@ def test_nothing_else_is_taken_off(content: str, want: str, tmp_path: Path) -> N
 
 
 def test_a_file_stands_where_its_variable_would(tmp_path: Path) -> None:
-    """Below a flag, above the file of `--config`."""
+    """A secret's file has the priority of its variable: below a flag, above the --config file."""
     secret, config = tmp_path / "secret", tmp_path / "replay.yaml"
     secret.write_text("from the secret's file")
     config.write_text("scope_secret: from the settings' file")
@@ -99,7 +99,7 @@ def test_a_file_stands_where_its_variable_would(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FROM_FILES)
 def test_a_secret_from_two_places_is_a_fault(name: str, tmp_path: Path) -> None:
-    """It names both: one of the two is forgotten."""
+    """A secret that is set twice is refused, and the message names both variables."""
     path = tmp_path / "secret"
     path.write_text(HOLDING[name])
     environ = {env_of(name): HOLDING[name], env_of(name) + "_FILE": str(path)}
@@ -121,7 +121,7 @@ def test_a_secret_from_two_places_is_a_fault(name: str, tmp_path: Path) -> None:
 def test_a_file_that_holds_no_secret_is_a_fault(
     name: str, content: bytes | None, reason: str, tmp_path: Path
 ) -> None:
-    """Without what it holds, or its path: that may be the secret, set by the wrong name."""
+    """An error about a secret's file shows neither content nor path: both may be the secret."""
     path = tmp_path / SECRET
     if content is not None:
         path.write_bytes(content)
@@ -132,7 +132,7 @@ def test_a_file_that_holds_no_secret_is_a_fault(
 
 
 def test_what_is_no_path_is_a_fault() -> None:
-    """An environment may hold anything but a zero byte; a caller of `load` may hold that too."""
+    """A path with a zero byte is refused: callers of `load` can pass one, an environment cannot."""
     assert fault_of({"REPLAY_ADMIN_TOKEN_FILE": "a\0"}) == (
         "REPLAY_ADMIN_TOKEN_FILE: the file cannot be read: not a path"
     )
@@ -140,12 +140,12 @@ def test_what_is_no_path_is_a_fault() -> None:
 
 @pytest.mark.parametrize("name", ["mode", "listen", "nothing"])
 def test_only_secrets_come_from_files(name: str) -> None:
-    """For all else there is the file of `--config`."""
+    """Settings that are not secrets have no _FILE variable; the --config file is for them."""
     assert fault_of({env_of(name) + "_FILE": "x"}).startswith(f"{env_of(name)}_FILE: unknown")
 
 
 def test_the_password_files_own_setting_stays_what_it_is(tmp_path: Path) -> None:
-    """It is a path, which is read again for each connection to the store."""
+    """`store_password_file` is a setting: its file is read for each connection to the store."""
     path = tmp_path / "password"
     path.write_text("x")
     got = load({}, {"REPLAY_STORE_PASSWORD_FILE": str(path)}, None)
@@ -156,7 +156,7 @@ def test_the_password_files_own_setting_stays_what_it_is(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", sorted(REFUSED))
 @pytest.mark.parametrize("by", ["variable", "file", "flag", "config"])
 def test_a_refused_secret_is_not_quoted(name: str, by: str, tmp_path: Path) -> None:
-    """Whatever place it was written in."""
+    """A refused secret is not in the error, whatever its source."""
     path = tmp_path / "file"
     path.write_text(REFUSED[name] if by == "file" else f"{name}: '{REFUSED[name]}'")
     environ = {
@@ -172,13 +172,13 @@ def test_a_refused_secret_is_not_quoted(name: str, by: str, tmp_path: Path) -> N
 
 
 def test_a_password_for_a_path_is_not_quoted() -> None:
-    """`store_password_file` may be set to what should be in it."""
+    """A password that is set as `store_password_file` by mistake is not shown."""
     assert SECRET not in fault_of({"REPLAY_STORE_PASSWORD_FILE": SECRET})
 
 
 @pytest.mark.parametrize("name", sorted(HOLDING))
 def test_no_setting_shows_its_secret(name: str) -> None:
-    """Neither printed, nor in a refusal of another setting beside it."""
+    """A secret is neither in the printed settings nor in an error about another setting."""
     given = {name: HOLDING[name]}
     settings = Settings(**given)
 
@@ -191,7 +191,7 @@ def test_no_setting_shows_its_secret(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(HOLDING))
 def test_no_line_of_help_shows_a_secret(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It shows defaults, not what is set."""
+    """The help shows defaults, not current values."""
     monkeypatch.setenv(env_of(name), HOLDING[name])
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed), pytest.raises(SystemExit):
@@ -205,7 +205,7 @@ def test_no_line_of_help_shows_a_secret(name: str, monkeypatch: pytest.MonkeyPat
 async def test_no_line_of_log_and_no_page_shows_a_secret(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From the start to the end, with a store and an upstream that cannot be reached."""
+    """No log line and no page shows a secret while store and upstream are unreachable."""
     given = {
         "upstream_url": "http://127.0.0.1:1/v1",
         "listen": "127.0.0.1:0",

@@ -1,4 +1,4 @@
-"""Settings come from four places, and a wrong one is told in one line with a way out."""
+"""Settings have four sources; a wrong one gives one line with a way out."""
 
 import sys
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def faults(
     env: Mapping[str, str] | None = None,
     file: str | bytes | None = None,
 ) -> list[str]:
-    """What `load` complains of, with the file's folder taken out."""
+    """Return the lines that `load` reports, without the folder of the file."""
     path = None
     if file is not None:
         path = tmp_path / "replay.yaml"
@@ -43,7 +43,7 @@ def faults(
 def test_the_nearest_place_wins(
     tmp_path: Path, flags: dict[str, str], env: dict[str, str], file: str, want: int
 ) -> None:
-    """A flag wins over the environment, that over the file, that over the default."""
+    """A flag overrides the environment, which overrides the file, which overrides the default."""
     path = tmp_path / "replay.yaml"
     path.write_text(file)
 
@@ -51,7 +51,7 @@ def test_the_nearest_place_wins(
 
 
 def test_places_add_up(tmp_path: Path) -> None:
-    """A place overrides what it names, and leaves the rest of the others alone."""
+    """A source overrides only the settings that it names."""
     path = tmp_path / "replay.yaml"
     path.write_text("mode: shadow\ndrain_s: 5\n")
 
@@ -62,7 +62,7 @@ def test_places_add_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["on", "off", "shadow"])
 def test_yaml_words_stay_words(tmp_path: Path, mode: str) -> None:
-    """YAML would read `on` and `off` as booleans; here they are what was written."""
+    """YAML would read `on` and `off` as booleans; the loader keeps the text."""
     path = tmp_path / "replay.yaml"
     path.write_text(f"mode: {mode}")
 
@@ -70,7 +70,7 @@ def test_yaml_words_stay_words(tmp_path: Path, mode: str) -> None:
 
 
 def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
-    """`ttl_s:` alone, or null, leaves the default."""
+    """`ttl_s:` without a value, or null, leaves the default."""
     path = tmp_path / "replay.yaml"
     path.write_text("ttl_s:\nscope_secret: null\n# mode: off\n")
 
@@ -102,7 +102,7 @@ def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
 def test_a_fault_names_what_where_and_the_way_out(
     tmp_path: Path, name: str, value: str, reason: str
 ) -> None:
-    """One line, which begins with the place as its writer knows it."""
+    """An error is one line that starts with the name the user wrote."""
     want = f'"{value}": {reason}'
 
     assert faults(tmp_path, flags={name: value}) == [f"{flag_of(name)}: {want}"]
@@ -130,12 +130,12 @@ def test_a_fault_names_what_where_and_the_way_out(
 def test_an_unknown_or_unreadable_setting_stops_the_start(
     tmp_path: Path, env: dict[str, str], file: str | bytes | None, want: str
 ) -> None:
-    """A misspelt setting is never silently the default."""
+    """A misspelt setting is an error, never silently the default."""
     assert faults(tmp_path, env=env, file=file) == [want]
 
 
 def test_an_unknown_flag_is_a_fault(tmp_path: Path) -> None:
-    """It is suggested in the spelling of flags."""
+    """For an unknown flag, the suggestion is spelt as a flag."""
     want = ["--time-to-live: unknown setting; `serve --help` lists all"]
     assert faults(tmp_path, flags={"time_to_live": ""}) == want
     want = ["--store: unknown setting; did you mean --store-url?"]
@@ -143,7 +143,7 @@ def test_an_unknown_flag_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_a_fault(tmp_path: Path) -> None:
-    """A file that was asked for and is not there is no reason to run on defaults."""
+    """A missing --config file is an error; the proxy does not fall back to defaults."""
     with pytest.raises(SettingsError) as caught:
         load({}, {}, tmp_path / "none.yaml")
 
@@ -152,7 +152,7 @@ def test_a_missing_file_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
-    """Whoever mends a configuration sees all of it after one start."""
+    """All errors of all sources are reported together."""
     got = faults(
         tmp_path,
         flags={"mode": "maybe"},
@@ -169,7 +169,7 @@ def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_two_listeners_need_two_ports(tmp_path: Path) -> None:
-    """Clients must not reach the admin port by accident; two free ports are two ports."""
+    """Both listeners need different ports, except port 0, which means any free port."""
     want = ["admin_listen: this is also the address of listen; use another port"]
     assert faults(tmp_path, env={"REPLAY_ADMIN_LISTEN": "127.0.0.1:8080"}) == want
 
@@ -189,7 +189,7 @@ def test_two_listeners_need_two_ports(tmp_path: Path) -> None:
     ],
 )
 def test_it_is_not_its_own_upstream(tmp_path: Path, url: str, listen: str) -> None:
-    """A base URL set in the wrong place: one request would fill every connection there is."""
+    """An upstream_url that is the proxy's own address is refused: requests would loop."""
     (fault,) = faults(tmp_path, flags={"upstream_url": url, "listen": listen})
     assert fault.startswith("upstream_url: this is the proxy's own address")
     assert "https://api.openai.com/v1" in fault
@@ -205,19 +205,19 @@ def test_it_is_not_its_own_upstream(tmp_path: Path, url: str, listen: str) -> No
     ],
 )
 def test_an_upstream_of_this_machine_is_another(url: str, listen: str) -> None:
-    """Models of one's own run beside the proxy."""
+    """An upstream on this machine is accepted, for example a local model."""
     assert load({"upstream_url": url, "listen": listen}, {}, None).upstream_url == url
 
 
 def test_a_proxy_on_the_way_may_have_that_address_for_another(tmp_path: Path) -> None:
-    """What 127.0.0.1 is behind it, it alone knows."""
+    """With upstream_proxy, a loopback upstream is accepted: the address is that proxy's."""
     flags = {"upstream_url": "http://127.0.0.1:8080/v1", "upstream_proxy": "http://proxy:3128"}
 
     assert load(flags, {}, None).upstream_proxy
 
 
 def test_processes_that_share_a_port_need_a_store_that_they_share(tmp_path: Path) -> None:
-    """`memory://` is each one's own; the fault names the ways out."""
+    """`reuse_port` with `memory://`, one store per process, is refused with the ways out."""
     (fault,) = faults(tmp_path, env={"REPLAY_REUSE_PORT": "true"})
     assert fault.startswith("reuse_port: processes that share a port cannot share memory://")
     assert "sqlite:///path" in fault
@@ -227,14 +227,14 @@ def test_processes_that_share_a_port_need_a_store_that_they_share(tmp_path: Path
 
 
 def test_a_switch_that_is_neither_on_nor_off_is_refused(tmp_path: Path) -> None:
-    """With the default in the words that a person would write."""
+    """An invalid boolean is refused, with the default spelt as users write it."""
     (fault,) = faults(tmp_path, env={"REPLAY_REUSE_PORT": "two"})
     assert fault.startswith('REPLAY_REUSE_PORT: "two": should be a valid boolean')
     assert fault.endswith("; the default is false")
 
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
-    """One without the other serves nobody."""
+    """A certificate without its key is refused, and the reverse."""
     path = tmp_path / "file.pem"
     path.touch()
     want = ["tls_cert_file, tls_key_file: only one is set; set both or none"]
@@ -257,7 +257,7 @@ def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
 def test_a_file_is_one_that_can_be_read(
     path: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the start already, and not at the first request; empty means none."""
+    """An unreadable file is an error at the start; an empty path means no file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     (fault,) = faults(tmp_path, flags={"upstream_ca_file": path})
@@ -269,13 +269,13 @@ def test_a_file_is_one_that_can_be_read(
 
 @pytest.mark.parametrize("prefix", ["rr", "a", "team-a:rr", "A.b_c-9", "x" * 64])
 def test_a_prefix_is_a_word(prefix: str) -> None:
-    """Of what a pattern of an ACL takes literally."""
+    """A prefix has only characters that an ACL pattern reads literally."""
     assert load({"store_prefix": prefix}, {}, None).store_prefix == prefix
 
 
 @pytest.mark.parametrize("prefix", ["", "*", "a*", "a b", "é", "{a}", "a\n", "a\0", "x" * 65])
 def test_a_prefix_is_nothing_else(prefix: str) -> None:
-    """A brace would move keys between slots, a star is a pattern."""
+    """A prefix with a pattern or a brace, which would change a key's slot, is refused."""
     with pytest.raises(ValidationError):
         Settings(store_prefix=prefix)
 
@@ -284,7 +284,7 @@ def test_a_prefix_is_nothing_else(prefix: str) -> None:
     "proxy", ["", "env", "http://h", "http://h:3128", "https://u:p@h:1", "http://[::1]:1"]
 )
 def test_an_egress_proxy_is_a_host_and_a_port(proxy: str) -> None:
-    """Or the environment's, or none."""
+    """upstream_proxy is a URL with host and port, `env`, or empty."""
     assert load({"upstream_proxy": proxy}, {}, None).upstream_proxy == proxy
 
 
@@ -293,14 +293,14 @@ def test_an_egress_proxy_is_a_host_and_a_port(proxy: str) -> None:
     ["socks5://h:1", "h:3128", "http://", "http://h:x", "http://h/path", "http://h?x", "ENV", " "],
 )
 def test_an_egress_proxy_is_nothing_else(proxy: str) -> None:
-    """A kind of proxy that is not spoken to stops the start."""
+    """An unsupported form of upstream_proxy is refused at the start."""
     with pytest.raises(ValidationError):
         Settings(upstream_proxy=proxy)
 
 
 @pytest.mark.parametrize("name", ["body_max_bytes", "tenant_max_exchanges", "recent_max_bytes"])
 def test_a_limit_may_be_none(name: str) -> None:
-    """0 says so; nothing below it does."""
+    """0 means no limit; a negative number is refused."""
     assert getattr(load({name: "0"}, {}, None), name) == 0
     with pytest.raises(ValidationError):
         Settings(**{name: -1})
@@ -322,7 +322,7 @@ def test_a_limit_may_be_none(name: str) -> None:
     ],
 )
 def test_variables_of_others_are_ignored(key: str, value: str) -> None:
-    """Kubernetes describes a Service named "replay" in variables that look like ours."""
+    """Variables that Kubernetes sets for a Service named "replay" are ignored."""
     assert load({}, {key: value}, None) == Settings()
 
 
@@ -347,12 +347,12 @@ def test_variables_of_others_are_ignored(key: str, value: str) -> None:
 def test_a_fault_never_shows_a_secret(
     tmp_path: Path, env: dict[str, str], file: str | None
 ) -> None:
-    """Fault lines end up in the logs of the platform."""
+    """An error never shows a secret, since platforms store these lines in logs."""
     assert SECRET not in "\n".join(faults(tmp_path, env=env, file=file))
 
 
 def test_settings_never_show_a_secret() -> None:
-    """Neither printing the settings nor a refusal by hand tells a password or the key."""
+    """Neither printed settings nor a validation error show a password or a key."""
     settings = Settings(scope_secret=SECRET, store_url=f"redis://:{SECRET}@h/0")
 
     assert settings.scope_secret.get_secret_value() == SECRET
@@ -365,7 +365,7 @@ def test_settings_never_show_a_secret() -> None:
 
 
 def test_a_fault_is_one_short_line(tmp_path: Path) -> None:
-    """Line breaks and megabytes in a value do not reach the terminal."""
+    """An error is one short line, even if the value has line breaks or megabytes."""
     (fault,) = faults(tmp_path, flags={"mode": "a\nb" + "c" * 1000})
 
     assert "\n" not in fault
@@ -373,7 +373,7 @@ def test_a_fault_is_one_short_line(tmp_path: Path) -> None:
 
 
 def test_settings_by_hand_read_their_arguments_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment is looked at by `load`, nowhere else."""
+    """Only `load` reads the environment."""
     monkeypatch.setenv("REPLAY_MODE", "off")
     monkeypatch.setenv("MODE", "off")
 
@@ -381,7 +381,7 @@ def test_settings_by_hand_read_their_arguments_alone(monkeypatch: pytest.MonkeyP
 
 
 def test_settings_are_frozen() -> None:
-    """What a process runs with does not change under it."""
+    """Settings cannot change while the process runs."""
     with pytest.raises(ValidationError, match="frozen"):
         Settings().mode = "off"  # type: ignore[misc]
 
@@ -433,26 +433,26 @@ def test_settings_are_frozen() -> None:
     ],
 )
 def test_defaults_are_a_promise(name: str, default: Any) -> None:
-    """A changed default is a changed product: it takes a change here and in the changelog."""
+    """A changed default needs a change here and in the changelog."""
     assert getattr(Settings(), name) == default
 
 
 def test_every_profile_can_be_named() -> None:
-    """The words of the setting are the profiles that there are, in their order."""
+    """upstream_profile accepts every profile, in the order of PROFILES."""
     names = get_args(Settings.model_fields["upstream_profile"].annotation)
 
     assert names == (AUTO, *PROFILES)
 
 
 def test_every_setting_is_described() -> None:
-    """Each one says what it means, in sentences."""
+    """Every setting has a description that ends with a full stop."""
     for name, field in Settings.model_fields.items():
         assert field.description, name
         assert field.description.endswith("."), name
 
 
 def test_tracing_wants_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An extra that is not installed is told at the start, with the way out."""
+    """A missing OpenTelemetry package is an error at the start, with the way out."""
     assert load({}, {"REPLAY_TRACING": "otlp"}, None).tracing == "otlp"
     for missing in ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk"):
         monkeypatch.setitem(sys.modules, missing, None)

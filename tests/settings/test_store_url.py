@@ -1,4 +1,4 @@
-"""The address of a store says what kind it is and where; what it cannot say stops the start."""
+"""The store's address gives its type and place; an address with no meaning stops the start."""
 
 import re
 from pathlib import Path
@@ -83,7 +83,7 @@ READ = [
 
 @pytest.mark.parametrize(("url", "want"), READ)
 def test_reads_an_address(url: str, want: StoreUrl) -> None:
-    """Usual ports, percent signs, and a user in either place."""
+    """An address may have a default port, percent signs, and a user in either place."""
     assert read_store_url(url) == want
     assert store_url(url) == url
 
@@ -127,7 +127,7 @@ def test_reads_an_address(url: str, want: StoreUrl) -> None:
     ],
 )
 def test_refuses_what_cannot_be_meant(url: str, reason: str) -> None:
-    """With a way out."""
+    """An invalid address is refused with a way out."""
     with pytest.raises(ValueError, match=re.escape(reason)):
         store_url(url)
 
@@ -137,7 +137,7 @@ def test_refuses_what_cannot_be_meant(url: str, reason: str) -> None:
     ["redis://h/0?db=S3CRET", "redis://h/0?socket_timeout=S3CRET", "redis://h/0?S3CRET=1"],
 )
 def test_an_option_that_cannot_be_used_stops_the_start(url: str) -> None:
-    """It is a fault of the settings, and not quoted: not a failure of every operation later."""
+    """A bad option is an error of the settings, not of each operation, and is not quoted."""
     with pytest.raises(ValueError, match="option") as error:
         store_url(url)
 
@@ -145,13 +145,13 @@ def test_an_option_that_cannot_be_used_stops_the_start(url: str) -> None:
 
 
 def test_files_of_certificates_must_be_there(tmp_path: Path) -> None:
-    """A start is stopped by them, rather than each operation later."""
+    """A missing certificate file is an error at the start, not of each operation."""
     file = tmp_path / "ca.pem"
     file.touch()
     assert read_store_url(f"rediss://h?ssl_ca_certs={file}").options == {"ssl_ca_certs": str(file)}
 
 
 def test_an_address_does_not_show_its_password() -> None:
-    """Not in a traceback, either."""
+    """A password is neither in the representation of an address nor in a traceback."""
     url = "redis+sentinel://:hunter2@h/m?sentinel_password=hunter2"
     assert "hunter2" not in repr(read_store_url(url))

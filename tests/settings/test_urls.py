@@ -16,7 +16,7 @@ from reasoning_replay.settings import urls
     ],
 )
 def test_reads_host_and_port(listen: str, want: tuple[str, int]) -> None:
-    """Brackets belong to the spelling of an IPv6 address, not to the host."""
+    """The brackets of an IPv6 address are not part of the host."""
     assert urls.host_and_port(listen) == want
     assert urls.listen(listen) == listen
 
@@ -36,7 +36,7 @@ def test_reads_host_and_port(listen: str, want: tuple[str, int]) -> None:
     ],
 )
 def test_refuses_what_cannot_be_listened_on(listen: str, reason: str) -> None:
-    """The host is always written out: an open port must not come from a slip."""
+    """A listen address needs an explicit host, so that no port is open by mistake."""
     with pytest.raises(ValueError, match=re.escape(reason)):
         urls.listen(listen)
 
@@ -52,7 +52,7 @@ def test_refuses_what_cannot_be_listened_on(listen: str, reason: str) -> None:
     ],
 )
 def test_takes_the_slash_off_an_upstream(url: str, want: str) -> None:
-    """The client's path is appended, so the base never ends in a slash."""
+    """A base URL loses its last slash, since the client's path is appended."""
     assert urls.upstream_url(url) == want
 
 
@@ -76,7 +76,7 @@ def test_takes_the_slash_off_an_upstream(url: str, want: str) -> None:
     ],
 )
 def test_refuses_what_is_no_base_url(url: str, reason: str) -> None:
-    """An upstream is a place and a path; credentials and queries are the client's to send."""
+    """A base URL has a host and a path; credentials and queries belong to the client's request."""
     with pytest.raises(ValueError, match=re.escape(reason)):
         urls.upstream_url(url)
 
@@ -97,7 +97,7 @@ def test_refuses_what_is_no_base_url(url: str, reason: str) -> None:
     ],
 )
 def test_redacts_whatever_may_be_a_password(url: str, want: str) -> None:
-    """Also where the address is malformed, since that is when it gets printed."""
+    """A possible password is hidden, also in a malformed address."""
     assert urls.redacted(url) == want
 
 
@@ -113,11 +113,11 @@ def test_redacts_whatever_may_be_a_password(url: str, want: str) -> None:
     ],
 )
 def test_what_listens_everywhere_is_called_on_loopback(host: str, want: str) -> None:
-    """However every interface is written."""
+    """An address for every interface is called on loopback, in every spelling."""
     assert urls.dialled(host) == want
 
 
 def test_an_ipv6_address_has_brackets_before_its_port() -> None:
-    """A colon would be read as the port's otherwise."""
+    """An IPv6 address gets brackets before a port, since it contains colons."""
     assert urls.authority("::1", 80) == "[::1]:80"
     assert urls.authority("localhost", 80) == "localhost:80"

@@ -1,7 +1,7 @@
 """
-Check: whether the proxy can serve with these settings, and what to do if not, in plain words.
+Check: a report on whether the proxy can serve with these settings, and what to do if not.
 
-Every probe has a deadline, and no line holds a key or a password.
+Every probe has a deadline. No line contains a key or a password.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -21,16 +21,16 @@ async def check(settings: Settings, environ: Mapping[str, str], prove: str = "")
     Print one line for each finding as soon as it is known.
 
     Args:
-        settings: What `serve` would run with; that they could be loaded is the first finding.
-        environ: May hold the caller's key for the upstream; without one, the check connects to the
-            upstream and sends no request.
-        prove: A model for a conversation of two turns, which costs tokens; "": none.
+        settings: The settings of `serve`. The first finding is that they are valid.
+        environ: The environment; may hold the caller's key for the upstream. Without a key the
+            check connects to the upstream and sends no request.
+        prove: The model for a conversation of two turns, which costs tokens; "" skips it.
 
     Returns:
         The exit code: 1 if there is a problem, else 0; warnings do not count.
 
-    Cost: a few connections and one GET upstream; one test turn is saved in the store under a
-    random name, found and deleted.
+    Cost: a few connections and one GET upstream. One test turn with a random name is saved in the
+    store, looked up and deleted.
     """
     probes = [
         of_settings(settings),
@@ -51,7 +51,7 @@ async def check(settings: Settings, environ: Mapping[str, str], prove: str = "")
 async def _proof(
     settings: Settings, environ: Mapping[str, str], model: str
 ) -> AsyncIterator[Finding]:
-    from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (it imports a whole proxy)
+    from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (it imports the whole proxy)
 
     async for finding in of_proof(settings, key_of(settings, environ), model):
         yield finding

@@ -1,4 +1,4 @@
-"""Live test: two turns with a real model through a proxy in this process, reasoning dropped."""
+"""Live test: two turns with a real model, through a proxy in this process that must inject."""
 
 import json
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ THANKS: Final[Item] = {"role": "user", "content": "Thank you. Which box was that
 
 
 class TurnResult(NamedTuple):
-    """What came of one turn."""
+    """The result of one turn."""
 
     status: int
     output: list[Item]
@@ -53,14 +53,14 @@ class TurnResult(NamedTuple):
 
 async def of_proof(settings: Settings, key: ApiKey, model: str) -> AsyncIterator[Finding]:
     """
-    Ask, drop the reasoning, go on, and tell whether the upstream accepted what was injected.
+    Run two turns, drop the reasoning between them, and report whether the injection was accepted.
 
-    Cost: two requests upstream, a few hundred tokens. What is kept is kept in this process.
+    Cost: two requests upstream, a few hundred tokens. Captures stay in this process.
     """
     if not key.name and profile(settings).wants_key:
-        yield Finding("problem", "proof", "there is no key to prove it with; see upstream, above")
+        yield Finding("problem", "proof", "no key, so no turn was run; see the upstream line above")
         return
-    # Without a credential nothing is kept, whoever asks for none.
+    # Without a credential nothing is captured, even if the upstream needs none.
     header = key.header if key.name else ("Authorization", "Bearer none")
     changed: dict[str, object] = {
         "listen": ANY_PORT,
@@ -86,7 +86,7 @@ async def of_proof(settings: Settings, key: ApiKey, model: str) -> AsyncIterator
                 second = await _turn(session, url, model, _went_on(first.output))
                 yield _of_second(second, first.output)
     except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-        reason = f"no answer within {TURN_TIMEOUT_S:g} s"
+        reason = f"no response within {TURN_TIMEOUT_S:g} s"
         words = reason if isinstance(error, TimeoutError) else f"it failed: {type(error).__name__}"
         yield Finding("problem", "proof", words)
 
@@ -112,7 +112,7 @@ async def _turn(
 
 
 def _went_on(output: list[Item]) -> list[Item]:
-    """Return the history of a client that keeps what it was answered, but for reasoning."""
+    """Return the history of a client that keeps all output items except reasoning."""
     kept = [item for item in output if item.get("type") != "reasoning"]
     answers = [
         {"type": "function_call_output", "call_id": item.get("call_id"), "output": "a gold ring"}
@@ -133,7 +133,7 @@ def _refused(answer: TurnResult) -> str:
 
 def _of_first(answer: TurnResult, model: str) -> Finding:
     if answer.status != HTTPStatus.OK:
-        words = f"the first turn {_refused(answer)}: is {model} a model that this key may use?"
+        words = f"the first turn {_refused(answer)}: may this key use the model {model}?"
         return Finding("problem", "proof", words)
     reasoning = _reasoning(answer.output)
     sealed = sum(bool(item.get("encrypted_content")) for item in reasoning)
@@ -149,14 +149,14 @@ def _of_second(answer: TurnResult, before: list[Item]) -> Finding:
         return Finding("problem", "proof", f"the second turn {_refused(answer)}")
     told = dict(part.strip().partition("=")[::2] for part in answer.mark.split(","))
     if "healed" in told:
-        words = f"the second turn was accepted only once it had been healed ({answer.mark})"
+        words = f"the second turn was accepted only after it was healed ({answer.mark})"
         return Finding("warning", "proof", f"{words}: is upstream_profile right?")
     if not _reasoning(before):
-        return Finding("ok", "proof", "the second turn was taken, too")
+        return Finding("ok", "proof", "the second turn was accepted as well")
     if not told.get("injected"):
         words = (
-            f"the second turn was accepted, but nothing was injected ({answer.mark or 'no mark'})"
+            f"the second turn was accepted, but nothing was injected ({answer.mark or 'no header'})"
         )
         return Finding("problem", "proof", words)
-    words = f"sent without reasoning, {told['injected']} item(s) were injected, and accepted"
+    words = f"the second turn was accepted with {told['injected']} injected item(s)"
     return Finding("ok", "proof", words)

@@ -1,4 +1,4 @@
-"""Port check: whether both ports are free, or a running proxy has them already."""
+"""Port check: whether both ports are free, or in use by a running proxy."""
 
 import errno
 import re
@@ -19,14 +19,14 @@ VERSION = re.compile(r'^reasoning_replay_build_info\{version="([\w.+-]+)"\}', re
 
 
 class Running(NamedTuple):
-    """A proxy that answers on the admin port."""
+    """A proxy that responds on the admin port."""
 
     version: str
     readiness: str
 
 
 async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
-    """Listen on each port for a moment; if that fails, ask whether a proxy listens there."""
+    """Listen on each port for a moment; if that fails, test whether a proxy listens there."""
     faults = {
         name: fault
         for name, reuse_port in (("listen", settings.reuse_port), ("admin_listen", False))
@@ -40,12 +40,12 @@ async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
     for name, fault in faults.items():
         yield Finding("problem", "ports", f"{name} {getattr(settings, name)}: {_words(fault)}")
     if not faults and running is None:
-        words = f"nobody has {settings.listen} or {settings.admin_listen}: serve can listen there"
+        words = f"free: {settings.listen} and {settings.admin_listen}; serve can listen there"
         yield Finding("ok", "ports", words)
 
 
 def _fault(listen: str, *, reuse_port: bool) -> OSError | None:
-    """Return why a process cannot listen there; None if it can."""
+    """Return the error of listening there; None if it works."""
     host, port = host_and_port(listen)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -61,14 +61,14 @@ def _is_taken(fault: OSError) -> bool:
 
 def _words(fault: OSError) -> str:
     if isinstance(fault, socket.gaierror):
-        return "its host is no name or address of this machine; use 127.0.0.1 or 0.0.0.0"
+        return "its host is not a name or address of this machine; use 127.0.0.1 or 0.0.0.0"
     if _is_taken(fault):
-        return "another program has this port; stop it, or choose another port"
+        return "another program uses this port; stop it, or choose another port"
     if fault.errno in {errno.EACCES, errno.EPERM}:
-        return "this user may not have this port; choose one above 1023"
+        return "this user may not use this port; choose one above 1023"
     if fault.errno == errno.EADDRNOTAVAIL:
         return "this machine has no such address; use 127.0.0.1, or 0.0.0.0 for every interface"
-    return f"it cannot be had: {fault.strerror}"
+    return f"cannot listen there: {fault.strerror}"
 
 
 async def _maybe_running(admin_listen: str) -> Running | None:

@@ -10,9 +10,9 @@ class Finding(NamedTuple):
     One line of the report.
 
     Attributes:
-        grade: A problem keeps the proxy from serving as it should; a warning does not.
-        subject: What was checked.
-        words: What was found and, unless it is ok, what to do. They hold no secret.
+        grade: A problem prevents correct service; a warning does not.
+        subject: The part that was checked.
+        words: The result and, unless it is ok, the way out. They contain no secret.
     """
 
     grade: Literal["ok", "warning", "problem"]

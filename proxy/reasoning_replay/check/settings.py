@@ -1,4 +1,4 @@
-"""Settings check: settings that are valid, and still perhaps not what was meant."""
+"""Settings check: warnings about settings that are valid and may still be a mistake."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
@@ -15,13 +15,13 @@ from reasoning_replay.web.wiring import connection_limits, profile, tls
 
 __all__ = ["of_settings"]
 
-SECRET_MIN: Final = 16  # characters; shorter ones can be guessed by trying
-THINKING_S: Final = 60  # a model may well think for so long without a byte
-OF_ALL: Final = frozenset({"tid", "iss", "aud", "ver"})  # claims that a whole directory has
+SECRET_MIN: Final = 16  # characters; shorter secrets can be found by brute force
+THINKING_S: Final = 60  # a model may reason for longer without sending a byte
+OF_ALL: Final = frozenset({"tid", "iss", "aud", "ver"})  # claims shared by a whole directory
 
 
 async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
-    """Look at the settings, and at the files that they name."""
+    """Check the settings, and the files that they name."""
     where = f"clients at {settings.listen}, health and metrics at {settings.admin_listen}"
     words = f"valid: mode {settings.mode}, upstream profile {profile(settings).name}, {where}"
     yield Finding("ok", "settings", words)
@@ -32,9 +32,9 @@ async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
         yield Finding("problem", "settings", str(error))
     most = connection_limits(settings, log).max_connections
     if most < settings.max_connections:
-        words = f"of max_connections {settings.max_connections} only {most} fit"
-        way_out = "each takes two open files: raise ulimit -n, or lower it"
-        yield Finding("warning", "settings", f"{words}, as {way_out}")
+        words = f"max_connections is {settings.max_connections}, but only {most} are possible"
+        way_out = "each connection needs two open files: raise ulimit -n, or lower max_connections"
+        yield Finding("warning", "settings", f"{words}; {way_out}")
     looks = (_doing, _profile, _keeping, _telling_apart, _fitting, _open)
     for words in (words for look in looks for words in look(settings)):
         yield Finding("warning", "settings", words)
@@ -48,32 +48,32 @@ def _doing(settings: Settings) -> Iterator[str]:
 
 
 def _profile(settings: Settings) -> Iterator[str]:
-    """Say why it is that profile, where that may be wrong; and whether the path fits it."""
+    """Warn of a profile that may be wrong, and of a path that does not fit the profile."""
     parts = urlsplit(settings.upstream_url)
     known = profile_of(AUTO, settings.upstream_url)
     chosen = profile(settings)
     if settings.upstream_profile == AUTO and known is GENERIC:
         yield (
-            f"nobody's API is known by the host {parts.hostname}, so it is taken for what OpenAI "
-            "documents (profile generic): if it is a vLLM, an Azure or another, name it as "
-            "upstream_profile; else name generic"
+            f"the host {parts.hostname} is not a known API, so profile generic is used (the API "
+            "that OpenAI documents): set upstream_profile to vllm, azure or another profile if "
+            "one fits, else to generic"
         )
     elif known is not GENERIC and chosen is not known:
         yield (
             f"upstream_profile is {chosen.name}, but {parts.hostname} is known as {known.name}: "
-            "leave it at auto"
+            "set it to auto"
         )
     path = parts.path
     for tail in ("/chat/completions", "/models", "/completions"):
         if path.endswith(tail):
-            yield f'upstream_url ends in "{tail}": leave that out, clients add their own path'
+            yield f'upstream_url ends in "{tail}": remove that, clients add their own path'
             return
     if chosen is GENERIC and not path:
-        yield "upstream_url has no path, and most such APIs are at /v1: does it lack that?"
+        yield "upstream_url has no path, and most APIs are at /v1: is /v1 missing?"
     if chosen.base_path and path != chosen.base_path:
         yield (
             f'upstream_url has the path "{path or "/"}", but the API of {chosen.name} is at '
-            f'"{chosen.base_path}": end it so, unless yours is elsewhere'
+            f'"{chosen.base_path}": use that path, unless yours is elsewhere'
         )
 
 
@@ -83,69 +83,69 @@ def _keeping(settings: Settings) -> Iterator[str]:
         settings.store_password.get_secret_value() or settings.store_password_file
     ):
         yield (
-            f"store_password is a Redis's, and store_url is {kind}://: is REPLAY_STORE_URL missing?"
+            f"store_password is for Redis, but store_url is {kind}://: is REPLAY_STORE_URL missing?"
         )
     if kind == "memory":
         if settings.memory_max_bytes < settings.conversation_max_bytes:
             yield (
                 f"memory_max_bytes {settings.memory_max_bytes} is less than one conversation may "
-                f"have (conversation_max_bytes {settings.conversation_max_bytes}): raise it"
+                f"need (conversation_max_bytes {settings.conversation_max_bytes}): raise it"
             )
         return
     if not settings.scope_secret.get_secret_value():
         yield (
-            "scope_secret is empty: who reads the store can test guesses of a client's key; set "
+            "scope_secret is empty: a reader of the store can test guesses of a client's key; set "
             "REPLAY_SCOPE_SECRET to a long random text, the same on all replicas"
         )
     if not settings.encryption_keys.get_secret_value():
         yield (
-            "encryption_keys is empty: who reads the store, or a copy of it, reads what models "
-            "said and did; see the README on Encryption"
+            "encryption_keys is empty: model output can be read in the store and in its copies; "
+            "see docs/stores.md on encryption"
         )
 
 
 def _telling_apart(settings: Settings) -> Iterator[str]:
-    """Say what makes tenants share, and what can be guessed."""
+    """Warn of tenants that share a scope, and of secrets that can be guessed."""
     claims = read_parts(settings.scope_from).claims
     if claims and OF_ALL.issuperset(claims):
         yield (
-            f"scope_from is {settings.scope_from}: all who are in one directory share what is "
-            "kept; name a claim of a person or an application besides, as claims:tid+oid"
+            f"scope_from is {settings.scope_from}: all users of one directory share their "
+            "reasoning; add a claim of a person or an application, as in claims:tid+oid"
         )
     for name in ("scope_secret", "admin_token"):
         if 0 < len(getattr(settings, name).get_secret_value()) < SECRET_MIN:
-            yield f"{name} has less than {SECRET_MIN} characters: take `openssl rand -hex 32`"
+            yield f"{name} has fewer than {SECRET_MIN} characters: use `openssl rand -hex 32`"
 
 
 def _fitting(settings: Settings) -> Iterator[str]:
-    """Say which limits and times do not go together."""
+    """Warn of limits and timeouts that contradict each other."""
     if settings.inspect_max_bytes > settings.inspect_total_max_bytes:
         yield (
             f"inspect_max_bytes {settings.inspect_max_bytes} is more than inspect_total_max_bytes "
-            f"{settings.inspect_total_max_bytes}, which is for all requests at once: raise that"
+            f"{settings.inspect_total_max_bytes}, the limit of all requests together: raise that"
         )
     if settings.drain_grace_s >= settings.drain_s:
         yield (
             f"drain_grace_s {settings.drain_grace_s:g} is part of drain_s {settings.drain_s:g}: "
-            "what runs is cut off as soon as new requests end; raise drain_s"
+            "running exchanges are cut off as soon as the grace period ends; raise drain_s"
         )
     for name in ("first_byte_timeout_s", "read_timeout_s", "total_timeout_s"):
         if 0 < getattr(settings, name) < THINKING_S:
             yield (
-                f"{name} {getattr(settings, name):g} is short: a model may think for minutes "
-                "before it says a word"
+                f"{name} {getattr(settings, name):g} is short: a model may reason for minutes "
+                "before it sends a byte"
             )
 
 
 def _open(settings: Settings) -> Iterator[str]:
-    """Say what others can reach, or read on the way."""
+    """Warn of an admin port that is open to others, and of keys sent in clear text."""
     if not is_loopback(host_and_port(settings.admin_listen)[0]) and not (
         settings.admin_token.get_secret_value()
     ):
         yield (
             f"admin_listen {settings.admin_listen} is open to others, and admin_token is empty: "
-            "health and metrics have no password; the inspector, listing and deleting are off"
+            "health and metrics need no password; the inspector, listing and deleting are off"
         )
     parts = urlsplit(settings.upstream_url)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        yield f"upstream_url is http: keys cross the network to {parts.hostname} in the clear"
+        yield f"upstream_url is http: keys cross the network to {parts.hostname} in clear text"

@@ -1,4 +1,4 @@
-"""Upstream check: whether it can be reached, and accepts the caller's key."""
+"""Upstream check: whether the upstream can be reached, and accepts the caller's key."""
 
 import asyncio
 import re
@@ -36,8 +36,8 @@ class ApiKey(NamedTuple):
     A key for the upstream.
 
     Attributes:
-        name: The variable that it is from; "" for none.
-        header: What it is sent as.
+        name: The environment variable that holds it; "" if there is no key.
+        header: The header that carries it.
     """
 
     name: str
@@ -48,7 +48,7 @@ NO_KEY: Final = ApiKey("", ("", ""))
 
 
 def key_of(settings: Settings, environ: Mapping[str, str]) -> ApiKey:
-    """Find the caller's key for this upstream; none that belongs to another vendor."""
+    """Return the caller's key for this upstream, never one of another vendor."""
     chosen = profile(settings)
     for name in chosen.key_names:
         if value := environ.get(name):
@@ -60,7 +60,7 @@ def key_of(settings: Settings, environ: Mapping[str, str]) -> ApiKey:
 
 
 async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[Finding]:
-    """Connect as serving would, and ask for the list of models."""
+    """Connect as `serve` would, and request the list of models."""
     parts = urlsplit(settings.upstream_url)
     is_tls = parts.scheme == "https"
     place = f"{parts.hostname} port {port_of(parts)}"
@@ -77,7 +77,7 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
             yield finding
     except UpstreamError as error:
         if error.setting:
-            words = f"{place} did not answer within {error.setting} {settings.connect_timeout_s:g}"
+            words = f"{place} did not respond within {error.setting} {settings.connect_timeout_s:g}"
         else:
             who = "that proxy, " if error.source == "proxy" else ""
             words = f"{place} cannot be reached: {who}{_plain(error)}"
@@ -91,55 +91,55 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
 
 
 def _plain(error: UpstreamError) -> str:
-    """Return the reason itself, less what aiohttp says around it."""
+    """Return the reason itself, without the text that aiohttp adds."""
     cause = error.__cause__
     if isinstance(cause, aiohttp.ClientConnectorCertificateError):
         cause = cause.certificate_error
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {cause.verify_message.rstrip('.')}"
+        return f"its certificate is not accepted: {cause.verify_message.rstrip('.')}"
     if isinstance(cause, aiohttp.ClientConnectorError) and cause.os_error.errno == ECONNREFUSED:
-        return "nobody listens there"
+        return "the connection was refused"
     return re.sub(
         r"Cannot connect to host \S+ ssl:\S+ \[(.*)\]", r"\1", str(error), flags=re.DOTALL
     )
 
 
 async def _way_out(settings: Settings, error: UpstreamError) -> list[str]:
-    """Say what to do about a connection that did not come about."""
+    """Return what to do about a failed connection."""
     cause = error.__cause__
     if error.source == "proxy":
-        return ["is upstream_proxy right, and does it let you out?"]
+        return ["is upstream_proxy right, and does it allow this connection?"]
     if isinstance(cause, aiohttp.ClientConnectorDNSError):
-        return ["is upstream_url spelt right, and does this machine reach the network?"]
+        return ["is upstream_url spelt right, and can this machine reach the network?"]
     if isinstance(cause, aiohttp.ClientConnectorCertificateError):
         cause = cause.certificate_error
     if isinstance(cause, ssl.SSLCertVerificationError):
         return [await _of_certificate(settings, cause)]
     if isinstance(cause, ssl.SSLError | aiohttp.ClientSSLError):
-        return ["it does not seem to speak TLS: if it is meant to be without, write http://"]
+        return ["it does not seem to use TLS: if that is intended, write http://"]
     if isinstance(cause, ConnectionRefusedError | aiohttp.ClientConnectorError):
-        words = "does it run, and is the port right?"
+        words = "is it running, and is the port right?"
         if is_loopback(urlsplit(settings.upstream_url).hostname or ""):
-            words += " In a container that address is the container itself"
+            words += " In a container, that address is the container itself"
         return [words]
     return []
 
 
 async def _of_certificate(settings: Settings, error: ssl.SSLCertVerificationError) -> str:
     if error.verify_code in OUT_OF_TIME:
-        return "its certificate is out of its time: renew it, or set the clock of this machine"
+        return "its certificate is expired or not valid yet: renew it, or set this machine's clock"
     if error.verify_code in ANOTHERS:
-        return "its certificate is for another name: write that one in upstream_url"
+        return "its certificate is for another name: use that name in upstream_url"
     parts = urlsplit(settings.upstream_url)
     issuer = "" if settings.upstream_proxy else await _issuer(parts.hostname, parts.port or 443)
-    who = f"who signed its certificate ({issuer})" if issuer else "who signed its certificate"
+    who = f"the CA of its certificate ({issuer})" if issuer else "the CA of its certificate"
     if settings.upstream_ca_file:
-        return f"upstream_ca_file does not have {who}: name a PEM file that does"
-    return f"nobody here knows {who}: name a PEM file with that authority as upstream_ca_file"
+        return f"upstream_ca_file does not contain {who}: use a PEM file that does"
+    return f"this machine does not trust {who}: set upstream_ca_file to a PEM file with it"
 
 
 async def _issuer(host: str | None, port: int) -> str:
-    """Name who signed a certificate, without trusting it; "" where that cannot be told."""
+    """Return the issuer of a server's certificate, without trusting it; "" if unknown."""
     from cryptography import x509  # noqa: PLC0415 (for this one hint)
 
     try:
@@ -153,13 +153,13 @@ async def _issuer(host: str | None, port: int) -> str:
 
 
 def _proxy_hint(settings: Settings) -> Iterator[str]:
-    """Say that the environment names a proxy which nobody has asked for."""
+    """Yield a hint if the environment names a proxy and the settings do not use it."""
     parts = urlsplit(settings.upstream_url)
     if settings.upstream_proxy or proxy_bypass(parts.netloc):
         return
     if getproxies_environment().get(parts.scheme):
         name = f"{parts.scheme.upper()}_PROXY"
-        yield f"{name} is set but not heard: if it is the way out, set upstream_proxy to env"
+        yield f"{name} is set but not used: if the upstream needs it, set upstream_proxy to env"
 
 
 # --- the key ---
@@ -168,21 +168,21 @@ def _proxy_hint(settings: Settings) -> Iterator[str]:
 async def _asked(
     way: UpstreamPool, settings: Settings, environ: Mapping[str, str]
 ) -> AsyncIterator[Finding]:
-    """Ask for the list of models, the one thing that every such API gives for nothing."""
+    """Request the list of models: every Responses API has it, and it costs nothing."""
     chosen = profile(settings)
     key = key_of(settings, environ)
     if key.name or not chosen.wants_key:
         yield await _models(way, settings.upstream_url, chosen, key)
         return
     if not chosen.key_names:
-        words = "clients log in there by themselves, so no key is tried"
+        words = "clients log in there on their own, so no key was tried"
     elif environ.get(OPENAI_KEY):
         words = (
             f"{OPENAI_KEY} is not sent there, as it may be OpenAI's: set {chosen.key_names[0]} "
-            "to have a key tried"
+            "to test a key"
         )
     else:
-        words = f"no key was tried: set {chosen.key_names[0]} to have it tried"
+        words = f"no key was tried: set {chosen.key_names[0]} to test one"
     yield Finding("ok", "upstream", words)
 
 
@@ -190,21 +190,21 @@ async def _models(way: UpstreamPool, upstream_url: str, chosen: Profile, key: Ap
     url = f"{upstream_url}/models"
     name, value = key.header
     if not value.isprintable() or not value.isascii():
-        words = f"{key.name} cannot be sent: not a header value; is there a line break in it?"
+        words = f"{key.name} is not a valid header value; is there a line break in it?"
         return Finding("warning", "upstream", words)
     headers = [(name.encode(), value.encode())] if name else []
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
             response = await way.send("GET", url, headers, None)
     except (UpstreamError, TimeoutError) as error:
-        reason = str(error) or f"no answer within {ANSWER_TIMEOUT_S:g} s"
+        reason = str(error) or f"no response within {ANSWER_TIMEOUT_S:g} s"
         words = f"GET {url} failed: {reason}"
         if url.startswith("http:") and not isinstance(error, TimeoutError):
-            words += "; if it speaks TLS, write https://"
+            words += "; if it uses TLS, write https://"
         return Finding("problem", "upstream", words)
     status = response.status
     response.close()
-    return _judged(status, f"GET {url} with {key.name or 'no key'} answered {status}", chosen, key)
+    return _judged(status, f"GET {url} with {key.name or 'no key'} returned {status}", chosen, key)
 
 
 def _judged(status: int, said: str, chosen: Profile, key: ApiKey) -> Finding:
@@ -212,15 +212,15 @@ def _judged(status: int, said: str, chosen: Profile, key: ApiKey) -> Finding:
         case HTTPStatus.OK:
             return Finding("ok", "upstream", said)
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN if not key.name:
-            words = f"{said}: it wants a key; set {chosen.key_names[0]} to have it tried"
+            words = f"{said}: it needs a key; set {chosen.key_names[0]} to test one"
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
             words = f"{said}: it does not accept this key"
         case HTTPStatus.NOT_FOUND:
-            words = f"{said}: is the path of upstream_url right? It mostly ends in "
+            words = f"{said}: is the path of upstream_url right? It usually ends in "
             words += chosen.base_path or "/v1"
         case _ if 300 <= status < 400:  # noqa: PLR2004 (a redirect)
-            words = f"{said}: it has moved, and redirects are not followed; is it https, or with "
-            words += "another host or path?"
+            words = f"{said}: redirects are not followed; set upstream_url to the new address: "
+            words += "https, another host or another path"
         case _:
-            words = f"{said}: not what a healthy upstream says"
+            words = f"{said}: not the status of a healthy upstream"
     return Finding("warning", "upstream", words)

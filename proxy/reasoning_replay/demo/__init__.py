@@ -1,7 +1,7 @@
 """
-Demo: one agent loop, run twice. Straight at a strict upstream it fails; through the proxy it works.
+Demo: one agent loop, run twice: directly to a strict upstream it fails, through the proxy it works.
 
-Needs no key and no network: three servers on free loopback ports, gone when it ends.
+It needs no key and no network: its three servers use free loopback ports and stop at its end.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from reasoning_replay.web.app import running
 
 __all__ = ["run"]
 
-DEADLINE_S: Final = 20.0  # the demo takes a fraction of a second; this is for a machine that hangs
+DEADLINE_S: Final = 20.0  # the demo takes a fraction of a second, unless the machine hangs
 WANTED_ERROR: Final = "was provided without its required 'reasoning' item"
 
 OPENING: Final = """\
 One agent loop, run twice against a built-in API that is as strict about reasoning as OpenAI's.
-The client keeps its calls and messages, ids included, and drops the reasoning, as many apps do.
-Below is what upstream received in each turn; + marks what the proxy injected.
+The client keeps its calls and messages with their ids, and drops the reasoning, as many apps do.
+Each turn shows the input that upstream received; + marks items that the proxy injected.
 """
 CLOSING: Final = """\
 In an app, set one variable and change nothing else:
@@ -39,13 +39,13 @@ def run() -> int:
     Run both loops and print them side by side.
 
     Returns:
-        The exit code: 0 if the straight loop failed because its reasoning was missing and the loop
-        through the proxy finished with all of it; 1 otherwise, with a line that says so.
+        The exit code: 0 if the direct loop failed because its reasoning was missing, and the loop
+        through the proxy finished with all of it. Otherwise 1; a printed line gives the reason.
     """
     try:
         straight, proxied = asyncio.run(_both())
     except (OSError, aiohttp.ClientError, TimeoutError) as error:
-        print(f"The demo could not be run on loopback: {str(error) or type(error).__name__}")
+        print(f"The demo failed on loopback: {str(error) or type(error).__name__}")
         return 1
     ink = Ink(is_on=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     print(OPENING)
@@ -73,10 +73,10 @@ async def _both() -> tuple[Loop, Loop]:
 
 
 def _faults(straight: Loop, proxied: Loop) -> list[str]:
-    """Return one line for each thing that should have happened and did not."""
+    """Return one line for each expectation that is not met."""
     faults = []
     if WANTED_ERROR not in straight.error:
-        faults.append("the straight loop did not fail for want of its reasoning.")
+        faults.append("the direct loop did not fail because of missing reasoning.")
     if not proxied.finished:
         faults.append(f"the loop through the proxy did not finish. {proxied.error}".rstrip())
     elif not proxied.injected or proxied.injected != proxied.dropped:

@@ -1,5 +1,5 @@
 """
-Agent loop: a client that asks, runs the tools that are called, and drops all reasoning.
+Agent loop: a client that runs the tools that the model calls, and drops all reasoning.
 
 It keeps calls and messages with their ids, as many apps do, and sends its whole history each time.
 """
@@ -34,10 +34,10 @@ class LoopTurn:
     One request of a loop.
 
     Attributes:
-        sent: Its input, as the client wrote it.
-        received: Its input, as the upstream received it.
-        status: The status of the answer.
-        mark: The proxy's header on the answer; "" if there was none.
+        sent: The input that the client sent.
+        received: The input that the upstream received.
+        status: The status of the response.
+        mark: The proxy's header on the response; "" if it is missing.
     """
 
     sent: list[Item]
@@ -61,8 +61,8 @@ class Loop:
 
     Attributes:
         error: The API's message if a turn was refused.
-        dropped: Ids of the reasoning that the client dropped, up to its last request.
-        finished: Whether the last answer called no tool.
+        dropped: Ids of the reasoning that the client dropped before its last request.
+        finished: Whether the last response called no tool.
     """
 
     turns: list[LoopTurn] = field(default_factory=list)
@@ -72,13 +72,13 @@ class Loop:
 
     @property
     def injected(self) -> list[str]:
-        """Ids of the reasoning that was injected into the last request, in its order."""
+        """Ids of the reasoning that was injected into the last request, in input order."""
         added = (item for item, is_added in self.turns[-1].lines() if is_added)
         return [item["id"] for item in added if item["type"] == "reasoning"]
 
 
 async def run_loop(base_url: str, upstream: ScriptedUpstream) -> Loop:
-    """Run the loop to its end; `upstream` tells what each request was when it arrived."""
+    """Run the loop to its end; `upstream` has recorded each request as it arrived."""
     loop = Loop()
     history = [ASK]
     headers = {"Authorization": "Bearer sk-demo"}
@@ -88,7 +88,7 @@ async def run_loop(base_url: str, upstream: ScriptedUpstream) -> Loop:
             before = len(upstream.received)
             async with session.post(f"{base_url}/responses", json=request) as response:
                 answer = await response.json()
-            arrived = upstream.received[before:][-1:]  # none, if the request never got there
+            arrived = upstream.received[before:][-1:]  # empty if the request never arrived
             received = arrived[0] if arrived else []
             mark = response.headers.get(MARK, "")
             loop.turns.append(LoopTurn(list(history), received, response.status, mark))

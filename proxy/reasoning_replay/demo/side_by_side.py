@@ -1,4 +1,4 @@
-"""Side-by-side page: two loops as plain text, one column each, for a terminal of 100 columns."""
+"""Side-by-side page: two loops as plain text, in two columns, for a terminal 100 columns wide."""
 
 import itertools
 import textwrap
@@ -15,7 +15,7 @@ __all__ = ["Ink", "side_by_side"]
 
 COLUMN: Final = 48  # two columns and their separator: under 100
 WIDTH: Final = 98
-TAIL: Final = 6  # ids of one kind begin alike: their ends tell them apart
+TAIL: Final = 6  # characters; ids of one type share their first ones and differ in the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Ink:
 
 def side_by_side(straight: Loop, proxied: Loop, ink: Ink) -> Iterator[str]:
     """Yield the page line by line: the turns of both loops, and how each ended."""
-    yield f"{ink.bold('straight to the API'.ljust(COLUMN))} | {ink.bold('through the proxy')}"
+    yield f"{ink.bold('directly to the API'.ljust(COLUMN))} | {ink.bold('through the proxy')}"
     pairs = itertools.zip_longest(straight.turns, proxied.turns)
     for number, (left, right) in enumerate(pairs, 1):
         yield f"{'-' * COLUMN}-+-{'-' * COLUMN}"
@@ -50,7 +50,7 @@ def side_by_side(straight: Loop, proxied: Loop, ink: Ink) -> Iterator[str]:
         for one, other in itertools.zip_longest(*blocks, fillvalue=" " * COLUMN):
             yield f"{one} | {other}".rstrip()
     yield ""
-    yield from _ending("Straight:  ", straight, ink)
+    yield from _ending("Direct:    ", straight, ink)
     yield from _ending("Proxied:   ", proxied, ink)
     yield ""
 
@@ -58,7 +58,7 @@ def side_by_side(straight: Loop, proxied: Loop, ink: Ink) -> Iterator[str]:
 def _block(number: int, turn: LoopTurn | None, ink: Ink) -> Iterator[str]:
     """Yield one turn; every line is as wide as a column."""
     if turn is None:
-        yield f"turn {number} was never reached".ljust(COLUMN)
+        yield f"turn {number} was not reached".ljust(COLUMN)
         return
     paint = ink.bold if turn.status == HTTPStatus.OK else ink.red
     mark = f"{MARK}: {turn.mark}" if turn.mark else ""
@@ -69,14 +69,14 @@ def _block(number: int, turn: LoopTurn | None, ink: Ink) -> Iterator[str]:
 
 
 def _described(item: Item) -> str:
-    """Name an item by its type and the end of its id; by its `call_id` if it has no id."""
+    """Return an item's type and the end of its id, or of its `call_id` if it has no id."""
     kind = str(item.get("type", f"message ({item.get('role')})"))
     prefix, _, rest = str(item.get("id") or item.get("call_id") or "").partition("_")
     return f"{kind:<21} {prefix}_..{rest[-TAIL:]}" if rest else kind
 
 
 def _ending(title: str, loop: Loop, ink: Ink) -> Sequence[str]:
-    """Return how a loop ended, wrapped to the width of the page."""
+    """Return the result of a loop, wrapped to the width of the page."""
     turns = f"in turn {len(loop.turns)}"
     if not loop.finished:
         words = f"failed {turns} with {loop.turns[-1].status}: {loop.error}"

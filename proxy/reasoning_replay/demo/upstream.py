@@ -1,14 +1,15 @@
 """
 Scripted upstream: a tiny Responses API that is as strict about reasoning as OpenAI's.
 
-Its model follows SCRIPT: one entry for each request since the last user message. A request is
-refused, in the words of OpenAI's API, if
+Its model follows SCRIPT: one entry for each request since the last user message. It refuses a
+request, with the error messages of OpenAI's API, if
 
-- an item comes without the reasoning that led to it,
-- reasoning comes without the item that it led to directly behind it,
+- an item is sent without the reasoning that led to it,
+- reasoning is not directly followed by the item that it led to,
 - reasoning has an unknown id and no encrypted content, or encrypted content that was not issued.
 
-Loopback only, one free port, everything in memory. Answers are JSON or, with `stream`, SSE.
+It listens on one free loopback port and keeps everything in memory. Responses are JSON or, with
+`stream`, SSE.
 """
 
 import itertools
@@ -25,7 +26,7 @@ __all__ = ["SCRIPT", "Item", "ScriptedUpstream"]
 
 Item = dict[str, Any]
 
-# The output of each answer, in order. The shapes are those that real models emit.
+# The output of each response, in order. Real models emit these shapes.
 SCRIPT: Final[tuple[tuple[str, ...], ...]] = (
     ("reasoning", "function_call"),
     ("function_call",),
@@ -40,14 +41,14 @@ HOST: Final = "127.0.0.1"
 
 
 class ErrorAnswer(NamedTuple):
-    """An error answer."""
+    """An error response."""
 
     status: int
     message: str
     code: str | None = None
 
     def response(self) -> web.Response:
-        """Return it as the API sends it."""
+        """Return the error in the API's format."""
         error = {
             "message": self.message,
             "type": "invalid_request_error",
@@ -62,14 +63,14 @@ class ScriptedUpstream:
     A Responses API that listens while its context is open.
 
     Attributes:
-        base_url: What a client takes as its base URL, `/v1` included.
+        base_url: The base URL for clients, `/v1` included.
         received: The `input` of each request, refused ones included.
     """
 
     def __init__(self) -> None:
         self.base_url = ""
         self.received: list[list[Item]] = []
-        self._followers: dict[str, Item] = {}  # of a reasoning item, by its id
+        self._followers: dict[str, Item] = {}  # reasoning id -> the item that it led to
         self._reasoning: dict[str, str] = {}  # item id -> id of the reasoning that led to it
         self._ids: dict[str, str] = {}  # issued encrypted content -> id of its reasoning item
         app = web.Application(client_max_size=1 << 20)
@@ -78,10 +79,10 @@ class ScriptedUpstream:
 
     async def __aenter__(self) -> Self:
         """
-        Listen.
+        Start to listen.
 
         Raises:
-            OSError: Loopback has no port to give.
+            OSError: No loopback port is free.
         """
         await self._runner.setup()
         await web.TCPSite(self._runner, HOST, 0).start()
@@ -89,7 +90,7 @@ class ScriptedUpstream:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop listening, and cut off what runs."""
+        """Stop listening, and cut off running requests."""
         await self._runner.cleanup()
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
@@ -111,7 +112,7 @@ class ScriptedUpstream:
             await response.write(f"event: {event['type']}\ndata: {data}\n\n".encode())
         return response
 
-    # What it refuses...
+    # --- refusals ---
 
     def _maybe_refusal(self, items: list[Item]) -> ErrorAnswer | None:
         before: set[str] = set()
@@ -132,7 +133,7 @@ class ScriptedUpstream:
             before.add(item_id)
         return None
 
-    # What its model emits...
+    # --- output of the model ---
 
     def _output(self, body: Item, items: list[Item]) -> list[Item]:
         asked_at = max(
@@ -140,7 +141,7 @@ class ScriptedUpstream:
         )
         answered = sum(item.get("type") == "function_call_output" for item in items[asked_at:])
         kinds = SCRIPT[answered % len(SCRIPT)]
-        if not str(body.get("model", "")).startswith(("gpt-5", "o")):  # it does not reason
+        if not str(body.get("model", "")).startswith(("gpt-5", "o")):  # a model without reasoning
             kinds = tuple(kind for kind in kinds if kind != "reasoning")
         output = [_item(kind, body, answered) for kind in kinds]
         for reasoning, item in itertools.pairwise(output):
@@ -153,7 +154,7 @@ class ScriptedUpstream:
 
 
 def _is_same(item: Item, emitted: Item) -> bool:
-    """Tell whether a client's item is the emitted one; a client may leave its id out."""
+    """Return whether a client's item is the emitted one; clients may omit its id."""
     if "id" in item:
         return bool(item["id"] == emitted["id"])
     kind = item.get("type", "message")
@@ -187,7 +188,7 @@ def _no_reasoning(item_id: str, kind: str, reasoning_id: str) -> ErrorAnswer:
 
 
 def _item(kind: str, body: Item, answered: int) -> Item:
-    """Return a finished item of the output."""
+    """Return a complete output item."""
     item: Item = {"id": f"{PREFIXES[kind]}_{secrets.token_hex(24)}", "type": kind}
     match kind:
         case "reasoning":
@@ -222,7 +223,7 @@ def _answer(body: Item, output: list[Item]) -> Item:
 
 
 def _events(answer: Item) -> Iterator[Item]:
-    """Yield an answer as the events of its stream, less their numbers."""
+    """Yield a response as stream events, without their sequence numbers."""
     begun = {**answer, "status": "in_progress", "output": []}
     yield {"type": "response.created", "response": begun}
     yield {"type": "response.in_progress", "response": begun}
