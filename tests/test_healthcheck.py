@@ -99,7 +99,7 @@ def test_an_address_that_cannot_be_asked_is_told(
     assert words in capsys.readouterr().out
 
 
-def test_nobody_is_not_healthy() -> None:
+def test_a_port_without_a_server_is_not_healthy() -> None:
     """A port without a server is not healthy."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))

@@ -107,7 +107,7 @@ def test_a_slot_of_a_cluster_is_moved(shared_cluster: Cluster) -> None:
     assert to.do("GET", "foo") == b"1"
 
 
-async def test_a_slow_line_delays_breaks_and_mends(own_redis: RedisServer) -> None:
+async def test_a_slow_line_delays_resets_and_recovers(own_redis: RedisServer) -> None:
     """A slow line delays responses or resets connections, and works again afterwards."""
     async with (
         slow_line(own_redis.port) as line,

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 EVIL = "<img src=x onerror=document.title='broken'>"
 
 
-async def test_what_passes_appears_and_shows_what_was_put_back(chromium: Browser) -> None:
+async def test_an_exchange_appears_with_its_injected_items(chromium: Browser) -> None:
     """Each exchange appears without a reload, with injected items at their positions."""
     async with stage() as on, looking(chromium, on.app.admin_url) as seen:
         page = seen.page

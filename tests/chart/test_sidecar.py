@@ -113,7 +113,7 @@ def test_the_native_one_may_do_without_a_sleep(consumer: Helm) -> None:
     assert "lifecycle" not in pod["initContainers"][0]
 
 
-def test_nobody_but_the_pod_may_call_it(native: dict[str, Any]) -> None:
+def test_only_the_pod_may_call_it(native: dict[str, Any]) -> None:
     """Clients connect by loopback only; the admin port is open, since the kubelet needs it."""
     settings = load({}, env_of_container(native["initContainers"][0]), None)
 

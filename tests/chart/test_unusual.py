@@ -128,7 +128,7 @@ def test_two_sidecars_stand_in_one_pod(consumer: Helm) -> None:
     assert "REPLAY_MEMORY_MAX_BYTES" not in env_of_container(container)
 
 
-def test_a_sidecar_whose_health_nobody_can_ask_for_is_refused(consumer: Helm) -> None:
+def test_a_sidecar_that_cannot_be_probed_is_refused(consumer: Helm) -> None:
     """An admin port on loopback is refused, since the kubelet cannot probe it."""
     done = consumer.template(
         {"replay": {"sidecar": {"config": {"admin_listen": "127.0.0.1:9090"}}}}

@@ -24,7 +24,7 @@ async def proven(
 
 
 @pytest.mark.parametrize("variant", ["one_call", "message", "parallel"])
-async def test_what_is_put_back_is_taken(settings: Settings, variant: Any) -> None:
+async def test_injected_reasoning_is_accepted(settings: Settings, variant: Any) -> None:
     """A strict upstream accepts the injected reasoning, with or without a tool call."""
     async with StandIn(variant, "strict") as standin:
         first, second = await proven(settings, standin)

@@ -154,7 +154,7 @@ async def test_a_name_that_is_not_known_is_a_problem() -> None:
     assert line.endswith("; is upstream_url spelt right, and can this machine reach the network?")
 
 
-async def test_a_proxy_that_nobody_asked_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unused_proxy_of_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the upstream cannot be reached, an unused proxy variable is named, but not its value."""
     monkeypatch.setenv("HTTPS_PROXY", "http://user:hunter2@proxy:3128")
     (line,) = await upstream("https://api.invalid/v1")
@@ -187,9 +187,7 @@ async def test_an_upstream_that_wants_tls_is_a_problem(aiohttp_server: AiohttpSe
     assert lines[-1].endswith("; if it uses TLS, write https://")
 
 
-async def test_an_authority_that_nobody_knows_is_named(
-    aiohttp_server: AiohttpServer, tmp_path: Path
-) -> None:
+async def test_an_unknown_authority_is_named(aiohttp_server: AiohttpServer, tmp_path: Path) -> None:
     """An unknown CA is named with the setting that adds it; with that setting all is ok."""
     with certificates() as made, certificates() as others:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -37,7 +37,7 @@ def content(wheel: Path) -> dict[str, bytes]:
 
 # One test, so that parallel test processes build it only once.
 @pytest.mark.timeout(400)
-def test_what_is_built_installs_beside_proxy_py(tmp_path: Path) -> None:
+def test_both_distributions_work_next_to_proxy_py(tmp_path: Path) -> None:
     """Both packages work in one environment, with a wheel and with an editable install."""
     backend = environment(tmp_path / "backend")
     lock = ROOT / "requirements-build.lock"
@@ -61,12 +61,12 @@ def test_what_is_built_installs_beside_proxy_py(tmp_path: Path) -> None:
     home = environment(tmp_path / "home")
     python = home / "bin" / "python"
     pip("--python", python, "install", "--constraint", CONSTRAINTS, wheel, "proxy.py")
-    works_beside_proxy_py(home, tmp_path, home)
+    works_next_to_proxy_py(home, tmp_path, home)
     pip("--python", python, "install", "--no-deps", "--editable", ROOT)
-    works_beside_proxy_py(home, tmp_path, ROOT / "proxy")
+    works_next_to_proxy_py(home, tmp_path, ROOT / "proxy")
 
 
-def works_beside_proxy_py(home: Path, folder: Path, ours: Path) -> None:
+def works_next_to_proxy_py(home: Path, folder: Path, ours: Path) -> None:
     """Assert that both packages import and start, and that the demo does not need the tests."""
     python = home / "bin" / "python"
     words = "import proxy, reasoning_replay as ours; print(proxy.__file__); print(ours.__file__)"

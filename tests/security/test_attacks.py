@@ -71,7 +71,7 @@ async def sent_for(w: World, tenant: list[str], items: Sequence[Any], *more: str
 
 
 @pytest.mark.parametrize("odd", ODD_IDS.values(), ids=ODD_IDS)
-async def test_ids_of_any_kind_disturb_nobody(odd: Any, shared_redis: RedisServer) -> None:
+async def test_odd_ids_disturb_no_other_tenant(odd: Any, shared_redis: RedisServer) -> None:
     """Odd ids in a tenant's responses affect no other tenant, and never become part of a key."""
     shared_redis.do("FLUSHALL")
     async with world(store_url=shared_redis.url, recent_max_bytes=0, **PATIENT) as w:

@@ -107,7 +107,7 @@ async def ask(app: App, key: str, patience_s: float) -> bytes:
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["at-once", "later"])
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-async def test_what_is_left_of_an_answer_is_nobodys(answer: bytes, *, is_late: bool) -> None:
+async def test_extra_bytes_reach_no_other_client(answer: bytes, *, is_late: bool) -> None:
     """Bytes after a response, at once or later on the idle connection, reach no other client."""
     first, late = (answer, LEFT) if is_late else (answer + LEFT, b"")
     async with behind(first, late) as (app, said):

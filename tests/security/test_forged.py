@@ -68,7 +68,7 @@ async def test_a_refused_caller_is_not_helped(status: str, scope_from: str) -> N
 
 
 @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden", "500 Oops"])
-async def test_a_refused_caller_leaves_nothing_behind(status: str) -> None:
+async def test_a_refused_callers_response_is_not_captured(status: str) -> None:
     """An error response is not captured, even if its body looks like a response."""
     async with world(scope_from=SCOPE, store_budget_ms=5000) as w:
         await begin(w)
@@ -93,7 +93,7 @@ async def test_a_refused_caller_leaves_nothing_behind(status: str) -> None:
         pytest.param(["x-api-key: " + token(iss="https://login.test/t1/v2.0", tid="t1", oid="a")]),
     ],
 )
-async def test_a_forged_token_opens_nothing_beside_a_credential_that_is_good(
+async def test_a_forged_token_with_a_valid_credential_opens_nothing(
     headers: list[str],
 ) -> None:
     """With a second credential, which upstream may accept, both count for the scope."""

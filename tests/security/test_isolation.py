@@ -87,7 +87,7 @@ async def test_no_request_brings_back_what_is_anothers(tenants: Tenants) -> None
 
 
 @pytest.mark.parametrize("tenants", TENANTS.values(), ids=TENANTS)
-async def test_nobody_disturbs_what_is_anothers(tenants: Tenants) -> None:
+async def test_no_tenant_disturbs_the_matches_of_another(tenants: Tenants) -> None:
     """Responses of another tenant with the same ids do not affect a tenant's matches."""
     async with world(scope_from=tenants.scope_from, store_budget_ms=5000) as w:
         await begin(w, tenants.one)
