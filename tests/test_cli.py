@@ -274,7 +274,7 @@ def test_serve_starts_without_what_it_does_not_use() -> None:
     }
     assert not brought_in & {"redis", "sqlite3", "cryptography", "yaml", "pydantic_settings"}
     # Modules for some settings, for some clients, or for the inspector.
-    seldom = {"websocket.relay", "tracing.instrumented", "admin.inspector.events"}
+    seldom = {"websocket.relay", "tracing.otel_tracer", "admin.inspector.events"}
     assert not brought_in & {f"reasoning_replay.web.{name}" for name in seldom}
 
 

@@ -85,7 +85,7 @@ async def test_a_variable_that_makes_no_sense_is_told_at_the_start(
 ) -> None:
     """Not by the first span that is lost."""
     otel.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
-    with pytest.raises(OSError, match=r"tracing cannot begin.*max_queue_size.*OTEL_"):
+    with pytest.raises(OSError, match=r"tracing cannot start.*max_queue_size.*OTEL_"):
         async with traced():
             pass
 

@@ -61,7 +61,7 @@ class Tracing:
         except Exception as error:
             self._report.close()
             reason = f"{type(error).__name__}: {error}" if isinstance(error, ValueError) else error
-            raise OSError(f"tracing cannot begin: {reason}; look at the OTEL_ variables") from error
+            raise OSError(f"tracing cannot start: {reason}; check the OTEL_ variables") from error
 
     @contextlib.contextmanager
     def guard(self) -> Iterator[None]:
