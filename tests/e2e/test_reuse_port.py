@@ -86,6 +86,6 @@ async def test_a_system_that_shares_no_ports_is_told(
         reuse_port=True,
         store_url=f"sqlite://{tmp_path}/kept.db",
     )
-    with pytest.raises(OSError, match="leave reuse_port off"):
+    with pytest.raises(OSError, match="turn reuse_port off"):
         async with running(settings):
             pass

@@ -97,13 +97,22 @@ async def test_without_the_proxy_the_same_client_fails(variant: Variant) -> None
             await agent.converse()
 
 
-@pytest.mark.parametrize("variant", ["parallel", "two_reasoning", "call_zero", "message"])
-async def test_http_and_websocket_continue_each_other(variant: Variant) -> None:
+@pytest.mark.parametrize(
+    ("variant", "keeps"),
+    [
+        ("parallel", "no-ids"),
+        ("two_reasoning", "no-ids"),
+        ("call_zero", "no-ids"),
+        ("message", "no-ids"),
+        ("one_call", "ids"),
+    ],
+)
+async def test_http_and_websocket_continue_each_other(variant: Variant, keeps: Keeps) -> None:
     """A turn over HTTP, the next on a WebSocket, one after reconnecting, and one over HTTP."""
     async with (
         StandIn(variant, "strict") as standin,
         proxied(standin) as base_url,
-        Speaker(base_url, "async-stream", "no-ids") as agent,
+        Speaker(base_url, "async-stream", keeps) as agent,
     ):
         await agent.converse(["Where does it rain?"])
         for question in ("And tomorrow?", "And on Sunday?"):

@@ -11,8 +11,8 @@ from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
 from reasoning_replay.adapters.upstream.websocket import REFUSAL_MAX_BYTES, WebSocketConnector
 
-from tests.web.scripted import Script, Upstream, close, scripted, send, wait
-from tests.web.wire import chunk, head, whole
+from tests.web.scripted import Script, Upstream, scripted, send, wait
+from tests.web.wire import head, whole
 
 MAX_BYTES = 1 << 20
 SOON_S = 3.0
@@ -46,46 +46,6 @@ async def body_of(answer: UpstreamResponse) -> bytes:
     return read
 
 
-async def test_nothing_is_added_but_what_a_handshake_needs() -> None:
-    """No words of aiohttp's own, and no cookie of an earlier answer; the URL is sent as it is."""
-    async with connecting() as (upstream, connector):
-        upstream.answers(*[whole(b"", "Set-Cookie: a=1; Path=/", status="403 No")] * 2)
-        for _ in range(2):
-            await refused(connector, upstream.url + "/a/../%7e?x=%2f&y=a+b", (b"X-a", b"1"))
-        for got in upstream.received:
-            assert got.target == "/a/../%7e?x=%2f&y=a+b"
-            assert {name for name, _ in got.headers} == {
-                "Host",
-                "X-a",
-                "Upgrade",
-                "Connection",
-                "Sec-WebSocket-Version",
-                "Sec-WebSocket-Key",
-            }
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        whole(b"no", "X-B: 1", "x-b: 2", status="418 Odd Words"),
-        head("X-B: 1", "x-b: 2", "Transfer-Encoding: chunked", status="418 Odd Words")
-        + chunk(b"no")
-        + END,
-    ],
-)
-async def test_a_refusal_is_as_it_came(answer: bytes) -> None:
-    """Its reason and headers to the byte."""
-    async with connecting() as (upstream, connector):
-        upstream.answers(answer)
-        got = await refused(connector, upstream.url)
-        assert (got.status, got.reason) == (418, b"Odd Words")
-        assert [field for field in got.headers if field[0].lower() == b"x-b"] == [
-            (b"X-B", b"1"),
-            (b"x-b", b"2"),
-        ]
-        assert await body_of(got) == b"no"
-
-
 async def test_a_refusal_is_not_read_without_end() -> None:
     """What is too long is broken off."""
     async with connecting() as (upstream, connector):
@@ -116,12 +76,3 @@ async def test_what_is_no_url_is_an_error_of_its_own(url: str) -> None:
     async with connecting() as (_, connector):
         with pytest.raises(UpstreamError):
             await refused(connector, url)
-
-
-async def test_a_connection_is_asked_once() -> None:
-    """Although a GET may be repeated."""
-    async with connecting() as (upstream, connector):
-        upstream.plays(Script([close()]), Script([close()]))
-        with pytest.raises(UpstreamError, match="closed the connection"):
-            await refused(connector, upstream.url)
-        assert len(upstream.received) == 1
