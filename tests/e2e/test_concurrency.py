@@ -167,8 +167,9 @@ async def test_one_turn_is_made_twice_at_once(
 
 
 @pytest.mark.parametrize("keeps", ["ids", "no-ids"])
-async def test_the_sdk_tries_again(keeps: Keeps) -> None:
+async def test_the_sdk_tries_again(keeps: Keeps, monkeypatch: pytest.MonkeyPatch) -> None:
     """Refused with 500 and 429: the same body comes again, and counts once."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
     async with (
         StandIn("chain", "strict") as standin,
         proxied(standin) as base_url,

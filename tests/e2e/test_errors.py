@@ -105,8 +105,11 @@ async def test_an_error_of_upstream_is_the_same_through_the_proxy(
 
 
 @pytest.mark.parametrize("through_us", [False, True], ids=["straight", "proxied"])
-async def test_the_sdk_retries_what_it_would_have_retried(*, through_us: bool) -> None:
+async def test_the_sdk_retries_what_it_would_have_retried(
+    monkeypatch: pytest.MonkeyPatch, *, through_us: bool
+) -> None:
     """Retries are the client's to make: each is one exchange of its own, forwarded once."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
     async with StandIn("message") as standin, proxied(standin) as base_url:
         standin.refuse_next(Refusal(429, "Rate limit reached.", "requests"))
         where = base_url if through_us else standin.base_url

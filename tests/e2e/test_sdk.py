@@ -9,6 +9,7 @@ import pytest
 from openai import BadRequestError
 
 from tests.e2e.agent import Agent, Item, Keeps, Way
+from tests.e2e.pairs import in_pairs
 from tests.e2e.proxies import proxied
 from tests.e2e.witness import assert_restored
 from tests.redis_server import RedisServer
@@ -18,13 +19,16 @@ from tests.standin.variants import Variant
 
 LOST = "was provided without its required 'reasoning' item"
 
-variants = pytest.mark.parametrize("variant", get_args(Variant))
-ways = pytest.mark.parametrize("way", get_args(Way))
-dropping = pytest.mark.parametrize("keeps", ["ids", "no-ids"])
-continuities = pytest.mark.parametrize("continuity", get_args(Continuity))
-stores = pytest.mark.parametrize(
-    "more", [pytest.param({}, id="store-absent"), pytest.param({"store": False}, id="store-false")]
-)
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+WAYS: tuple[Way, ...] = get_args(Way)
+DROPPING: tuple[Keeps, ...] = ("ids", "no-ids")
+STORES: dict[str, Item] = {"store-absent": {}, "store-false": {"store": False}}
+# What a client keeps that drops reasoning, and how strict the upstream is that refuses it.
+REFUSED: dict[str, tuple[Keeps, Continuity]] = {
+    "ids-normal": ("ids", "normal"),
+    "ids-strict": ("ids", "strict"),
+    "no-ids-strict": ("no-ids", "strict"),
+}
 
 
 @contextlib.asynccontextmanager
@@ -40,31 +44,26 @@ async def through_the_proxy(
         yield agent
 
 
-@variants
-@continuities
-@dropping
-@stores
-@ways
+@in_pairs(
+    variant=VARIANTS, continuity=get_args(Continuity), keeps=DROPPING, store=[*STORES], way=WAYS
+)
 async def test_dropped_reasoning_is_back_at_its_place(
-    variant: Variant, continuity: Continuity, keeps: Keeps, more: Item, way: Way
+    variant: Variant, continuity: Continuity, keeps: Keeps, store: str, way: Way
 ) -> None:
     """Whatever the loop, upstream sees the history that the client should have sent."""
     standin = StandIn(variant, continuity)
-    async with through_the_proxy(standin, way, keeps, more) as agent:
+    async with through_the_proxy(standin, way, keeps, STORES[store]) as agent:
         await agent.converse()
         assert_restored(standin, agent)
 
 
-@variants
-@dropping
-@stores
-@pytest.mark.parametrize("way", ["sync", "async-stream"])
+@in_pairs(variant=VARIANTS, keeps=DROPPING, store=[*STORES], way=["sync", "async-stream"])
 async def test_the_same_on_a_real_redis(
-    variant: Variant, keeps: Keeps, more: Item, way: Way, shared_redis: RedisServer
+    variant: Variant, keeps: Keeps, store: str, way: Way, shared_redis: RedisServer
 ) -> None:
     """The store that replicas share gives back what the embedded one does."""
     standin = StandIn(variant, "strict")
-    async with through_the_proxy(standin, way, keeps, more, shared_redis.url) as agent:
+    async with through_the_proxy(standin, way, keeps, STORES[store], shared_redis.url) as agent:
         await agent.converse()
         assert_restored(standin, agent)
 
@@ -80,7 +79,7 @@ async def test_the_same_on_a_real_redis(
     ],
     ids="+".join,
 )
-@dropping
+@pytest.mark.parametrize("keeps", DROPPING)
 async def test_the_stream_may_look_odd(odd: Item, keeps: Keeps) -> None:
     """Bytes one by one, nothing in the last event, other ids in other events: all are streams."""
     standin = StandIn("parallel", "strict", **odd)
@@ -102,15 +101,12 @@ async def test_conversations_of_one_key_never_meet(variant: Variant) -> None:
             assert_restored(standin, agent)
 
 
-@variants
-@pytest.mark.parametrize(
-    ("keeps", "continuity"), [("ids", "normal"), ("ids", "strict"), ("no-ids", "strict")]
-)
-@pytest.mark.parametrize("way", ["sync", "async-stream"])
+@in_pairs(variant=VARIANTS, refused=[*REFUSED], way=["sync", "async-stream"])
 async def test_without_the_proxy_the_same_client_fails(
-    variant: Variant, continuity: Continuity, keeps: Keeps, way: Way
+    variant: Variant, refused: str, way: Way
 ) -> None:
     """The upstream of these tests does notice: no green here would mean no meaning above."""
+    keeps, continuity = REFUSED[refused]
     async with (
         StandIn(variant, continuity) as standin,
         Agent(standin.base_url, way, keeps) as agent,
@@ -119,15 +115,13 @@ async def test_without_the_proxy_the_same_client_fails(
             await agent.converse()
 
 
-@variants
-@stores
-@ways
+@in_pairs(variant=VARIANTS, store=[*STORES], way=WAYS)
 async def test_a_client_that_replays_all_is_left_alone(
-    variant: Variant, more: Item, way: Way
+    variant: Variant, store: str, way: Way
 ) -> None:
     """A request that lacks nothing arrives as the very bytes that the SDK wrote."""
     standin = StandIn(variant, "strict")
-    asking = more | {"include": ["reasoning.encrypted_content"]}
+    asking = STORES[store] | {"include": ["reasoning.encrypted_content"]}
     async with through_the_proxy(standin, way, "everything", asking) as agent:
         await agent.converse()
 

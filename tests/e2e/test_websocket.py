@@ -16,6 +16,7 @@ from openai.types.responses import ResponseStreamEvent
 from openai.types.responses.responses_client_event_param import ResponsesClientEventParam
 
 from tests.e2e.agent import MODEL, Agent, Answer, Item, Keeps, items_of
+from tests.e2e.pairs import in_pairs
 from tests.e2e.proxies import ProxyProcess, proxied
 from tests.e2e.witness import assert_restored
 from tests.standin import Refusal, StandIn
@@ -67,14 +68,17 @@ class Speaker(Agent):
         return Answer(items_of(answered), "")
 
 
-@pytest.mark.parametrize("variant", get_args(Variant))
-@pytest.mark.parametrize("continuity", get_args(Continuity))
-@pytest.mark.parametrize("keeps", ["ids", "no-ids"])
-@pytest.mark.parametrize("more", [{}, {"store": False}], ids=["store-absent", "store-false"])
+@in_pairs(
+    variant=get_args(Variant),
+    continuity=get_args(Continuity),
+    keeps=["ids", "no-ids"],
+    store=["store-absent", "store-false"],
+)
 async def test_dropped_reasoning_is_back_at_its_place(
-    variant: Variant, continuity: Continuity, keeps: Keeps, more: Item
+    variant: Variant, continuity: Continuity, keeps: Keeps, store: str
 ) -> None:
     """Whatever the loop, upstream sees the history that the client should have sent."""
+    more: Item = {"store": False} if store == "store-false" else {}
     async with (
         StandIn(variant, continuity) as standin,
         proxied(standin) as base_url,

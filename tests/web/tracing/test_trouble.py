@@ -48,6 +48,7 @@ async def test_a_collector_that_fails_is_told_once(
 ) -> None:
     """No exchange waits for it; one line says why, and nothing goes to standard error."""
     how(spans)
+    otel.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")  # the exporter tries for this long
     if how is gone:
         otel.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9/x?key=hunter2")
     out = ""

@@ -40,7 +40,7 @@ def _is_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for moments only."""
     monkeypatch.setattr("reasoning_replay.web.websocket.relay.CLOSE_S", 0.2)
     monkeypatch.setattr("reasoning_replay.web.websocket.relay.LINGER_S", 0.3)
-    monkeypatch.setattr("reasoning_replay.adapters.upstream.websocket.LEFT_OVER_S", 0.2)
+    monkeypatch.setattr("reasoning_replay.adapters.upstream.websocket.LEFT_OVER_S", 0.1)
 
 
 def stops_reading(peer: Peer) -> None:
@@ -71,7 +71,7 @@ async def test_a_client_that_goes_ends_an_upstream_that_does_not_read() -> None:
         await asyncio.sleep(0.2)
         client.reset()
         await over(w)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.3)
         assert await rest_of(upstream) < LARGE
         assert w.counted("exchanges_total", route="websocket", outcome="client_gone") == 1
 
@@ -143,7 +143,7 @@ async def test_others_have_their_turn_while_much_is_passed_on(
             await asyncio.sleep(0)
 
     monkeypatch.setattr(ClientWebSocketResponse, "send_frame", noted)
-    data = frame(PING, key=KEY) * 30_000
+    data = frame(PING, key=KEY) * 5_000
     async with world() as w, tunnelled(w) as (client, upstream):
         counting = asyncio.ensure_future(count())
         await asyncio.gather(client.send(data), upstream.gets(data))

@@ -1,0 +1,54 @@
+"""Pairwise test rows: combinations of parameters in which each pair of values occurs."""
+
+import itertools
+import os
+from collections.abc import Sequence
+
+import pytest
+
+__all__ = ["in_pairs", "pairwise"]
+
+Row = tuple[str, ...]
+
+# "1": the slow lane, `make test-all`. It runs every combination.
+EVERY = "REPLAY_TEST_ALL"
+
+
+def in_pairs(**values: Sequence[str]) -> pytest.MarkDecorator:
+    """
+    Parametrize a test with pairwise rows, or with every combination if REPLAY_TEST_ALL is 1.
+
+    Pairs are enough for the fast lane because the parameters of these tests act on separate parts:
+    the items on the matching, `keeps` on the evidence, `store` on what the proxy asks for, the way
+    on the transport. A defect appears with one value or where two of these parts meet. One that
+    needs three values is left to the slow lane.
+
+    Args:
+        values: The values of each parameter, under the name of the parameter.
+    """
+    columns = list(values.values())
+    is_every = os.environ.get(EVERY) == "1"
+    rows = list(itertools.product(*columns)) if is_every else pairwise(*columns)
+    return pytest.mark.parametrize(tuple(values), rows)
+
+
+def pairwise(*columns: Sequence[str]) -> list[Row]:
+    """
+    Return rows in which each value of a column occurs with each value of every other column.
+
+    It is the greedy algorithm: the next row has the most pairs that no earlier row has. The same
+    columns give the same rows, so that all pytest workers collect the same tests.
+
+    Args:
+        columns: At least two columns; no column has a value twice.
+    """
+    pairs = {
+        row: set(itertools.combinations(enumerate(row), 2)) for row in itertools.product(*columns)
+    }
+    missing = set().union(*pairs.values())
+    rows: list[Row] = []
+    while missing:
+        best = max(pairs, key=lambda row: len(pairs[row] & missing))  # the first of equal ones
+        rows.append(best)
+        missing -= pairs[best]
+    return rows
