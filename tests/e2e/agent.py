@@ -1,4 +1,4 @@
-"""A small agent on the official SDK: it keeps a history, answers tool calls, drops reasoning."""
+"""A small agent on the official SDK: it keeps a history, answers tool calls and drops reasoning."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ __all__ = [
 Item = dict[str, Any]
 Way = Literal["sync", "sync-stream", "async", "async-stream"]
 Keeps = Literal["everything", "ids", "no-ids"]
-"""What the client replays of an answer: all of it; all but reasoning; and without ids as well."""
+"""What the client replays of a response: all, all except reasoning, or the same without ids."""
 
 MARK = "x-reasoning-replay"
 MODEL = "gpt-5.4"
@@ -53,7 +53,7 @@ class Step:
         sent: Its input, as the SDK wrote it.
         whole: The same history with every reasoning item and every id in it.
         body: The bytes that the SDK wrote.
-        mark: The proxy's header on the answer; "" when there was none.
+        mark: The proxy's header on the response; "" if there was none.
     """
 
     sent: list[Item]
@@ -63,7 +63,7 @@ class Step:
 
 
 class Answer(NamedTuple):
-    """Output items as the SDK read them, and the proxy's header."""
+    """Output items as the SDK parsed them, and the proxy's header."""
 
     output: list[ResponseOutputItem]
     mark: str
@@ -72,15 +72,17 @@ class Answer(NamedTuple):
 @dataclass
 class Agent:
     """
-    A conversation with itself: what was said, and how each request was written.
+    A client with one conversation: its history, and each request as it was written.
 
-    What it keeps whole goes back as the SDK's own objects, what it trims as plain dictionaries.
+    Items that it replays unchanged are the SDK's own objects; trimmed ones are plain dictionaries.
 
     Attributes:
-        more: Members of every request besides model, tools and input.
-        api_key: One that no other agent has: in a shared store they never meet.
-        transport: What the asynchronous ways send through; None for the SDK's own.
-        is_marked: Whether answers come with the proxy's header.
+        more: Members of every request in addition to model, tools and input.
+        api_key: A key that no other agent has, so that agents never meet in a shared store.
+        transport: The transport of the asynchronous ways; None for the SDK's own.
+        is_marked: Whether responses carry the proxy's header.
+        history: The input that it sends.
+        whole: The same history, complete.
     """
 
     base_url: str
@@ -95,7 +97,7 @@ class Agent:
     steps: list[Step] = field(default_factory=list)
 
     async def __aenter__(self) -> Self:
-        """Open both clients: connections of their own, and no certificates to load."""
+        """Open both clients, with their own connections and without TLS certificates."""
         self._bodies: list[bytes] = []
         plain = DefaultHttpxClient(verify=False, event_hooks={"request": [self._note]})
         spun = DefaultAsyncHttpxClient(
@@ -109,12 +111,12 @@ class Agent:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close them."""
+        """Close both clients."""
         self._sync.close()
         await self._async.close()
 
     async def converse(self, questions: Iterable[str] = QUESTIONS) -> Self:
-        """Ask each question, and go on until it is answered."""
+        """Ask each question, and answer tool calls until the model has finished."""
         for question in questions:
             self.say(question)
             for _ in range(ROUNDS_MAX):
@@ -128,10 +130,10 @@ class Agent:
 
     async def step(self, base_url: str | None = None) -> bool:
         """
-        Send the history, take the answer in, run the tools it calls.
+        Send the history, add the response to it, and answer its tool calls.
 
         Args:
-            base_url: Where to, for this request alone.
+            base_url: Target of this request alone.
 
         Returns:
             Whether tools were called, so that the model waits for another request.
@@ -193,7 +195,7 @@ class Agent:
 
 
 def items_of(events: list[ResponseStreamEvent]) -> list[ResponseOutputItem]:
-    """Take the items from a stream, which has to be a whole one."""
+    """Return the items of a stream, which must be complete."""
     assert events[-1].type == "response.completed"
     assert [event.sequence_number for event in events] == list(range(len(events)))
     return [event.item for event in events if event.type == "response.output_item.done"]

@@ -1,4 +1,8 @@
-"""Chats of one tenant through a running proxy: clients that drop reasoning, a scripted upstream."""
+"""
+Chats of one tenant through a running proxy.
+
+The clients drop reasoning, and the upstream is scripted.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +17,7 @@ __all__ = ["Chat", "Tenant", "injected", "said"]
 
 
 class Tenant:
-    """The clients of one key, and an upstream that answers what the test says."""
+    """The clients of one key, and an upstream with scripted responses."""
 
     def __init__(self, proxy: World) -> None:
         self._proxy = proxy
@@ -22,7 +26,7 @@ class Tenant:
     async def ask(
         self, sent: list[Item], *emitted: Item, key: str = "sk-a", session: str = "", **more: object
     ) -> list[Item]:
-        """Send a history, have it answered, and return the input that upstream received."""
+        """Send a history, answer it, and return the input that upstream received."""
         self._responses += 1
         response_id = f"resp_{drawn(self._responses)}"
         self._proxy.upstream.answers(stream(events(*emitted, rid=response_id)))
@@ -35,7 +39,7 @@ class Tenant:
         return seen
 
     async def forget(self, number: int) -> None:
-        """Delete a conversation, by the order in which they began."""
+        """Delete a conversation by its number, in the order of their starts."""
         store = self._proxy.app.store
         page = await store.survey(None, "", 100)
         begun = [(one.scope, one.conversation) for one in page.conversations]
@@ -50,7 +54,7 @@ class Chat:
 
     Attributes:
         told: The history as the client keeps it.
-        whole: The same with all reasoning that was emitted.
+        whole: The same history with all reasoning that was emitted.
     """
 
     def __init__(self, tenant: Tenant, *opening: Item) -> None:
@@ -59,14 +63,18 @@ class Chat:
         self.whole = [*opening]
 
     def add(self, *items: Item) -> None:
-        """Add what the client itself says."""
+        """Add items of the client."""
         self.told += items
         self.whole += items
 
     async def go_on(
         self, *emitted: Item, change: Callable[[list[Item]], list[Item]] = list, **more: Any
     ) -> list[Item]:
-        """Have the history answered as it is changed; upstream has to receive all reasoning."""
+        """
+        Send the history, after `change`, and add the response to it.
+
+        Asserts that upstream receives all reasoning.
+        """
         seen = await self._tenant.ask(change(self.told), *emitted, **more)
         assert seen == change(self.whole)
         kept = list(map(nameless, emitted))
@@ -76,10 +84,10 @@ class Chat:
 
 
 def injected(name: str) -> Item:
-    """Return reasoning as upstream receives it ahead of an item that has no id."""
+    """Return reasoning as upstream receives it before an item without an id."""
     return nameless(reasoning(name))
 
 
 def said(text: str) -> Item:
-    """Return a message of the model as a client sends it that drops ids."""
+    """Return a message of the model as a client without ids sends it."""
     return nameless(message("", text))

@@ -1,4 +1,4 @@
-"""What these tests share: stores of either kind, each test with one of its own."""
+"""Fixtures of the end-to-end tests: a store of either type for each test."""
 
 import secrets
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(params=["memory", "redis"])
 def store(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Settings of a store that no other test uses."""
+    """The settings of a store that no other test uses."""
     url = "memory://"
     if request.param == "redis":
         url = request.getfixturevalue("shared_redis").url

@@ -1,4 +1,4 @@
-"""The proxy under test: inside this process, or as a process that a test may kill."""
+"""The proxy under test: in this process, or as a process that a test may kill."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ __all__ = ["Above", "ProxyProcess", "proxied"]
 ROOT = Path(__file__).parents[2]
 ANY_PORT = "127.0.0.1:0"
 STARTS_S = 20.0
-STORE_TIMEOUT_MS = 5_000  # a busy machine is no fault of the proxy's
+STORE_TIMEOUT_MS = 5_000  # long enough for a busy machine
 
 
 class Above(Protocol):
@@ -27,12 +27,12 @@ class Above(Protocol):
 
     @property
     def base_url(self) -> str:
-        """What a client takes as its base URL."""
+        """The base URL for a client."""
 
 
 @contextlib.asynccontextmanager
 async def proxied(above: Above, store_url: str = "memory://", **more: Any) -> AsyncIterator[str]:
-    """Run a proxy in this process, of any settings; gives what a client takes as its base URL."""
+    """Run a proxy in this process, with any settings; yield the base URL for a client."""
     given: dict[str, Any] = {
         "upstream_url": above.base_url,
         "listen": ANY_PORT,
@@ -51,10 +51,10 @@ class ProxyProcess:
     One `python -m reasoning_replay serve`, with settings from the environment alone.
 
     Attributes:
-        base_url: What a client takes as its base URL; another one after each start.
-        admin_url: Where operators look; likewise.
-        warned: What it logged above info, over all its starts; what was no line of log, such as
-            a traceback, as an event of that name.
+        base_url: The base URL for a client; it changes at each start.
+        admin_url: The URL of the admin port; it changes at each start.
+        warned: Its log lines above info, of all starts. Output that is not a log line, such as a
+            traceback, is an event with that text.
     """
 
     def __init__(self, upstream_url: str, store_url: str, **more: str) -> None:
@@ -85,17 +85,17 @@ class ProxyProcess:
 
     @property
     def complaints(self) -> list[str]:
-        """Names of what it logged above info, besides exchanges."""
+        """The events of its log lines above info, except exchanges."""
         return [entry["event"] for entry in self.warned if entry["event"] != "exchange"]
 
     @property
     def pid(self) -> int:
-        """Its process id; it runs."""
+        """Its process id, while it runs."""
         assert self._process is not None
         return self._process.pid
 
     async def start(self) -> None:
-        """Start, and wait until it says where it listens."""
+        """Start, and wait until it reports its addresses."""
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "reasoning_replay", "serve"),
             cwd=ROOT,
@@ -112,16 +112,16 @@ class ProxyProcess:
         self._reading = asyncio.create_task(self._read(stdout))
 
     async def kill(self) -> None:
-        """End it with SIGKILL, as a machine does that goes down; nothing when it does not run."""
+        """End it with SIGKILL, as a crash of the machine does; nothing if it does not run."""
         await self._end(signal.SIGKILL)
 
     async def restart(self) -> None:
-        """End it as an orchestrator does, and start it with nothing but what the store has."""
+        """End it with SIGTERM, as an orchestrator does, and start it again."""
         assert await self._end(signal.SIGTERM) == 0
         await self.start()
 
     async def _end(self, number: int) -> int | None:
-        """Send it a signal, and wait for it; return its exit code, None if it does not run."""
+        """Send a signal, and wait; return the exit code, or None if it does not run."""
         if self._process is None or self._reading is None:
             return None
         with contextlib.suppress(ProcessLookupError):
@@ -132,7 +132,7 @@ class ProxyProcess:
         return code
 
     async def readiness(self) -> dict[str, str]:
-        """Give what `/readyz` says; it must answer 200."""
+        """Return the body of `/readyz`, which must be a 200."""
         async with (
             aiohttp.ClientSession(raise_for_status=True) as session,
             session.get(f"{self.admin_url}/readyz") as response,
@@ -141,7 +141,7 @@ class ProxyProcess:
         return state
 
     async def _read(self, stdout: asyncio.StreamReader) -> None:
-        """Read the log as it is written, so that the pipe never fills up."""
+        """Read the log continuously, so that the pipe never fills up."""
         async for line in stdout:
             try:
                 entry = json.loads(line)

@@ -1,4 +1,4 @@
-"""Several at once in one conversation: nothing is lost, nothing doubled, nobody gets another's."""
+"""Simultaneous requests in one conversation: no reasoning is lost, doubled or mixed up."""
 
 import asyncio
 import contextlib
@@ -20,22 +20,22 @@ SLOW_S = 0.05
 
 
 def of(agent: Agent) -> str:
-    """Return what names an agent in each of its requests."""
+    """Return the name of an agent, which is in each of its requests."""
     return str(agent.more["user"])
 
 
 @contextlib.asynccontextmanager
 async def begun(base_url: str, keeps: Keeps, standin: StandIn) -> AsyncIterator[Agent]:
-    """Let an agent have one question answered."""
+    """Let an agent have one question answered; check its requests at the end."""
     async with Agent(base_url, "async-stream", keeps, {"user": "first"}) as agent:
         await agent.converse(["Where does it rain?"])
         yield agent
-        assert_given_back(standin, agent)
+        assert_own_reasoning(standin, agent)
 
 
 @contextlib.asynccontextmanager
 async def forked(agent: Agent, name: str) -> AsyncIterator[Agent]:
-    """Give another client that goes on from where this one is."""
+    """Yield another client that continues the conversation of an agent."""
     more = agent.more | {"user": name}
     async with Agent(agent.base_url, agent.way, agent.keeps, more, agent.api_key) as fork:
         fork.history, fork.whole = copy.copy(agent.history), copy.copy(agent.whole)
@@ -43,7 +43,7 @@ async def forked(agent: Agent, name: str) -> AsyncIterator[Agent]:
 
 
 def reasoning_in(standin: StandIn, items: Sequence[Item]) -> list[str]:
-    """Name each item that is reasoning, by its id or its blob; "" is any other."""
+    """Return the id of each reasoning item, from its id or its blob; "" for other items."""
     named = []
     for item in items:
         if item.get("type") != "reasoning":
@@ -57,17 +57,20 @@ def reasoning_in(standin: StandIn, items: Sequence[Item]) -> list[str]:
 
 
 def received_from(standin: StandIn, agent: Agent) -> list[Item]:
-    """Return the bodies that an agent got a whole answer to."""
+    """Return the bodies of an agent's requests that got a complete response."""
     taken = [one for one in standin.received if one.status == 200 and one.finished]
     bodies = [json.loads(one.body) for one in taken]
     return [body for body in bodies if body.get("user") == of(agent)]
 
 
-def assert_given_back(standin: StandIn, agent: Agent, *, whole: bool = True) -> None:
+def assert_own_reasoning(standin: StandIn, agent: Agent, *, whole: bool = True) -> None:
     """
-    Upstream took each request of an agent once, and each with its own reasoning, in its place.
+    Assert that upstream accepted each request of an agent once, with its own reasoning in place.
 
-    `whole`: with all of it.
+    Args:
+        standin: The upstream.
+        agent: The agent.
+        whole: Whether all of its reasoning must be there.
     """
     saw = [reasoning_in(standin, body["input"]) for body in received_from(standin, agent)]
     owned = [reasoning_in(standin, step.whole) for step in agent.steps]
@@ -77,13 +80,13 @@ def assert_given_back(standin: StandIn, agent: Agent, *, whole: bool = True) -> 
     assert any(saw[-1]) or not any(owned[-1])
     for there, own in zip(saw, owned, strict=True):
         rest = iter(own)
-        assert all(one in rest for one in there)  # in this order, and nothing else
+        assert all(one in rest for one in there)  # in this order, and no other
         assert there.count("") == own.count("")
 
 
 @contextlib.asynccontextmanager
 async def replicas(standin: StandIn, store: RedisServer) -> AsyncIterator[tuple[str, str]]:
-    """Two proxies on one Redis."""
+    """Run two proxies on one Redis."""
     async with proxied(standin, store.url) as one, proxied(standin, store.url) as other:
         yield one, other
 
@@ -93,7 +96,7 @@ async def replicas(standin: StandIn, store: RedisServer) -> AsyncIterator[tuple[
     [("parallel", "ids"), ("two_reasoning", "no-ids"), ("call_zero", "no-ids")],
 )
 async def test_two_turns_of_one_conversation_at_once(variant: Variant, keeps: Keeps) -> None:
-    """Two questions after one history are two conversations from there on, and stay apart."""
+    """Two simultaneous questions after one history become two conversations that stay separate."""
     async with (
         StandIn(variant, "strict") as standin,
         proxied(standin) as base_url,
@@ -105,15 +108,15 @@ async def test_two_turns_of_one_conversation_at_once(variant: Variant, keeps: Ke
             left.converse(["And tomorrow?", "And in June?"]),
             right.converse(["And in Rome?", "And in June?"]),
         )
-        assert_given_back(standin, left)
-        assert_given_back(standin, right)
+        assert_own_reasoning(standin, left)
+        assert_own_reasoning(standin, right)
 
 
 @pytest.mark.parametrize(("variant", "keeps"), [("chain", "no-ids"), ("two_reasoning", "ids")])
 async def test_replicas_race_on_one_conversation(
     variant: Variant, keeps: Keeps, shared_redis: RedisServer
 ) -> None:
-    """Many forks at once, each request at the other replica: each fork gets what is its own."""
+    """Simultaneous forks that alternate between two replicas each get their own reasoning."""
     async with StandIn(variant, "strict") as standin, replicas(standin, shared_redis) as pair:
         urls = itertools.cycle(pair)
         async with contextlib.AsyncExitStack() as stack:
@@ -131,7 +134,7 @@ async def test_replicas_race_on_one_conversation(
 
             await asyncio.gather(*map(go_on, forks))
             for fork in forks:
-                assert_given_back(standin, fork)
+                assert_own_reasoning(standin, fork)
 
 
 @pytest.mark.parametrize(
@@ -143,13 +146,13 @@ async def test_replicas_race_on_one_conversation(
         ("message", "no-ids", False),
     ],
 )
-async def test_one_turn_is_made_twice_at_once(
+async def test_one_turn_is_generated_twice_at_once(
     variant: Variant, keeps: Keeps, whole: bool, shared_redis: RedisServer
 ) -> None:
     """
-    Two answers to the very same, through two replicas; clients go on with the one or the other.
+    If a turn is generated twice at once, through two replicas, each client gets its own reasoning.
 
-    Where they say the same and ids do not tell them apart, neither may be given the other's.
+    Where both responses have the same text and no ids, neither client gets the other's reasoning.
     """
     standin = StandIn(variant, "strict" if whole else "normal")
     async with (
@@ -162,13 +165,13 @@ async def test_one_turn_is_made_twice_at_once(
         right.base_url = pair[1]
         questions = ["And tomorrow?", "And in June?"]
         await asyncio.gather(left.converse(questions), right.converse(questions))
-        assert_given_back(standin, left, whole=whole)
-        assert_given_back(standin, right, whole=whole)
+        assert_own_reasoning(standin, left, whole=whole)
+        assert_own_reasoning(standin, right, whole=whole)
 
 
 @pytest.mark.parametrize("keeps", ["ids", "no-ids"])
-async def test_the_sdk_tries_again(keeps: Keeps, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refused with 500 and 429: the same body comes again, and counts once."""
+async def test_the_sdk_retries(keeps: Keeps, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A retry of the SDK after a 500 or a 429 sends the same body, and counts as one turn."""
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
     async with (
         StandIn("chain", "strict") as standin,
@@ -182,12 +185,12 @@ async def test_the_sdk_tries_again(keeps: Keeps, monkeypatch: pytest.MonkeyPatch
             standin.refuse_next(Refusal(status=status, message="Not now.", type="server_error"))
             while await again.step():
                 pass
-        assert_given_back(standin, again)
+        assert_own_reasoning(standin, again)
 
 
 @pytest.mark.parametrize(("events", "keeps"), [(0, "no-ids"), (12, "no-ids"), (30, "ids")])
-async def test_a_turn_is_sent_again_while_it_streams(events: int, keeps: Keeps) -> None:
-    """A client loses patience amid an answer, and asks again: of that answer is its reasoning."""
+async def test_a_turn_is_repeated_during_its_stream(events: int, keeps: Keeps) -> None:
+    """A client that repeats a turn during its stream gets the reasoning of the second response."""
     async with (
         StandIn("chain", "strict") as standin,
         proxied(standin) as base_url,
@@ -200,7 +203,7 @@ async def test_a_turn_is_sent_again_while_it_streams(events: int, keeps: Keeps) 
             impatient = asyncio.create_task(again.step())
             await asyncio.sleep(events * SLOW_S / 10 + SLOW_S)
             standin.behaviour.delay_s = 0
-            second = asyncio.create_task(again.step())  # while the first is still told
+            second = asyncio.create_task(again.step())  # while the first one still streams
             await asyncio.sleep(SLOW_S)
             impatient.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -208,4 +211,4 @@ async def test_a_turn_is_sent_again_while_it_streams(events: int, keeps: Keeps) 
             calls = await second
             while calls:
                 calls = await again.step()
-        assert_given_back(standin, again)
+        assert_own_reasoning(standin, again)

@@ -1,4 +1,4 @@
-"""The official SDK over a transport that encodes what it sends, as Codex does."""
+"""Encoded request bodies: the official SDK over a transport that compresses, as Codex does."""
 
 import gzip
 from collections.abc import Callable
@@ -17,21 +17,21 @@ WAYS = pytest.mark.parametrize("way", ["async", "async-stream"])
 
 class Encoding(httpx2.AsyncHTTPTransport):
     """
-    Encodes every body on its way out.
+    A transport that encodes every request body.
 
     Attributes:
-        bodies: What went out.
+        bodies: The encoded bodies.
     """
 
     def __init__(self, coding: str, encode: Callable[[bytes], bytes]) -> None:
-        """Take a coding and what makes it."""
+        """Use this content coding, and its function."""
         super().__init__(verify=False)
         self.bodies: list[bytes] = []
         self._coding = coding
         self._encode = encode
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send the same request with another body."""
+        """Send the request with an encoded body."""
         body = self._encode(await request.aread())
         self.bodies.append(body)
         headers = {
@@ -49,8 +49,12 @@ class Encoding(httpx2.AsyncHTTPTransport):
 
 @WAYS
 @pytest.mark.parametrize("keeps", ["ids", "no-ids"])
-async def test_dropped_reasoning_is_back_in_what_was_encoded(way: Way, keeps: Keeps) -> None:
-    """The client encodes with zstd; upstream, which cannot read that, sees the whole history."""
+async def test_dropped_reasoning_is_injected_into_an_encoded_body(way: Way, keeps: Keeps) -> None:
+    """
+    Reasoning is injected into a zstd body.
+
+    The upstream cannot read zstd, so it receives the complete history without an encoding.
+    """
     transport = Encoding("zstd", zstandard.ZstdCompressor().compress)
     standin = StandIn("chain", "strict")
     async with (
@@ -67,8 +71,8 @@ async def test_dropped_reasoning_is_back_in_what_was_encoded(way: Way, keeps: Ke
 
 
 @WAYS
-async def test_what_lacks_nothing_arrives_as_it_was_encoded(way: Way) -> None:
-    """Byte for byte, for an upstream that reads gzip."""
+async def test_a_complete_body_arrives_as_it_was_encoded(way: Way) -> None:
+    """A gzip body that needs no injection arrives with the same bytes."""
     transport = Encoding("gzip", gzip.compress)
     standin = StandIn("chain", "strict")
     more = {"store": False, "include": ["reasoning.encrypted_content"]}

@@ -1,4 +1,4 @@
-"""An error of upstream is what the SDK would have raised without the proxy."""
+"""Upstream errors: the SDK raises the same error as without the proxy."""
 
 import contextlib
 import json
@@ -41,7 +41,7 @@ ERRORS = [
 
 @contextlib.asynccontextmanager
 async def failing(status: int, headers: Mapping[str, str], code: str) -> AsyncIterator[str]:
-    """An upstream that gives one and the same error to everything; gives its base URL."""
+    """Run an upstream that answers every request with this error; yield its base URL."""
     error = {"message": f"No: {code}.", "type": "some_error", "param": None, "code": code}
     body = json.dumps({"error": error}, indent=2).encode()
 
@@ -62,7 +62,7 @@ async def failing(status: int, headers: Mapping[str, str], code: str) -> AsyncIt
 
 
 async def error_at(base_url: str, *, stream: bool) -> APIStatusError:
-    """Ask once, and give the error that it ends in."""
+    """Send one request, and return the error that the SDK raises."""
     async with AsyncOpenAI(base_url=base_url, api_key="sk-a", max_retries=0) as sdk:
         with pytest.raises(APIStatusError) as caught:
             await sdk.responses.create(model=MODEL, input="Rain?", stream=stream)
@@ -71,10 +71,10 @@ async def error_at(base_url: str, *, stream: bool) -> APIStatusError:
 
 @pytest.mark.parametrize(("status", "headers", "code", "kind"), ERRORS)
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-async def test_an_error_of_upstream_is_the_same_through_the_proxy(
+async def test_an_upstream_error_is_the_same_through_the_proxy(
     status: int, headers: Mapping[str, str], code: str, kind: type[Exception], *, stream: bool
 ) -> None:
-    """Class, status, code, request id, headers and the bytes of the body: all as without us."""
+    """The SDK gets the same error class, status, code, request id, headers and body bytes."""
     async with failing(status, headers, code) as upstream:
         settings = Settings(
             upstream_url=upstream,
@@ -105,10 +105,14 @@ async def test_an_error_of_upstream_is_the_same_through_the_proxy(
 
 
 @pytest.mark.parametrize("through_us", [False, True], ids=["straight", "proxied"])
-async def test_the_sdk_retries_what_it_would_have_retried(
+async def test_the_sdk_retries_the_same_errors(
     monkeypatch: pytest.MonkeyPatch, *, through_us: bool
 ) -> None:
-    """Retries are the client's to make: each is one exchange of its own, forwarded once."""
+    """
+    The SDK retries the same errors as without the proxy.
+
+    Each retry is a separate exchange that is forwarded once.
+    """
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
     async with StandIn("message") as standin, proxied(standin) as base_url:
         standin.refuse_next(Refusal(429, "Rate limit reached.", "requests"))
@@ -119,8 +123,8 @@ async def test_the_sdk_retries_what_it_would_have_retried(
         assert [one.status for one in standin.received] == [429, 200]
 
 
-async def test_no_credential_and_an_unknown_address() -> None:
-    """The stand-in's own 401 and 404 are raised as what they are."""
+async def test_a_401_and_a_404_are_raised_as_such() -> None:
+    """A 401 and a 404 of upstream are raised as such."""
     async with (
         StandIn() as standin,
         proxied(standin) as base_url,
@@ -134,8 +138,8 @@ async def test_no_credential_and_an_unknown_address() -> None:
             )
 
 
-async def test_an_upstream_that_is_not_there() -> None:
-    """The SDK sees a 502 that it may retry, and whose it is."""
+async def test_an_unreachable_upstream_is_a_502() -> None:
+    """An unreachable upstream is a 502 of the proxy that the SDK may retry."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     settings = Settings(

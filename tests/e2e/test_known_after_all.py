@@ -1,4 +1,4 @@
-"""What the store knows is injected, whatever other evidence, failures or clients do to it."""
+"""Known reasoning: it is injected in spite of other evidence, failures and unusual clients."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ BLOB = RS["encrypted_content"]
 
 @pytest.fixture
 def start(store: dict[str, Any]) -> Start:
-    """Start a proxy and its upstream."""
+    """A function that starts a proxy and its upstream."""
     return partial(world, **store)
 
 
@@ -38,7 +38,7 @@ def response_id(*emitted: Item) -> str:
 async def exchange(
     w: World, sent: Sequence[Item], *emitted: Item, **more: object
 ) -> list[Item]:  # fmt: skip
-    """Have a history answered; return the input that upstream saw."""
+    """Send a history, answer it, and return the input that upstream received."""
     w.upstream.answers(whole(as_json(response(*emitted, rid=response_id(*emitted)))))
     answer = await w.turn(*sent, **more)
     assert answer.status == 200
@@ -51,8 +51,8 @@ def reasons(items: Sequence[Item]) -> list[str]:
     return [item["encrypted_content"] for item in items if item.get("type") == "reasoning"]
 
 
-async def test_what_a_client_names_by_half_of_a_run_stands_in_its_order(start: Start) -> None:
-    """Point 7: the half that is a reference stays behind the other, as it was emitted."""
+async def test_the_other_half_of_a_referenced_run_is_injected(start: Start) -> None:
+    """If a client references one of two reasoning items, the other is injected before it."""
     one, two, deed = reasoning("one"), reasoning("two"), call("deed")
     reference = {"type": "item_reference", "id": two["id"]}
     sent = [user("Look."), reference, deed, output(deed)]
@@ -63,8 +63,12 @@ async def test_what_a_client_names_by_half_of_a_run_stands_in_its_order(start: S
     assert seen == [user("Look."), one, *sent[1:]]
 
 
-async def test_a_chat_in_the_easy_form_is_asked_for_blobs(start: Start) -> None:
-    """Point 10: items that can have no id go by blobs, so these are asked for once one is seen."""
+async def test_a_chat_in_the_short_message_form_needs_blobs(start: Start) -> None:
+    """
+    A chat in the short message form needs blobs.
+
+    Its items can have no id, so blobs are requested once a turn has shown this form.
+    """
     history: list[Item] = [user("Hi, what can you do?")]
     included, seen = [], []
     async with start() as w:
@@ -76,11 +80,15 @@ async def test_a_chat_in_the_easy_form_is_asked_for_blobs(start: Start) -> None:
             history += [{"role": "assistant", "content": words}, user(f"And then, {n}?")]
 
     assert included == [False, True, True, True]
-    assert reasons(seen) == ["gAAAA1", "gAAAA2"]  # of the first, upstream gave no blob
+    assert reasons(seen) == ["gAAAA1", "gAAAA2"]  # upstream gave no blob for the first one
 
 
-async def test_a_stock_phrase_does_not_crowd_out_what_is_certain(start: Start) -> None:
-    """Point 11: six others said what went past the proxy last; the call names its conversation."""
+async def test_a_common_phrase_does_not_hide_certain_evidence(start: Start) -> None:
+    """
+    A common phrase does not hide certain evidence.
+
+    Six later conversations end with the same words, but the call identifies the right one.
+    """
     mine = call("mine")
     sent = [user("Look."), nameless(mine), output(mine), nameless(message("past", "Done."))]
     async with start() as w:
@@ -93,10 +101,14 @@ async def test_a_stock_phrase_does_not_crowd_out_what_is_certain(start: Start) -
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_calls_behind_the_response_that_is_named_get_their_reasoning(
+async def test_calls_after_the_named_response_get_their_reasoning(
     start: Start, *, is_known: bool
 ) -> None:
-    """Point 12: each step names the round before, and sends this round's calls by value."""
+    """
+    Calls that follow the named response get their reasoning.
+
+    Each request names the response of the round before, and sends this round's calls by value.
+    """
     first, second, hello = call("first"), call("second"), message("hi", "Hello!")
     by_value: list[Item] = [user("And now look.")]
     named = {"previous_response_id": response_id(reasoning("hi"), hello)}
@@ -113,8 +125,8 @@ async def test_calls_behind_the_response_that_is_named_get_their_reasoning(
     assert two == [*one, reasoning("second"), *by_value[3:]]
 
 
-async def test_what_the_named_response_has_is_left_to_upstream(start: Start) -> None:
-    """Point 12: a call of its own chain is in the history that upstream holds already."""
+async def test_items_of_the_named_response_are_left_to_upstream(start: Start) -> None:
+    """A call of the named response itself is in upstream's history, so nothing is added."""
     deed, sent = call("deed"), [user("Look.")]
     async with start() as w:
         await exchange(w, sent, reasoning("deed"), deed)
@@ -123,8 +135,8 @@ async def test_what_the_named_response_has_is_left_to_upstream(start: Start) -> 
         assert await exchange(w, again, message("end", "Done."), **named) == again
 
 
-async def test_turns_whose_lookup_failed_are_found_again(start: Start) -> None:
-    """Point 17: one lookup in two fails; in the end all of a long chat is one conversation."""
+async def test_turns_after_a_failed_lookup_are_found_again(start: Start) -> None:
+    """Although every second lookup fails, a long chat ends as one conversation."""
     turns, fails = 24, cycle([False, True])
     history: list[Item] = [user("Hi, what can you do?")]
 
@@ -139,7 +151,7 @@ async def test_turns_whose_lookup_failed_are_found_again(start: Start) -> None:
             seen = await exchange(w, history, reasoning(f"{n}"), answer, store=False)
             history += [nameless(answer), user(f"And then, {n}?")]
         async with asyncio.timeout(5):
-            while len((await w.app.store.survey(None, "", 100)).conversations) > 1:  # noqa: ASYNC110 (no event tells)
+            while len((await w.app.store.survey(None, "", 100)).conversations) > 1:  # noqa: ASYNC110 (no event signals it)
                 await asyncio.sleep(0.01)
 
     assert reasons(seen) == [f"gAAAA{n}" for n in range(turns - 1)]
@@ -147,10 +159,10 @@ async def test_turns_whose_lookup_failed_are_found_again(start: Start) -> None:
 
 class Lagging(Hooked):
     """
-    A store that has not got the newest turn yet.
+    A store in which the newest turn is not visible yet.
 
     Attributes:
-        lags: How many lookups still find it so.
+        lags: The number of lookups that do not find it.
     """
 
     lags = 1
@@ -158,7 +170,7 @@ class Lagging(Hooked):
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:
-        """As the store, less a turn."""
+        """Look up in the inner store, without the newest turn while it lags."""
         result = await self._inner.look_up(scope, lookups, held)
         if not self.lags or not result.conversations:
             return result
@@ -172,7 +184,7 @@ class Lagging(Hooked):
 
 @contextlib.asynccontextmanager
 async def lagging(start: Start) -> AsyncIterator[World]:
-    """Start a proxy whose second lookup comes too early for the first turn."""
+    """Start a proxy whose second lookup comes before the first turn is visible."""
 
     async def before(_: str) -> None:
         pass
@@ -182,8 +194,8 @@ async def lagging(start: Start) -> AsyncIterator[World]:
         yield w
 
 
-async def test_what_upstream_did_without_it_does_without(start: Start) -> None:
-    """A turn that was saved late: the prefix that upstream has seen stays as it is."""
+async def test_reasoning_that_upstream_accepted_a_history_without_stays_out(start: Start) -> None:
+    """Reasoning that upstream once accepted a history without is not injected later."""
     one, two = call("one"), call("two")
     sent = [user("Look."), one, output(one), two, output(two)]
     async with lagging(start) as w:
@@ -193,8 +205,12 @@ async def test_what_upstream_did_without_it_does_without(start: Start) -> None:
         assert reasons(await exchange(w, sent, store=False)) == ["gAAAAtwo"]
 
 
-async def test_what_upstream_refused_to_do_without_comes_back_for_good(start: Start) -> None:
-    """A cure decides anew, and the next request goes on from what upstream saw then."""
+async def test_reasoning_that_upstream_required_stays_in(start: Start) -> None:
+    """
+    Reasoning that upstream required is injected in the retry and in all later turns.
+
+    A cure decides anew, and the next request continues from the input that upstream accepted.
+    """
     two = call("two")
     sent = [*LOST, two, output(two)]
     async with lagging(start) as w:
@@ -206,12 +222,16 @@ async def test_what_upstream_refused_to_do_without_comes_back_for_good(start: St
 
 
 async def late(_: str) -> None:
-    """Take longer than a request waits."""
+    """Wait longer than a request waits for the store."""
     await asyncio.sleep(0.1)
 
 
 async def test_replicas_without_the_store_agree(shared_redis: RedisServer) -> None:
-    """Point 19: none restores a half that only it knows, so the prefix stays as it is."""
+    """
+    Replicas with a store that is too slow keep the same prefix.
+
+    No replica injects reasoning that only it knows.
+    """
     prefix = f"rr-{secrets.token_hex(8)}"
     shared: dict[str, Any] = {"store_url": shared_redis.url, "store_prefix": prefix}
     given = shared | {"scope_secret": "one for all replicas", "store_budget_ms": 20}

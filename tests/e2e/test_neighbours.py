@@ -1,4 +1,4 @@
-"""What the SDK does besides creating responses works as if the proxy were not there."""
+"""Other API calls of the SDK: they work as without the proxy."""
 
 import hashlib
 from collections.abc import AsyncIterator
@@ -18,14 +18,14 @@ FILE_BYTES = 3_000_000
 
 @pytest.fixture
 async def standin() -> AsyncIterator[StandIn]:
-    """An upstream that answers at once."""
+    """An upstream that responds at once."""
     async with StandIn("message") as server:
         yield server
 
 
 @pytest.fixture
 async def sdk(standin: StandIn) -> AsyncIterator[AsyncOpenAI]:
-    """The SDK as an app sets it up: the base URL, and nothing else that is ours."""
+    """The SDK as an application configures it, with only the base URL changed."""
     async with (
         proxied(standin) as base_url,
         AsyncOpenAI(base_url=base_url, api_key="sk-a", max_retries=0) as client,
@@ -34,7 +34,7 @@ async def sdk(standin: StandIn) -> AsyncIterator[AsyncOpenAI]:
 
 
 async def test_models(sdk: AsyncOpenAI) -> None:
-    """A list is a list, and no header of ours is on it."""
+    """The model list passes unchanged, without a header of the proxy."""
     raw = await sdk.models.with_raw_response.list()
     assert MODEL in [model.id for model in raw.parse().data]
     assert MARK not in raw.headers
@@ -44,7 +44,7 @@ async def test_models(sdk: AsyncOpenAI) -> None:
 async def test_embeddings(
     sdk: AsyncOpenAI, standin: StandIn, encoding: Literal["float", "base64"] | Omit
 ) -> None:
-    """Vectors arrive in either encoding."""
+    """Embeddings arrive unchanged in either encoding."""
 
     async def embed(client: AsyncOpenAI) -> CreateEmbeddingResponse:
         return await client.embeddings.create(
@@ -59,7 +59,7 @@ async def test_embeddings(
 
 
 async def test_upload(sdk: AsyncOpenAI, standin: StandIn) -> None:
-    """A multipart body arrives whole, with the length that the SDK gave it."""
+    """A multipart body arrives complete, with its original length."""
     content = bytes(range(256)) * (FILE_BYTES // 256)
     stored = await sdk.files.create(file=("rain.bin", content), purpose="user_data")
     assert (stored.bytes, stored.filename) == (len(content), "rain.bin")
@@ -68,8 +68,8 @@ async def test_upload(sdk: AsyncOpenAI, standin: StandIn) -> None:
     assert int(headers["Content-Length"]) == len(standin.received[-1].body)
 
 
-async def test_a_stored_response_is_read_again_counted_and_deleted(sdk: AsyncOpenAI) -> None:
-    """The other calls on responses pass through, streamed ones too."""
+async def test_a_stored_response_is_retrieved_counted_and_deleted(sdk: AsyncOpenAI) -> None:
+    """A stored response can be retrieved, also as a stream, counted and deleted."""
     made = await sdk.responses.create(model=MODEL, input=ASK)
     again = await sdk.responses.retrieve(made.id)
     assert (again.id, again.output_text) == (made.id, made.output_text)
@@ -84,7 +84,7 @@ async def test_a_stored_response_is_read_again_counted_and_deleted(sdk: AsyncOpe
 
 
 async def test_server_side_history_is_not_touched(sdk: AsyncOpenAI, standin: StandIn) -> None:
-    """`previous_response_id` needs no replay: the request arrives as it was written."""
+    """A request with `previous_response_id` needs no replay and arrives unchanged."""
     made = await sdk.responses.create(model=MODEL, input=ASK)
     raw = await sdk.responses.with_raw_response.create(
         model=MODEL, input="And tomorrow?", previous_response_id=made.id
@@ -99,7 +99,7 @@ async def test_server_side_history_is_not_touched(sdk: AsyncOpenAI, standin: Sta
 
 
 async def test_the_streaming_helper(sdk: AsyncOpenAI) -> None:
-    """`responses.stream` puts a response together from the events that pass."""
+    """`responses.stream` assembles a response from the forwarded events."""
     async with sdk.responses.stream(model=MODEL, input=ASK) as events:
         text = "".join([e.delta async for e in events if e.type == "response.output_text.delta"])
         final = await events.get_final_response()

@@ -1,4 +1,4 @@
-"""What the store knows is mended before the first try: upstream is asked once a turn."""
+"""Repairs before the first attempt: upstream gets one request for each turn."""
 
 import itertools
 import json
@@ -23,12 +23,12 @@ KEY = {"Authorization": "Bearer sk-repaired"}
 
 
 def kinds(*kinds: str) -> Callable[[Item], bool]:
-    """Return whether an item is of one of these types."""
+    """Return a test for items of these types."""
     return lambda item: item["type"] in kinds
 
 
 def without_id(items: Sequence[Item], those: Callable[[Item], bool]) -> list[Item]:
-    """Return items, some of them less their ids."""
+    """Return the items, without the ids of those that match."""
     return [
         {name: item[name] for name in item if name != "id"} if those(item) else item
         for item in items
@@ -36,40 +36,40 @@ def without_id(items: Sequence[Item], those: Callable[[Item], bool]) -> list[Ite
 
 
 def as_it_came(answer: Sequence[Item]) -> list[Item]:
-    """Return all that upstream emitted."""
+    """Keep all that upstream emitted."""
     return list(answer)
 
 
 def followers_without(answer: Sequence[Item]) -> list[Item]:
-    """Return what a client keeps that knows ids of reasoning alone."""
+    """Keep the ids of reasoning only."""
     return without_id(answer, kinds("message", "function_call"))
 
 
 def reasoning_without(answer: Sequence[Item]) -> list[Item]:
-    """Return what a client keeps that knows ids of all but reasoning."""
+    """Keep the ids of all items except reasoning."""
     return without_id(answer, kinds("reasoning"))
 
 
 def less_preamble(answer: Sequence[Item]) -> list[Item]:
-    """Return what a client keeps that has no room for words beside a call."""
+    """Drop the message before a call, as a client does that has no place for it."""
     has_call = any(map(kinds("function_call"), answer))
     return [item for item in answer if not (has_call and item["type"] == "message")]
 
 
 def call_alone(answer: Sequence[Item]) -> list[Item]:
-    """Return the same, less reasoning."""
+    """Drop the message before a call, and reasoning."""
     return [item for item in less_preamble(answer) if item["type"] != "reasoning"]
 
 
 def less_preamble_and_ids(answer: Sequence[Item]) -> list[Item]:
-    """Return what goes by value where the preamble is gone, and all of it where none is."""
+    """Expect items by value where the preamble is gone, and all of them where there is none."""
     kept = less_preamble(answer)
     is_broken = len(kept) < len(answer)
     return without_id(kept, kinds("reasoning", "function_call")) if is_broken else kept
 
 
 def call_by_value(answer: Sequence[Item]) -> list[Item]:
-    """Return what is left of that where upstream takes no reasoning without its id."""
+    """Expect the same for an upstream that requires the id of reasoning."""
     kept = less_preamble_and_ids(answer)
     return [item for item in kept if item["type"] != "reasoning" or "id" in item]
 
@@ -77,10 +77,12 @@ def call_by_value(answer: Sequence[Item]) -> list[Item]:
 @dataclass
 class Talk:
     """
-    A conversation of a client that keeps what it likes of each answer.
+    A conversation of a client that keeps a part of each response.
 
     Attributes:
-        want: What upstream shall have received of it, by the same steps.
+        trim: The part that the client keeps.
+        wanted: The part that upstream must receive.
+        want: The input that upstream must have received, for each step.
     """
 
     base_url: str
@@ -93,7 +95,7 @@ class Talk:
     marks: list[str] = field(default_factory=list)
 
     async def converse(self, session: aiohttp.ClientSession, questions: Sequence[str]) -> None:
-        """Ask each question, and go on until it is answered."""
+        """Ask each question, and answer tool calls until the model has finished."""
         for question in questions:
             self._add([{"role": "user", "content": question}])
             while calls := await self._step(session):
@@ -128,7 +130,7 @@ def inputs_of(standin: StandIn) -> list[list[Item]]:
 async def talk(
     standin: StandIn, store_url: str, trim: Trim, wanted: Trim, more: Item, **settings: str
 ) -> Talk:
-    """Talk through a proxy, and see that upstream was asked once a turn, for a growing prefix."""
+    """Converse through a proxy; upstream must get one request a turn, with a growing prefix."""
     async with (
         standin,
         proxied(standin, store_url, **settings) as base_url,
@@ -167,10 +169,10 @@ REPAIRED = [
 
 @pytest.mark.parametrize("kind", ["memory", "redis"])
 @pytest.mark.parametrize(("variant", "trim", "wanted", "more"), REPAIRED)
-async def test_what_is_known_to_be_unpaired_is_mended_before_the_first_try(  # noqa: PLR0917
+async def test_unpaired_items_are_repaired_before_the_first_attempt(  # noqa: PLR0917
     variant: Any, trim: Trim, wanted: Trim, more: Item, kind: str, request: pytest.FixtureRequest
 ) -> None:
-    """One try a turn, and each turn goes on from the one before."""
+    """Items that would be refused as unpaired are repaired, so that each turn takes one attempt."""
     redis: RedisServer | None = None
     if kind == "redis":
         redis = request.getfixturevalue("shared_redis")
@@ -190,14 +192,18 @@ async def test_what_is_known_to_be_unpaired_is_mended_before_the_first_try(  # n
 async def test_a_call_whose_preamble_and_reasoning_are_gone_passes(
     profile: str, wanted: Trim
 ) -> None:
-    """Its id would demand reasoning that leads to words which are not there any more."""
+    """
+    A call without its preamble and its reasoning is sent by value.
+
+    Its id would require reasoning that leads to a message which is missing.
+    """
     await talk(
         StandIn("preamble"), "memory://", call_alone, wanted, UNSTORED, upstream_profile=profile
     )
 
 
-async def test_it_may_be_switched_off() -> None:
-    """Then upstream names what is wrong, and the second try is served."""
+async def test_the_repair_may_be_switched_off() -> None:
+    """Without this repair, upstream refuses the request, and the healing retry succeeds."""
     standin = StandIn()
     with pytest.raises(AssertionError):
         await talk(
@@ -214,7 +220,7 @@ async def test_it_may_be_switched_off() -> None:
 
 @pytest.mark.parametrize("item_id", ["msg_1", "msg_0000000000000001"])
 async def test_a_second_answer_under_a_counted_id_is_sent(item_id: str) -> None:
-    """The same words, of another turn: no copy, as far as we can know."""
+    """The same message under a counted id may be of another turn, so it is no duplicate."""
     done: Item = {
         "type": "message",
         "id": item_id,

@@ -1,4 +1,4 @@
-"""Two proxy processes and one store serve one conversation in turns, and any of them may die."""
+"""Replicas: two proxy processes on one store serve one conversation, and any of them may die."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ QUESTIONS = ("Where does it rain today?", "And tomorrow?", "And on Sunday?")
 async def replicas(
     standin: StandIn, store_url: str, **more: str
 ) -> AsyncIterator[tuple[ProxyProcess, ProxyProcess]]:
-    """Two proxies that share an upstream and a store, and nothing else."""
+    """Run two proxies that share an upstream and a store, and nothing else."""
     async with (
         standin,
         ProxyProcess(standin.base_url, store_url, **more) as one,
@@ -51,7 +51,7 @@ async def test_replicas_take_turns_and_one_is_killed(  # noqa: PLR0917 - as the 
     request: pytest.FixtureRequest,
     tmp_path: Path,
 ) -> None:
-    """Each turn is served by the replica that did not see the last; SIGKILL loses nothing."""
+    """Each turn goes to the replica that did not see the last one; a SIGKILL loses nothing."""
     standin = StandIn(variant, "strict")
     url = f"sqlite://{tmp_path}/replay.db"
     if kind != "sqlite":
@@ -71,14 +71,18 @@ async def test_replicas_take_turns_and_one_is_killed(  # noqa: PLR0917 - as the 
 
 
 async def both_say_ok(pair: Sequence[ProxyProcess]) -> None:
-    """Wait until the pause after the last failure is over: a second or so."""
+    """Wait until both replicas report the store as ok, about a second after its failure."""
     async with asyncio.timeout(5):
         while [(await one.readiness())["store"] for one in pair] != ["ok", "ok"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
-async def test_redis_is_killed_and_comes_back_empty(own_redis: RedisServer) -> None:
-    """Requests go on succeeding; what was learned since Redis is back is given back."""
+async def test_redis_is_killed_and_returns_empty(own_redis: RedisServer) -> None:
+    """
+    Requests succeed while Redis is down, and after it is back without data.
+
+    Reasoning that was captured since its return is injected.
+    """
     standin = StandIn("chain", "normal")
     async with (
         replicas(standin, own_redis.url, recent_max_bytes="0") as pair,
@@ -105,7 +109,7 @@ async def test_redis_is_killed_and_comes_back_empty(own_redis: RedisServer) -> N
 
         own_redis.start()
         await both_say_ok(pair)
-        await converse("Is it there?", another)  # the first save on each is a try, not waited for
+        await converse("Is it there?", another)  # the first save on each is an unawaited probe
         marks = await converse("And with an empty one?")
         assert [mark.partition(",")[0] for mark in marks] == [
             "injected=0",
@@ -114,5 +118,5 @@ async def test_redis_is_killed_and_comes_back_empty(own_redis: RedisServer) -> N
             "injected=2",
         ]
         assert_nothing_invented(standin, agent)
-        # Each replica says once that it went wrong, and again only once it had gone right.
+        # Each replica logs one failure, and another only after a success.
         assert [one.complaints for one in pair] == [["store_failed"]] * 2

@@ -1,4 +1,4 @@
-"""Two processes on one host share the clients' port and a store, and either may go."""
+"""Shared port: two processes on one host share the clients' port and a store."""
 
 import asyncio
 import signal
@@ -24,7 +24,7 @@ REFUSED = 'reasoning_replay_exchanges_total{outcome="refused",route="other",stat
 
 
 async def refused(proxy: Served) -> float:
-    """How many requests without a credential one process has passed on."""
+    """Return the number of requests without a credential that one process has forwarded."""
     async with line_to(proxy.admin_url) as line:
         text = (await line.ask(request("GET", "/metrics"))).body.decode()
     lines = (entry.rpartition(" ") for entry in text.splitlines())
@@ -35,7 +35,7 @@ async def refused(proxy: Served) -> float:
 async def test_two_processes_share_a_port_and_a_conversation(
     kind: str, shared_redis: RedisServer, tmp_path: Path
 ) -> None:
-    """Each serves some of the connections; when one has drained, the other goes on with all."""
+    """Each process gets a part of the connections; after one has drained, the other gets all."""
     port = free_port()
     standin = StandIn("chain", "strict")
     settings: dict[str, Any] = {
@@ -64,8 +64,8 @@ async def test_two_processes_share_a_port_and_a_conversation(
             assert_restored(standin, agent)
 
 
-async def test_a_port_is_shared_only_among_those_that_ask_for_it(tmp_path: Path) -> None:
-    """A port of another program ends the start, with one line that names it."""
+async def test_a_port_of_another_program_is_not_shared(tmp_path: Path) -> None:
+    """If another program uses the port, the start fails with one log line that names the port."""
     with socket.create_server(("127.0.0.1", 0)) as another:
         where = f"127.0.0.1:{another.getsockname()[1]}"
         store = f"sqlite://{tmp_path}/kept.db"
@@ -75,10 +75,10 @@ async def test_a_port_is_shared_only_among_those_that_ask_for_it(tmp_path: Path)
     assert where.rpartition(":")[2] in line["reason"]
 
 
-async def test_a_system_that_shares_no_ports_is_told(
+async def test_a_system_without_port_sharing_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By what keeps it from listening."""
+    """On a system without port sharing, the start fails with an error that names the setting."""
     monkeypatch.delattr(socket, "SO_REUSEPORT")
     settings = Settings(
         listen="127.0.0.1:0",

@@ -1,4 +1,4 @@
-"""Clients that keep texts in their own spelling get the reasoning back, and their own text out."""
+"""Rewritten text: clients that normalise text get their reasoning, and keep their own text."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.web.world import World, world
 
 LINK = "([met.no](https://www.met.no/?utm_source=openai))"
 
-# (what the user asked, what the model said, how a client keeps the one and the other)
+# (the question, the response, the client's copy of the question, its copy of the response)
 REWRITTEN = [
     pytest.param("What’s up?", "It’s “fine”.", "What's up?", 'It\'s "fine".', id="quotes"),  # noqa: RUF001
     pytest.param("Oslo – rain?", "No — snow…", "Oslo - rain?", "No - snow...", id="dashes"),  # noqa: RUF001
@@ -23,37 +23,41 @@ REWRITTEN = [
 
 
 def asked(text: str) -> dict[str, object]:
-    """Return what a user says."""
+    """Return a user message."""
     return {"role": "user", "content": text}
 
 
 def told(*parts: dict[str, object]) -> dict[str, object]:
-    """Return an assistant's message without its id."""
+    """Return an assistant message without an id."""
     return {"type": "message", "role": "assistant", "content": list(parts)}
 
 
 def words(text: str) -> dict[str, object]:
-    """Return a part of a message that is text."""
+    """Return a text part of a message."""
     return {"type": "output_text", "text": text}
 
 
 def refusal(text: str) -> dict[str, object]:
-    """Return a part of a message that refuses."""
+    """Return a refusal part of a message."""
     return {"type": "refusal", "refusal": text}
 
 
 async def learn(w: World, asked_for: dict[str, object], said: dict[str, object]) -> None:
-    """Let the proxy see one answer."""
+    """Let the proxy capture one response."""
     w.upstream.answers(whole(as_json(response(RS, MESSAGE | {"content": [said]}))))
     w.upstream.otherwise = whole(b"{}")
     await w.turn(asked_for, store=False)
 
 
 @pytest.mark.parametrize(("question", "answer", "kept_question", "kept_answer"), REWRITTEN)
-async def test_a_text_that_the_client_normalised_is_recognised(
+async def test_a_normalised_text_is_matched(
     store: dict[str, Any], question: str, answer: str, kept_question: str, kept_answer: str
 ) -> None:
-    """Short words count only after the same history, so both sides' texts are folded."""
+    """
+    A text that the client normalised is matched.
+
+    Short texts match only after the same history, so the texts of both sides are normalised.
+    """
     kept = [asked(kept_question), told(words(kept_answer)), NEXT]
     async with world(**store) as w:
         await learn(w, asked(question), words(answer))
@@ -63,8 +67,8 @@ async def test_a_text_that_the_client_normalised_is_recognised(
     assert thought["encrypted_content"] == RS["encrypted_content"]
 
 
-async def test_a_refusal_without_an_id_is_recognised(store: dict[str, Any]) -> None:
-    """It says why it refuses; the same words as text are another answer."""
+async def test_a_refusal_without_an_id_is_matched(store: dict[str, Any]) -> None:
+    """A refusal part matches a refusal only; the same words as text are another message."""
     rain = asked("Rain?")
     async with world(**store) as w:
         await learn(w, rain, refusal("I can’t say."))  # noqa: RUF001
@@ -83,10 +87,10 @@ async def test_a_refusal_without_an_id_is_recognised(store: dict[str, Any]) -> N
         ("gpt-oss:20b", "gpt-oss:120b", "injected=0, guarded_model=1, degraded=1"),
     ],
 )
-async def test_a_router_s_suffix_is_no_other_model(
+async def test_a_routers_suffix_is_the_same_model(
     store: dict[str, Any], one: str, other: str, mark: str
 ) -> None:
-    """A tag that is the size of a model is."""
+    """A router's suffix is the same model, while a tag with another size is another model."""
     rain = asked("Rain?")
     async with world(**store) as w:
         w.upstream.answers(whole(as_json(response(RS, CALL, model=one))))

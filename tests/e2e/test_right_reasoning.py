@@ -31,20 +31,24 @@ SESSIONS = pytest.mark.parametrize(
 
 @pytest.fixture
 async def tenant(store: dict[str, Any]) -> AsyncIterator[Tenant]:
-    """A tenant behind a running proxy."""
+    """A tenant of a running proxy."""
     async with world(**store) as proxy:
         yield Tenant(proxy)
 
 
-# 1. Repeated words.
+# --- repeated words ---
 
 
 @pytest.mark.parametrize("other_key", [False, True], ids=["past-the-proxy", "lost"])
-async def test_reasoning_of_a_repeated_answer_is_not_put_ahead_of_the_unknown_earlier_one(
+async def test_an_unknown_earlier_message_gets_no_reasoning_of_an_equal_later_one(
     tenant: Tenant, *, other_key: bool
 ) -> None:
-    """Nothing is cut, so what is known is of the later message, and stays there."""
-    if other_key:  # what it captured nobody finds any more
+    """
+    If two messages are equal and only the later one is known, only that one gets reasoning.
+
+    The earlier response went past the proxy, or its capture is lost.
+    """
+    if other_key:  # its capture cannot be found
         await tenant.ask([GO_ON], reasoning("1"), message("1", DONE), key="sk-old")
     told = [GO_ON, said(DONE), GO_ON]
     assert await tenant.ask(told, reasoning("2"), message("2", DONE)) == told
@@ -56,10 +60,8 @@ async def test_reasoning_of_a_repeated_answer_is_not_put_ahead_of_the_unknown_ea
 
 
 @pytest.mark.parametrize("greeting", [HELLO, "Hello! How can I help you with your project today?"])
-async def test_reasoning_is_not_put_ahead_of_a_canned_greeting_in_the_same_words(
-    tenant: Tenant, greeting: str
-) -> None:
-    """The client wrote the first greeting itself."""
+async def test_a_greeting_of_the_client_gets_no_reasoning(tenant: Tenant, greeting: str) -> None:
+    """A greeting that the client wrote gets no reasoning of a response with the same words."""
     told = [said(greeting), HI]
     assert await tenant.ask(told, reasoning("1"), message("1", greeting)) == told
 
@@ -69,13 +71,17 @@ async def test_reasoning_is_not_put_ahead_of_a_canned_greeting_in_the_same_words
     assert again == [*seen, injected("2"), said("Rain."), LATE]
 
 
-# 2. Conversations that begin alike.
+# --- conversations that begin alike ---
 
 
-async def test_a_first_message_that_seven_conversations_share_does_not_get_a_later_turns_reasoning(
+async def test_a_shared_first_message_gets_no_reasoning_of_a_later_turn(
     tenant: Tenant,
 ) -> None:
-    """The later turn is certain by its call, and nobody can tell whose the first message is."""
+    """
+    A first message that many conversations share gets no reasoning of a later turn.
+
+    The call makes the later turn certain, but the first message may be of any of them.
+    """
     for n in range(8):
         await tenant.ask([HI], reasoning(f"x{n}"), message(f"x{n}", HELLO))
     told, deed = [HI, said(HELLO), HI], call("1")
@@ -88,14 +94,18 @@ async def test_a_first_message_that_seven_conversations_share_does_not_get_a_lat
     assert again == [*seen, injected("2"), said(DONE), LATE]
 
 
-# 3. Sliding windows.
+# --- sliding windows ---
 
 
 @SESSIONS
-async def test_my_turn_wins_over_a_conversation_that_began_with_the_words_at_the_cut(
+async def test_a_truncated_history_with_a_call_matches_its_own_conversation(
     tenant: Tenant, mine: str, other: str
 ) -> None:
-    """A call in each window proves my line, and new turns are saved into my conversation."""
+    """
+    A truncated history matches its own conversation, not one that began with the words at the cut.
+
+    A call in each window proves the conversation, and new turns are saved into it.
+    """
     asks, says = "Go on with the next file.", "The next file is ported, and its tests pass."
     await tenant.ask([user(asks)], reasoning("twin"), message("twin", says), session=other)
     chat = Chat(tenant)
@@ -113,10 +123,14 @@ async def test_my_turn_wins_over_a_conversation_that_began_with_the_words_at_the
 
 @SESSIONS
 @pytest.mark.parametrize("kept", [2, 3])
-async def test_a_conversation_that_began_with_the_short_words_at_the_cut_is_not_taken_for_mine(
+async def test_a_truncated_history_matches_no_conversation_that_began_with_its_first_words(
     tenant: Tenant, kept: int, mine: str, other: str
 ) -> None:
-    """My call gets its reasoning; short words ahead of it get theirs or none."""
+    """
+    A truncated history does not match a conversation that began with the short words at the cut.
+
+    The call gets its reasoning; the short messages before it get their own or none.
+    """
     await tenant.ask([GO_ON], reasoning("twin"), message("twin", DONE), session=other)
     chat = Chat(tenant, user("Start the job."))
     for n in range(4):
@@ -133,15 +147,19 @@ async def test_a_conversation_that_began_with_the_short_words_at_the_cut_is_not_
     assert seen[-3:] == want[-3:]
 
 
-# 4. A message directly ahead of a call.
+# --- a message directly before a call ---
 
 
 @pytest.mark.parametrize("is_mine_first", [True, False])
 @pytest.mark.parametrize("words", ["Let me check.", "Let me check…"])
-async def test_a_message_ahead_of_a_call_is_not_matched_by_its_text_to_a_twins_turn(
+async def test_a_message_before_a_call_belongs_to_the_turn_of_the_call(
     tenant: Tenant, words: str, *, is_mine_first: bool
 ) -> None:
-    """The call is certain, also where the client normalised my words to those of the twin."""
+    """
+    A message directly before a call gets the reasoning of the call's turn.
+
+    Another turn may have the same text, even after the client has normalised it.
+    """
     mine, twin = call("mine"), call("twin")
     told = {
         "mine": [reasoning("mine"), message("mine", words), mine],
@@ -156,7 +174,7 @@ async def test_a_message_ahead_of_a_call_is_not_matched_by_its_text_to_a_twins_t
     assert again == [*seen, injected("2"), said("Sunny."), LATE]
 
 
-# 5. Counted ids.
+# --- counted ids ---
 
 COUNTED = [("call_00000001", "fc_0000000000000001"), ("call_1700000000", "fc_1700000000")]
 
@@ -167,7 +185,11 @@ COUNTED = [("call_00000001", "fc_0000000000000001"), ("call_1700000000", "fc_170
 async def test_a_counted_call_id_is_not_another_conversations_call(
     tenant: Tenant, asks: str, arguments: str, call_id: str, item_id: str, *, keeps_ids: bool
 ) -> None:
-    """Arguments or the history say otherwise; what is known of my own call is restored."""
+    """
+    A counted `call_id` matches no other conversation with different arguments or history.
+
+    A call that is known in its own conversation gets its reasoning.
+    """
     theirs = call("1", call_id=call_id, id=item_id, arguments="{}")
     await tenant.ask([WEATHER], reasoning("1"), theirs)
     mine = theirs | {"arguments": arguments}
@@ -184,7 +206,11 @@ async def test_a_counted_call_id_is_not_another_conversations_call(
 async def test_a_counted_message_id_is_not_another_conversations_message(
     tenant: Tenant, item_id: str
 ) -> None:
-    """Text and history say otherwise; what is known of my own message is restored."""
+    """
+    A counted message id matches no other conversation with a different text or history.
+
+    A message that is known in its own conversation gets its reasoning.
+    """
     rome, oslo = user("Weather in Rome?"), user("Weather in Oslo?")
     await tenant.ask([rome], reasoning("1"), message("1", "It is sunny in Rome.", id=item_id))
     mine = message("2", "It rains in Oslo, and it will do so tomorrow.", id=item_id)
@@ -194,15 +220,15 @@ async def test_a_counted_message_id_is_not_another_conversations_message(
     assert await tenant.ask([oslo, mine, LATE]) == [oslo, reasoning("2"), mine, LATE]
 
 
-# 6. `call_0` in every response.
+# --- `call_0` in every response ---
 
 
 @pytest.mark.parametrize("is_cut", [False, True], ids=["own-turn-unknown", "head-cut"])
 @pytest.mark.parametrize("keeps_ids", [True, False])
-async def test_call_0_behind_the_same_preamble_is_no_neighbours_call(
+async def test_call_0_after_the_same_preamble_is_not_another_conversations_call(
     tenant: Tenant, *, is_cut: bool, keeps_ids: bool
 ) -> None:
-    """A neighbour is compared by its arguments."""
+    """A `call_0` after the same preamble matches no other conversation with different arguments."""
     rome = call("1", call_id="call_0", arguments='{"city":"Rome"}')
     oslo = call("2", call_id="call_0", arguments='{"city":"Oslo"}')
     await tenant.ask([WEATHER], reasoning("1"), message("1", "Let me see."), rome)
@@ -212,14 +238,14 @@ async def test_call_0_behind_the_same_preamble_is_no_neighbours_call(
     assert await tenant.ask(told) == told
 
 
-# 8. and 9. What applications change around what was said.
+# --- changes by the application around the messages ---
 
 
 @pytest.mark.parametrize(("change", "instructions"), [*AROUND, *OF_TOOLS])
 async def test_a_coding_agent_gets_all_reasoning_whatever_changes_around_its_calls(
     tenant: Tenant, change: Change, instructions: str
 ) -> None:
-    """Calls are certain."""
+    """A coding agent gets all reasoning, whatever changes around its calls, which are certain."""
     chat = Chat(tenant)
     for n in range(6):
         if n % 3 == 0:
@@ -235,7 +261,11 @@ async def test_a_coding_agent_gets_all_reasoning_whatever_changes_around_its_cal
 async def test_a_plain_chat_gets_all_reasoning_whatever_changes_around_its_messages(
     tenant: Tenant, change: Change, instructions: str
 ) -> None:
-    """What is said is long enough to be no coincidence."""
+    """
+    A plain chat gets all reasoning, whatever changes around its messages.
+
+    Its texts are too long to be equal by coincidence.
+    """
     chat = Chat(tenant)
     for n in range(6):
         chat.add(user(f"Tell me more about bees, please: part {n}."))
@@ -245,11 +275,17 @@ async def test_a_plain_chat_gets_all_reasoning_whatever_changes_around_its_messa
         await chat.go_on(*emitted, change=partial(change, n), **more)
 
 
-# 16. Decisions that stay.
+# --- decisions that stay ---
 
 
-async def test_what_was_restored_stays_when_other_conversations_begin_alike(tenant: Tenant) -> None:
-    """Also when they repeat what I have said: upstream sees each input begin with the last."""
+async def test_injected_reasoning_stays_when_other_conversations_begin_alike(
+    tenant: Tenant,
+) -> None:
+    """
+    Injected reasoning stays when other conversations begin alike, or repeat the same words.
+
+    Upstream sees each input begin with the last one.
+    """
     chat = Chat(tenant, HI)
     await chat.go_on(reasoning("1"), message("1", HELLO))
     chat.add(WEATHER)
@@ -264,8 +300,12 @@ async def test_what_was_restored_stays_when_other_conversations_begin_alike(tena
         await tenant.ask(alike, reasoning(f"y{n}"), message(f"y{n}", "Rain."))
 
 
-async def test_what_was_ambiguous_stays_so(tenant: Tenant) -> None:
-    """Also when a conversation that began alike has gone on in other words."""
+async def test_an_ambiguous_turn_stays_without_reasoning(tenant: Tenant) -> None:
+    """
+    An ambiguous turn stays without reasoning.
+
+    That holds when a conversation that began alike has continued in other words.
+    """
     for name in ("1", "x"):
         await tenant.ask([HI], reasoning(name), message(name, HELLO))
     told = [HI, said(HELLO), WEATHER]
@@ -281,10 +321,14 @@ async def test_what_was_ambiguous_stays_so(tenant: Tenant) -> None:
     assert again == [*seen, injected("3"), said(HELLO), LATE]
 
 
-async def test_what_was_ambiguous_stays_so_when_another_conversation_says_all_the_same(
+async def test_an_ambiguous_turn_stays_so_when_another_conversation_repeats_it(
     tenant: Tenant,
 ) -> None:
-    """That conversation's turns are the only ones that know their parent."""
+    """
+    An ambiguous turn stays without reasoning when another conversation repeats every word.
+
+    Only the turns of that conversation know their parent.
+    """
     told = [HI, said(HELLO), WEATHER]
     await tenant.ask([HI], reasoning("1"), message("1", HELLO))
     await tenant.ask(told, reasoning("2"), message("2", "Rain."))
@@ -293,10 +337,14 @@ async def test_what_was_ambiguous_stays_so_when_another_conversation_says_all_th
     assert await tenant.ask([*told, said("Rain."), LATE]) == [*told, said("Rain."), LATE]
 
 
-async def test_what_was_ambiguous_stays_so_when_the_other_conversation_is_gone(
+async def test_an_ambiguous_turn_stays_so_when_the_other_conversation_is_deleted(
     tenant: Tenant,
 ) -> None:
-    """The turn remembers that upstream saw nothing there."""
+    """
+    An ambiguous turn stays without reasoning when the other conversation is deleted.
+
+    The next turn records that upstream received nothing there.
+    """
     told = [HI, said(HELLO), WEATHER]
     await tenant.ask([HI], reasoning("1"), message("1", HELLO))
     await tenant.ask([HI], reasoning("x"), message("x", HELLO))
@@ -306,10 +354,14 @@ async def test_what_was_ambiguous_stays_so_when_the_other_conversation_is_gone(
     assert seen == [*told, injected("2"), said("Rain."), LATE]
 
 
-async def test_a_session_header_wins_over_a_conversation_that_began_with_the_words_at_the_cut(
+async def test_a_session_header_selects_the_conversation_of_a_truncated_history(
     tenant: Tenant,
 ) -> None:
-    """Point 3: no call proves my line, but all who say the same are compared."""
+    """
+    A session header selects its conversation over one that began with the words at the cut.
+
+    No call proves the conversation, so all candidates with the same words are compared.
+    """
     asks, says = user("Go on with the next file."), "The next file is ported, and its tests pass."
     await tenant.ask([asks], reasoning("twin"), message("twin", says), session="twin")
     chat = Chat(tenant, user("Port the whole package."))
@@ -321,15 +373,19 @@ async def test_a_session_header_wins_over_a_conversation_that_began_with_the_wor
     await go_on()
 
 
-# 18. Trimming.
+# --- trimming ---
 
 BOUND = 30
 
 
-async def test_beyond_its_bound_the_head_of_a_conversation_moves_seldom(
+async def test_a_conversation_over_its_limit_is_trimmed_rarely(
     store: dict[str, Any],
 ) -> None:
-    """It is trimmed in bulk to nine tenths: the oldest reasoning goes, several turns at once."""
+    """
+    A conversation over its limit is trimmed to nine tenths, so its prefix changes rarely.
+
+    The oldest reasoning is removed, several turns at once.
+    """
     moves, before = 0, list[Item]()
     async with world(**store, conversation_max_turns=BOUND) as proxy:
         tenant = Tenant(proxy)

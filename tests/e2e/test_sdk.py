@@ -1,4 +1,4 @@
-"""The official SDK, a client that drops reasoning, the proxy, and an upstream that checks."""
+"""End to end with the official SDK: a client that drops reasoning, and an upstream that checks."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ VARIANTS: tuple[Variant, ...] = get_args(Variant)
 WAYS: tuple[Way, ...] = get_args(Way)
 DROPPING: tuple[Keeps, ...] = ("ids", "no-ids")
 STORES: dict[str, Item] = {"store-absent": {}, "store-false": {"store": False}}
-# What a client keeps that drops reasoning, and how strict the upstream is that refuses it.
+# Which ids the client keeps, and the strictness of the upstream that refuses its history.
 REFUSED: dict[str, tuple[Keeps, Continuity]] = {
     "ids-normal": ("ids", "normal"),
     "ids-strict": ("ids", "strict"),
@@ -35,7 +35,7 @@ REFUSED: dict[str, tuple[Keeps, Continuity]] = {
 async def through_the_proxy(
     standin: StandIn, way: Way, keeps: Keeps, more: Item, store_url: str = "memory://"
 ) -> AsyncIterator[Agent]:
-    """An agent that talks to a proxy in front of the stand-in."""
+    """Run an agent that talks to a proxy in front of the stand-in."""
     async with (
         standin,
         proxied(standin, store_url) as base_url,
@@ -47,10 +47,10 @@ async def through_the_proxy(
 @in_pairs(
     variant=VARIANTS, continuity=get_args(Continuity), keeps=DROPPING, store=[*STORES], way=WAYS
 )
-async def test_dropped_reasoning_is_back_at_its_place(
+async def test_dropped_reasoning_is_injected(
     variant: Variant, continuity: Continuity, keeps: Keeps, store: str, way: Way
 ) -> None:
-    """Whatever the loop, upstream sees the history that the client should have sent."""
+    """In every loop, upstream receives the history that the client should have sent."""
     standin = StandIn(variant, continuity)
     async with through_the_proxy(standin, way, keeps, STORES[store]) as agent:
         await agent.converse()
@@ -58,10 +58,10 @@ async def test_dropped_reasoning_is_back_at_its_place(
 
 
 @in_pairs(variant=VARIANTS, keeps=DROPPING, store=[*STORES], way=["sync", "async-stream"])
-async def test_the_same_on_a_real_redis(
+async def test_dropped_reasoning_is_injected_from_redis(
     variant: Variant, keeps: Keeps, store: str, way: Way, shared_redis: RedisServer
 ) -> None:
-    """The store that replicas share gives back what the embedded one does."""
+    """With a Redis that replicas share, the same reasoning is injected."""
     standin = StandIn(variant, "strict")
     async with through_the_proxy(standin, way, keeps, STORES[store], shared_redis.url) as agent:
         await agent.converse()
@@ -81,7 +81,11 @@ async def test_the_same_on_a_real_redis(
 )
 @pytest.mark.parametrize("keeps", DROPPING)
 async def test_the_stream_may_look_odd(odd: Item, keeps: Keeps) -> None:
-    """Bytes one by one, nothing in the last event, other ids in other events: all are streams."""
+    """
+    Unusual streams are captured as well.
+
+    Bytes may come one by one, the last event may be empty, and ids may differ between events.
+    """
     standin = StandIn("parallel", "strict", **odd)
     async with through_the_proxy(standin, "async-stream", keeps, {}) as agent:
         await agent.converse()
@@ -90,7 +94,7 @@ async def test_the_stream_may_look_odd(odd: Item, keeps: Keeps) -> None:
 
 @pytest.mark.parametrize("variant", ["call_zero", "message", "two_reasoning"])
 async def test_conversations_of_one_key_never_meet(variant: Variant) -> None:
-    """Eight at once, without ids, some with equal `call_id`s: each gets its own reasoning."""
+    """Eight simultaneous conversations of one key, without ids, each get their own reasoning."""
     async with StandIn(variant, "strict") as standin, proxied(standin) as base_url:
 
         async def talk(number: int) -> Agent:
@@ -105,7 +109,11 @@ async def test_conversations_of_one_key_never_meet(variant: Variant) -> None:
 async def test_without_the_proxy_the_same_client_fails(
     variant: Variant, refused: str, way: Way
 ) -> None:
-    """The upstream of these tests does notice: no green here would mean no meaning above."""
+    """
+    Without the proxy, the same client is refused.
+
+    So the upstream of these tests does detect lost reasoning.
+    """
     keeps, continuity = REFUSED[refused]
     async with (
         StandIn(variant, continuity) as standin,
@@ -119,7 +127,7 @@ async def test_without_the_proxy_the_same_client_fails(
 async def test_a_client_that_replays_all_is_left_alone(
     variant: Variant, store: str, way: Way
 ) -> None:
-    """A request that lacks nothing arrives as the very bytes that the SDK wrote."""
+    """A complete request arrives with the very bytes that the SDK wrote."""
     standin = StandIn(variant, "strict")
     asking = STORES[store] | {"include": ["reasoning.encrypted_content"]}
     async with through_the_proxy(standin, way, "everything", asking) as agent:
@@ -132,10 +140,14 @@ async def test_a_client_that_replays_all_is_left_alone(
 
 
 @pytest.mark.parametrize("way", ["sync-stream", "async"])
-async def test_unstored_reasoning_can_be_replayed_though_nobody_asked_for_the_blob(
+async def test_unstored_reasoning_can_be_replayed_without_include(
     way: Way,
 ) -> None:
-    """`store: false` without `include` is refused on replay; the proxy asks for what is needed."""
+    """
+    Reasoning of a `store: false` response can be replayed without an `include` of the client.
+
+    Upstream would refuse it without blobs; the proxy adds the `include`.
+    """
     unstored = {"store": False}
     async with StandIn("chain") as standin, Agent(standin.base_url, way, "everything") as agent:
         agent.more = unstored

@@ -1,4 +1,4 @@
-"""The official SDK on a WebSocket: an agent that drops reasoning, the proxy, a strict upstream."""
+"""WebSockets end to end: the official SDK drops reasoning, and a strict upstream checks."""
 
 import asyncio
 import contextlib
@@ -36,13 +36,13 @@ LIMITS = ResponsesWebSocketLimits(
 
 @dataclass
 class Speaker(Agent):
-    """An agent whose requests go over one WebSocket, while it has one; else over HTTP."""
+    """An agent that sends over a WebSocket while it has one, and over HTTP otherwise."""
 
     connection: AsyncResponsesConnection | None = None
 
     @contextlib.asynccontextmanager
     async def connected(self, base_url: str = "") -> AsyncIterator[None]:
-        """Open a connection for as long as the block lasts."""
+        """Keep a connection open for the duration of the block."""
         sdk = self._async.with_options(base_url=base_url or self.base_url)
         async with sdk.responses.connect() as connection:
             self.connection, self.is_marked = connection, False
@@ -74,10 +74,10 @@ class Speaker(Agent):
     keeps=["ids", "no-ids"],
     store=["store-absent", "store-false"],
 )
-async def test_dropped_reasoning_is_back_at_its_place(
+async def test_dropped_reasoning_is_injected(
     variant: Variant, continuity: Continuity, keeps: Keeps, store: str
 ) -> None:
-    """Whatever the loop, upstream sees the history that the client should have sent."""
+    """In every loop, upstream receives the history that the client should have sent."""
     more: Item = {"store": False} if store == "store-false" else {}
     async with (
         StandIn(variant, continuity) as standin,
@@ -91,7 +91,7 @@ async def test_dropped_reasoning_is_back_at_its_place(
 
 @pytest.mark.parametrize("variant", ["parallel", "call_zero"])
 async def test_without_the_proxy_the_same_client_fails(variant: Variant) -> None:
-    """The upstream of these tests does notice."""
+    """Without the proxy, upstream refuses the same client, so it does detect lost reasoning."""
     async with (
         StandIn(variant, "strict") as standin,
         Speaker(standin.base_url) as agent,
@@ -112,7 +112,7 @@ async def test_without_the_proxy_the_same_client_fails(variant: Variant) -> None
     ],
 )
 async def test_http_and_websocket_continue_each_other(variant: Variant, keeps: Keeps) -> None:
-    """A turn over HTTP, the next on a WebSocket, one after reconnecting, and one over HTTP."""
+    """A conversation continues over HTTP, a WebSocket, another WebSocket, and HTTP again."""
     async with (
         StandIn(variant, "strict") as standin,
         proxied(standin) as base_url,
@@ -133,7 +133,7 @@ def _unmarked(step: Any) -> Any:
 
 
 async def test_a_client_that_replays_all_is_left_alone() -> None:
-    """A request that lacks nothing arrives as the very bytes that the SDK wrote."""
+    """A complete request arrives with the very bytes that the SDK wrote."""
     more = {"include": ["reasoning.encrypted_content"]}
     async with (
         StandIn("chain", "strict") as standin,
@@ -148,7 +148,11 @@ async def test_a_client_that_replays_all_is_left_alone() -> None:
 
 
 async def test_a_chain_of_responses_is_left_to_upstream() -> None:
-    """`previous_response_id` with `store: false` lives on the connection; a reconnect replays."""
+    """
+    `previous_response_id` with `store: false` works on one connection, and is left to upstream.
+
+    After a reconnect, the client sends its history, and reasoning is injected.
+    """
     question: Any = {"role": "user", "content": "Where does it rain?"}
     async with (
         StandIn("one_call") as standin,
@@ -165,9 +169,10 @@ async def test_a_chain_of_responses_is_left_to_upstream() -> None:
             call = first.output[-1]
             assert call.type == "function_call"
             result = {"type": "function_call_output", "call_id": call.call_id, "output": "Oslo"}
-            blobs = ["reasoning.encrypted_content"]  # whose history lies upstream is left alone
+            # The proxy does not add it to a request whose history is at upstream.
+            blobs = ["reasoning.encrypted_content"]
             await lane.send(unstored(result, previous_response_id=first.id, include=blobs))
-            await lane.recv()  # the SDK gives the answer before this one until the next has begun
+            await lane.recv()  # until the next response begins, the SDK returns the last one
             second = await lane.get_final_response()
             assert second.output[-1].type == "message"
         async with (
@@ -185,13 +190,13 @@ async def test_a_chain_of_responses_is_left_to_upstream() -> None:
 
 
 def unstored(*items: Item, **more: object) -> Any:
-    """Spell a request whose answer lives on its connection alone."""
+    """Return a request with a response that exists on its connection only."""
     fixed = {"type": "response.create", "model": MODEL, "store": False}
     return {**fixed, "input": list(items), **more}
 
 
 async def test_lanes_of_one_connection_never_meet() -> None:
-    """Eight conversations side by side, all with the same `call_id`s and without ids."""
+    """Eight parallel conversations with the same `call_id`s and no ids stay separate."""
     async with (
         StandIn("call_zero", "strict") as standin,
         proxied(standin) as base_url,
@@ -220,7 +225,7 @@ async def test_lanes_of_one_connection_never_meet() -> None:
 
 
 async def test_a_refused_upgrade_reaches_the_sdk() -> None:
-    """With upstream's own status."""
+    """The SDK raises a refused upgrade with upstream's own status."""
     async with (
         StandIn() as standin,
         proxied(standin) as base_url,
@@ -231,8 +236,8 @@ async def test_a_refused_upgrade_reaches_the_sdk() -> None:
             await sdk.responses.connect().enter()
 
 
-async def test_it_is_the_same_as_it_is_served() -> None:
-    """In a process of its own, on uvloop."""
+async def test_a_served_process_does_the_same() -> None:
+    """Reasoning is injected in the same way by a served process on uvloop."""
     async with (
         StandIn("parallel", "strict") as standin,
         ProxyProcess(standin.base_url, "memory://") as proxy,

@@ -1,4 +1,4 @@
-"""What upstream has to have seen when a client dropped its reasoning."""
+"""Expectations of upstream's input when a client drops its reasoning."""
 
 import itertools
 import json
@@ -11,9 +11,9 @@ __all__ = ["assert_nothing_invented", "assert_restored"]
 
 
 def _accepted(standin: StandIn, agent: Agent) -> list[list[Item]]:
-    """Give what upstream saw as `input` of each turn of an agent; none was refused or repeated."""
-    opening = agent.whole[0]  # which no other agent begins with
-    asked = [one for one in standin.received if one.body]  # all but the upgrades to a WebSocket
+    """Return the input of each turn of an agent; upstream accepted each one once."""
+    opening = agent.whole[0]  # no other agent begins with it
+    asked = [one for one in standin.received if one.body]  # all except WebSocket upgrades
     mine = [one for one in asked if json.loads(one.body)["input"][0] == opening]
     assert [(one.path, one.status) for one in mine] == [("/v1/responses", 200)] * len(agent.steps)
     return [json.loads(one.body)["input"] for one in mine]
@@ -21,10 +21,10 @@ def _accepted(standin: StandIn, agent: Agent) -> list[list[Item]]:
 
 def assert_restored(standin: StandIn, agent: Agent) -> None:
     """
-    Every turn reached upstream once, whole, and as a continuation of the one before.
+    Assert that every turn reached upstream once, complete, and as a continuation of the last one.
 
-    Whole: each reasoning item once, directly ahead of what it led to; all else as it was sent,
-    save that an id which the client dropped may be back.
+    Complete: each reasoning item is there once, directly before the item that it led to. All other
+    items are as sent, except that an id which the client dropped may be there again.
     """
     saw = _accepted(standin, agent)
     for step, items in zip(agent.steps, saw, strict=True):
@@ -38,9 +38,9 @@ def assert_restored(standin: StandIn, agent: Agent) -> None:
 
 def assert_nothing_invented(standin: StandIn, agent: Agent) -> None:
     """
-    Every turn reached upstream once, with some of its reasoning or all of it.
+    Assert that every turn reached upstream once, with all or some of its reasoning.
 
-    What is there is directly ahead of what it led to; all else is as it was sent.
+    Each reasoning item is directly before the item that it led to; all other items are as sent.
     """
     for step, items in zip(agent.steps, _accepted(standin, agent), strict=True):
         rest = iter(_named(item, standin) for item in step.whole)
@@ -51,13 +51,13 @@ def assert_nothing_invented(standin: StandIn, agent: Agent) -> None:
 
 
 def _assert_stable(saw: Sequence[list[Item]]) -> None:
-    """The input of each turn begins with the input of the turn before."""
+    """Assert that the input of each turn begins with the input of the turn before."""
     for before, after in itertools.pairwise(saw):
         assert after[: len(before)] == before
 
 
 def _named(item: Item, standin: StandIn) -> Item:
-    """Reduce an item to what has to be the same: reasoning to which one it is, the rest to all."""
+    """Reduce an item to its comparable part: the identity of reasoning, all of other items."""
     if item.get("type") != "reasoning":
         return {name: value for name, value in item.items() if name != "id"}
     if item.get("id"):
@@ -67,7 +67,7 @@ def _named(item: Item, standin: StandIn) -> Item:
 
 
 def _assert_ids(items: list[Item], step: Step, *, keeps_ids: bool) -> None:
-    """An id that is there is the one that upstream gave; one that the client sent is there."""
+    """Assert that each id is the one that upstream emitted, and that no sent id is missing."""
     for item, emitted in zip(items, step.whole, strict=True):
         assert item.get("id") in (None, emitted.get("id"))
     if keeps_ids:

@@ -1,4 +1,4 @@
-"""The operators' port: alive, ready, and what happened so far."""
+"""Admin port: liveness, readiness and metrics."""
 
 import asyncio
 import json
@@ -12,8 +12,12 @@ from tests.web.wire import whole
 from tests.web.world import Hooked, world
 
 
-async def test_livez_says_that_the_loop_turns() -> None:
-    """Nothing else: a restart cures nothing else."""
+async def test_livez_is_ok_while_the_event_loop_responds() -> None:
+    """
+    `/livez` is 200 while the event loop responds, whatever the store and the drain do.
+
+    A restart would repair nothing else.
+    """
 
     async def fails(_: str) -> None:
         raise RuntimeError
@@ -24,15 +28,15 @@ async def test_livez_says_that_the_loop_turns() -> None:
         assert (await w.ask_admin("/livez")).status == 200
 
 
-async def test_readyz_says_that_all_is_well() -> None:
-    """Started, not draining, and the store answers."""
+async def test_readyz_reports_the_store() -> None:
+    """`/readyz` is 200 after the start, without a drain; its body reports the store."""
     async with world() as w:
         got = await w.ask_admin("/readyz")
         assert (got.status, json.loads(got.body)) == (200, {"status": "ready", "store": "ok"})
 
 
 async def test_a_store_that_is_down_does_not_make_it_unready(own_redis: RedisServer) -> None:
-    """The body says so, and says when it is back."""
+    """A store that is down leaves the proxy ready; the body reports its failure and recovery."""
     async with world(store_url=own_redis.url, scope_secret="s") as w:
         own_redis.kill()
         got = await w.ask_admin("/readyz")
@@ -45,8 +49,8 @@ async def test_a_store_that_is_down_does_not_make_it_unready(own_redis: RedisSer
                 assert got.status == 200
 
 
-async def test_a_store_that_hangs_does_not_hold_it_up() -> None:
-    """A probe has a deadline of its own, which may be shorter than the store's; all ask once."""
+async def test_a_store_that_hangs_does_not_delay_readyz() -> None:
+    """The probe has its own deadline for a store that hangs, and all probes share one check."""
     never = asyncio.Event()
     asked: list[str] = []
 
@@ -62,8 +66,8 @@ async def test_a_store_that_hangs_does_not_hold_it_up() -> None:
         assert asked == ["check"]
 
 
-async def test_while_it_drains_it_takes_no_new_traffic() -> None:
-    """503 as long as running exchanges finish; still alive, and still to be scraped."""
+async def test_a_draining_process_is_not_ready() -> None:
+    """During the drain, `/readyz` is 503, while `/livez` and `/metrics` still respond."""
     async with world() as w:
         w.app.handler.leave()
         got = await w.ask_admin("/readyz")
@@ -73,7 +77,11 @@ async def test_while_it_drains_it_takes_no_new_traffic() -> None:
 
 
 async def test_metrics_have_every_outcome_from_the_start() -> None:
-    """A rate over a series that appears with its first event misses that event."""
+    """
+    Every outcome has a series from the start.
+
+    A rate over a series that appears with its first event misses that event.
+    """
     async with world() as w:
         got = await w.ask_admin("/metrics")
         lines = got.body.decode().splitlines()
@@ -86,8 +94,8 @@ async def test_metrics_have_every_outcome_from_the_start() -> None:
         assert got.head.values("content-type")[0].startswith("text/plain; version=")
 
 
-async def test_what_happened_is_counted() -> None:
-    """By route and outcome; nothing that a client wrote is ever a label."""
+async def test_exchanges_are_counted() -> None:
+    """Exchanges are counted by route and outcome; no label has a value that a client wrote."""
     async with world() as w:
         w.upstream.answers(
             whole(b"{}"), whole(b"{}", status="429 Slow"), whole(b"", status="503 x")
@@ -102,8 +110,8 @@ async def test_what_happened_is_counted() -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/nothing"])
-async def test_the_two_ports_are_apart(path: str) -> None:
-    """Clients' paths are not on the operators' port, and the other way round."""
+async def test_the_two_ports_share_no_path(path: str) -> None:
+    """The admin port has no client path, and the clients' port has no admin path."""
     async with world() as w:
         assert (await w.ask_admin(path)).status == 404
         w.upstream.answers(whole(b"upstream's"))

@@ -1,4 +1,4 @@
-"""What is kept, for operators: found and deleted by its ids, and shown to nobody else."""
+"""Conversation endpoints: operators list, count and delete conversations by their ids."""
 
 import asyncio
 import contextlib
@@ -28,24 +28,24 @@ Json = dict[str, Any]
 
 
 class Desk:
-    """An operators' port over a store."""
+    """A client of the admin port, and the deletions that reached the store."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.forgotten: list[tuple[bytes, bytes]] = []
 
     async def ask(self, method: str, target: str, *headers: str, host: str = "127.0.0.1") -> Answer:
-        """Ask on a connection of its own."""
+        """Send a request on a new connection."""
         lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", *headers, "", ""]
         async with line_to(self.url) as line:
             return await line.ask("\r\n".join(lines).encode())
 
     async def get(self, target: str) -> Json:
-        """Get what must be there."""
+        """Return the body of a GET that must succeed."""
         return self._json(await self.ask("GET", target))
 
     async def delete(self, target: str) -> Json:
-        """Delete what must be there."""
+        """Return the body of a DELETE that must succeed."""
         return self._json(await self.ask("DELETE", target))
 
     @staticmethod
@@ -56,30 +56,30 @@ class Desk:
 
 
 class Noting:
-    """A store that notes what it was told to forget."""
+    """A store that records its deletions."""
 
     def __init__(self, store: Surveyed) -> None:
         self._store = store
         self.forgotten: list[tuple[bytes, bytes]] = []
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """As the store does."""
+        """Survey the inner store."""
         return await self._store.survey(scope, cursor, limit)
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """As the store does, and note it."""
+        """Delete in the inner store, and record the deletion."""
         is_forgotten = await self._store.forget(scope, conversation)
         self.forgotten.append((scope, conversation))
         return is_forgotten
 
 
 class Signs:
-    """A store's health, which is not what is asked for here."""
+    """A healthy store; these tests do not ask for its state."""
 
     is_degraded = False
 
     async def check(self) -> bool:
-        """It is well."""
+        """Report success."""
         return True
 
 
@@ -87,7 +87,7 @@ class Signs:
 async def desk(
     store: Surveyed | None = None, token: str = "", host: str = "127.0.0.1"
 ) -> AsyncIterator[Desk]:
-    """Serve one that says to listen on `host`, and listens on loopback."""
+    """Serve an admin port on loopback, with `host` as its setting."""
     noting = Noting(store or memory())
     about = Conversations(noting, Access(token, host))
     ready = Readiness(is_ready=True, status="ready")
@@ -110,7 +110,7 @@ def memory() -> MemoryStore:
 
 
 async def filled(*kept: tuple[bytes, int]) -> MemoryStore:
-    """Return a store with so many conversations of each scope, of one turn each."""
+    """Return a store with the given number of one-turn conversations in each scope."""
     store = memory()
     for scope, count in kept:
         for number in range(count):
@@ -118,8 +118,8 @@ async def filled(*kept: tuple[bytes, int]) -> MemoryStore:
     return store
 
 
-async def test_each_conversation_is_told_by_its_ids_and_numbers() -> None:
-    """And by nothing that was said in it."""
+async def test_a_conversation_is_listed_with_ids_and_numbers() -> None:
+    """A conversation is listed with its ids and numbers, and with nothing of its content."""
     store = memory()
     await save(store, turn("t1", "c", size=1000), [], ONE)
     await save(store, turn("t2", "c", size=1000), [], ONE)
@@ -132,8 +132,8 @@ async def test_each_conversation_is_told_by_its_ids_and_numbers() -> None:
     assert (only, got["next"]) == ({"turns": 2}, None)
 
 
-async def test_pages_lead_through_all_of_them() -> None:
-    """Each once, and of one tenant where that is asked for."""
+async def test_the_pages_list_each_conversation_once() -> None:
+    """The pages list each conversation once, of all scopes or of a given one."""
     async with desk(await filled((ONE, 7), (OTHER, 4))) as operator:
 
         async def walked(more: str = "") -> list[str]:
@@ -154,8 +154,8 @@ async def test_pages_lead_through_all_of_them() -> None:
         assert {name.partition(":")[0] for name in of_one} == {ONE.hex()}
 
 
-async def test_they_are_counted() -> None:
-    """Over as many pages as it takes."""
+async def test_the_count_covers_all_pages() -> None:
+    """The count covers all pages."""
     async with desk(await filled((ONE, 1500), (OTHER, 4))) as operator:
         counted = await operator.get("/conversations/count")
         assert counted == {"conversations": 1504, "scopes": 2, "complete": True}
@@ -163,8 +163,8 @@ async def test_they_are_counted() -> None:
         assert counted == {"conversations": 4, "scopes": 1, "complete": True}
 
 
-async def test_one_is_forgotten() -> None:
-    """That one alone, once."""
+async def test_one_conversation_is_deleted() -> None:
+    """A DELETE removes exactly one conversation; a second one is a 404."""
     store = await filled((ONE, 2), (OTHER, 2))
     name = f"{ONE.hex()}:{bytes_of('c1').hex()}"
     async with desk(store) as operator:
@@ -172,12 +172,12 @@ async def test_one_is_forgotten() -> None:
         again = await operator.ask("DELETE", f"/conversations/{name}")
         assert (again.status, json.loads(again.body)["error"]["code"]) == (404, "not_kept")
         assert (await operator.get("/conversations/count"))["conversations"] == 3
-        # Also when there was nothing: the store may have a copy that outlived it.
+        # Also the second time: the store may have a copy that outlived the first deletion.
         assert operator.forgotten == [(ONE, bytes_of("c1"))] * 2
 
 
-async def test_a_tenant_is_forgotten() -> None:
-    """All of it, over as many pages as it takes, and nobody else."""
+async def test_a_scope_is_deleted() -> None:
+    """A DELETE of a scope removes all its conversations and no other."""
     async with desk(await filled((ONE, 1200), (OTHER, 4))) as operator:
         got = await operator.delete(f"/scopes/{ONE.hex()}")
         assert got == {"forgotten": 1200, "complete": True}
@@ -192,25 +192,25 @@ async def test_a_tenant_is_forgotten() -> None:
 
 
 class Endless:
-    """A store of which there is always another page."""
+    """A store that always has another page."""
 
     def __init__(self, kept: Page) -> None:
         self._kept = kept
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """Return the same again, a little later."""
+        """Return the same page again, a little later."""
         await asyncio.sleep(0.001)
         return Page(self._kept.conversations, "more")
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """Pretend."""
+        """Report success."""
         return True
 
 
-async def test_what_takes_too_long_is_said_to_be_unfinished(
+async def test_a_walk_that_takes_too_long_is_incomplete(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A number that is not the whole one does not look like it."""
+    """A walk that takes too long is reported as incomplete, with the number so far."""
     monkeypatch.setattr(conversations, "WALK_S", 0.1)
     page = await (await filled((ONE, 3))).survey(None, "", 10)
     async with desk(Endless(page)) as operator:
@@ -237,8 +237,8 @@ async def test_what_takes_too_long_is_said_to_be_unfinished(
         ("DELETE", "/scopes/abc", "bad_scope"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused(method: str, target: str, code: str) -> None:
-    """In the shape of all our errors; nothing is deleted by a misspelt id."""
+async def test_invalid_parameters_are_refused(method: str, target: str, code: str) -> None:
+    """Invalid parameters are a 400 in the usual error shape; a misspelt id deletes nothing."""
     async with desk(await filled((ONE, 1))) as operator:
         got = await operator.ask(method, target)
         error = json.loads(got.body)["error"]
@@ -247,7 +247,7 @@ async def test_what_cannot_be_meant_is_refused(method: str, target: str, code: s
 
 
 class Down:
-    """A store that does not answer."""
+    """A store that is down."""
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
         """Fail."""
@@ -267,8 +267,12 @@ class Down:
         ("DELETE", f"/scopes/{ONE.hex()}"),
     ],
 )
-async def test_a_store_that_is_down_is_said_to_be(method: str, target: str) -> None:
-    """It never looks as if there were nothing, or as if it had been deleted."""
+async def test_a_store_that_is_down_is_a_503(method: str, target: str) -> None:
+    """
+    A store that is down is a 503.
+
+    It looks neither like an empty store nor like a completed deletion.
+    """
     async with desk(Down()) as operator:
         got = await operator.ask(method, target)
         assert (got.status, got.mark) == (503, "error=store_failed")
@@ -276,7 +280,7 @@ async def test_a_store_that_is_down_is_said_to_be(method: str, target: str) -> N
         assert operator.forgotten == []
 
 
-# --- who may ask ---
+# --- access ---
 
 LIST = ("GET", "/conversations")
 FORGET = ("DELETE", f"/scopes/{ONE.hex()}")
@@ -284,8 +288,12 @@ FORGET = ("DELETE", f"/scopes/{ONE.hex()}")
 
 @pytest.mark.parametrize("asked", [LIST, FORGET])
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104
-async def test_a_token_is_asked_for(asked: tuple[str, str], host: str) -> None:
-    """Wherever the port listens; health and metrics stay open to probes."""
+async def test_the_admin_token_is_required(asked: tuple[str, str], host: str) -> None:
+    """
+    With an admin token, every request needs it, wherever the port listens.
+
+    Health and metrics stay open to probes.
+    """
     async with desk(await filled((ONE, 1)), token="t0p-sécret", host=host) as operator:
         for headers in (
             [],
@@ -302,15 +310,19 @@ async def test_a_token_is_asked_for(asked: tuple[str, str], host: str) -> None:
         assert operator.forgotten == []
         for path in ("/livez", "/readyz", "/metrics"):
             assert (await operator.ask("GET", path)).status == 200
-        # Whatever the host is called: in a cluster, the port has a name.
+        # With a token, any `Host` is served: in a cluster, the port has a name.
         got = await operator.ask(*asked, "Authorization: bearer t0p-sécret", host="replay.ns.svc")
         assert got.status == 200
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::", "replay.internal"])  # noqa: S104
 @pytest.mark.parametrize("asked", [LIST, FORGET])
-async def test_without_a_token_others_are_shown_nothing(asked: tuple[str, str], host: str) -> None:
-    """A port that the network reaches says what to set, and does nothing."""
+async def test_without_a_token_the_network_gets_nothing(asked: tuple[str, str], host: str) -> None:
+    """
+    Without an admin token, a port that the network reaches is closed.
+
+    Its error names the setting, and nothing is deleted.
+    """
     async with desk(await filled((ONE, 1)), host=host) as operator:
         got = await operator.ask(*asked)
         assert (got.status, got.mark) == (403, "error=no_admin_token")
@@ -332,8 +344,12 @@ async def test_without_a_token_others_are_shown_nothing(asked: tuple[str, str], 
         ("", 403),
     ],
 )
-async def test_a_page_in_a_browser_cannot_pass_for_this_machine(name: str, status: int) -> None:
-    """A name that leads to loopback brings the page here, and gives it away as Host."""
+async def test_only_a_loopback_host_is_served_without_a_token(name: str, status: int) -> None:
+    """
+    Without a token, only a request with a loopback `Host` is served.
+
+    A web page may use a domain name that resolves to loopback, but its browser sends that name.
+    """
     async with desk(await filled((ONE, 1))) as operator:
         assert (await operator.ask("GET", "/conversations", host=name)).status == status
         got = await operator.ask("DELETE", f"/scopes/{ONE.hex()}", host=name)
@@ -341,7 +357,7 @@ async def test_a_page_in_a_browser_cannot_pass_for_this_machine(name: str, statu
 
 
 async def test_a_page_of_another_origin_may_not_delete() -> None:
-    """Its browser asks first, and is given no leave; nor may it read what it gets."""
+    """A web page of another origin gets no CORS permission, neither to delete nor to read."""
     async with desk(await filled((ONE, 1))) as operator:
         origin = "Origin: https://evil.example"
         asked = "Access-Control-Request-Method: DELETE"
@@ -351,11 +367,11 @@ async def test_a_page_of_another_origin_may_not_delete() -> None:
             assert not [name for name, _ in answer.head.headers if "access-control" in name.lower()]
 
 
-# --- behind a whole proxy ---
+# --- in a running proxy ---
 
 
-async def test_what_was_deleted_is_not_given_back(capsys: pytest.CaptureFixture[str]) -> None:
-    """The ids of the log line lead there; other conversations go on."""
+async def test_a_deleted_conversation_is_not_injected(capsys: pytest.CaptureFixture[str]) -> None:
+    """A deleted conversation is not injected again; the log line has the ids that delete it."""
     async with world(store_budget_ms=5000) as w:
         forget = Desk(w.app.admin_url)
         w.upstream.answers(whole(as_json(response(RS, CALL))), *[whole(b"{}")] * 2)
@@ -370,8 +386,8 @@ async def test_what_was_deleted_is_not_given_back(capsys: pytest.CaptureFixture[
         assert (await forget.get("/conversations"))["conversations"] == []
 
 
-async def test_the_settings_decide_who_may_ask() -> None:
-    """The token is one of them."""
+async def test_the_admin_token_is_a_setting() -> None:
+    """The admin token is a setting of the proxy."""
     async with world(admin_token="t0p") as w:
         asked = Desk(w.app.admin_url)
         assert (await asked.ask(*LIST)).status == 401

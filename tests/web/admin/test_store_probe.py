@@ -1,4 +1,4 @@
-"""A store that was seen to fail is asked again, without a request that would."""
+"""Store probe: a store that failed is checked again, without a request."""
 
 import pytest
 from reasoning_replay.web.admin import store_probe
@@ -7,8 +7,12 @@ from tests.web.wire import ASK, CALL, RESULT, whole
 from tests.web.world import Hooked, eventually, world
 
 
-async def test_it_is_back_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that saw it fail may get no other for a long time."""
+async def test_a_recovery_is_detected_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A recovery of the store is detected without a request.
+
+    The process that saw the failure may get no other request for a long time.
+    """
     monkeypatch.setattr(store_probe, "LOOK_S", 0.05)
     is_away, checks = True, 0
 
@@ -29,8 +33,8 @@ async def test_it_is_back_without_a_request(monkeypatch: pytest.MonkeyPatch) -> 
         await eventually(lambda: w.counted("store_up") == 1)
 
 
-async def test_a_store_that_is_well_is_left_in_peace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody needs to know more of it."""
+async def test_a_healthy_store_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A healthy store is not probed."""
     monkeypatch.setattr(store_probe, "LOOK_S", 0.0)
     asked: list[str] = []
 

@@ -1,4 +1,4 @@
-"""A collector that takes spans by OTLP over HTTP, as a test wants it: well, failing or hanging."""
+"""OTLP collector over HTTP, for tests: it accepts spans, fails, or hangs."""
 
 import asyncio
 import contextlib
@@ -22,11 +22,12 @@ CLIENT, SERVER = Span.SPAN_KIND_CLIENT, Span.SPAN_KIND_SERVER
 @dataclass(frozen=True)
 class Seen:
     """
-    One span that came.
+    One received span.
 
     Attributes:
-        trace, id, parent: In hex; no parent is "".
-        resource: Whose it is.
+        trace, id, parent: In hex; "" for no parent.
+        known: Its attributes.
+        resource: The attributes of the process that sent it.
     """
 
     name: str
@@ -44,15 +45,15 @@ class Seen:
 
 class Collector:
     """
-    Where spans go.
+    An OTLP endpoint.
 
     Attributes:
-        url: Its base, as `OTEL_EXPORTER_OTLP_ENDPOINT` has it.
-        spans: All that came.
-        status: What it answers.
-        hangs: Set while it does not answer at all.
-        raw: Every request's body.
-        asked: How many requests came.
+        url: Its base URL, for `OTEL_EXPORTER_OTLP_ENDPOINT`.
+        spans: All received spans.
+        status: The status of its responses.
+        hangs: Whether it leaves requests without a response.
+        raw: The bodies of all accepted requests.
+        asked: The number of requests.
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,7 @@ class Collector:
         self.asked = 0
 
     async def take(self, request: web.Request) -> web.Response:
-        """Answer one request."""
+        """Handle one request."""
         self.asked += 1
         assert request.path == "/v1/traces"
         assert request.content_type == "application/x-protobuf"
@@ -77,7 +78,7 @@ class Collector:
         return web.Response(status=self.status)
 
     async def came(self, count: int) -> list[Seen]:
-        """Wait for so many spans in all, in the order in which they began."""
+        """Wait for this number of spans in total; return them by their start."""
         await eventually(lambda: len(self.spans) >= count, 20.0)
         assert len(self.spans) == count, [span.name for span in self.spans]
         return sorted(self.spans, key=lambda span: (span.start_ns, span.parent != ""))
@@ -117,7 +118,7 @@ def _plain(attributes: Any) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def collector() -> AsyncIterator[Collector]:
-    """Listen on a free port of this machine."""
+    """Run a collector on a free loopback port."""
     taking = Collector()
     app = web.Application(client_max_size=1 << 26)
     app.router.add_post("/v1/traces", taking.take)

@@ -1,4 +1,4 @@
-"""A collector for each test, and an SDK that sends to it at once."""
+"""Fixtures of the tracing tests: a collector for each test, and an SDK that exports at once."""
 
 from collections.abc import AsyncIterator
 
@@ -9,7 +9,7 @@ from tests.web.tracing.collector import Collector, collector
 
 @pytest.fixture
 def otel(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The SDK's variables; spans are sent at once, and a collector has a second."""
+    """The environment of the SDK: it exports at once, with a timeout of one second."""
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     return monkeypatch
@@ -17,7 +17,7 @@ def otel(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @pytest.fixture
 async def spans(otel: pytest.MonkeyPatch) -> AsyncIterator[Collector]:
-    """A collector that the SDK knows of."""
+    """A collector that the SDK exports to."""
     async with collector() as taking:
         otel.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", taking.url)
         yield taking

@@ -1,4 +1,4 @@
-"""What upstream is told of a trace."""
+"""Trace context: the headers that upstream receives."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from tests.web.world import world
 async def test_only_traceparent_is_changed(
     spans: Collector, given: list[str], kept: list[str]
 ) -> None:
-    """Every other header, and the body, goes on as it came."""
+    """Only `traceparent` is changed; every other header, and the body, passes unchanged."""
     body = b'{ "model":"gpt-5.4", "input": "hi" }'
     async with traced() as w:
         w.upstream.answers(DONE)
@@ -42,14 +42,14 @@ async def test_only_traceparent_is_changed(
 @pytest.mark.parametrize(
     ("given", "is_parent"),
     [
-        pytest.param([f"Traceparent: {PARENT}"], True, id="whatever-its-case"),
+        pytest.param([f"Traceparent: {PARENT}"], True, id="header-in-any-case"),
         pytest.param([f"traceparent: 01{PARENT[2:]}-x"], True, id="a-later-version"),
         pytest.param(
             ["tracestate: a=1", f"traceparent: {PARENT}", "Tracestate: b=2"],
             True,
-            id="whatever-its-state",
+            id="with-two-states",
         ),
-        pytest.param(["tracestate: a=1"], False, id="a-state-alone"),
+        pytest.param(["tracestate: a=1"], False, id="only-a-state"),
         pytest.param([f"traceparent: {PARENT}"] * 2, False, id="two"),
         pytest.param([f"traceparent: {PARENT}-x"], False, id="longer-than-its-version"),
         pytest.param([f"traceparent: 01{PARENT[2:]}-{'x' * 999}"], False, id="too-long"),
@@ -60,10 +60,14 @@ async def test_only_traceparent_is_changed(
         pytest.param(["traceparent:"], False, id="empty"),
     ],
 )
-async def test_a_parent_is_what_w3c_says(
+async def test_a_valid_parent_is_continued(
     spans: Collector, capsys: pytest.CaptureFixture[str], given: list[str], is_parent: bool
 ) -> None:
-    """One header, lower case, no zeros; else a new trace begins, without the old one's state."""
+    """
+    A valid parent is one header, in lower case, without zero ids, as W3C Trace Context requires.
+
+    Any other value begins a new trace, without the old `tracestate`.
+    """
     async with traced() as w:
         w.upstream.answers(DONE)
         await w.post({"input": "hi"}, *GIVEN, *given)
@@ -75,10 +79,10 @@ async def test_a_parent_is_what_w3c_says(
 
 
 @pytest.mark.parametrize("state", ["a=hunter2", "A=hunter2,,=", "a=1,a=hunter2"])
-async def test_a_state_goes_upstream_and_nowhere_else(
+async def test_a_tracestate_goes_only_upstream(
     spans: Collector, capsys: pytest.CaptureFixture[str], state: str
 ) -> None:
-    """It is a header's value, and a wrong one is no trouble of ours."""
+    """`tracestate` goes upstream but not to the collector, and an invalid one logs nothing."""
     async with traced() as w:
         w.upstream.answers(DONE)
         await w.post({"input": "hi"}, *GIVEN, f"traceparent: {PARENT}", f"tracestate: {state}")
@@ -88,8 +92,8 @@ async def test_a_state_goes_upstream_and_nowhere_else(
     assert "tracing_trouble" not in capsys.readouterr().out
 
 
-async def test_who_is_not_sampled_is_not_traced(spans: Collector) -> None:
-    """Upstream learns that, too."""
+async def test_an_unsampled_trace_is_not_exported(spans: Collector) -> None:
+    """A trace that is not sampled is not exported, and upstream gets the same flag."""
     async with traced() as w:
         w.upstream.answers(DONE, DONE)
         await w.post({"input": "hi"}, *GIVEN, f"traceparent: 00-{TRACE}-{SPAN}-00")
@@ -100,10 +104,10 @@ async def test_who_is_not_sampled_is_not_traced(spans: Collector) -> None:
         assert parent[-3:] == "-00"
 
 
-async def test_the_sdk_can_be_switched_off_by_itself(
+async def test_the_sdk_can_be_switched_off_alone(
     otel: pytest.MonkeyPatch, spans: Collector
 ) -> None:
-    """Then a client's parent goes on as it came."""
+    """With `OTEL_SDK_DISABLED`, the client's `traceparent` passes unchanged."""
     otel.setenv("OTEL_SDK_DISABLED", "true")
     async with traced() as w:
         w.upstream.answers(DONE, DONE)
@@ -114,8 +118,8 @@ async def test_the_sdk_can_be_switched_off_by_itself(
     assert spans.asked == 0
 
 
-async def test_without_tracing_all_of_it_passes() -> None:
-    """A trace is the client's and upstream's, and none of it is read."""
+async def test_without_tracing_all_headers_pass() -> None:
+    """Without tracing, all trace headers pass unread."""
     given = ["TraceParent: nonsense", "tracestate: a=1", "baggage: b=2", f"traceparent: {PARENT}"]
     async with world() as w:
         w.upstream.answers(DONE)

@@ -1,4 +1,4 @@
-"""What a process that traces says of itself, and how it ends."""
+"""Tracing in a process: its resource attributes, its start and its end."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from tests.web.world import eventually, world
 
 
 async def test_a_process_names_itself(spans: Collector) -> None:
-    """By the name and the version of the service, and by its host and process id."""
+    """Spans name the service, its version, and the host and process id of the instance."""
     async with traced() as w:
         await answers(w)
         (ours, _) = await spans.came(2)
@@ -28,7 +28,7 @@ async def test_a_process_names_itself(spans: Collector) -> None:
 async def test_the_environment_names_the_service(
     otel: pytest.MonkeyPatch, spans: Collector
 ) -> None:
-    """It wins over the proxy's own name."""
+    """`OTEL_SERVICE_NAME` overrides the proxy's own service name."""
     otel.setenv("OTEL_SERVICE_NAME", "mine")
     async with traced() as w:
         await answers(w)
@@ -36,10 +36,10 @@ async def test_the_environment_names_the_service(
         assert ours.resource["service.name"] == "mine"
 
 
-async def test_a_process_ends_whatever_its_collector_does(
+async def test_a_process_ends_while_its_collector_hangs(
     otel: pytest.MonkeyPatch, spans: Collector
 ) -> None:
-    """A thread that waits for it is waited for by nobody."""
+    """A collector that hangs does not keep the process from ending."""
     otel.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")
     spans.hangs = True
     async with world() as w:
@@ -55,8 +55,8 @@ async def test_a_process_ends_whatever_its_collector_does(
             assert process.log[-1]["event"] == "stopped"
 
 
-async def test_off_brings_nothing_in() -> None:
-    """A process that does not trace has nothing of OpenTelemetry in it."""
+async def test_without_tracing_nothing_is_imported() -> None:
+    """A process without tracing imports nothing of OpenTelemetry."""
     probe = (
         "import asyncio, sys\n"
         "from reasoning_replay.settings.model import Settings\n"
@@ -80,18 +80,20 @@ async def test_off_brings_nothing_in() -> None:
     assert done.stderr == "[]\n"
 
 
-async def test_a_variable_that_makes_no_sense_is_told_at_the_start(
+async def test_an_invalid_variable_fails_the_start(
     otel: pytest.MonkeyPatch,
 ) -> None:
-    """Not by the first span that is lost."""
+    """An invalid `OTEL_` variable fails the start, and not the first span."""
     otel.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
     with pytest.raises(OSError, match=r"tracing cannot start.*max_queue_size.*OTEL_"):
         async with traced():
             pass
 
 
-async def test_a_variable_that_is_read_on_import_is_told_too(otel: pytest.MonkeyPatch) -> None:
-    """In one line, as all that keeps a process from starting."""
+async def test_an_invalid_variable_that_is_read_on_import_fails_the_start(
+    otel: pytest.MonkeyPatch,
+) -> None:
+    """An invalid variable that is read on import is reported in one line as well."""
     otel.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many")
     async with served(tracing="otlp") as process:
         line = await process.until("cannot_start")

@@ -1,4 +1,4 @@
-"""Attributes are bounded words and numbers, and a failure is one by the conventions."""
+"""Span attributes: limited words and numbers, and errors by the OpenTelemetry conventions."""
 
 from unittest import mock
 
@@ -29,10 +29,14 @@ from reasoning_replay.web.tracing.span_attributes import attributes_of, error_of
         (200, "proxy_failed", "proxy_failed", "proxy_failed"),
     ],
 )
-def test_a_failure_is_ours_or_upstreams(
+def test_server_and_client_spans_have_their_own_error(
     status: int, outcome: str, as_server: str, as_client: str
 ) -> None:
-    """A client that leaves, or asks for what cannot be had, is no failure of the server's."""
+    """
+    The server span and the client span have their own `error.type`.
+
+    A client that leaves, or sends an invalid request, is no error of the server span.
+    """
     exchange = Exchange(Route.RESPONSES, Times(0.0))
     exchange.status, exchange.outcome = status, outcome
     assert error_of(exchange, is_client=False) == as_server
@@ -40,7 +44,7 @@ def test_a_failure_is_ours_or_upstreams(
 
 
 def named(model: str, response_id: str) -> tuple[object, object, object]:
-    """Return how a span names the requested model, the model that answered, and the response."""
+    """Return a span's requested model, answering model and response id."""
     exchange = Exchange(Route.RESPONSES, Times(0.0))
     exchange.request.model = model
     exchange.answer.capture = ResponsesCapture(Origin(Context(), model), 1 << 20)
@@ -52,8 +56,8 @@ def named(model: str, response_id: str) -> tuple[object, object, object]:
 
 
 @given(st.text())
-def test_words_are_bounded(text: str) -> None:
-    """Whatever a client or an upstream writes: short, of plain letters, or left out."""
+def test_names_are_limited(text: str) -> None:
+    """Names from clients and upstreams are short and plain ASCII, or left out."""
     for got, most in zip(named(text, text), (128, 128, 256), strict=True):
         assert got in {"", text}
         assert isinstance(got, str)
@@ -65,8 +69,8 @@ def test_words_are_bounded(text: str) -> None:
 @pytest.mark.parametrize(
     "model", ["gpt-5.4", "openai/gpt-5.4:free", "ft:gpt-4o:acme::a1B2", "us.anthropic@1+x"]
 )
-def test_usual_names_stand(model: str) -> None:
-    """As they are."""
+def test_usual_names_are_unchanged(model: str) -> None:
+    """Usual model names and response ids are unchanged."""
     assert named(model, "resp_0c1d2e3f4a5b6071==") == (model, model, "resp_0c1d2e3f4a5b6071==")
 
 
@@ -74,6 +78,6 @@ def test_usual_names_stand(model: str) -> None:
     ("method", "want"),
     [("GET", "GET"), ("QUERY", "QUERY"), ("get", "_OTHER"), ("A" * 99, "_OTHER")],
 )
-def test_methods_are_those_of_http(method: str, want: str) -> None:
-    """All others are one."""
+def test_unknown_methods_share_one_value(method: str, want: str) -> None:
+    """Unknown methods share one value, `_OTHER`."""
     assert known_method(method) == want

@@ -1,4 +1,4 @@
-"""Each exchange is one span, each try upstream another, and an exchange knows nothing of either."""
+"""Spans: one for each exchange, and one for each attempt at upstream."""
 
 import contextlib
 from typing import Any
@@ -29,14 +29,14 @@ from tests.web.world import MODEL, Hooked, World
 
 
 def place(w: World) -> dict[str, Any]:
-    """Where upstream is, as spans have it."""
+    """Return the span attributes of the upstream's address."""
     return {"server.address": "127.0.0.1", "server.port": int(w.upstream.url.rpartition(":")[2])}
 
 
-async def test_an_exchange_is_a_span_and_its_try_another(
+async def test_an_exchange_and_its_attempt_are_spans(
     spans: Collector, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The client's span is its parent, it is the try's, and that is what upstream is told."""
+    """The client's span is the parent of the exchange, which is the parent of its attempt."""
     async with traced() as w:
         w.upstream.answers(ANSWER)
         await w.turn(ASK)
@@ -91,8 +91,8 @@ async def test_an_exchange_is_a_span_and_its_try_another(
         assert line["trace_id"] == TRACE
 
 
-async def test_a_stream_is_one(spans: Collector) -> None:
-    """It ends with its last byte."""
+async def test_a_stream_is_a_span(spans: Collector) -> None:
+    """The span of a stream ends with its last byte."""
     async with traced() as w:
         w.upstream.plays(Script([send(stream(events(RS, CALL)))]))
         await w.turn(ASK, stream=True)
@@ -102,8 +102,12 @@ async def test_a_stream_is_one(spans: Collector) -> None:
         assert attempt.end_ns <= ours.end_ns
 
 
-async def test_a_heal_is_an_event_between_two_tries(spans: Collector) -> None:
-    """The first one failed, the exchange did not; each try names itself."""
+async def test_a_heal_is_an_event_between_two_attempts(spans: Collector) -> None:
+    """
+    A heal is an event of the exchange, between two attempts.
+
+    The first attempt failed and the exchange did not. Each attempt sends its own `traceparent`.
+    """
     async with traced() as w:
         w.upstream.answers(error(PAIRING), DONE)
         await w.post({"model": MODEL, "input": LOST}, *GIVEN, f"traceparent: {PARENT}")
@@ -127,7 +131,7 @@ async def test_a_heal_is_an_event_between_two_tries(spans: Collector) -> None:
         pytest.param(
             [send(whole(b"{}", status="503 Busy"))], "503", "503", 503, id="upstream-failed"
         ),
-        pytest.param([cut()], "upstream_failed", "read", 502, id="no-answer"),
+        pytest.param([cut()], "upstream_failed", "read", 502, id="no-response"),
         pytest.param(
             [send(stream_head() + chunk(b"data: 1\n\n")), cut()],
             "cut_off",
@@ -144,10 +148,10 @@ async def test_a_heal_is_an_event_between_two_tries(spans: Collector) -> None:
         ),
     ],
 )
-async def test_a_failure_is_one_by_the_conventions(
+async def test_an_error_follows_the_conventions(
     spans: Collector, script: list[Any], ours: str | None, attempt: str | None, status: int
 ) -> None:
-    """A refusal is the client's fault where we are the server, and a failure where we ask."""
+    """A 4xx response is an error of the attempt only; other failures are errors of the exchange."""
     async with traced() as w:
         w.upstream.plays(Script(script))
         with contextlib.suppress(Exception):
@@ -158,8 +162,12 @@ async def test_a_failure_is_one_by_the_conventions(
         assert mine.known["http.response.status_code"] == status
 
 
-async def test_what_is_refused_here_has_no_try(spans: Collector) -> None:
-    """An error of ours that the client can mend is no failure of ours."""
+async def test_a_rejected_request_has_no_attempt(spans: Collector) -> None:
+    """
+    A request that the proxy rejects has no attempt.
+
+    The client can correct it, so the exchange is no error.
+    """
     async with traced(body_max_bytes=100) as w:
         await w.turn(ASK | {"content": "x" * 200})
         (ours,) = await spans.came(1)
@@ -168,7 +176,7 @@ async def test_what_is_refused_here_has_no_try(spans: Collector) -> None:
 
 
 async def test_a_store_that_fails_is_an_event(spans: Collector) -> None:
-    """One for what could not be asked, one for what could not be kept."""
+    """A store failure is an event of the exchange."""
 
     async def fails(_: str) -> None:
         raise OSError
@@ -181,8 +189,8 @@ async def test_a_store_that_fails_is_an_event(spans: Collector) -> None:
         assert "reasoning_replay.store_failure" in ours.events
 
 
-async def test_other_routes_tell_no_path(spans: Collector) -> None:
-    """What a client asks for may be anything; a response that is fetched is one of the API's."""
+async def test_other_routes_have_no_path(spans: Collector) -> None:
+    """Spans of other routes have no path or query, since a client may write anything there."""
     async with traced() as w:
         w.upstream.answers(whole(b"{}"), DONE)
         await w.get("/v1/files/secret?key=hunter2")
@@ -195,8 +203,8 @@ async def test_other_routes_tell_no_path(spans: Collector) -> None:
         assert b"files" not in b"".join(spans.raw)
 
 
-async def test_nothing_that_was_said_is_told(spans: Collector) -> None:
-    """No body, no credential, no header; a name of a model that is none is left out."""
+async def test_spans_have_no_content(spans: Collector) -> None:
+    """Spans have no content, credential or header, and no invalid model name."""
     async with traced() as w:
         w.upstream.answers(ANSWER, DONE)
         await w.turn(ASK)
@@ -218,8 +226,8 @@ async def test_nothing_that_was_said_is_told(spans: Collector) -> None:
             assert word.encode() not in raw
 
 
-async def test_each_create_on_a_websocket_is_part_of_it(spans: Collector) -> None:
-    """The connection is a span, its handshake one try, and each request one more, when it ends."""
+async def test_a_websocket_has_a_span_for_each_request(spans: Collector) -> None:
+    """A WebSocket is a span; its handshake is an attempt, and so is each of its requests."""
     async with traced() as w:
         async with tunnelled(w) as (client, upstream):
             await turn(client, upstream, create(ASK), told(RS, CALL))
@@ -238,4 +246,4 @@ async def test_each_create_on_a_websocket_is_part_of_it(spans: Collector) -> Non
         assert good.known["reasoning_replay.captured_items"] == 1
         assert (good.is_error, bad.is_error, bad.known["error.type"]) == (False, True, "400")
         sent = w.upstream.received[0].values("traceparent")
-        assert sent == [f"00-{whole_.trace}-{handshake.id}-03"]  # by chance, and random
+        assert sent == [f"00-{whole_.trace}-{handshake.id}-03"]  # flags: sampled, random trace id

@@ -1,4 +1,4 @@
-"""Whatever becomes of the spans, exchanges go well."""
+"""Tracing failures: exchanges succeed whatever the collector and the SDK do."""
 
 import asyncio
 import re
@@ -12,22 +12,22 @@ from tests.web.wire import ASK, LOST, PAIRING, error, whole
 
 
 def hang(taking: Collector) -> None:
-    """Answer nothing."""
+    """Leave requests without a response."""
     taking.hangs = True
 
 
 def refuse(taking: Collector) -> None:
-    """Want a credential."""
+    """Require a credential."""
     taking.status = 401
 
 
 def fail(taking: Collector) -> None:
-    """Be broken for good."""
+    """Fail permanently."""
     taking.status = 500
 
 
 def gone(taking: Collector) -> None:
-    """Not be there; see below."""
+    """Change nothing here; the test sets an address where no collector listens."""
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,18 @@ def gone(taking: Collector) -> None:
         pytest.param(gone, "Connection|unreachable", id="is-not-there"),
     ],
 )
-async def test_a_collector_that_fails_is_told_once(
+async def test_a_collector_that_fails_is_logged_once(
     otel: pytest.MonkeyPatch,
     spans: Collector,
     capfd: pytest.CaptureFixture[str],
     how: Any,
     reason: str | None,
 ) -> None:
-    """No exchange waits for it; one line says why, and nothing goes to standard error."""
+    """
+    A collector that fails is logged once, with the reason, and nothing goes to standard error.
+
+    No exchange waits for it.
+    """
     how(spans)
     otel.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")  # the exporter tries for this long
     if how is gone:
@@ -69,10 +73,10 @@ async def test_a_collector_that_fails_is_told_once(
     assert "hunter2" not in out + ended.out
 
 
-async def test_a_collector_that_is_back_is_told(
+async def test_a_collector_that_recovers_is_logged(
     spans: Collector, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With how many spans were lost."""
+    """A collector that recovers is logged, with the number of lost spans."""
     spans.status = 500
     async with traced() as w:
         await answers(w)
@@ -102,12 +106,12 @@ async def test_an_sdk_that_raises_costs_no_exchange(
     capsys: pytest.CaptureFixture[str],
     broken: str,
 ) -> None:
-    """Wherever it does; it is told once."""
+    """An SDK that raises anywhere costs no exchange, and is logged once."""
 
     def raises(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    otel.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")  # what is sent makes trouble news again
+    otel.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")  # a successful export would allow a second line
     owner = "opentelemetry.sdk.trace." + ("Tracer" if broken == "start_span" else "Span")
     otel.setattr(f"{owner}.{broken}", raises)
     async with traced() as w:
@@ -117,14 +121,16 @@ async def test_an_sdk_that_raises_costs_no_exchange(
         await answers(w)
         await asyncio.sleep(0)
         assert w.counted("exchanges_total") == 3
-        out = capsys.readouterr().out  # before the end, which may find no time to send the rest
+        out = capsys.readouterr().out  # before the stop, which may log that spans were dropped
     lines = logged(out, "tracing_trouble")
     assert [line["reason"] for line in lines] == ["ZeroDivisionError"]
     assert len(logged(out, "exchange")) == 3
 
 
-async def test_what_is_left_is_sent_at_the_end(otel: pytest.MonkeyPatch, spans: Collector) -> None:
-    """A stop waits for the last spans, in what is left of the drain."""
+async def test_the_last_spans_are_exported_at_the_end(
+    otel: pytest.MonkeyPatch, spans: Collector
+) -> None:
+    """A stop exports the last spans in the remaining time of the drain."""
     otel.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
     async with traced() as w:
         await answers(w)
@@ -133,10 +139,10 @@ async def test_what_is_left_is_sent_at_the_end(otel: pytest.MonkeyPatch, spans: 
         assert len(spans.spans) == 2
 
 
-async def test_a_stop_has_no_time_for_a_collector_that_hangs(
+async def test_a_stop_does_not_wait_for_a_collector_that_hangs(
     otel: pytest.MonkeyPatch, spans: Collector, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not beyond the drain: what is left is given up."""
+    """A stop drops the last spans if the collector hangs until the end of the drain."""
     otel.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
     otel.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")  # longer than a test may last
     spans.hangs = True

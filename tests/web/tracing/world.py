@@ -1,4 +1,4 @@
-"""A proxy that traces, and exchanges that it passes."""
+"""A proxy that traces, in front of a scripted upstream."""
 
 import contextlib
 import json
@@ -39,18 +39,18 @@ DONE = whole(LAST)
 
 @contextlib.asynccontextmanager
 async def traced(**settings: Any) -> AsyncIterator[World]:
-    """A proxy that traces, before a scripted upstream."""
+    """Run a proxy that traces, in front of a scripted upstream."""
     async with world(tracing="otlp", **settings) as w:
         yield w
 
 
 def logged(out: str, event: str) -> list[dict[str, Any]]:
-    """Return the lines of one kind."""
+    """Return the log lines of one event."""
     lines = [json.loads(line) for line in out.splitlines()]
     return [line for line in lines if line["event"] == event]
 
 
 async def answers(w: World) -> None:
-    """Show that an exchange goes well."""
+    """Assert that an exchange succeeds."""
     w.upstream.answers(DONE)
     assert (await w.turn(ASK)).head.status == 200

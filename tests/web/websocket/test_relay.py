@@ -1,4 +1,4 @@
-"""A relay ends when it is over: whoever left, whoever does not read, whoever does not answer."""
+"""The end of a relay: a peer leaves, does not read, or does not answer a close frame."""
 
 import asyncio
 import contextlib
@@ -31,25 +31,25 @@ from tests.web.websocket.creates import create, told
 from tests.web.wire import ASK, CALL, LOST, RS
 from tests.web.world import World, eventually, world
 
-LARGE = 24 << 20  # more than any kernel keeps on the way, and read as one message
+LARGE = 24 << 20  # more than any kernel buffers; read as one message
 SHORT: Any = {"client_timeout_s": 0.3, "read_timeout_s": 0.3}
 
 
 @pytest.fixture(autouse=True)
 def _is_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for moments only."""
+    """Shorten the timeouts."""
     monkeypatch.setattr("reasoning_replay.web.websocket.relay.CLOSE_S", 0.2)
     monkeypatch.setattr("reasoning_replay.web.websocket.relay.LINGER_S", 0.3)
     monkeypatch.setattr("reasoning_replay.adapters.upstream.websocket.LEFT_OVER_S", 0.1)
 
 
 def stops_reading(peer: Peer) -> None:
-    """It takes nothing more, but what its kernel does."""
+    """Stop reading; only the buffers of the kernel still fill."""
     peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
 
 
 async def rest_of(peer: Peer) -> int:
-    """Return how much arrives once it reads again; a reset is an end."""
+    """Return the number of bytes that arrive once the peer reads again; a reset is an end."""
     peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
     size = 0
     with contextlib.suppress(ConnectionError):
@@ -59,12 +59,12 @@ async def rest_of(peer: Peer) -> int:
 
 
 async def over(w: World) -> None:
-    """The relay has ended."""
+    """Wait for the end of the relay."""
     await eventually(lambda: w.app.handler.admission.count == 0)
 
 
-async def test_a_client_that_goes_ends_an_upstream_that_does_not_read() -> None:
-    """Not much later, and what that one has not taken is not kept for it."""
+async def test_an_upstream_that_does_not_read_is_cut_off_when_the_client_leaves() -> None:
+    """When the client leaves, an upstream that does not read is cut off with data pending."""
     async with world() as w, tunnelled(w) as (client, upstream):
         stops_reading(upstream)
         await client.send(frame(TEXT, b"x" * LARGE, key=KEY))
@@ -77,8 +77,12 @@ async def test_a_client_that_goes_ends_an_upstream_that_does_not_read() -> None:
 
 
 @pytest.mark.parametrize("is_upstream", [True, False])
-async def test_a_side_that_takes_nothing_ends_the_relay(is_upstream: bool) -> None:
-    """Its neighbour is not read from meanwhile, so it would not be seen to leave."""
+async def test_a_side_that_reads_nothing_ends_the_relay(is_upstream: bool) -> None:
+    """
+    The relay ends when one side reads nothing until the timeout.
+
+    The other side is not read in the meantime, so its end would not be detected.
+    """
     async with world(**SHORT) as w, tunnelled(w) as (client, upstream):
         one, other = (upstream, client) if is_upstream else (client, upstream)
         stops_reading(other)
@@ -88,8 +92,8 @@ async def test_a_side_that_takes_nothing_ends_the_relay(is_upstream: bool) -> No
         assert w.counted("exchanges_total", route="websocket", outcome=outcome) == 1
 
 
-async def test_what_is_left_behind_may_be_taken_slowly() -> None:
-    """For as long as any of it is."""
+async def test_pending_data_may_be_read_slowly() -> None:
+    """After upstream has left, a client that reads slowly but steadily gets all pending data."""
     async with world(client_timeout_s=2) as w, tunnelled(w) as (client, upstream):
         stops_reading(client)
         data = frame(TEXT, b"x" * LARGE)
@@ -105,8 +109,8 @@ async def test_what_is_left_behind_may_be_taken_slowly() -> None:
 
 
 @pytest.mark.parametrize("is_upstream", [True, False])
-async def test_a_close_without_an_answer_is_one(is_upstream: bool) -> None:
-    """It need not be waited for until the connection breaks."""
+async def test_a_close_frame_ends_the_relay_without_an_answer(is_upstream: bool) -> None:
+    """A close frame ends the relay, even if the peer neither answers it nor disconnects."""
     async with world() as w, tunnelled(w) as (client, upstream):
         one, other = (upstream, client) if is_upstream else (client, upstream)
         data = close(1000, key=b"" if is_upstream else KEY)
@@ -117,7 +121,11 @@ async def test_a_close_without_an_answer_is_one(is_upstream: bool) -> None:
 
 
 async def test_a_client_that_still_sends_reads_why_upstream_left() -> None:
-    """A connection that is closed while its client sends is reset, and what it had is lost."""
+    """
+    A client that is sending still receives the last messages and the close frame of upstream.
+
+    If the proxy closed at once, the connection would be reset and these messages would be lost.
+    """
     async with world() as w, tunnelled(w) as (client, upstream):
         upstream.writer.write(said({"type": "error"}) + close(1008, b"no"))
         upstream.leave()
@@ -125,10 +133,10 @@ async def test_a_client_that_still_sends_reads_why_upstream_left() -> None:
         await client.gets(said({"type": "error"}), close(1008, b"no"))
 
 
-async def test_others_have_their_turn_while_much_is_passed_on(
+async def test_the_relay_yields_between_many_messages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Many small messages may come at once."""
+    """The relay yields to other exchanges while it forwards many small messages."""
     turns, seen = 0, []
     send = ClientWebSocketResponse.send_frame
 
@@ -173,7 +181,7 @@ def _event(name: str, first: int, last: int) -> Callable[[int], bytes]:
 
 
 def _bare(message: tuple[int, bytes]) -> tuple[int, object]:
-    """Return a message less what may be added to it."""
+    """Return a message without the parts that the proxy may add."""
     opcode, payload = message
     if opcode != TEXT or CREATE.encode() not in payload:
         return message
@@ -202,7 +210,7 @@ DOWN = st.one_of(
 @given(st.lists(st.tuples(st.booleans(), UP, DOWN), max_size=30))
 @settings(max_examples=30, deadline=None)
 def test_any_messages_arrive_in_their_order(steps: list[tuple[bool, Any, Any]]) -> None:
-    """On whichever stream: only `input` and `include` of a request may be longer."""
+    """All messages arrive in order; only `input` and `include` of a request may be longer."""
 
     async def play() -> None:
         async with world() as w, tunnelled(w) as (client, upstream):

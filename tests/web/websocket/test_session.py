@@ -1,7 +1,12 @@
-"""Whose an answer or an error is on a WebSocket: where that is not certain, nothing comes of it."""
+"""
+Requests and responses of one WebSocket: which request a response or an error belongs to.
+
+Where that is not certain, nothing is captured by history and nothing is sent again.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from reasoning_replay.adapters.stores.base import Store
@@ -17,7 +22,7 @@ BARE = {name: SAID[name] for name in SAID if name != "id"}
 
 
 class SlowOnce:
-    """Holds up the first recall, until it is told to let it through."""
+    """A store whose first lookup waits until the test opens it."""
 
     def __init__(self, w: World) -> None:
         self.asked = 0
@@ -31,12 +36,12 @@ class SlowOnce:
                 await self._may.wait()
 
     def opens(self) -> None:
-        """Let it through."""
+        """Let the first lookup go on."""
         self._may.set()
 
 
 class Saves:
-    """Remembers the turns that are saved."""
+    """The turns that are saved."""
 
     def __init__(self, w: World) -> None:
         self.turns: list[Turn] = []
@@ -50,29 +55,29 @@ class Saves:
         records: Mapping[bytes, bytes],
         keys: Sequence[bytes],
     ) -> int:
-        self.turns += turns_of(conversation, records)  # with its head, as it is saved first
+        self.turns += turns_of(conversation, records)  # the head comes too, since it is saved first
         return await self._save(scope, conversation, records, keys)
 
 
 async def gets_reasoning(client: Peer, upstream: Peer, *history: Item) -> bool:
-    """Tell whether upstream gets any with this history, on a stream of its own."""
+    """Return whether upstream receives reasoning with this history, on a separate stream."""
     seen = await turn(client, upstream, create(*history, stream_id="z"), told(stream="z", rid="z"))
     return has_reasoning(seen)
 
 
 async def goes_away(w: World, client: Peer) -> None:
-    """Nothing is under way any more, so a process that stops waits for nothing."""
+    """Assert that no request is pending: a drain closes the WebSocket at once."""
     w.app.handler.drain()
     assert await client.message() == (CLOSE, b"\x03\xe9")
 
 
 def has_reasoning(seen: dict[str, list[Item]]) -> bool:
-    """Tell whether upstream got any."""
+    """Return whether the request has reasoning."""
     return any(item.get("type") == "reasoning" for item in seen["input"])
 
 
-async def test_a_request_that_is_sent_during_a_cure_keeps_its_place() -> None:
-    """It is answered next, so the refused one does not go out again behind it."""
+async def test_a_refused_request_is_not_retried_after_a_later_request() -> None:
+    """A refused request is not retried if the client sends another request in the meantime."""
     refusal, answer = failed(PAIRING), told(RS_2, SAID, rid="resp_2")
     async with world(store_timeout_ms=5000) as w, tunnelled(w) as (client, upstream):
         await client.send(create(*LOST))
@@ -92,14 +97,14 @@ async def test_a_request_that_is_sent_during_a_cure_keeps_its_place() -> None:
         assert w.counted("heals_total", diagnosis="lacks_reasoning", result="cured") == 0
 
 
-# --- errors that do not say whose they are ---
+# --- errors without a stream ---
 
 
 @pytest.mark.parametrize("stream", ["a", ""])
-async def test_an_error_without_a_stream_is_that_of_the_only_request(stream: str) -> None:
-    """The next request on its stream is answered for itself."""
+async def test_an_error_without_a_stream_ends_the_only_request(stream: str) -> None:
+    """An error without a `stream_id` ends the only pending request; the next one is captured."""
     refusal, answer = failed("overloaded", 500), told(RS_2, SAID, stream=stream, rid="resp_2")
-    on: dict[str, str] = {"stream_id": stream} if stream else {}
+    on: Any = {"stream_id": stream} if stream else {}
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK, **on), [refusal])
         await turn(client, upstream, create(NEXT, **on), answer)
@@ -110,8 +115,12 @@ async def test_an_error_without_a_stream_is_that_of_the_only_request(stream: str
         await goes_away(w, client)
 
 
-async def test_an_error_without_a_stream_is_nobodys_where_two_wait() -> None:
-    """It passes, nothing is sent again for it, and no answer is taken for either's."""
+async def test_an_error_without_a_stream_is_ambiguous_if_two_requests_wait() -> None:
+    """
+    An error without a `stream_id` is forwarded if two requests wait; nothing is sent again.
+
+    Later responses are captured by their ids, and by no history.
+    """
     refusal = failed(f"Item with id '{RS['id']}' not found.", 404)
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
@@ -129,8 +138,12 @@ async def test_an_error_without_a_stream_is_nobodys_where_two_wait() -> None:
         await goes_away(w, client)
 
 
-async def test_a_refusal_among_several_on_a_stream_leaves_it_ambiguous() -> None:
-    """Upstream may have refused the last of them at once."""
+async def test_a_refusal_is_ambiguous_if_two_requests_wait_on_a_stream() -> None:
+    """
+    A refusal while several requests wait on a stream makes the stream ambiguous.
+
+    Upstream may have refused the last of them at once.
+    """
     answer = told(RS_2, SAID, rid="resp_2")
     async with world() as w, tunnelled(w) as (client, upstream):
         await client.send(create(ASK) + create(NEXT))
@@ -143,11 +156,11 @@ async def test_a_refusal_among_several_on_a_stream_leaves_it_ambiguous() -> None
         await goes_away(w, client)
 
 
-# --- errors while an answer runs ---
+# --- errors while a response runs ---
 
 
-async def test_an_error_may_end_the_answer_that_runs() -> None:
-    """Nothing is waited for behind it."""
+async def test_an_error_may_end_the_running_response() -> None:
+    """An error that ends the running response leaves no request pending."""
     begin, error = told(RS)[0], failed("server error", 500)
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), [begin, error])
@@ -159,7 +172,7 @@ async def test_an_error_may_end_the_answer_that_runs() -> None:
 
 
 async def test_an_error_may_be_about_something_else() -> None:
-    """An answer that goes on behind it is captured, and waited for."""
+    """A response that goes on after an error is captured, and a drain waits for it."""
     begin, *more, end = told(RS, CALL)
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), [begin, failed("no such thing to steer"), *more])
@@ -172,11 +185,11 @@ async def test_an_error_may_be_about_something_else() -> None:
         assert w.counted("exchanges_total", route="create", outcome="ok") == 1
 
 
-# --- answers that nobody is known to have asked for ---
+# --- responses without a known request ---
 
 
 def begun(previous: str) -> bytes:
-    """Spell the beginning of an answer that continues another one."""
+    """Return the first event of a response that continues another one."""
     behind = response(rid="resp_2", previous_response_id=previous)
     return said({"type": "response.created", "response": behind})
 
@@ -187,17 +200,21 @@ LAST = "resp_0c1d2e3f4a5b6071"
 @pytest.mark.parametrize(
     ("begin", "ends", "is_known"),
     [
-        pytest.param(begun(LAST), "response.completed", True, id="it-says-so"),
-        pytest.param(begun("resp_9"), "response.completed", False, id="behind-another"),
-        pytest.param(begun("resp_9"), "response.incomplete", False, id="steered-behind-another"),
+        pytest.param(begun(LAST), "response.completed", True, id="it-names-it"),
+        pytest.param(begun("resp_9"), "response.completed", False, id="it-names-another"),
+        pytest.param(begun("resp_9"), "response.incomplete", False, id="steered-and-names-another"),
         pytest.param(told(rid="resp_2")[0], "response.incomplete", True, id="steered"),
-        pytest.param(told(rid="resp_2")[0], "response.completed", False, id="it-does-not-say"),
+        pytest.param(told(rid="resp_2")[0], "response.completed", False, id="it-names-none"),
     ],
 )
-async def test_an_answer_continues_what_it_is_known_to(
+async def test_a_response_without_a_request_gets_no_uncertain_parent(
     begin: bytes, ends: str, is_known: bool
 ) -> None:
-    """Its lineage is evidence, so the last answer's is not lent to it."""
+    """
+    A response without a request gets a parent turn only if its parent is certain.
+
+    The parent is evidence for later lookups, so the last response is no default for it.
+    """
     first = [*told(RS, CALL)[:-1], said({"type": ends, "response": response()})]
     async with world() as w, tunnelled(w) as (client, upstream):
         store = Saves(w)
@@ -217,8 +234,8 @@ async def test_an_answer_continues_what_it_is_known_to(
         pytest.param(frame(BINARY, b'{"type":"response.create"}', key=KEY), id="binary"),
     ],
 )
-async def test_a_request_in_another_spelling_is_not_taken_for_none(request_: bytes) -> None:
-    """Its answer is not the next request's."""
+async def test_a_request_in_an_unusual_spelling_is_not_overlooked(request_: bytes) -> None:
+    """The response to a request in an unusual spelling is not captured for the next request."""
     answer = told(RS_2, SAID, rid="resp_2")
     async with world() as w, tunnelled(w) as (client, upstream):
         await client.send(request_ + create(NEXT))

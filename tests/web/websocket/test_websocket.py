@@ -1,4 +1,4 @@
-"""A WebSocket is relayed: its messages, its end, and its refusal are the other side's."""
+"""WebSocket forwarding: messages, close and refusal of one side reach the other side."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ from tests.web.sockets import (
 from tests.web.wire import END, as_json, chunk, head, whole
 from tests.web.world import World, eventually, world
 
-# Whole and in fragments, short and long, with control frames between and beside.
+# Single messages and fragments, short and long, with control frames between and next to them.
 FRAMES = [
     pytest.param(lambda key: frame(TEXT, b"hello", key=key), id="text"),
     pytest.param(lambda key: frame(TEXT, b"", key=key), id="empty"),
@@ -62,7 +62,7 @@ SWITCHED = (
     b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nConnection: upgrade\r\n"
     b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
 )
-# What a compressed message goes without (RFC 7692, 7.2.1).
+# The bytes that a compressed message omits (RFC 7692, 7.2.1).
 TRAILER = b"\x00\x00\xff\xff"
 # Headers of the handshake that the proxy sets.
 ADDED = {"host", "connection", "upgrade", "sec-websocket-key", "sec-websocket-extensions"}
@@ -71,7 +71,7 @@ TARGETS = ["/v1/responses", "/v1/responses?api-version=7", "/v1/realtime?model=x
 
 
 def deflated(text: bytes, key: bytes = b"") -> bytes:
-    """Spell a compressed text message."""
+    """Return a compressed text message."""
     packer = zlib.compressobj(wbits=-15)
     packed = (packer.compress(text) + packer.flush(zlib.Z_SYNC_FLUSH)).removesuffix(TRAILER)
     spelled = frame(TEXT, packed, key=key)
@@ -79,7 +79,7 @@ def deflated(text: bytes, key: bytes = b"") -> bytes:
 
 
 async def text_of(peer: Peer) -> tuple[bool, bytes]:
-    """Read a text message: whether it is compressed, and what it says."""
+    """Read a text message; return whether it is compressed, and its text."""
     first, payload = await peer.frame()
     assert first & 0x0F == TEXT
     if not first & 0x40:
@@ -88,14 +88,14 @@ async def text_of(peer: Peer) -> tuple[bool, bytes]:
 
 
 async def over(w: World) -> None:
-    """The relay leaves nothing behind."""
+    """Wait for the end of the relay."""
     await eventually(lambda: w.app.handler.admission.count == 0)
 
 
 @pytest.mark.parametrize("spelled", FRAMES)
 @pytest.mark.parametrize("target", TARGETS)
-async def test_messages_pass_as_they_came(spelled: Callable[[bytes], bytes], target: str) -> None:
-    """The very bytes of each, in order, both ways, and a close behind them."""
+async def test_messages_pass_unchanged(spelled: Callable[[bytes], bytes], target: str) -> None:
+    """Every message, and the close frame after it, arrives unchanged and in order, both ways."""
     up, down = spelled(KEY), spelled(b"")
     async with (
         world(inspect_max_bytes=LIMIT, capture_max_bytes=LIMIT) as w,
@@ -114,7 +114,7 @@ async def test_messages_pass_as_they_came(spelled: Callable[[bytes], bytes], tar
 
 
 async def test_bytes_pass_in_any_cut() -> None:
-    """Each frame byte by byte, however the network cuts it."""
+    """Frames arrive complete even if they are sent byte by byte."""
     up = said({"type": "x"}, key=KEY) + frame(PING, b"?", key=KEY) + frame(BINARY, b"abc", key=KEY)
     down = said({"type": "response.output_text.delta", "delta": "7"}) + frame(PONG, b"?")
     async with world() as w, tunnelled(w) as (client, upstream):
@@ -129,16 +129,16 @@ async def test_bytes_pass_in_any_cut() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 900_000])
-async def test_what_comes_right_behind_the_heads_is_not_lost(size: int) -> None:
-    """In one packet with the upgrade, or with upstream's agreement."""
+async def test_frames_directly_after_the_heads_are_not_lost(size: int) -> None:
+    """Frames in one packet with the upgrade, or with its acceptance, are not lost."""
     up, down = frame(BINARY, b"x" * size, key=KEY) * 3, frame(BINARY, b"y" * size) * 3
     async with world() as w, tunnelled(w, ahead=down, behind=up) as (client, upstream):
         await client.gets(down)
         await upstream.gets(up)
 
 
-async def test_an_upstream_that_leaves_at_once_has_said_all() -> None:
-    """Its agreement, its words and its end may come as one."""
+async def test_an_upstream_that_leaves_at_once_loses_nothing() -> None:
+    """The client gets all messages of an upstream that accepts, sends and disconnects at once."""
     down = said({"type": "x"}) + close(1008, b"no")
     async with world() as w:
         w.upstream.plays(Script([agree(w, behind=down), cut()]))
@@ -151,7 +151,7 @@ async def test_an_upstream_that_leaves_at_once_has_said_all() -> None:
 
 @pytest.mark.parametrize("is_deflating", [True, False])
 async def test_compression_is_agreed_on_both_sides_or_on_neither(is_deflating: bool) -> None:
-    """As it would be without the proxy."""
+    """Compression is agreed on both sides or on neither, as without the proxy."""
     theirs = ["Sec-WebSocket-Extensions: permessage-deflate"] if is_deflating else []
     text = as_json({"type": "x", "text": "reasoning " * 200})
     async with world() as w, tunnelled(w, agreed=theirs) as (client, upstream):
@@ -165,7 +165,7 @@ async def test_compression_is_agreed_on_both_sides_or_on_neither(is_deflating: b
 
 
 async def test_no_compression_is_offered_for_a_client_that_offers_none() -> None:
-    """Nor to upstream, nor by us."""
+    """If the client offers no compression, the proxy offers none to upstream and accepts none."""
     plain = [line for line in UPGRADE if "Extensions" not in line]
     async with world() as w, tunnelled(w, *plain) as (client, _):
         assert b"extensions" not in client.head.lower()
@@ -175,7 +175,11 @@ async def test_no_compression_is_offered_for_a_client_that_offers_none() -> None
 @pytest.mark.parametrize("code", [1000, 1001, 1008, 1009, 1011, 4000])
 @pytest.mark.parametrize("is_upstream", [True, False])
 async def test_the_code_of_a_close_passes(code: int, is_upstream: bool) -> None:
-    """With its reason, whoever closes, and also where the connection ends right behind it."""
+    """
+    The code and the reason of a close frame pass, from either side.
+
+    They pass even if the connection ends directly after the frame.
+    """
     async with world() as w, tunnelled(w) as (client, upstream):
         one, other = (upstream, client) if is_upstream else (client, upstream)
         data = close(code, b"because", key=b"" if is_upstream else KEY)
@@ -190,7 +194,7 @@ async def test_the_code_of_a_close_passes(code: int, is_upstream: bool) -> None:
 
 
 async def test_a_close_without_a_code_is_a_normal_one() -> None:
-    """It may have none."""
+    """A close frame without a code is forwarded with code 1000."""
     async with world() as w, tunnelled(w) as (client, upstream):
         await client.send(frame(CLOSE, key=KEY))
         await upstream.gets(close(1000))
@@ -200,10 +204,14 @@ async def test_a_close_without_a_code_is_a_normal_one() -> None:
 
 
 @pytest.mark.parametrize("is_upstream", [True, False])
-async def test_a_message_over_the_bound_ends_the_connection(
+async def test_a_message_over_the_limit_ends_both_connections(
     is_upstream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With code 1009 for both sides, once its length is announced; one below it passes."""
+    """
+    A message over the limit ends both connections with code 1009.
+
+    Its announced length is enough; a message at the limit passes.
+    """
     monkeypatch.setattr("reasoning_replay.web.websocket.relay.MESSAGE_MAX_BYTES", LIMIT)
     async with (
         world(inspect_max_bytes=1000, capture_max_bytes=1000) as w,
@@ -223,8 +231,8 @@ async def test_a_message_over_the_bound_ends_the_connection(
 
 
 @pytest.mark.parametrize("is_upstream", [True, False])
-async def test_what_is_no_frame_ends_the_connection(is_upstream: bool) -> None:
-    """With code 1002 for both sides."""
+async def test_an_invalid_frame_ends_both_connections(is_upstream: bool) -> None:
+    """An invalid frame ends both connections with code 1002."""
     async with world() as w, tunnelled(w) as (client, upstream):
         one, other = (upstream, client) if is_upstream else (client, upstream)
         await one.send(b"\x83\x00 no frames at all")
@@ -255,7 +263,11 @@ async def test_what_is_no_frame_ends_the_connection(is_upstream: bool) -> None:
 async def test_a_refused_upgrade_is_upstreams_refusal(
     status: str, headers: list[str], target: str
 ) -> None:
-    """The client gets its status, reason, headers and body; the connection stays in use."""
+    """
+    The client gets upstream's refusal unchanged: status, reason, headers and body.
+
+    A redirect is not followed. The client's connection serves the next request.
+    """
     body = b'{"error":{"message":"no","type":"x","param":null,"code":"y"}}'
     is_chunked = CHUNKED in headers
     framing = [] if is_chunked else [f"Content-Length: {len(body)}"]
@@ -273,7 +285,11 @@ async def test_a_refused_upgrade_is_upstreams_refusal(
 
 @pytest.mark.parametrize("target", ["/v1/responses", "/v1/realtime", "/v1/a/../%7e?x=%2f&y=a+b"])
 async def test_the_handshake_is_the_clients(target: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Its headers and subprotocols, in their order; but the key is the proxy's own."""
+    """
+    The client's headers and subprotocols pass in their order; only the key is the proxy's own.
+
+    Nothing is added: no header of aiohttp's, and no cookie of an earlier response.
+    """
     protocols = "realtime, openai-insecure-api-key.sk-secret"
     mine = [*UPGRADE, f"Sec-WebSocket-Protocol: {protocols}", "OpenAI-Beta: responses=v1"]
     more = ["x-reasoning-replay-conversation: c", "X-Twice: 1", "X-Twice: 2"]
@@ -302,10 +318,10 @@ async def test_the_handshake_is_the_clients(target: str, capfd: pytest.CaptureFi
     assert "sk-secret" not in "".join(capfd.readouterr())
 
 
-async def test_no_subprotocol_is_chosen_where_upstream_chooses_none(
+async def test_no_subprotocol_is_chosen_if_upstream_chooses_none(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """And what was offered is in no log: it may be a key."""
+    """The proxy chooses no subprotocol itself, and logs none: an offered one may be a key."""
     mine = "Sec-WebSocket-Protocol: openai-insecure-api-key.sk-secret"
     async with world() as w, tunnelled(w, *UPGRADE, mine) as (client, _):
         assert b"protocol:" not in client.head.lower()
@@ -320,8 +336,12 @@ async def test_no_subprotocol_is_chosen_where_upstream_chooses_none(
         pytest.param("", id="no-key"),
     ],
 )
-async def test_what_is_no_handshake_is_refused(header: str) -> None:
-    """Upstream is not asked: its agreement could not be passed on."""
+async def test_an_invalid_handshake_is_refused(header: str) -> None:
+    """
+    An invalid handshake is refused without asking upstream.
+
+    The acceptance of upstream could not be forwarded.
+    """
     name = header.partition(":")[0] or "Sec-WebSocket-Key"
     lines = [line for line in UPGRADE if not line.startswith(name)]
     async with world() as w, line_to(w.app.url) as line:
@@ -330,8 +350,8 @@ async def test_what_is_no_handshake_is_refused(header: str) -> None:
         assert w.upstream.connections == 0
 
 
-async def test_a_handshake_that_is_no_text_is_refused() -> None:
-    """As any other that is none."""
+async def test_a_handshake_that_is_not_utf_8_is_refused() -> None:
+    """A handshake that is not valid UTF-8 is refused as any other invalid one."""
     data = request("GET", "/v1/responses", *UPGRADE).replace(b"Key: dGhl", b"Key: \xff\xfe")
     async with world() as w:
         got = await w.ask(data)
@@ -339,7 +359,7 @@ async def test_a_handshake_that_is_no_text_is_refused() -> None:
 
 
 async def test_a_refusal_that_breaks_off_is_cut_off() -> None:
-    """Its client must not take it for whole."""
+    """A refusal that upstream breaks off is cut off for the client and never looks complete."""
     begun = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 10\r\n\r\n{"
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(Script([send(begun), hang_up()]))
@@ -350,8 +370,8 @@ async def test_a_refusal_that_breaks_off_is_cut_off() -> None:
         assert w.counted("exchanges_total", route="websocket", outcome="cut_off") == 1
 
 
-async def test_a_handshake_is_not_waited_for_for_ever() -> None:
-    """`first_byte_timeout_s` holds for it, too."""
+async def test_the_wait_for_a_handshake_is_limited() -> None:
+    """`first_byte_timeout_s` limits the wait for the handshake."""
     async with world(first_byte_timeout_s=0.1) as w, line_to(w.app.url) as line:
         w.upstream.plays(Script([wait()]))
         got = await line.ask(request("GET", "/v1/responses", *UPGRADE))
@@ -360,7 +380,7 @@ async def test_a_handshake_is_not_waited_for_for_ever() -> None:
 
 
 async def test_a_handshake_is_sent_once() -> None:
-    """An upstream that closes without an answer is not asked again."""
+    """If upstream closes without a response, the handshake is not sent again."""
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(Script([hang_up()]), Script([hang_up()]))
         got = await line.ask(request("GET", "/v1/responses", *UPGRADE))
@@ -377,8 +397,12 @@ async def test_a_handshake_is_sent_once() -> None:
         pytest.param(["Upgrade: websocket", "Connection: upgrade", "Content-Length: 0"], id="post"),
     ],
 )
-async def test_what_is_no_websocket_is_plain_http(headers: list[str]) -> None:
-    """HTTP lets a server ignore an upgrade; it ends at this hop."""
+async def test_another_upgrade_is_plain_http(headers: list[str]) -> None:
+    """
+    A request for another upgrade is served as plain HTTP.
+
+    HTTP lets a server ignore an upgrade, which ends at this hop.
+    """
     method = "POST" if "Content-Length: 0" in headers else "GET"
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.answers(whole(b"{}"), whole(b"{}"))
@@ -397,8 +421,12 @@ async def test_what_is_no_websocket_is_plain_http(headers: list[str]) -> None:
     ],
 )
 @pytest.mark.parametrize("behind", [b"", said({"type": "x"})])
-async def test_a_switch_to_nothing_is_a_fault_of_upstreams(head: str, behind: bytes) -> None:
-    """Its connection is not used again: it may take the next request for frames."""
+async def test_an_invalid_101_is_an_upstream_error(head: str, behind: bytes) -> None:
+    """
+    A 101 response without a valid acceptance is an upstream error.
+
+    Its connection is not reused: upstream may read the next request as frames.
+    """
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.answers(f"HTTP/1.1 101 Switching Protocols\r\n{head}\r\n".encode() + behind)
         got = await line.ask(request("GET", "/v1/responses", *UPGRADE))
@@ -410,10 +438,8 @@ async def test_a_switch_to_nothing_is_a_fault_of_upstreams(head: str, behind: by
 
 @pytest.mark.parametrize("agreed", [SWITCHED, b"HTTP/1.1 101 Switching Protocols\r\n\r\n"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_switch_that_nobody_asked_for_is_a_fault_of_upstreams(
-    agreed: bytes, method: str
-) -> None:
-    """Nothing would come behind it that the client could read."""
+async def test_a_101_without_an_upgrade_is_an_upstream_error(agreed: bytes, method: str) -> None:
+    """A 101 response to a request without an upgrade is an upstream error."""
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.answers(agreed)
         body = b"{}" if method == "POST" else b""
@@ -424,8 +450,8 @@ async def test_a_switch_that_nobody_asked_for_is_a_fault_of_upstreams(
         assert w.upstream.connections == 2
 
 
-async def test_an_upstream_that_is_not_there_is_told_of() -> None:
-    """With an error of ours, as on any route."""
+async def test_an_unreachable_upstream_is_a_502() -> None:
+    """If upstream is unreachable, the client gets the proxy's own 502, as on any route."""
     async with world(upstream_url="http://127.0.0.1:9/v1") as w:
         got = await w.ask(request("GET", "/v1/responses", *UPGRADE))
         assert (got.status, got.mark) == (502, "error=upstream_unreachable")
@@ -433,8 +459,8 @@ async def test_an_upstream_that_is_not_there_is_told_of() -> None:
 
 @pytest.mark.parametrize("mode", ["on", "off"])
 @pytest.mark.parametrize("is_upstream", [True, False])
-async def test_a_slow_reader_holds_the_writer_up(mode: str, is_upstream: bool) -> None:
-    """What is not read stays with whoever writes it, not in our memory."""
+async def test_a_slow_reader_pauses_the_sender(mode: str, is_upstream: bool) -> None:
+    """A peer that does not read pauses the sender; the proxy does not buffer the messages."""
     piece = frame(BINARY, b"x" * 65_000, key=KEY if is_upstream else b"")
     async with world() as w, served(upstream_url=w.upstream.url + "/v1", mode=mode) as proxy:
         await proxy.started()
@@ -446,14 +472,14 @@ async def test_a_slow_reader_holds_the_writer_up(mode: str, is_upstream: bool) -
                 while True:
                     await asyncio.wait_for(writer.send(piece), 0.5)
                     sent += 1
-                    assert sent < 2000, "nobody held it up"
+                    assert sent < 2000, "the sender was not paused"
             assert proxy.peak_bytes - before < 8 << 20
             slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
             await slow.gets(*[piece] * sent)
 
 
 async def test_it_is_the_same_on_uvloop() -> None:
-    """As it is served: both ends, halves and closes."""
+    """A served process on uvloop passes messages, closes and broken connections in the same way."""
     up, down = frame(TEXT, b"x" * 900_000, key=KEY), frame(TEXT, b"y" * 900_000)
     async with world() as w, served(upstream_url=w.upstream.url + "/v1") as proxy:
         await proxy.started()
@@ -477,10 +503,10 @@ async def test_it_is_the_same_on_uvloop() -> None:
         assert await proxy.exit_code() == 0
 
 
-async def test_a_bug_of_ours_ends_the_relay_and_nothing_else(
+async def test_a_bug_in_the_relay_ends_only_the_relay(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both sides are closed, and it is said; never what was in it."""
+    """A bug in the relay closes both sides and is logged, without the content of a message."""
 
     async def fails(*_: object) -> None:
         raise ValueError("secret")

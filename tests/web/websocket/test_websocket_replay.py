@@ -1,4 +1,4 @@
-"""On a WebSocket, too: what a client dropped is put back, and nothing else is touched."""
+"""Replay on a WebSocket: dropped reasoning is injected, and nothing else is changed."""
 
 import asyncio
 import contextlib
@@ -38,8 +38,8 @@ from tests.web.world import MODEL, Hooked, eventually, world
 WHOLE = [ASK, RS, CALL, RESULT]
 
 
-async def test_dropped_reasoning_goes_back_in() -> None:
-    """Every other byte of the message is the client's."""
+async def test_dropped_reasoning_is_injected() -> None:
+    """Dropped reasoning is injected; every other byte of the message is the client's."""
     odd = b'{ "type":"response.create", "model":"gpt-5.4", "n":1.0e5, "input": [%s , %s,%s] }'
     mine = odd % (as_json(ASK), as_json(CALL), as_json(RESULT))
     want = odd % (as_json(ASK), as_json(RS) + b"," + as_json(CALL), as_json(RESULT))
@@ -57,7 +57,7 @@ async def test_dropped_reasoning_goes_back_in() -> None:
 
 
 async def test_a_message_in_fragments_is_edited_as_a_whole() -> None:
-    """The control frames between its fragments are sent ahead of it."""
+    """A fragmented message is edited as a whole; control frames between its fragments go first."""
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         body = as_json({"type": "response.create", "model": MODEL, "input": LOST})
@@ -80,8 +80,12 @@ async def test_a_message_in_fragments_is_edited_as_a_whole() -> None:
         said(b'["response.create"]', key=KEY),
     ],
 )
-async def test_other_messages_pass_as_they_came(message: bytes) -> None:
-    """What lacks nothing, what has its history upstream, and what is no request."""
+async def test_other_messages_pass_unchanged(message: bytes) -> None:
+    """
+    Messages that need no injection pass unchanged.
+
+    These lack nothing, have their history at upstream, or are no requests.
+    """
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         await client.send(message)
@@ -89,7 +93,11 @@ async def test_other_messages_pass_as_they_came(message: bytes) -> None:
 
 
 async def test_include_is_merged_as_over_http() -> None:
-    """Where upstream keeps nothing, a later turn will need the blob; a warm-up is a request too."""
+    """
+    `include` is merged as over HTTP.
+
+    If upstream stores nothing, a later turn needs the blob. A warm-up is a request, too.
+    """
     async with world() as w, tunnelled(w) as (client, upstream):
         for request in (create(ASK, store=False), create(ASK, store=False, generate=False)):
             seen = await turn(client, upstream, request, told(MESSAGE))
@@ -98,7 +106,7 @@ async def test_include_is_merged_as_over_http() -> None:
 
 @pytest.mark.parametrize("mode", ["shadow", "off"])
 async def test_other_modes_change_nothing(mode: str) -> None:
-    """Shadow decides and counts, off does not even read."""
+    """Shadow mode decides and counts without a change, and mode `off` reads nothing."""
     async with world(mode=mode) as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         await client.send(create(*LOST))
@@ -109,7 +117,7 @@ async def test_other_modes_change_nothing(mode: str) -> None:
 
 
 async def test_no_credential_means_no_replay() -> None:
-    """As over HTTP: it would not be known whose it is."""
+    """Without a credential there is no scope, so nothing is replayed, as over HTTP."""
     async with world() as w, tunnelled(w, *HANDSHAKE) as (client, upstream):
         for request in (create(ASK), create(*LOST)):
             await client.send(request)
@@ -120,7 +128,11 @@ async def test_no_credential_means_no_replay() -> None:
 
 
 async def test_two_streams_are_told_apart() -> None:
-    """Their events interleave; each has its own request, and responses keep a stream's order."""
+    """
+    Interleaved events of two streams are captured for the right requests.
+
+    Responses on one stream come in the order of its requests.
+    """
     ask_b = {"role": "user", "content": "And in Bergen?"}
     call_b = CALL | {"id": "fc_b", "call_id": "call_0"}
     call_a = CALL | {"call_id": "call_0"}
@@ -146,7 +158,11 @@ async def test_two_streams_are_told_apart() -> None:
 
 
 async def test_the_message_that_completes_an_item_waits_for_its_save() -> None:
-    """All before it has passed on, and so do control frames of the client's meanwhile."""
+    """
+    The message that completes an item is forwarded only after the item is saved.
+
+    Earlier messages have passed by then, and control frames of the client pass in the meantime.
+    """
     answer = told(RS, CALL)
     async with world(store_timeout_ms=5000) as w, tunnelled(w) as (client, upstream):
         gate = Gate(w)
@@ -163,7 +179,7 @@ async def test_the_message_that_completes_an_item_waits_for_its_save() -> None:
 
 
 async def test_events_flow_while_a_request_is_prepared() -> None:
-    """And what the client sends behind it keeps its place."""
+    """Events pass while a request is prepared; later messages of the client keep their order."""
     recalls = asyncio.Event()
 
     async def before(operation: str) -> None:
@@ -185,7 +201,7 @@ async def test_events_flow_while_a_request_is_prepared() -> None:
 
 
 async def test_a_steered_answer_is_captured_too() -> None:
-    """Upstream begins it unasked, behind the one that it cut short."""
+    """A response that upstream begins without a request, after an incomplete one, is captured."""
     steered = told(RS, CALL)[:-1]
     end = {"type": "response.incomplete", "response": response(status="incomplete")}
     answer = told(RS_2, MESSAGE, rid="resp_2")
@@ -198,7 +214,11 @@ async def test_a_steered_answer_is_captured_too() -> None:
 
 
 async def test_a_steered_answer_does_not_take_a_waiting_request() -> None:
-    """It says what it continues; the request that waits does not continue that."""
+    """
+    A steered response is not captured for a request that waits.
+
+    It names the response that it continues, and the request does not continue that one.
+    """
     end = {"type": "response.incomplete", "response": response(status="incomplete")}
     behind = response(rid="resp_2", previous_response_id="resp_0c1d2e3f4a5b6071")
     begin, *rest = told(RS_2, MESSAGE, rid="resp_2")
@@ -221,8 +241,12 @@ async def test_a_steered_answer_does_not_take_a_waiting_request() -> None:
         ]
 
 
-async def test_an_error_beside_a_running_answer_leaves_its_stream_ambiguous() -> None:
-    """It may have ended either: what comes then is known by ids, but by no history."""
+async def test_an_error_during_a_response_makes_its_stream_ambiguous() -> None:
+    """
+    An error during a response may have ended another request, so the stream becomes ambiguous.
+
+    Later responses are captured by their ids, and by no history.
+    """
     begin, *rest = told(RS, MESSAGE | {"id": "msg_1"})
     second = told(RS_2, CALL, rid="resp_2")
     bare = {name: CALL[name] for name in CALL if name != "id"} | {"call_id": "call_0"}
@@ -238,8 +262,12 @@ async def test_an_error_beside_a_running_answer_leaves_its_stream_ambiguous() ->
         assert (await upstream.event())["input"] == [NEXT, bare, RESULT | {"call_id": "call_0"}]
 
 
-async def test_our_fault_is_not_the_clients_error() -> None:
-    """Refused for what we put in: it goes out once more as it came, and that is answered."""
+async def test_a_refused_injection_is_not_the_clients_error() -> None:
+    """
+    A request that is refused for its injected reasoning is sent again as the client wrote it.
+
+    The client gets the second response, and never the refusal.
+    """
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         await client.send(create(*LOST))
@@ -254,7 +282,11 @@ async def test_our_fault_is_not_the_clients_error() -> None:
 
 
 async def test_what_a_client_breaks_is_cured() -> None:
-    """As over HTTP: nothing was captured, so the call goes by value, which demands nothing."""
+    """
+    A request that the client broke is cured as over HTTP.
+
+    Nothing was captured, so the call is sent by value, which requires no reasoning.
+    """
     by_value = {name: value for name, value in CALL.items() if name != "id"}
     async with world() as w, tunnelled(w) as (client, upstream):
         await client.send(create(*LOST))
@@ -267,7 +299,7 @@ async def test_what_a_client_breaks_is_cured() -> None:
 
 
 async def test_a_second_refusal_gives_the_first_one() -> None:
-    """The client sees one error for one request."""
+    """If the retry is refused as well, the client gets only the first refusal."""
     first = failed(f"Item with id '{RS['id']}' not found.", 404)
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
@@ -281,8 +313,8 @@ async def test_a_second_refusal_gives_the_first_one() -> None:
         assert w.counted("heals_total", diagnosis="not_found", result="refused") == 1
 
 
-async def test_a_refusal_that_is_held_back_is_not_lost() -> None:
-    """When upstream leaves instead of answering again."""
+async def test_a_held_refusal_is_not_lost() -> None:
+    """A held refusal is forwarded if upstream leaves without answering the retry."""
     first = failed(f"Item with id '{RS['id']}' not found.", 404)
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
@@ -295,8 +327,8 @@ async def test_a_refusal_that_is_held_back_is_not_lost() -> None:
         assert await client.ended()
 
 
-async def test_include_alone_is_left_out_and_remembered() -> None:
-    """A model that refuses it is not asked again."""
+async def test_a_refused_include_is_removed_and_remembered() -> None:
+    """If a model refuses `include`, it is removed and not sent to that model again."""
     bad = failed("Encrypted content is not supported with this model.", param="include")
     async with world() as w, tunnelled(w) as (client, upstream):
         await client.send(create(ASK, store=False))
@@ -314,7 +346,7 @@ async def test_include_alone_is_left_out_and_remembered() -> None:
     ("message", "status"), [("no such model", 400), ("Item with id 'x' not found.", 500)]
 )
 async def test_other_refusals_pass(message: str, status: int) -> None:
-    """What we did is not why, so nothing is sent again."""
+    """A refusal that the proxy did not cause is forwarded, and nothing is sent again."""
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         bad = failed(message, status, param="model")
@@ -324,7 +356,7 @@ async def test_other_refusals_pass(message: str, status: int) -> None:
 
 
 async def test_a_refusal_among_several_passes() -> None:
-    """It is not known for certain whose it is."""
+    """A refusal is forwarded if several requests wait: it is not certain which one it is about."""
     bad = failed(f"Item with id '{RS['id']}' not found.", 404)
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
@@ -339,9 +371,10 @@ async def test_long_messages_pass_unread_and_are_counted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """
-    Later turns are matched by ids alone: which request a response answers is not certain.
+    Long messages pass unread; each is counted, and only the first is logged.
 
-    Each long message is counted, and only the first is logged: a client may send thousands.
+    A client may send thousands of them. Later turns are captured by ids alone, because it is not
+    certain which request a response answers.
     """
     long = create(ASK | {"content": "x" * 5000})
     async with world(inspect_max_bytes=4000) as w, tunnelled(w) as (client, upstream):
@@ -354,8 +387,12 @@ async def test_long_messages_pass_unread_and_are_counted(
     assert capsys.readouterr().out.count('"too_large"') == 1
 
 
-async def test_what_there_is_no_room_for_passes_unread_and_is_counted() -> None:
-    """All connections share the room; what has passed, or was left behind, gives it back."""
+async def test_messages_over_the_memory_budget_pass_unread_and_are_counted() -> None:
+    """
+    A message over the shared memory budget passes unread and is counted.
+
+    All connections share the budget; a connection returns its share when it ends.
+    """
     long = create(ASK | {"content": "x" * 90_000}, CALL, RESULT)
     recalls = asyncio.Event()
 
@@ -384,7 +421,7 @@ async def test_what_there_is_no_room_for_passes_unread_and_is_counted() -> None:
 
 
 async def test_a_long_answer_passes_unread_and_is_counted() -> None:
-    """Also when its end is what is too long."""
+    """A response over `capture_max_bytes` passes and is counted, even if only its end is long."""
     big = told(RS, MESSAGE | {"content": [{"type": "output_text", "text": "x" * 5000}]})
     async with world(capture_max_bytes=4000) as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), big)
@@ -395,10 +432,10 @@ async def test_a_long_answer_passes_unread_and_is_counted() -> None:
 
 
 @pytest.mark.parametrize("method", ["prepare", "capture"])
-async def test_a_bug_of_ours_lets_everything_pass(
+async def test_after_a_bug_everything_passes_unread(
     method: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Unread from there on, and said once."""
+    """After a bug in the session, all later messages pass unread, and it is logged once."""
 
     async def fails(*_: object) -> bytes:
         raise ValueError("secret")
@@ -412,10 +449,10 @@ async def test_a_bug_of_ours_lets_everything_pass(
     assert "secret" not in log
 
 
-async def test_a_request_that_cannot_be_prepared_passes_as_it_came(
+async def test_a_request_that_cannot_be_prepared_passes_unchanged(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is counted, and the connection is read on."""
+    """A request that cannot be prepared passes unchanged and is counted; reading goes on."""
 
     async def fails(*_: object) -> None:
         raise ValueError("secret")
@@ -437,8 +474,8 @@ async def test_a_request_that_cannot_be_prepared_passes_as_it_came(
 
 
 @pytest.mark.parametrize("operation", ["recall", "save"])
-async def test_a_store_that_fails_holds_nothing_up(operation: str) -> None:
-    """As over HTTP."""
+async def test_messages_pass_while_the_store_fails(operation: str) -> None:
+    """Messages pass while the store fails, as over HTTP."""
 
     async def before(given: str) -> None:
         if given == operation:
@@ -450,8 +487,8 @@ async def test_a_store_that_fails_holds_nothing_up(operation: str) -> None:
             await turn(client, upstream, create(ASK, CALL, RESULT), told(RS, MESSAGE))
 
 
-async def test_more_streams_than_the_api_has_are_not_followed() -> None:
-    """Memory is bounded; the messages pass."""
+async def test_the_number_of_captured_streams_is_limited() -> None:
+    """The number of captured streams is limited; messages of further streams pass unread."""
     async with world() as w, tunnelled(w) as (client, upstream):
         for number in range(70):
             message = create(ASK, stream_id=f"stream-{number}")
@@ -464,7 +501,11 @@ async def test_more_streams_than_the_api_has_are_not_followed() -> None:
 
 
 async def test_an_idle_tunnel_is_closed_when_the_process_drains() -> None:
-    """Both sides are told that it goes away, and the process need not wait."""
+    """
+    An idle WebSocket stays open during the grace period, and the drain closes both sides.
+
+    The process does not wait for it any longer.
+    """
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         w.app.handler.leave()
@@ -482,7 +523,7 @@ async def test_an_idle_tunnel_is_closed_when_the_process_drains() -> None:
 
 
 async def test_a_running_answer_may_finish_first() -> None:
-    """Then the tunnel is closed."""
+    """The drain closes a WebSocket only after its running response has ended."""
     begin, *rest = told(RS, CALL)
     async with world() as w, tunnelled(w) as (client, upstream):
         await client.send(create(ASK))
@@ -501,8 +542,8 @@ async def test_a_running_answer_may_finish_first() -> None:
 
 
 @pytest.mark.parametrize("target", ["/v1/responses", "/v1/realtime"])
-async def test_what_outlasts_the_drain_is_cut_off(target: str) -> None:
-    """An answer that runs on, or a tunnel that is not read."""
+async def test_a_websocket_that_outlasts_the_drain_is_cut_off(target: str) -> None:
+    """A response that is still running, or an unread tunnel, is cut off at the end of the drain."""
     async with contextlib.AsyncExitStack() as stopping:
         w = await stopping.enter_async_context(world())
         async with tunnelled(w, target=target) as (client, upstream):
@@ -515,8 +556,8 @@ async def test_what_outlasts_the_drain_is_cut_off(target: str) -> None:
             assert w.app.handler.admission.count == 0
 
 
-async def test_a_request_whose_answer_never_came_is_written_down() -> None:
-    """With how the tunnel ended."""
+async def test_a_request_without_a_response_is_recorded() -> None:
+    """A request without a response is recorded with the outcome of its WebSocket."""
     async with world() as w, tunnelled(w) as (client, upstream):
         await client.send(create(ASK) + create(NEXT))
         await upstream.event()

@@ -1,4 +1,4 @@
-"""The stream of what passes: for those who may, bounded for those who stall, over at the end."""
+"""Event stream of the inspector: authorised, bounded for slow readers, and ended by the stop."""
 
 import asyncio
 import contextlib
@@ -16,14 +16,18 @@ from tests.web.world import World, eventually, world
 
 
 async def refused(w: World, *headers: str) -> tuple[int, str]:
-    """Be refused: the status and the code."""
+    """Return the status and the error code of a refused stream."""
     async with line_to(w.app.admin_url) as line:
         got = await line.ask(to_watch(*headers))
     return got.status, json.loads(got.body)["error"]["code"]
 
 
-async def test_first_comes_what_is_and_what_was_and_then_what_passes() -> None:
-    """Each exchange when it is decided and when it is over, and nothing of what is in it."""
+async def test_the_state_and_recorded_exchanges_come_before_new_ones() -> None:
+    """
+    The stream begins with the state and the recorded exchanges; new exchanges follow.
+
+    A new one comes twice, after the decision and at its end, without any of its content.
+    """
     async with world() as w:
         w.upstream.answers(whole(as_json(response(RS, CALL))), whole(b"{}"))
         await w.turn(ASK)
@@ -45,8 +49,8 @@ async def test_first_comes_what_is_and_what_was_and_then_what_passes() -> None:
                 assert secret not in text
 
 
-async def test_the_state_comes_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the totals of then; and it says when the proxy is about to go."""
+async def test_the_state_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state is repeated with the current totals, and reports that the proxy is draining."""
     monkeypatch.setattr(events, "STATE_S", 0.02)
     async with world() as w, watching(w.app.admin_url) as watcher:
         w.upstream.answers(whole(b"{}"))
@@ -57,8 +61,8 @@ async def test_the_state_comes_again_and_again(monkeypatch: pytest.MonkeyPatch) 
         assert state["totals"]["requests_total"] == {"planned": 1}
 
 
-async def test_a_store_that_is_down_is_said_to_be(own_redis: RedisServer) -> None:
-    """Once it was asked, whoever asked it."""
+async def test_a_store_that_is_down_is_reported(own_redis: RedisServer) -> None:
+    """The state reports a store that is down, once any request or check has found it so."""
     async with world(store_url=own_redis.url, scope_secret="s") as w:
         own_redis.kill()
         await w.app.store.check()
@@ -67,8 +71,8 @@ async def test_a_store_that_is_down_is_said_to_be(own_redis: RedisServer) -> Non
             assert (state["store"], state["totals"]["store_up"]) == ("degraded", 0)
 
 
-async def test_with_a_token_only_who_shows_it_may_watch() -> None:
-    """As with what is kept."""
+async def test_the_stream_requires_the_admin_token() -> None:
+    """With an admin token, the stream requires it."""
     async with world(admin_token="sesame") as w:
         assert await refused(w) == (401, "bad_admin_token")
         assert await refused(w, "Authorization: Bearer x") == (401, "bad_admin_token")
@@ -76,16 +80,24 @@ async def test_with_a_token_only_who_shows_it_may_watch() -> None:
             await watcher.until("hello")
 
 
-async def test_without_one_a_name_that_leads_here_may_not() -> None:
-    """A page of somebody else's in a browser of this machine comes by such a name."""
+async def test_without_a_token_only_a_loopback_host_is_served() -> None:
+    """
+    Without a token, only a loopback `Host` may open the stream.
+
+    A page of another site reaches this machine by a domain name that resolves to loopback.
+    """
     async with world() as w, line_to(w.app.admin_url) as line:
         got = await line.ask(to_watch(host="evil.example"))
         assert (got.status, json.loads(got.body)["error"]["code"]) == (403, "bad_host")
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_another_page_in_the_same_browser_takes_no_place(site: str) -> None:
-    """It could not read what comes, but it would keep out whoever may: also one on another port."""
+async def test_a_page_of_another_origin_takes_no_place(site: str) -> None:
+    """
+    A cross-site or same-site page cannot open the stream, not even from another port.
+
+    It could not read the events, but it would use one of the few places.
+    """
     async with world(admin_token="sesame") as w:
         may = "Authorization: Bearer sesame"
         assert await refused(w, may, f"Sec-Fetch-Site: {site}") == (403, "cross_origin")
@@ -93,8 +105,12 @@ async def test_another_page_in_the_same_browser_takes_no_place(site: str) -> Non
             await watcher.until("hello")
 
 
-async def test_who_has_left_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once, not when next he is written to: a page may be loaded anew many times a second."""
+async def test_a_closed_stream_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A closed stream frees its place at once, not at the next write.
+
+    A page may be reloaded many times a second.
+    """
     monkeypatch.setattr(events, "WATCHERS_MAX", 1)
     monkeypatch.setattr(events, "STATE_S", 3600.0)
     async with world() as w:
@@ -104,10 +120,10 @@ async def test_who_has_left_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> N
             await asyncio.sleep(0.02)
 
 
-async def test_a_state_that_fails_from_the_start_costs_a_state(
+async def test_a_state_that_fails_from_the_start_stops_no_exchange(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What passes is shown all the same."""
+    """If the state fails from the start, exchanges are still sent."""
 
     def fails(_: bytes) -> dict[str, object]:
         raise ValueError
@@ -120,8 +136,12 @@ async def test_a_state_that_fails_from_the_start_costs_a_state(
             await watcher.until("exchange")
 
 
-async def test_only_so_many_watch_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever leaves makes room, and with the last one nobody listens any more."""
+async def test_the_number_of_streams_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    The number of streams is limited, and a closed one makes room.
+
+    After the last one, the recorder has no listener.
+    """
     monkeypatch.setattr(events, "WATCHERS_MAX", 2)
     monkeypatch.setattr(events, "STATE_S", 0.02)
     async with world() as w:
@@ -141,8 +161,12 @@ async def test_only_so_many_watch_at_once(monkeypatch: pytest.MonkeyPatch) -> No
         await eventually(lambda: w.app.recorder._heard is None)
 
 
-async def test_who_does_not_read_is_told_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest lines are; nothing waits for him, and nothing grows."""
+async def test_a_slow_reader_gets_the_number_of_lost_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A reader that is too slow loses the oldest lines, and gets their number.
+
+    Nothing waits for it, and the buffer stays limited.
+    """
     monkeypatch.setattr(events, "WAITING_BYTES", 2000)
     watcher = events._Watcher(make_mocked_request("GET", "/"))
     for number in range(100):
@@ -151,12 +175,12 @@ async def test_who_does_not_read_is_told_what_is_lost(monkeypatch: pytest.Monkey
     assert lines[0] == {"lost": 100 - len(lines[1:])}
     assert lines[-1] == {"exchange": {"n": 99}}
     assert not watcher.has_lines.is_set()
-    watcher.put(b"{}" * 2000)  # one that is too large is a line all the same
+    watcher.put(b"{}" * 2000)  # a line over the limit is still sent alone
     assert len(watcher.taken().splitlines()) == 1
 
 
-async def test_who_never_reads_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a while: he holds a place that others may want."""
+async def test_a_stalled_reader_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream with a stalled reader is closed after a while, to free its place."""
     monkeypatch.setattr(events, "STALLED_S", 0.1)
     monkeypatch.setattr(events, "STATE_S", 0.01)
     async with world() as w, line_to(w.app.admin_url) as line:
@@ -166,16 +190,16 @@ async def test_who_never_reads_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
         recorder = w.app.recorder
         await eventually(lambda: recorder._heard is not None)
 
-        def is_left() -> bool:
+        def is_disconnected() -> bool:
             if recorder._heard is not None:
                 recorder._heard(big)
             return recorder._heard is None
 
-        await eventually(is_left)
+        await eventually(is_disconnected)
 
 
-async def test_those_who_watch_hold_up_no_end() -> None:
-    """Their stream just ends, with the process."""
+async def test_open_streams_do_not_delay_the_stop() -> None:
+    """Open streams do not delay the stop; they end with the process."""
     async with world() as w, watching(w.app.admin_url) as watcher:
         await watcher.until("hello")
         async with asyncio.timeout(5):
@@ -184,8 +208,8 @@ async def test_those_who_watch_hold_up_no_end() -> None:
             await watcher.until("never")
 
 
-async def test_a_state_that_fails_costs_a_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exchanges are told all the same."""
+async def test_a_state_that_fails_stops_no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a later state fails, exchanges are still sent."""
     monkeypatch.setattr(events, "STATE_S", 0.01)
     async with world() as w, watching(w.app.admin_url) as watcher:
         await watcher.until("state", 2)

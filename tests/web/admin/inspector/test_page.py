@@ -1,4 +1,4 @@
-"""The page: there for browsers, and allowed no more than it needs."""
+"""Inspector page: served to browsers, with no more permission than it needs."""
 
 import base64
 import hashlib
@@ -13,14 +13,14 @@ HTML = "Accept: text/html,application/xhtml+xml,*/*;q=0.8"
 
 
 async def asked(w: World, target: str, *headers: str) -> tuple[int, dict[str, str], bytes]:
-    """Ask the operators' port."""
+    """Request a path of the admin port."""
     async with line_to(w.app.admin_url) as line:
         got = await line.ask(request("GET", target, *headers))
     return got.status, {name.lower(): value for name, value in got.head.headers}, got.body
 
 
-async def test_browsers_get_a_page_and_others_the_paths() -> None:
-    """By what they accept; the page is open, as it holds nothing."""
+async def test_browsers_get_the_page_and_other_clients_the_paths() -> None:
+    """Browsers get the page, which has no data and needs no token; other clients get the paths."""
     async with world(admin_token="secret") as w:
         status, headers, body = await asked(w, "/", HTML)
         assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -33,8 +33,12 @@ async def test_browsers_get_a_page_and_others_the_paths() -> None:
             }
 
 
-async def test_only_what_is_in_the_page_runs() -> None:
-    """By its hash; nothing is fetched but from where it came from, nobody frames it."""
+async def test_only_the_code_of_the_page_runs() -> None:
+    """
+    The content security policy allows only the script and style of the page, by their hashes.
+
+    The page may connect only to its own origin, and no other page may frame it.
+    """
     async with world() as w:
         _, headers, body = await asked(w, "/", HTML)
     policy = dict(
@@ -56,8 +60,8 @@ async def test_only_what_is_in_the_page_runs() -> None:
     assert headers["referrer-policy"] == "no-referrer"
 
 
-def test_the_page_is_small_and_asks_nobody() -> None:
-    """It is part of the package; no address but its own port's, no handler in its tags."""
+def test_the_page_is_small_and_loads_nothing() -> None:
+    """The page is small, has no external address, and no event handler in its markup."""
     text = resources.files("reasoning_replay.web.admin.inspector").joinpath("page.html").read_text()
     assert len(text) < 32_000
     assert not re.findall(r"(?:src|href)=\"(?!data:)", text)

@@ -1,4 +1,4 @@
-"""The newest exchanges: kept within bounds, told when somebody listens, and never in the way."""
+"""Exchange recorder of the inspector: bounded, sent to a listener, and never in the way."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class Told:
-    """A recorder, and what it said."""
+    """A recorder, and the lines that its listener got."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -32,16 +32,16 @@ class Told:
         self.lines: list[dict[str, Any]] = []
 
     def hear(self, line: bytes) -> None:
-        """Take a line."""
+        """Record a line."""
         self.lines.append(json.loads(line)["exchange"])
 
     def recent(self) -> list[dict[str, Any]]:
-        """Return what is kept."""
+        """Return the recorded exchanges."""
         return [json.loads(line)["exchange"] for line in self.recorder.recent()]
 
 
 def exchange(shown: ItemSummary | None = None, **fields: Any) -> Exchange:
-    """Return one that began two seconds ago."""
+    """Return an exchange that began two seconds ago."""
     made = Exchange(Route.RESPONSES, Times(98.0))
     made.request.summary = shown
     describe(made, **fields)
@@ -49,12 +49,12 @@ def exchange(shown: ItemSummary | None = None, **fields: Any) -> Exchange:
 
 
 def strip(size: int = 0) -> ItemSummary:
-    """Return one of so many bytes."""
+    """Return an item summary of this size in bytes."""
     return ItemSummary(3, b'"' + b"x" * size + b'"')
 
 
 def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
-    """Nothing else of it: neither body nor credential, nor a whole hash."""
+    """An exchange is recorded as numbers and shortened hashes, without body or credential."""
     told = Told()
     request = read_request(as_json({"model": "gpt-5.4", "input": [ASK, RS, CALL]}), {})
     told.recorder.end(
@@ -107,8 +107,12 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
     }
 
 
-def test_one_is_told_when_it_is_decided_and_when_it_is_over() -> None:
-    """Under one id; to nobody, once nobody listens."""
+def test_a_listener_gets_an_exchange_at_its_decision_and_its_end() -> None:
+    """
+    A listener gets an exchange twice under one id: after the decision, and at its end.
+
+    Without a listener, it gets nothing.
+    """
     told = Told()
     told.recorder.listen(told.hear)
     one = exchange(strip())
@@ -123,8 +127,8 @@ def test_one_is_told_when_it_is_decided_and_when_it_is_over() -> None:
     assert len({kept["id"] for kept in told.recent()}) == 2
 
 
-def test_who_begins_to_watch_sees_what_is_under_way_too() -> None:
-    """Behind what is over."""
+def test_exchanges_in_flight_are_listed_too() -> None:
+    """Exchanges in flight follow the completed ones in the recorded list."""
     told = Told()
     told.recorder.end(exchange(), 1.0)
     told.recorder.begin(exchange(strip()))
@@ -132,7 +136,11 @@ def test_who_begins_to_watch_sees_what_is_under_way_too() -> None:
 
 
 def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest give way, of those that are over; of those under way, strips do."""
+    """
+    The number and the size of the recorded exchanges are limited.
+
+    The oldest completed ones are dropped; those in flight lose only their item summaries.
+    """
     monkeypatch.setattr(module, "KEPT_BYTES", 3000)
     monkeypatch.setattr(module, "OPEN_BYTES", 1000)
     monkeypatch.setattr(module, "OPEN_MAX", 50)
@@ -143,10 +151,10 @@ def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(10):
         told.recorder.end(exchange(strip(500)), 1.0)
     assert len(told.recent()) == 5
-    under_way = [exchange(strip(300)) for _ in range(60)]
-    for one in under_way:
+    in_flight = [exchange(strip(300)) for _ in range(60)]
+    for one in in_flight:
         told.recorder.begin(one)
-    assert [len(summary.shown) for one in under_way if (summary := one.request.summary)][:5] == [
+    assert [len(summary.shown) for one in in_flight if (summary := one.request.summary)][:5] == [
         302,
         302,
         302,
@@ -154,21 +162,21 @@ def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
         24,
     ]
     assert len(told.recorder._open) == 50
-    for one in under_way:
+    for one in in_flight:
         told.recorder.end(one, 1.0)
     assert (told.recorder._open, told.recorder._open_bytes) == ({}, 0)
 
 
-def test_one_that_cannot_be_told_hides_no_other() -> None:
-    """Whatever it is made of."""
+def test_an_exchange_that_cannot_be_recorded_hides_no_other() -> None:
+    """An exchange that cannot be recorded does not hide the others."""
     told = Told()
     told.recorder.end(exchange(ItemSummary(0, b"{}"), conversation=None), 1.0)
     told.recorder.end(exchange(), 1.0)
     assert len(told.recent()) == 1
 
 
-def test_who_listens_badly_costs_no_exchange() -> None:
-    """Whatever he raises; and half a surrogate in a name costs the name."""
+def test_a_listener_that_raises_costs_no_exchange() -> None:
+    """A listener that raises costs no exchange, and an unencodable model name is left out."""
 
     def fails(_: bytes) -> None:
         raise RuntimeError
@@ -182,7 +190,7 @@ def test_who_listens_badly_costs_no_exchange() -> None:
 
 
 async def test_a_recorder_that_fails_costs_no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither before it is sent nor behind its answer."""
+    """A recorder that fails costs no exchange, before the request or after the response."""
     async with world() as w:
 
         def fails(*_: object) -> None:
@@ -197,7 +205,7 @@ async def test_a_recorder_that_fails_costs_no_exchange(monkeypatch: pytest.Monke
 
 
 async def test_each_request_on_a_websocket_is_recorded() -> None:
-    """As one over HTTP, beside the connection itself; and none of them stays under way."""
+    """Each request on a WebSocket is recorded, next to the connection, and none stays in flight."""
     async with world() as w:
         async with tunnelled(w) as (client, upstream):
             await turn(client, upstream, create(ASK), told_by(RS, CALL))

@@ -1,11 +1,11 @@
-"""The numbers of the page: those that Prometheus scrapes."""
+"""Totals of the inspector: the numbers that Prometheus scrapes."""
 
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.web.admin.inspector.totals import read_totals
 
 
-def test_series_are_told_apart_by_one_label_or_added_up() -> None:
-    """What is 0 is left out, and what is not shown."""
+def test_series_differ_by_one_label_or_are_summed() -> None:
+    """Series differ by one label or are summed; zeros and unused metrics are left out."""
     metrics = Metrics()
     metrics.items.labels("injected").inc(3)
     metrics.items.labels("missed").inc()
@@ -21,8 +21,8 @@ def test_series_are_told_apart_by_one_label_or_added_up() -> None:
     assert "store_seconds_bucket" not in totals
 
 
-def test_breakers_are_told_by_operation_and_state() -> None:
-    """Each as a number, as Prometheus has them."""
+def test_breakers_are_counted_by_operation_and_state() -> None:
+    """Breakers are counted by operation and state."""
     text = b"""
 # HELP reasoning_replay_store_breakers Breakers.
 # TYPE reasoning_replay_store_breakers gauge

@@ -1,4 +1,4 @@
-"""One who watches what passes, by the stream that the page reads."""
+"""A client of the inspector's event stream."""
 
 import contextlib
 import json
@@ -14,12 +14,12 @@ Json = dict[str, Any]
 
 
 def to_watch(*headers: str, host: str = "127.0.0.1") -> bytes:
-    """Spell a request for the stream."""
+    """Return a request for the stream."""
     return "\r\n".join([f"GET {PATH} HTTP/1.1", f"Host: {host}", *headers, "", ""]).encode()
 
 
 class Watching:
-    """One who watches."""
+    """An open event stream, and its lines so far."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -27,7 +27,7 @@ class Watching:
         self.lines: list[Json] = []
 
     async def until(self, kind: str, count: int = 1) -> list[Json]:
-        """Read on until there have been so many lines of a kind, and return those."""
+        """Read until there are this many lines of one type, and return them."""
         while len(found := [line[kind] for line in self.lines if kind in line]) < count:
             some = await self._line.some()
             if not some:
@@ -39,7 +39,7 @@ class Watching:
 
 @contextlib.asynccontextmanager
 async def watching(admin_url: str, *headers: str) -> AsyncIterator[Watching]:
-    """Watch a proxy; headers are for who may."""
+    """Open the event stream of a proxy; `headers` carry the credential."""
     async with line_to(admin_url) as line:
         await line.send(to_watch(*headers))
         head = await line.head()
