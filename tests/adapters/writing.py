@@ -1,7 +1,7 @@
 """
-A process that keeps turns in a file for as long as it is let, and says which it has kept.
+Writer process: saves turns in a SQLite file, and prints the number of each saved turn.
 
-    python writing.py <path> <name> <how many>
+    python writing.py <path> <name> <count>
 """
 
 import asyncio
@@ -20,26 +20,26 @@ BOUNDS = Bounds(ttl_s=86_400, max_turns=1000, max_bytes=1 << 24)
 
 
 def opened(path: str) -> SqliteStore:
-    """Open the file, in no hurry."""
+    """Open the file, with a long timeout."""
     return SqliteStore(path, BOUNDS, 1 << 30, 60.0, time.time)
 
 
 def turn_of(name: str, number: int) -> Turn:
-    """Return what is kept: ten turns a conversation, of different sizes."""
+    """Return the turn of a number: ten turns a conversation, of different sizes."""
     return turn(f"{name} {number}", f"{name} {number // 10}", number, size=number % 7 * 3000)
 
 
 def key_of(name: str, number: int) -> bytes:
-    """Return what it is found by."""
+    """Return the key that leads to the turn of a number."""
     return key(f"{name} {number}")
 
 
 async def write(path: str, name: str, count: int) -> None:
-    """Keep turns, and print the number of each when it is kept."""
+    """Save `count` turns, and print the number of each one after its save."""
     store = opened(path)
     for number in range(count):
         await save(store, turn_of(name, number), [key_of(name, number), bytes_of(name)])
-        print(number, flush=True)  # noqa: T201 - this is how it tells
+        print(number, flush=True)  # noqa: T201 - the test reads it
     await store.close()
 
 

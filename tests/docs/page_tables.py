@@ -1,12 +1,13 @@
-"""Tables of the Markdown pages, as tests compare them with the code."""
+"""Markdown pages: their sections, their tables, and the names that they contain."""
 
 import re
 from pathlib import Path
 
-__all__ = ["DOCS", "ROOT", "names_in", "rows_of", "section_of"]
+__all__ = ["DOCS", "PACKAGE", "ROOT", "modules_in", "names_in", "rows_of", "section_of"]
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+PACKAGE = ROOT / "proxy/reasoning_replay"
 
 Row = list[str]
 
@@ -23,7 +24,7 @@ def section_of(page: str, heading: str = "") -> str:
 
 
 def rows_of(page: str, heading: str = "") -> list[Row]:
-    """Return the cells of each row of the tables in a section, without their head."""
+    """Return the cells of each row of the tables in a section, without the head of the table."""
     rows = []
     before = ""
     for line in section_of(page, heading).splitlines():
@@ -35,5 +36,10 @@ def rows_of(page: str, heading: str = "") -> list[Row]:
 
 
 def names_in(text: str) -> list[str]:
-    """Return the words in backticks that are one name each."""
+    """Return the words in backticks that are a single name each."""
     return re.findall(r"`(\w+)`", text)
+
+
+def modules_in(text: str) -> list[str]:
+    """Return the paths in backticks that end in `.py`."""
+    return re.findall(r"`([\w./]+\.py)`", text)

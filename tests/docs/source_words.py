@@ -1,4 +1,4 @@
-"""Fixed words in the source that have no enum: events of the log, and codes of error responses."""
+"""Fixed words of the source that no enum has: log events, and codes of error responses."""
 
 import ast
 import functools
@@ -7,24 +7,23 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.docs.page_tables import ROOT
+from tests.docs.page_tables import PACKAGE
 
 __all__ = ["ErrorCode", "Event", "error_codes", "events"]
 
-PACKAGE = ROOT / "proxy/reasoning_replay"
 _LEVELS = ("debug", "info", "warning", "error")
-# The log's own module passes on the events that it is given, and writes one of its own.
+# The module of the log passes on the events of its callers, and writes one itself.
 _LOG_MODULE = PACKAGE / "adapters/telemetry/log.py"
 _RESPONSE = "ErrorResponse"
 
 
 class Event(NamedTuple):
     """
-    One place that writes an event.
+    One place in the source that writes an event.
 
     Attributes:
-        levels: Those that it may have.
-        fields: The names of its fields, as far as the call shows them.
+        levels: Levels that the event may have there.
+        fields: Names of its fields, as far as the call shows them.
     """
 
     name: str
@@ -33,7 +32,7 @@ class Event(NamedTuple):
 
 
 class ErrorCode(NamedTuple):
-    """One error response; its status is None where it is known at run time only."""
+    """Code of one error response; the status is None if it is known only at run time."""
 
     code: str
     status: int | None
@@ -41,7 +40,7 @@ class ErrorCode(NamedTuple):
 
 @functools.cache
 def events() -> list[Event]:
-    """Return every place that writes an event; a name that is not a literal is a failure."""
+    """Return every place that writes an event; fail if the name is not a literal."""
     found: list[Event] = []
     for path, tree in _modules():
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
@@ -70,10 +69,10 @@ def events() -> list[Event]:
 
 @functools.cache
 def error_codes() -> list[ErrorCode]:
-    """Return the code and the status of every error response that is made anywhere."""
+    """Return the code and the status of every error response in the source."""
     found: list[ErrorCode] = []
     for path, tree in _modules():
-        helpers: dict[str, tuple[int, int | None]] = {}  # functions that are given the code
+        helpers: dict[str, tuple[int, int | None]] = {}  # functions with the code as an argument
         for scope in [tree, *(one for one in ast.walk(tree) if isinstance(one, _FUNCTIONS))]:
             for call in _calls_of(scope):
                 if _names(call.func) != [_RESPONSE]:
@@ -111,7 +110,7 @@ def _calls_of(scope: ast.AST) -> Iterator[ast.Call]:
 
 
 def _names(function: ast.expr) -> list[str]:
-    """Return the last names of what is called; several where the call chooses between them."""
+    """Return the last part of the called name; several if the call chooses between functions."""
     match function:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return [name]
@@ -121,7 +120,7 @@ def _names(function: ast.expr) -> list[str]:
 
 
 def _levels(call: ast.Call) -> frozenset[str]:
-    """Return the levels that a call writes at; none where it writes no event."""
+    """Return the levels at which a call writes an event; none if it writes no event."""
     choices = [call.func]
     if isinstance(call.func, ast.IfExp):
         choices = [call.func.body, call.func.orelse]
@@ -147,7 +146,7 @@ def _keys(fields: ast.expr) -> frozenset[str]:
 
 
 def _text(value: ast.expr) -> str:
-    """Return the text of a literal; "" where it is none."""
+    """Return the text of a string literal; "" for any other expression."""
     is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
     return str(value.value) if is_text and isinstance(value, ast.Constant) else ""
 

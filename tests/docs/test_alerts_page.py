@@ -1,4 +1,4 @@
-"""docs/alerts.md is a runbook: each alert has its causes, their signs and what to do."""
+"""docs/alerts.md is a runbook: each alert has its causes, their signs and an action."""
 
 import json
 import re
@@ -28,22 +28,22 @@ EXAMPLE: list[Item] = [
 ]
 
 
-def test_the_page_has_a_section_for_each_alert_and_no_other() -> None:
-    """In the order of the rules."""
+def test_each_alert_has_a_section_and_there_is_no_other() -> None:
+    """The sections are in the order of the rules."""
     headings = re.findall(r"^## (.+)$", section_of(PAGE), re.MULTILINE)
     assert headings == list(ALERTS)
 
 
 @pytest.mark.parametrize("alert", ALERTS)
 def test_each_alert_leads_to_its_section(alert: str) -> None:
-    """The annotation names the page, from the root of the repository, and the anchor."""
+    """The annotation of an alert contains the path of the page and the anchor of the section."""
     assert ALERTS[alert]["annotations"]["runbook"] == f"docs/{PAGE}#{alert.lower()}"
     assert f"docs/{PAGE}" == str((DOCS / PAGE).relative_to(DOCS.parent))
 
 
 @pytest.mark.parametrize("alert", ALERTS)
 def test_each_section_has_the_severity_the_causes_and_the_action(alert: str) -> None:
-    """It begins with the severity and the meaning; each row of a table is complete."""
+    """A section begins with severity and meaning; its table has no empty cell."""
     text = section_of(PAGE, f"## {alert}").strip()
     rows = rows_of(PAGE, f"## {alert}")
 
@@ -51,18 +51,18 @@ def test_each_section_has_the_severity_the_causes_and_the_action(alert: str) -> 
     assert severity == ALERTS[alert]["labels"]["severity"]
     assert re.match(r"[A-Z].{30,}", meaning)
     assert [row for row in rows if not all(row)] == []
-    assert rows or len(re.split(r"\.\s", meaning)) > 1  # then the action is in its sentences
+    assert rows or len(re.split(r"\.\s", meaning)) > 1  # without a table, the action is in the text
 
 
 def test_every_panel_that_is_named_exists() -> None:
-    """Panels are quoted by their titles."""
+    """The page quotes panels of the dashboard by their titles."""
     named = set(re.findall(r"panels? \"([^\"]+)\"", section_of(PAGE)))
     assert named
     assert named <= {panel["title"] for panel in PANELS}
 
 
 def test_prometheus_accepts_every_query(tmp_path: Path) -> None:
-    """The queries of the page, also those in the text, are valid PromQL."""
+    """The queries of the page, including those in sentences, are valid PromQL."""
     text = section_of(PAGE)
     queries = re.findall(r"```promql\n(.+?)```", text, re.DOTALL)
     queries += [code for code in re.findall(r"`([^`\n]+)`", text) if "reasoning_replay_" in code]
@@ -71,15 +71,15 @@ def test_prometheus_accepts_every_query(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump({"groups": [{"name": "page", "rules": rules}]}))
 
     tool = require("prometheus", "promtool")
-    ran = subprocess.run(  # noqa: S603 (a program of the tests' own)
+    ran = subprocess.run(  # noqa: S603 - promtool
         [tool, "check", "rules", str(path)], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert len(queries) > len(["a few"])
+    assert len(queries) > 1
 
 
 def test_the_rules_name_the_page() -> None:
-    """The head of the rule file says where the runbook is."""
+    """The comment at the top of the rule file names the runbook."""
     assert f"docs/{PAGE}" in RULES_PATH.read_text().partition("groups:")[0]
 
 
@@ -87,7 +87,7 @@ def test_the_rules_name_the_page() -> None:
 
 
 class Line(NamedTuple):
-    """What the command of the page prints of one exchange that misses reasoning."""
+    """Output line of the page's command: one exchange that misses reasoning."""
 
     time: str
     scope: str
@@ -97,12 +97,12 @@ class Line(NamedTuple):
 
 
 def lines_of(folder: Path, *proxies: Served) -> list[Line]:
-    """Return what the command of the page prints of the logs of these proxies."""
+    """Run the page's command on the logs of these proxies; return its lines."""
     command = re.findall(r"^\$ (jq .+)$", section_of(PAGE, f"## {MISSED}"), re.MULTILINE)[0]
     require("jq")
     logged = [json.dumps(line) for proxy in proxies for line in proxy.log]
     (folder / "proxy.log").write_text("\n".join(["not JSON", *logged]))
-    ran = subprocess.run(  # noqa: S603 (the command of the page)
+    ran = subprocess.run(  # noqa: S603 - the command of the page
         ["/bin/sh", "-c", command], cwd=folder, capture_output=True, text=True, check=True
     )
     cells = [line.split("\t") for line in ran.stdout.splitlines()]
@@ -118,7 +118,7 @@ async def logged(*proxies: Served) -> None:
 
 @pytest.fixture
 async def standin() -> AsyncIterator[StandIn]:
-    """Serve an upstream that accepts items without their reasoning."""
+    """Yield an upstream that accepts items without their reasoning."""
     async with StandIn("chain") as upstream:
         yield upstream
 
@@ -126,7 +126,7 @@ async def standin() -> AsyncIterator[StandIn]:
 async def test_pattern_a_a_tenant_that_changes_shows_in_the_scopes(
     standin: StandIn, tmp_path: Path
 ) -> None:
-    """If a token changes, so does the scope, and the first request with it finds nothing."""
+    """A new token is a new scope, and the first request with it finds nothing."""
     async with served(upstream_url=standin.base_url) as proxy:
         await proxy.started()
         history: list[Item | ResponseOutputItem] = []
@@ -162,10 +162,10 @@ async def test_pattern_b_turns_that_are_not_found_show_in_the_conversations(
     assert len({line.missed for line in lines}) > 1
 
 
-async def test_pattern_c_items_that_are_unknown_show_in_a_constant_number(
+async def test_pattern_c_unknown_items_show_in_a_constant_number(
     standin: StandIn, tmp_path: Path
 ) -> None:
-    """If an app writes an assistant message, each request misses one, and the rest is injected."""
+    """If a client writes an assistant message, each request misses one item, and only that one."""
     async with served(upstream_url=standin.base_url) as proxy:
         await proxy.started()
         async with Agent(f"{proxy.url}/v1", keeps="no-ids", history=[*EXAMPLE]) as agent:

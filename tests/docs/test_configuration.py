@@ -18,7 +18,7 @@ from reasoning_replay.settings.reference import (
 from tests.docs.configuration import EXAMPLE, PAGE, example, page
 
 TEXT = PAGE.read_text()
-# Every word that a setting with few choices accepts, as the page must explain it.
+# (setting, value) for each setting with a fixed set of values; the page must explain each value.
 CHOICES = [
     (name, choice)
     for name in Settings.model_fields
@@ -28,17 +28,17 @@ CHOICES = [
 
 
 def test_the_page_is_up_to_date() -> None:
-    """If this fails, `python -m tests.docs.configuration` writes the page again."""
+    """The page is the output of `python -m tests.docs.configuration`, which writes it."""
     assert page() == TEXT
 
 
 def test_the_example_file_is_up_to_date() -> None:
-    """If this fails, `python -m tests.docs.configuration` writes the file again."""
+    """The file is the output of `python -m tests.docs.configuration`, which writes it."""
     assert example() == EXAMPLE.read_text()
 
 
 def test_every_setting_is_in_one_group() -> None:
-    """A new setting belongs into `settings/reference.py`."""
+    """Each setting is in exactly one group of `settings/reference.py`."""
     names = [name for group in GROUPS for name in group.names]
 
     assert sorted(names) == sorted(Settings.model_fields)
@@ -46,7 +46,7 @@ def test_every_setting_is_in_one_group() -> None:
 
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_is_in_the_page(name: str) -> None:
-    """Its row has its variable, its default and its text."""
+    """The row of a setting has its variable, its default and its text."""
     (row,) = [line for line in TEXT.splitlines() if line.startswith(f"| `{name}` |")]
     default = Settings.model_fields[name].default
     shown = f"`{default:g}`" if isinstance(default, float) else f"`{default_of(name)}`"
@@ -59,14 +59,14 @@ def test_every_setting_is_in_the_page(name: str) -> None:
 
 
 def test_the_page_has_no_other_setting() -> None:
-    """A setting that was removed leaves the page."""
+    """The page has no setting that was removed."""
     rows = re.findall(r"^\| `(\w+)` \| `REPLAY_", TEXT, re.MULTILINE)
 
     assert sorted(rows) == sorted(Settings.model_fields)
 
 
 def test_the_example_file_has_every_setting_with_its_default() -> None:
-    """Loading it changes nothing."""
+    """Loading the example file changes nothing."""
     named = yaml.safe_load(EXAMPLE.read_text())
 
     assert sorted(named) == sorted(Settings.model_fields)
@@ -75,7 +75,7 @@ def test_the_example_file_has_every_setting_with_its_default() -> None:
 
 @pytest.mark.parametrize(("name", "choice"), CHOICES)
 def test_every_choice_is_explained(name: str, choice: str) -> None:
-    """A setting with a fixed set of words names each of them in its text."""
+    """The text of a setting with fixed values names each of them."""
     assert f"`{choice}`" in (Settings.model_fields[name].description or "")
 
 
@@ -96,7 +96,7 @@ def test_every_choice_is_explained(name: str, choice: str) -> None:
     ],
 )
 def test_a_default_has_its_unit(name: str, want: tuple[str, str]) -> None:
-    """Large numbers are also shown in a larger unit."""
+    """A default has its unit, and a large number also a larger unit."""
     assert default_value(name) == want
 
 
@@ -119,12 +119,12 @@ def test_a_default_has_its_unit(name: str, want: tuple[str, str]) -> None:
     ],
 )
 def test_a_flag_shows_the_form_of_its_value(name: str, want: str) -> None:
-    """`--help` shows the choices, the unit or the kind of value."""
+    """`--help` shows the choices, the unit or the type of a value."""
     assert metavar_of(name) == want
 
 
 def test_the_help_has_the_text_of_the_page() -> None:
-    """Without Markdown; with the default and the variable."""
+    """`--help` shows the text without Markdown, with the default and the variable."""
     text = (Settings.model_fields["ttl_s"].description or "").replace("`", "")
 
     want = f"{text} Default: 604800 s (7 days). Environment: REPLAY_TTL_S."

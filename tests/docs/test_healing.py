@@ -1,32 +1,33 @@
-"""docs/healing.md explains each refusal that the proxy heals, and each repair."""
+"""docs/healing.md explains every refusal that the proxy heals, and every repair."""
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 
-PAGE = (Path(__file__).parents[2] / "docs/healing.md").read_text()
+from tests.docs.page_tables import section_of
+
+PAGE = section_of("healing.md")
 SECTIONS = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
 KINDS = [kind for kind in RefusalKind if kind is not RefusalKind.OTHER]
 
 
 @pytest.mark.parametrize("repair", Repair)
 def test_every_repair_is_named(repair: Repair) -> None:
-    """Each repair has a row."""
+    """Each repair has a row in the table."""
     assert f"\n| `{repair.value}` |" in PAGE
 
 
 def test_other_refusals_are_named() -> None:
-    """The one diagnosis without a message of its own is explained, too."""
+    """The page also explains the diagnosis `other`, which has no section."""
     assert f"`healed={RefusalKind.OTHER}`" in PAGE
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_refusal_has_a_section(kind: RefusalKind) -> None:
-    """Each word of `healed=` is a heading, and the table at the top links to it."""
+    """Each value of `healed` is a heading, and the table at the top links to it."""
     assert kind in SECTIONS
     assert f"[{kind}](#{kind})" in PAGE
     for part in ("*Cause:*", "*The proxy*", "*You:*"):
@@ -34,8 +35,8 @@ def test_every_refusal_has_a_section(kind: RefusalKind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_messages_of_a_section_are_diagnosed_as_its_heading_says(kind: RefusalKind) -> None:
-    """A message that the page quotes is one that the proxy understands so."""
+def test_the_messages_of_a_section_have_its_diagnosis(kind: RefusalKind) -> None:
+    """The page quotes messages of upstreams that the proxy recognises."""
     messages = re.search(r"```text\n(.*?)```", SECTIONS[kind], re.DOTALL)
     assert messages is not None
     for message in messages[1].splitlines():
@@ -44,7 +45,7 @@ def test_the_messages_of_a_section_are_diagnosed_as_its_heading_says(kind: Refus
 
 
 def test_every_section_is_a_refusal() -> None:
-    """The page has no section on a refusal that does not exist."""
+    """The page has no section for a diagnosis that does not exist."""
     words = {heading for heading in SECTIONS if re.fullmatch("[a-z_]+", heading)}
 
     assert words == set(KINDS)

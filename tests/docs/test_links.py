@@ -1,4 +1,4 @@
-"""The documentation is one web of short pages: each link resolves, and each page is found."""
+"""The documentation is a set of short pages: every link resolves, and every page is reachable."""
 
 import re
 from collections import Counter
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "proxy/reasoning_replay"
+from tests.docs.page_tables import DOCS, PACKAGE, ROOT, modules_in
+
 README = ROOT / "README.md"
-DOCS = sorted(ROOT.glob("docs/*.md"))
-PAGES = sorted({*ROOT.glob("*.md"), *DOCS, ROOT / "helm/README.md"})
+DOCS_PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted({*ROOT.glob("*.md"), *DOCS_PAGES, ROOT / "helm/README.md"})
 README_LINES_MAX = 200
 PAGE_WORDS_MAX = 2_500
 
@@ -51,7 +51,6 @@ NAMED = [
 FENCED = re.compile(r"^( *)(```+|~~~+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)|\b(?:src|srcset)=\"([^\"]+)\"")
 HEADING = re.compile(r"^#+ (.+?) *$", re.MULTILINE)
-MODULE = re.compile(r"`([\w./]+\.py)`")
 
 
 def name_of(page: Path) -> str:
@@ -69,7 +68,7 @@ def links(page: Path) -> Iterator[tuple[str, Path, str]]:
     for match in LINK.finditer(prose(page)):
         link = match[1] or match[2]
         if re.match(r"[a-z]+:", link):
-            continue  # addresses elsewhere are not followed
+            continue  # links to other sites are not followed
         path, _, anchor = link.partition("#")
         yield link, (page.parent / path).resolve() if path else page, anchor
 
@@ -87,34 +86,34 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_link_resolves(page: Path) -> None:
-    """A link leads to a file of the repository, and its anchor to a heading there."""
+    """A link leads to a file of the repository, and its anchor to a heading in that file."""
     for link, target, anchor in links(page):
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
 
 
-@pytest.mark.parametrize("page", [README, *DOCS], ids=name_of)
+@pytest.mark.parametrize("page", [README, *DOCS_PAGES], ids=name_of)
 def test_every_module_that_a_page_names_exists(page: Path) -> None:
-    """A page names a module by its path in the package or the repository, or by its name alone."""
-    for path in MODULE.findall(page.read_text()):
+    """A page names a module by its path in the package or the repository, or by its file name."""
+    for path in modules_in(page.read_text()):
         places = [PACKAGE / path, ROOT / path, *PACKAGE.glob(f"**/{path}")]
         assert any(place.exists() for place in places), path
 
 
 def test_the_readme_is_short() -> None:
-    """The README is read in five minutes; everything else is a page."""
+    """The README has at most 200 lines, so that it is read in five minutes."""
     assert len(README.read_text().splitlines()) <= README_LINES_MAX
 
 
-@pytest.mark.parametrize("page", [*DOCS, ROOT / "helm/README.md"], ids=name_of)
+@pytest.mark.parametrize("page", [*DOCS_PAGES, ROOT / "helm/README.md"], ids=name_of)
 def test_every_page_is_short(page: Path) -> None:
     """A page has at most 2,500 words, tables included."""
     assert len(page.read_text().split()) <= PAGE_WORDS_MAX
 
 
-@pytest.mark.parametrize("page", DOCS, ids=name_of)
+@pytest.mark.parametrize("page", DOCS_PAGES, ids=name_of)
 def test_every_page_begins_with_its_title_and_an_introduction(page: Path) -> None:
-    """The first line is the title, and a sentence for the reader follows before any heading."""
+    """The first line is the title, and an introduction follows before any other heading."""
     title, empty, introduction, *_ = page.read_text().splitlines()
 
     assert title.startswith("# ")
@@ -126,11 +125,11 @@ def test_the_readme_links_to_every_page() -> None:
     """The README is the index of the documentation."""
     linked = {target for _, target, _ in links(README)}
 
-    assert {name_of(page) for page in DOCS if page not in linked} == set()
+    assert {name_of(page) for page in DOCS_PAGES if page not in linked} == set()
 
 
 def test_every_named_page_is_reachable() -> None:
-    """Each page that others rely on exists, and the README leads to it."""
+    """Links lead from the README to each page that alerts, messages or the chart link to."""
     reached, left = {README}, [README]
     while left:
         for _, target, _ in links(left.pop()):
@@ -151,8 +150,8 @@ def test_every_named_page_is_reachable() -> None:
         "docs/upstreams.md#a-profile-of-your-own",
     ],
 )
-def test_a_reader_in_trouble_is_two_clicks_away(place: str) -> None:
-    """From the README, two links lead from a 400, an alert or an unknown upstream to the cure."""
+def test_help_is_two_clicks_away(place: str) -> None:
+    """Two links lead from the README to the fix for a 400, an alert or an unknown upstream."""
     page, _, anchor = place.partition("#")
     first = {target: anchor for _, target, anchor in links(README)}
 

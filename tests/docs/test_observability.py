@@ -1,4 +1,4 @@
-"""docs/observability.md names every metric, label word and log field, and no other."""
+"""docs/observability.md has every metric, label value and log field, and no other."""
 
 import io
 import json
@@ -22,28 +22,28 @@ from tests.monitoring.promql import selectors_of
 from tests.web.reports import describe
 
 PAGE = "observability.md"
-# Labels whose words are not all listed on the page.
+# Labels with values that the page does not list one by one.
 OPEN = {"status", "le", "version", "reason", "context", "diagnosis"}
-# Their words are those of other metrics.
+# Metrics with label values that the rows of other metrics list.
 AS_OTHERS = {"exchange_seconds", "store_seconds"}
 
 
 def metric_rows() -> dict[str, list[str]]:
-    """Return the row of each metric, by its name."""
+    """Return the row of each metric by its name."""
     tables = ("### Exchanges and time", "### Requests and reasoning", "### Capture and store")
     rows = [row for heading in tables for row in rows_of(PAGE, heading)]
     return {name: row for row in rows for name in names_in(row[0])}
 
 
 def test_every_metric_is_in_a_table() -> None:
-    """Each metric has a row with its labels and their words, and each row a metric."""
+    """Each metric has a row with its labels and their values, and each row has a metric."""
     metrics = Metrics()
-    metrics.exchange_seconds.labels("responses")  # histograms do not begin with all series
+    metrics.exchange_seconds.labels("responses")  # not every histogram series exists yet
     metrics.store_seconds.labels("recall")
     labels: dict[str, set[str]] = {}
     words: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(metrics.exposition().decode()):
-        if family.name.endswith("_created"):  # when a series began; each counter has one
+        if family.name.endswith("_created"):  # creation time of a series
             continue
         ends = {"counter": "_total", "info": "_info"}
         name = family.name.removeprefix("reasoning_replay_") + ends.get(family.type, "")
@@ -63,7 +63,7 @@ def test_every_metric_is_in_a_table() -> None:
 
 
 def test_every_route_and_outcome_of_an_exchange_has_a_row() -> None:
-    """The tables of routes and outcomes have the words of the enums, and no others."""
+    """The tables have the values of both enums, and no other."""
     rows = rows_of(PAGE, "### Routes and outcomes")
     named = [name for row in rows for name in names_in(row[0])]
 
@@ -72,7 +72,7 @@ def test_every_route_and_outcome_of_an_exchange_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("word", [*Outcome, *Repair])
-def test_every_word_for_items_is_named(word: str) -> None:
+def test_every_outcome_and_repair_is_named(word: str) -> None:
     """The page has each outcome of a reasoning item, and each repair."""
     assert f"`{word}`" in section_of(PAGE)
 
@@ -105,7 +105,7 @@ def test_every_field_of_an_exchange_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("page", ["observability.md", "alerts.md", "troubleshooting.md"])
 def test_every_series_in_the_text_exists(page: str) -> None:
-    """Queries and names of metrics on the pages for operators are those of `/metrics`."""
+    """Each metric in the text or a query of these pages is in `/metrics`."""
     text = section_of(page)
     known = {f"reasoning_replay_{name}" for name in metric_rows()}
     queries = re.findall(r"```promql\n(.+?)```", text, re.DOTALL)
@@ -115,8 +115,8 @@ def test_every_series_in_the_text_exists(page: str) -> None:
     assert set(re.findall(r"reasoning_replay_[a-z_]+[a-z]", text)) <= known
 
 
-def test_the_dashboard_and_the_rules_that_it_links_exist() -> None:
-    """The two files of the monitoring are linked from the page."""
+def test_the_dashboard_and_the_rules_are_linked() -> None:
+    """The page links to the dashboard and the alert rules, and both files exist."""
     for name in ("dashboard.json", "alerts.yaml"):
         assert f"](../helm/files/{name})" in section_of(PAGE)
         assert (ROOT / "helm/files" / name).is_file()

@@ -1,21 +1,21 @@
-"""The example in the README works as it stands."""
+"""The README's example works unchanged."""
 
 import asyncio
 import os
 import re
 import sys
-from pathlib import Path
 
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
+from tests.docs.page_tables import ROOT
 from tests.standin import StandIn
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+README = (ROOT / "README.md").read_text()
 
 
 async def test_the_example_prints_what_the_readme_promises() -> None:
-    """The second turn of a client that drops its reasoning gets it injected."""
+    """The second request of a client that drops its reasoning gets it injected."""
     example = re.search(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     assert example is not None
     address = f"http://{Settings().listen}/v1"

@@ -1,4 +1,4 @@
-"""The pages for troubleshooting have every word of the header, error code and log event."""
+"""The troubleshooting pages list every header word, error code and log event, and no other."""
 
 import json
 import re
@@ -21,15 +21,15 @@ REFUSED = "## The upstream refuses the request"
 
 
 def first_names(page: str, heading: str = "") -> list[str]:
-    """Return the names in the first cells of the tables of a section."""
+    """Return the names in the first cells of the tables in a section."""
     return [name for row in rows_of(page, heading) for name in names_in(row[0])]
 
 
 # --- the header ---
 
 
-def test_every_word_of_the_header_is_in_the_table() -> None:
-    """The header can have these members and no others: outcomes, and what became of the request."""
+def test_every_header_word_is_in_the_table() -> None:
+    """The table has the members that the header can have, and no other."""
     exchange = Exchange(Route.RESPONSES, Times(0.0))
     exchange.request.outcomes = dict.fromkeys(Outcome, 1)
     exchange.request.repairs = dict.fromkeys(Repair, 1)
@@ -38,7 +38,7 @@ def test_every_word_of_the_header_is_in_the_table() -> None:
     summary = summary_header(exchange, is_shadow=True)
     error = as_response(BUG).headers["x-reasoning-replay"]
     members = {member.partition("=")[0] for member in [*summary.split(", "), error]}
-    named = [row for row in rows_of(PAGE, "## Header words") if len(row) == len(["word", "?", "!"])]
+    named = [row for row in rows_of(PAGE, "## Header words") if len(row) == 3]
     words = [name for row in named for name in names_in(row[0])]
     asked = first_names(PAGE, "### asked")
 
@@ -47,12 +47,12 @@ def test_every_word_of_the_header_is_in_the_table() -> None:
 
 
 def test_every_value_of_asked_is_in_the_table() -> None:
-    """A request that is not `planned` has one of these states."""
+    """The table has every state of a request except `planned`."""
     assert sorted(first_names(PAGE, "### asked")) == sorted({*RequestState} - {"planned"})
 
 
 def test_every_value_of_healed_is_explained() -> None:
-    """Each reason of a refusal has a row: with its message, or with its meaning."""
+    """Each reason of a refusal has one row, with its message or with its meaning."""
     messages = [name for row in rows_of(PAGE, REFUSED) for name in names_in(row[1])]
     others = first_names(PAGE, "### healed")
 
@@ -63,8 +63,8 @@ def test_every_value_of_healed_is_explained() -> None:
 
 
 @pytest.mark.parametrize("row", rows_of(PAGE, REFUSED), ids=lambda row: str(row[1]))
-def test_a_message_of_the_table_is_diagnosed_as_its_row_says(row: list[str]) -> None:
-    """The page quotes messages of the upstream as the proxy recognises them."""
+def test_the_message_of_a_row_has_the_diagnosis_of_the_row(row: list[str]) -> None:
+    """The page quotes messages of upstreams that the proxy recognises."""
     message = row[0].strip("`")
     body = json.dumps({"error": {"message": message}}).encode()
 
@@ -75,13 +75,13 @@ def test_a_message_of_the_table_is_diagnosed_as_its_row_says(row: list[str]) -> 
 
 
 def test_every_error_code_is_in_a_table() -> None:
-    """The page has each code of an error response that the source makes, and no other."""
-    assert len(error_codes()) > len(first_names("error-codes.md"))  # some codes are made twice
+    """The page has each error code in the source, and no other."""
+    assert len(error_codes()) > len(first_names("error-codes.md"))  # some codes occur twice
     assert sorted(first_names("error-codes.md")) == sorted({one.code for one in error_codes()})
 
 
 def test_every_error_code_has_its_status() -> None:
-    """The status of a row is the status of the response, where the source fixes it."""
+    """The status of a row is that of the response, if the source fixes it."""
     told = {row[0].strip("`"): int(row[1]) for row in rows_of("error-codes.md")}
     for code, status in error_codes():
         assert status in (told[code], None), code
@@ -104,12 +104,12 @@ def test_every_log_event_has_its_levels_and_fields() -> None:
         fields = {field for one in places for field in one.fields}
         assert set(row[1].split(", ")) == levels, name
         told = set(names_in(row[2]))
-        if name == "started":  # its facts are made elsewhere
+        if name == "started":  # these fields are not in the call
             fields |= {"version", "listen", "upstream", "profile", "store", "mode"}
         assert fields <= told, name
 
 
-# --- all of them ---
+# --- all pages ---
 
 
 @pytest.mark.parametrize("page", [PAGE, "error-codes.md", "log-events.md"])
@@ -120,7 +120,7 @@ def test_every_row_has_a_cause_and_an_action(page: str) -> None:
 
 @pytest.mark.parametrize("page", [PAGE, "error-codes.md", "log-events.md", "alerts.md"])
 def test_every_setting_in_the_text_exists(page: str) -> None:
-    """Words that look like settings, by their units, are settings."""
+    """A word that ends in a unit, like a setting, is the name of a setting, a field or a code."""
     units = re.compile(r"\w+_(?:s|ms|bytes|turns|exchanges|connections|file|url)")
     text = section_of(page)
     words = {word for word in names_in(text) if units.fullmatch(word)}

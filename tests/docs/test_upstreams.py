@@ -1,4 +1,4 @@
-"""docs/upstreams.md describes each profile as it is, and its script works."""
+"""docs/upstreams.md describes each profile as it is in the code, and its script works."""
 
 import asyncio
 import os
@@ -9,31 +9,29 @@ from pathlib import Path
 import pytest
 from reasoning_replay.core.dialects.responses.profiles import PROFILES, Ids, Profile
 
+from tests.docs.page_tables import rows_of, section_of
 from tests.programs import require
 from tests.standin import Quirks, StandIn
 
-PAGE = (Path(__file__).parents[2] / "docs/upstreams.md").read_text()
+PAGE = "upstreams.md"
 
 
 def rows(heading: str) -> dict[str, list[str]]:
     """Return the table rows of a section: the name in the first cell -> the other cells."""
-    section = re.split(rf"^#+ {re.escape(heading)}$", PAGE, flags=re.MULTILINE)[1]
-    section = re.split(r"^#", section, flags=re.MULTILINE)[0]
-    cells = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
-    return {row[0].strip(" `"): [cell.strip() for cell in row[1:]] for row in cells}
+    return {row[0].strip("`"): row[1:] for row in rows_of(PAGE, heading)}
 
 
-KNOWN = rows("Known upstreams")
+KNOWN = rows("## Known upstreams")
 
 
-def test_the_table_has_every_profile_in_its_order() -> None:
-    """The table has no profile that does not exist, and the rules of ids follow it."""
+def test_the_table_has_every_profile_in_order() -> None:
+    """The table has the profiles in their order, and then the rules for ids."""
     assert list(KNOWN) == [*PROFILES, *Ids]
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 def test_every_profile_is_in_the_table(profile: Profile) -> None:
-    """A row has the hosts, how ids travel, what is special, and the sources of a profile."""
+    """A row has the hosts, the rule for ids, the special features and the source of a profile."""
     hosts, ids, also, source = KNOWN[profile.name]
 
     assert tuple(re.findall(r"`([^`]+)`", hosts)) == profile.hosts
@@ -49,13 +47,13 @@ def test_every_profile_is_in_the_table(profile: Profile) -> None:
 
 def test_every_field_of_a_profile_is_explained() -> None:
     """Each field has a row with its default."""
-    explained = rows("The fields of a profile")
+    explained = rows("### The fields of a profile")
     assert list(explained) == [field.name for field in fields(Profile)]
     words = {"": "empty", (): "none", True: "true"}
     for field in fields(Profile):
         told = explained[field.name][0]
         if field.name == "blob":
-            continue  # a pattern, told in words
+            continue  # a pattern, which the page describes in words
         if field.default is MISSING:
             assert not told
         elif field.default in words:
@@ -66,8 +64,8 @@ def test_every_field_of_a_profile_is_explained() -> None:
 
 
 async def probed(quirks: Quirks, folder: Path, *, stores: bool) -> dict[str, str]:
-    """Run the script of the page; return the result of each form by its letter."""
-    script = re.search(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    """Run the script of the page; return the result of each step by its letter."""
+    script = re.search(r"^```sh\n(.*?)^```$", section_of(PAGE), re.MULTILINE | re.DOTALL)
     assert script is not None
     for program in ("jq", "curl"):
         require(program)
@@ -98,7 +96,7 @@ def _is_used(said: str, without: str) -> bool:
     return None not in tokens and int(tokens[0][1]) > int(tokens[1][1])  # type: ignore[index]
 
 
-# (an upstream, the results that tell its field of the profile)
+# (an upstream, whether it is asked to store, the results that decide a field of its profile)
 UPSTREAMS = [
     pytest.param(Quirks(), False, {"A": "used", "B": "used", "D": "Item 'fc_"}, id="together"),
     pytest.param(Quirks(), True, {"H": "used"}, id="keeps-items"),
@@ -128,7 +126,7 @@ UPSTREAMS = [
 async def test_the_script_finds_out_how_an_upstream_behaves(
     quirks: Quirks, stores: bool, want: dict[str, str], tmp_path: Path
 ) -> None:
-    """Its results lead to the row of the decision table that is right for the upstream."""
+    """The results lead to the right row of the page's decision table."""
     told = await probed(quirks, tmp_path, stores=stores)
 
     assert list(told) == list("ABCDEFGH")

@@ -1,16 +1,16 @@
-"""Every copy of the version agrees with its source, `__version__` of the package."""
+"""Every copy of the version is equal to `__version__` of the package."""
 
 import re
-from pathlib import Path
 
 import pytest
 from reasoning_replay import __version__
 
-ROOT = Path(__file__).parents[2]
+from tests.docs.page_tables import ROOT
+
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 RELEASE = re.compile(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", re.MULTILINE)
 
-# Formats that cannot compute the version: file, and a pattern whose one group is the copy.
+# Files that cannot compute the version: (path, pattern with the copy as its group).
 COPIES = [
     ("Dockerfile", r'image\.version="([^"]+)"'),
     ("helm/Chart.yaml", r"^version: (\S+)$"),
@@ -21,8 +21,8 @@ COPIES = [
 
 
 @pytest.mark.parametrize(("path", "pattern"), COPIES)
-def test_a_copy_is_the_version_of_the_package(path: str, pattern: str) -> None:
-    """Each file has exactly one copy of its form."""
+def test_a_copy_is_equal_to_the_version_of_the_package(path: str, pattern: str) -> None:
+    """Each file has exactly one copy in its form."""
     assert re.findall(pattern, (ROOT / path).read_text(), re.MULTILINE) == [__version__]
 
 
@@ -34,12 +34,12 @@ def test_the_package_is_the_only_source() -> None:
 
 
 def test_no_other_file_of_the_product_has_a_copy() -> None:
-    """A new copy must be added to COPIES."""
+    """A file with a copy must be in COPIES."""
     folders = [ROOT / name for name in ("proxy", "config", "helm", ".ci", ".github")]
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     files += [ROOT / "Dockerfile", ROOT / "Makefile", ROOT / "pyproject.toml"]
     known = {"proxy/reasoning_replay/__init__.py", *(path for path, _ in COPIES)}
-    # A requirement such as ">=0.1.0" is no copy: it stays when the version grows.
+    # A requirement such as ">=0.1.0" is not a copy: it does not change with the version.
     copy = re.compile(rf"(?<![\d.=]){re.escape(__version__)}(?![\d.])".encode())
     found = {
         str(path.relative_to(ROOT))
@@ -50,7 +50,7 @@ def test_no_other_file_of_the_product_has_a_copy() -> None:
 
 
 def test_the_newest_release_in_the_changelog_is_this_version() -> None:
-    """`[Unreleased]` precedes the releases, which are in order, the newest first."""
+    """Releases are in order, the newest first, after `[Unreleased]`."""
     releases = RELEASE.findall(CHANGELOG)
     assert releases[0] == __version__
     numbers = [tuple(map(int, release.split("."))) for release in releases]
@@ -59,6 +59,6 @@ def test_the_newest_release_in_the_changelog_is_this_version() -> None:
 
 
 def test_the_security_policy_supports_this_version() -> None:
-    """The table of supported versions names the minor version."""
+    """The table of supported versions has a row for the minor version."""
     minor = __version__.rpartition(".")[0]
     assert f"| {minor}.x | yes |" in (ROOT / "SECURITY.md").read_text()

@@ -1,14 +1,13 @@
-"""The workflow of GitHub Actions runs what `.ci/run` runs, with the least rights."""
+"""The workflow of GitHub Actions runs `.ci/run` with minimal permissions."""
 
 import re
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[2]
+from tests.docs.page_tables import ROOT
 
 
 @pytest.fixture
@@ -18,14 +17,14 @@ def workflow() -> dict[Any, Any]:
     return loaded
 
 
-def test_it_runs_the_script_of_ci(workflow: dict[Any, Any]) -> None:
+def test_it_runs_only_the_ci_script(workflow: dict[Any, Any]) -> None:
     """The steps of CI are in `.ci/run` only, so that they also run on a laptop."""
     (job,) = workflow["jobs"].values()
     assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
 
 
-def test_it_has_no_rights_but_to_read(workflow: dict[Any, Any]) -> None:
-    """The workflow has no permission, and the job may read the repository."""
+def test_it_may_only_read(workflow: dict[Any, Any]) -> None:
+    """The workflow has no permission, and its job may only read the repository."""
     assert workflow["permissions"] == {}
     assert [job["permissions"] for job in workflow["jobs"].values()] == [{"contents": "read"}]
 
@@ -39,7 +38,7 @@ def test_each_action_is_pinned_by_its_commit(workflow: dict[Any, Any]) -> None:
 
 
 def test_it_uses_the_oldest_and_the_newest_python(workflow: dict[Any, Any]) -> None:
-    """They are those of `pyproject.toml`: `requires-python`, and the last classifier."""
+    """`requires-python` names the oldest version, and the last classifier the newest one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     versions = [line.rpartition(" ")[2] for line in project["classifiers"] if ":: 3." in line]
     (job,) = workflow["jobs"].values()

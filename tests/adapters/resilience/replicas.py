@@ -1,4 +1,4 @@
-"""Replicas that share one store, each with a local cache, and the histories that they are asked."""
+"""Replicas that share one store, each with a local cache, and the histories that they look up."""
 
 import asyncio
 import io
@@ -36,7 +36,7 @@ MIB = 1 << 20
 
 @dataclass
 class Conversation:
-    """One conversation as the shared store has it."""
+    """One conversation in the shared store."""
 
     version: int
     records: dict[bytes, bytes] = field(default_factory=dict)
@@ -44,15 +44,15 @@ class Conversation:
 
 class Shared:
     """
-    The store of all replicas: the plainest that keeps the contract.
+    The store of all replicas: the simplest one that meets the contract.
 
     Attributes:
-        now_s: The time of all replicas.
-        kept: By scope and conversation, also while it is away.
-        lookups, saves: How often it was asked.
+        now_s: Time of all replicas.
+        kept: Conversations by scope and id, also while the store is unreachable.
+        lookups, saves: Number of calls.
         sent: Names of the records of every save, in order.
-        is_away, is_full: For all replicas; a full store can be read.
-        answers: Cleared: what it has seen, or shall keep, waits.
+        is_away, is_full: Whether the store is unreachable, or full. A full store can be read.
+        answers: While it is cleared, lookups and saves wait before they end.
     """
 
     is_embedded = False
@@ -71,7 +71,7 @@ class Shared:
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:
-        """As `Store.look_up`."""
+        """Implement `Store.look_up`."""
         self.lookups += 1
         if self.is_away:
             raise StoreError("away")
@@ -93,7 +93,7 @@ class Shared:
         records: Mapping[bytes, bytes],
         keys: Sequence[bytes],
     ) -> int:
-        """As `Store.save`."""
+        """Implement `Store.save`."""
         self.saves += 1
         self.sent.append(set(records))
         if self.is_away or self.is_full:
@@ -112,11 +112,11 @@ class Shared:
         return kept.version
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """Show nothing."""
+        """Return an empty page."""
         return Page(())
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """As `Store.forget`."""
+        """Implement `Store.forget`."""
         if self.is_away:
             raise StoreError("away")
         for leads_to in self.index.values():
@@ -125,12 +125,12 @@ class Shared:
         return self.kept.pop((scope, conversation), None) is not None
 
     async def check(self) -> None:
-        """As `Store.check`."""
+        """Implement `Store.check`."""
         if self.is_away:
             raise StoreError("away")
 
     async def close(self) -> None:
-        """As `Store.close`."""
+        """Implement `Store.close`."""
 
     def turns(self, scope: bytes, conversation: bytes) -> list[Turn]:
         """Return the turns of a conversation."""
@@ -139,7 +139,7 @@ class Shared:
 
 
 class Replica:
-    """One process's view of the shared store."""
+    """The safe store of one process, on the shared store."""
 
     def __init__(self, shared: Shared, max_bytes: int = MIB) -> None:
         self.metrics = Metrics()
@@ -150,12 +150,12 @@ class Replica:
     async def look_up(
         self, *turns: Turn, scope: bytes = SCOPE, also: Sequence[Lookup] = ()
     ) -> LookupResult | None:
-        """Look a history up by the ids of its items, newest first."""
+        """Look up a history by the ids of its items, newest first."""
         lookups = [*also, *looked_up(*turns)]
         return await self.store.look_up(scope, lookups, Budget(LONG_S))
 
     async def ids(self, *turns: Turn, scope: bytes = SCOPE) -> set[bytes] | None:
-        """Tell which turns are found for a history."""
+        """Return the ids of the turns that are found for a history."""
         found = await self.look_up(*turns, scope=scope)
         return None if found is None else {turn.id for turn in found.turns}
 
@@ -166,13 +166,13 @@ class Replica:
         budget_s: float = LONG_S,
         known: frozenset[bytes] = frozenset(),
     ) -> Saved:
-        """Save a turn, less the records that are known to be saved."""
+        """Save a turn, without the records in `known`."""
         records = records_of(this, known)
         keys = keys_of_turn(this)
         return await self.store.save(scope, this.conversation, records, keys, Budget(budget_s))
 
     def counted(self, result: str) -> float:
-        """Tell how many lookups were answered like this."""
+        """Return the number of lookups with this result."""
         name = "reasoning_replay_cache_lookups_total"
         return self.metrics.registry.get_sample_value(name, {"result": result}) or 0.0
 
@@ -180,7 +180,7 @@ class Replica:
 def said(
     name: str, behind: Turn | None = None, size: int = 10, created_ms: int = 1, items: int = 1
 ) -> Turn:
-    """Return a turn with ids that only it has, behind another one or at the head."""
+    """Return a turn with ids of its own, after another one or as the first."""
     this, parent = bytes_of(name), b"" if behind is None else behind.id
     bare = turn(name, size=size, created_ms=created_ms)
     calls = tuple(
@@ -205,5 +205,5 @@ def looked_up(*turns: Turn) -> list[Lookup]:
 
 
 def text_of(place: int, this: Turn) -> Lookup:
-    """Return the lookup of an item by what it says alone."""
+    """Return the lookup of an item by its text only."""
     return Lookup(place, [], [keys_of_turn(this)[-1]])

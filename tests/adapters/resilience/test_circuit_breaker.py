@@ -20,12 +20,12 @@ class Watched:
         self.breaker = CircuitBreaker(lambda: self.now, self.states.append)
 
     def ends(self, permit: Permit = Permit.GO, *, failed: bool = True) -> None:
-        """Let a call end that began now."""
+        """Record the end of a call that began now."""
         self.breaker.record(permit, self.now, failed=failed)
 
 
-def test_what_works_is_not_reported() -> None:
-    """It is closed from the start; failures with successes between them leave it so."""
+def test_a_working_store_reports_no_state() -> None:
+    """Failures between successes leave the breaker closed."""
     one = Watched()
     for _ in range(3 * FAILURES_TOLERATED):
         assert one.breaker.allow() is Permit.GO
@@ -35,7 +35,7 @@ def test_what_works_is_not_reported() -> None:
 
 
 def test_each_change_is_reported_once() -> None:
-    """Open, probed and still open, probed again and closed."""
+    """The states are open, probed and still open, then probed again and closed."""
     one = Watched()
     for _ in range(FAILURES_TOLERATED + 2):
         one.ends()
@@ -50,7 +50,7 @@ def test_each_change_is_reported_once() -> None:
 
 
 def test_only_one_call_at_a_time_is_a_probe() -> None:
-    """Others are skipped until its result is known, however long that takes."""
+    """Other calls are skipped until the probe ends, however long it takes."""
     one = Watched()
     for _ in range(FAILURES_TOLERATED):
         one.ends()
@@ -61,8 +61,8 @@ def test_only_one_call_at_a_time_is_a_probe() -> None:
     assert permits == [Permit.PROBE, Permit.SKIP]
 
 
-def test_a_probe_that_is_cancelled_leaves_it_open() -> None:
-    """It says nothing about the store; the end of any other call changes nothing."""
+def test_a_cancelled_probe_leaves_the_breaker_open() -> None:
+    """A cancelled probe has no result, and a late result of an earlier call changes nothing."""
     one = Watched()
     for _ in range(FAILURES_TOLERATED):
         one.ends()
@@ -74,8 +74,8 @@ def test_a_probe_that_is_cancelled_leaves_it_open() -> None:
     assert one.breaker.allow() is Permit.PROBE
 
 
-def test_calls_that_overlap_fail_together() -> None:
-    """What began before the last failure had the same reason: a stall counts once."""
+def test_overlapping_failures_count_once() -> None:
+    """A failed call that began before the last failure is assumed to have the same cause."""
     one = Watched()
     for _ in range(FAILURES_TOLERATED):
         assert one.breaker.is_closed
@@ -88,7 +88,7 @@ def test_calls_that_overlap_fail_together() -> None:
 
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_pauses_grow_while_probes_fail(rounds: int) -> None:
-    """From one second, doubling, to ten; and from one again once a call has worked."""
+    """Pauses double from 1 s to 10 s, and start at 1 s again after a successful call."""
     one = Watched()
     for _ in range(rounds):
         for _ in range(FAILURES_TOLERATED):

@@ -1,4 +1,4 @@
-"""The conversation cache: valid at the store's version, and stale only while the store fails."""
+"""The conversation cache: copies are valid at the store's version, and stale if the store fails."""
 
 import asyncio
 import threading
@@ -33,18 +33,18 @@ UNKNOWN = Lookup(9, [bytes_of("unknown")])
 
 
 async def begun(shared: Shared, *turns: Turn) -> Replica:
-    """Return a replica at which a conversation was held."""
+    """Return a replica at which a conversation was saved."""
     replica = Replica(shared)
     for one in turns or (T1, T2, T3):
         assert await replica.save(one) is Saved.DONE
     return replica
 
 
-# Valid copies...
+# --- valid copies ---
 
 
 async def test_a_copy_is_valid_at_the_version_of_the_store() -> None:
-    """Loaded once; then confirmed, whatever this replica saves itself."""
+    """A copy is loaded once and then confirmed, also after saves by the same replica."""
     shared = Shared()
     await begun(shared, T1)
     here = Replica(shared)
@@ -56,8 +56,8 @@ async def test_a_copy_is_valid_at_the_version_of_the_store() -> None:
     assert (here.counted("loaded"), here.counted("valid")) == (1, 2)
 
 
-async def test_what_began_here_is_loaded_once() -> None:
-    """Only the store knows whether others have written before."""
+async def test_a_conversation_that_began_here_is_loaded_once() -> None:
+    """Only the store can show that no other replica has written to a new conversation."""
     shared = Shared()
     here = await begun(shared)
     for _ in range(3):
@@ -65,8 +65,8 @@ async def test_what_began_here_is_loaded_once() -> None:
     assert (here.counted("loaded"), here.counted("valid")) == (1, 2)
 
 
-async def test_what_another_replica_saved_is_loaded() -> None:
-    """At once, and also where the history does not name it."""
+async def test_a_turn_saved_by_another_replica_is_loaded() -> None:
+    """The next lookup returns it, also if the history does not contain it."""
     shared = Shared()
     here = await begun(shared, T1)
     await here.look_up(T1)
@@ -77,8 +77,8 @@ async def test_what_another_replica_saved_is_loaded() -> None:
     assert (here.counted("loaded"), here.counted("valid")) == (2, 1)
 
 
-async def test_what_another_replica_saved_in_between_is_loaded() -> None:
-    """A save that returns any version but the next one leaves the copy outdated."""
+async def test_a_turn_saved_between_two_saves_is_loaded() -> None:
+    """If a save does not return the next version, the copy is outdated."""
     shared = Shared()
     here = await begun(shared, T1)
     await here.look_up(T1)
@@ -87,8 +87,8 @@ async def test_what_another_replica_saved_in_between_is_loaded() -> None:
     assert await here.ids(T1) == ALL
 
 
-async def test_what_a_copy_names_is_asked_for_by_its_names_alone() -> None:
-    """No key is made of what it says, unless the store has no such conversation any more."""
+async def test_an_item_of_a_copy_is_looked_up_by_its_ids_only() -> None:
+    """The doubtful keys of such an item are used only if the store has lost the conversation."""
     shared, twin = Shared(), structs.replace(said("twin"), items=(T1.items[0],))
     here = await begun(shared, T1)
     saying = bytes_of("what both say")
@@ -104,17 +104,17 @@ async def test_what_a_copy_names_is_asked_for_by_its_names_alone() -> None:
     before = shared.lookups
     assert (await ids(), shared.lookups - before) == ({T1.id}, 1)
     await shared.forget(SCOPE, T1.conversation)
-    for key in list(shared.index):  # as the other one begins with the same words, not names
+    for key in list(shared.index):  # the twin begins with the same text, and has other ids
         if key[1] != saying:
             del shared.index[key]
     assert (await ids(), shared.lookups - before) == ({twin.id}, 3)
 
 
 @pytest.mark.parametrize("most", [0, 100])
-async def test_what_takes_long_to_decode_is_decoded_in_a_thread(
+async def test_a_long_conversation_is_decoded_in_a_thread(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """The streams of others go on meanwhile; what is short stays on the loop."""
+    """Other streams continue in the meantime; a short conversation is decoded on the event loop."""
     threads: list[threading.Thread] = []
 
     def decoding(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
@@ -131,7 +131,7 @@ async def test_what_takes_long_to_decode_is_decoded_in_a_thread(
 
 
 async def test_a_deletion_takes_effect_at_once() -> None:
-    """On every replica, by a lookup that the store answers."""
+    """Each replica drops its copy with the first lookup that the store answers."""
     shared = Shared()
     here, there = await begun(shared), Replica(shared)
     assert await there.ids(T3) == ALL
@@ -142,8 +142,8 @@ async def test_a_deletion_takes_effect_at_once() -> None:
     assert await there.ids(T3) is None
 
 
-async def test_a_conversation_that_began_anew_is_another() -> None:
-    """A copy of its former self is not valid, and not added to it."""
+async def test_a_conversation_created_again_is_another_one() -> None:
+    """A copy of the deleted conversation is not valid, and not merged with the new one."""
     shared = Shared()
     here, there = await begun(shared), Replica(shared)
     await there.look_up(T3)
@@ -152,8 +152,8 @@ async def test_a_conversation_that_began_anew_is_another() -> None:
     assert await there.ids(T3) == {T3.id}
 
 
-async def test_what_is_withheld_by_another_replica_is_withheld_here() -> None:
-    """A tombstone is a record like others, for a copy and for what is saved here."""
+async def test_a_tombstone_of_another_replica_takes_effect_here() -> None:
+    """A tombstone is a record like any other, in copies and in the store."""
     shared = Shared()
     here, there = await begun(shared, T1), Replica(shared)
     for replica in (here, there):
@@ -168,7 +168,7 @@ async def test_what_is_withheld_by_another_replica_is_withheld_here() -> None:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return how many records are decoded at a time."""
+    """Return a list of the number of records in each decoding."""
     done: list[int] = []
 
     def decode(conversation: bytes, records: dict[bytes, bytes]) -> list[Turn]:
@@ -181,7 +181,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def test_a_copy_is_decoded_once(decoded: list[int]) -> None:
-    """Of a turn that is new, or of which more is known, its own records alone."""
+    """Only the records of a new or changed turn are decoded."""
     shared = Shared()
     here = await begun(shared, T1, T2)
     await here.look_up(T1)
@@ -206,17 +206,17 @@ async def test_a_copy_is_decoded_once(decoded: list[int]) -> None:
 
 
 ASKED = {
-    "a text alone": [*looked_up(T1), text_of(1, T1)],
-    "a tool's item that is unknown": [*looked_up(T1), UNKNOWN],
+    "only a text": [*looked_up(T1), text_of(1, T1)],
+    "an unknown item": [*looked_up(T1), UNKNOWN],
     "two conversations": [*looked_up(T1), *looked_up(said("elsewhere"))],
-    "what nothing leads to": [UNKNOWN],
-    "nothing at all": [],
+    "keys that lead nowhere": [UNKNOWN],
+    "no lookup": [],
 }
 
 
 @pytest.mark.parametrize("lookups", ASKED.values(), ids=ASKED)
-async def test_a_lookup_finds_what_the_store_would(lookups: list[Lookup]) -> None:
-    """With copies and without, also what is crowded."""
+async def test_a_lookup_with_copies_finds_what_the_store_finds(lookups: list[Lookup]) -> None:
+    """The result is the same with copies and without them, including `crowded`."""
     shared = Shared()
     here = await begun(shared, T1, said("elsewhere"))
     want = await Replica(shared).store.look_up(SCOPE, lookups, Budget(LONG_S))
@@ -229,7 +229,7 @@ async def test_a_lookup_finds_what_the_store_would(lookups: list[Lookup]) -> Non
         assert found.crowded == want.crowded
 
 
-async def test_a_conversation_found_by_its_text_alone_is_not_cached() -> None:
+async def test_a_conversation_found_by_its_text_only_is_not_cached() -> None:
     """Only certain keys lead to copies."""
     shared = Shared()
     stranger = said("stranger")
@@ -243,8 +243,8 @@ async def test_a_conversation_found_by_its_text_alone_is_not_cached() -> None:
 
 
 @pytest.mark.parametrize("max_bytes", [0, 1200, 9000])
-async def test_what_has_no_room_is_loaded(max_bytes: int) -> None:
-    """Bounded in bytes; the conversation that was used last stays."""
+async def test_a_copy_without_room_is_loaded_again(max_bytes: int) -> None:
+    """The cache is bounded in bytes, and the conversation that was used last stays."""
     shared = Shared()
     here = Replica(shared, max_bytes)
     turns = [said("0", size=1500)]
@@ -262,8 +262,8 @@ async def test_what_has_no_room_is_loaded(max_bytes: int) -> None:
     assert here.counted("valid") == (max_bytes == 9000)
 
 
-async def test_scopes_see_nothing_of_each_other() -> None:
-    """Not by the very same ids, neither while the store is there nor while it is away."""
+async def test_scopes_are_separate() -> None:
+    """The same ids in another scope find nothing, also while the store fails."""
     shared = Shared()
     here = await begun(shared)
     await here.look_up(T1)
@@ -273,13 +273,13 @@ async def test_scopes_see_nothing_of_each_other() -> None:
     assert await here.ids(T1) == ALL
 
 
-# Lookups that overlap something else...
+# --- lookups that overlap another operation ---
 
 
 async def under_way(
     shared: Shared, asking: Coroutine[None, None, set[bytes] | None]
 ) -> asyncio.Task[set[bytes] | None]:
-    """Begin a lookup whose answer waits."""
+    """Start a lookup, and return its task while the store holds the result."""
     shared.answers.clear()
     lookups = shared.lookups
     task = asyncio.create_task(asking)
@@ -288,8 +288,8 @@ async def under_way(
 
 
 @pytest.mark.parametrize("is_held", [True, False])
-async def test_an_answer_that_was_under_way_does_not_undo_a_deletion(*, is_held: bool) -> None:
-    """What the store had seen before is not held after it."""
+async def test_a_pending_lookup_does_not_undo_a_deletion(*, is_held: bool) -> None:
+    """A result from before a deletion is not cached after it."""
     shared = Shared()
     await begun(shared)
     here = Replica(shared)
@@ -306,8 +306,8 @@ async def test_an_answer_that_was_under_way_does_not_undo_a_deletion(*, is_held:
 
 
 @pytest.mark.parametrize("is_held", [True, False])
-async def test_an_answer_that_was_under_way_has_what_was_saved_meanwhile(*, is_held: bool) -> None:
-    """A client may answer a call whose save was late before the store has it."""
+async def test_a_pending_lookup_returns_late_saves(*, is_held: bool) -> None:
+    """A client may send the output of a call before the store has the turn of that call."""
     shared = Shared()
     await begun(shared, T1, T2)
     here = Replica(shared)
@@ -321,8 +321,8 @@ async def test_an_answer_that_was_under_way_has_what_was_saved_meanwhile(*, is_h
     assert await here.ids(T2, T3) == ALL
 
 
-async def test_an_answer_that_was_under_way_does_not_undo_a_save() -> None:
-    """What is captured while the store is asked is not in its answer, and is held all the same."""
+async def test_a_pending_lookup_does_not_undo_a_save() -> None:
+    """A turn that is captured during a lookup is not in its result, but stays in the cache."""
     shared = Shared()
     await begun(shared, T1, T2)
     here = Replica(shared)
@@ -337,8 +337,8 @@ async def test_an_answer_that_was_under_way_does_not_undo_a_save() -> None:
     assert {*ALL, bytes_of("elsewhere")} == await here.ids(T2)
 
 
-async def test_a_late_answer_is_cached() -> None:
-    """The exchange went on without it; the next one finds it while the store is too slow."""
+async def test_a_late_result_is_cached() -> None:
+    """A result that is too late for its exchange is used by the next one."""
     shared = Shared()
     await begun(shared)
     here = Replica(shared)
@@ -355,11 +355,11 @@ async def test_a_late_answer_is_cached() -> None:
     await here.store.close()
 
 
-# While the store fails...
+# --- while the store fails ---
 
 
-async def test_conversations_go_on_while_the_store_is_away() -> None:
-    """By certain keys; and with what is captured meanwhile."""
+async def test_conversations_continue_while_the_store_fails() -> None:
+    """Certain keys find copies and turns that were captured in the meantime."""
     shared = Shared()
     here = await begun(shared, T1, T2)
     await here.look_up(T1)
@@ -370,8 +370,8 @@ async def test_conversations_go_on_while_the_store_is_away() -> None:
     assert here.counted("stale") == 1
 
 
-async def test_while_the_store_is_away_what_is_doubtful_is_crowded() -> None:
-    """Which other conversation has the same text is not known."""
+async def test_doubtful_keys_are_crowded_while_the_store_fails() -> None:
+    """It is unknown which other conversation has the same text."""
     shared = Shared()
     here = await begun(shared, T1)
     shared.is_away = True
@@ -384,7 +384,7 @@ async def test_while_the_store_is_away_what_is_doubtful_is_crowded() -> None:
 
 
 async def test_without_a_cache_no_copy_is_used() -> None:
-    """`recent_max_bytes: 0` says so; what failed goes with the next save all the same."""
+    """`recent_max_bytes: 0` disables copies; a failed save is still repeated with the next one."""
     shared = Shared()
     await begun(shared, T1)
     here = Replica(shared, max_bytes=0)
@@ -400,8 +400,8 @@ async def test_without_a_cache_no_copy_is_used() -> None:
     assert (here.counted("loaded"), here.store._cache.size_bytes) == (2, 0)
 
 
-async def test_what_failed_is_part_of_every_answer() -> None:
-    """Before the store has it, and in a conversation that the store has never had."""
+async def test_unsaved_records_are_part_of_every_result() -> None:
+    """Records of a failed save are found, also if the store never had their conversation."""
     shared = Shared()
     here = await begun(shared, T1)
     shared.is_full = True
@@ -414,8 +414,8 @@ async def test_what_failed_is_part_of_every_answer() -> None:
     assert (here.counted("loaded"), here.counted("stale")) == (1, 0)
 
 
-async def test_what_failed_goes_with_the_next_save_of_its_conversation() -> None:
-    """Then every replica finds it, by all its keys; and it is not sent again."""
+async def test_a_failed_save_is_repeated_with_the_next_one() -> None:
+    """Then every replica finds its records by all keys, and they are not sent again."""
     shared = Shared()
     here, there = await begun(shared, T1), Replica(shared)
     await here.look_up(T1)
@@ -434,8 +434,8 @@ async def test_what_failed_goes_with_the_next_save_of_its_conversation() -> None
     assert shared.sent[-1] == set(records_of(last))
 
 
-async def test_what_failed_of_a_deleted_conversation_is_dropped() -> None:
-    """The next lookup learns of the deletion, and no later save brings it back."""
+async def test_unsaved_records_of_a_deleted_conversation_are_dropped() -> None:
+    """The next lookup detects the deletion, and no later save brings the records back."""
     shared = Shared()
     here, there = await begun(shared, T1), Replica(shared)
     await here.look_up(T1)
@@ -448,8 +448,8 @@ async def test_what_failed_of_a_deleted_conversation_is_dropped() -> None:
     assert await there.ids(T3) == {T3.id}
 
 
-async def test_deleting_tells_whether_anything_was_there() -> None:
-    """In the store, or held for it here; and what is held goes also when the store fails."""
+async def test_a_deletion_returns_whether_there_was_anything() -> None:
+    """Unsaved records count as well, and are dropped also if the store fails."""
     shared = Shared()
     here = await begun(shared)
     shared.is_away = True
@@ -462,5 +462,5 @@ async def test_deleting_tells_whether_anything_was_there() -> None:
     shared.is_away = True
     await here.save(T1)
     shared.is_away = False
-    assert await here.store.forget(SCOPE, T1.conversation)  # it was here alone
+    assert await here.store.forget(SCOPE, T1.conversation)  # only this replica had it
     assert not await here.store.forget(SCOPE, T1.conversation)

@@ -1,4 +1,4 @@
-"""Replicas with caches over one store, against an oracle: whatever happens, in whatever order."""
+"""Replicas with caches over one store, compared with a model after random steps in random order."""
 
 import asyncio
 from collections import defaultdict
@@ -24,13 +24,13 @@ any_number = st.integers(0, 1000)
 
 class Replicas(RuleBasedStateMachine):
     """
-    Clients that go on with any history, at any replica, while the store comes and goes.
+    Clients continue any history, at any replica, while the store fails and recovers.
 
     Attributes:
-        histories: Every history that was ever sent, with its scope and its newest turn last.
-        unsaved: By replica and conversation: records that it holds for the store.
-        seen: By replica and conversation: the records that it knew last.
-        stored: By replica: conversations that it knows the store to have had.
+        histories: Every history that was sent, with its scope; the newest turn is last.
+        unsaved: Records that a replica holds for the store, by replica and conversation.
+        seen: Records that a replica knew last, by replica and conversation.
+        stored: Conversations that the store had as far as the replica knows, by replica.
     """
 
     max_bytes = MIB
@@ -51,12 +51,12 @@ class Replicas(RuleBasedStateMachine):
         return shared
 
     def teardown(self) -> None:
-        """Close everything."""
+        """Close all replicas."""
         for replica in self.replicas:
             self.runner.run(replica.store.close())
         self.runner.close()
 
-    # What happens...
+    # --- steps ---
 
     @rule(at=replicas, whose=st.sampled_from(SCOPES), items=st.integers(1, 3))
     def begin(self, at: int, whose: bytes, items: int) -> None:
@@ -66,7 +66,7 @@ class Replicas(RuleBasedStateMachine):
     @precondition(lambda self: self.histories)
     @rule(at=replicas, which=any_number, length=any_number, items=st.integers(1, 3))
     def go_on(self, at: int, which: int, length: int, items: int) -> None:
-        """Continue a history, or fork from it, behind the newest turn that is recognised."""
+        """Continue a history, or fork it, after its newest turn that is found."""
         scope, history = self._history(which, length)
         found = {turn.id: turn for turn in self._look_up(at, scope, history)}
         behind = next((found[one.id] for one in reversed(history) if one.id in found), None)
@@ -93,24 +93,24 @@ class Replicas(RuleBasedStateMachine):
     @precondition(lambda self: self.shared.kept and not self.shared.is_away)
     @rule(which=any_number)
     def evict(self, which: int) -> None:
-        """Let the store drop a conversation by itself."""
+        """Drop a conversation from the store, as an eviction does."""
         names = list(self.shared.kept)
         self.runner.run(self.shared.forget(*names[which % len(names)]))
 
     @rule(is_away=st.booleans())
     def fail(self, is_away: bool) -> None:
-        """Let the store be away, or full."""
+        """Make the store unreachable, or full."""
         self.shared.is_away, self.shared.is_full = is_away, not is_away
 
     @rule()
     def recover(self) -> None:
-        """Let the store be back, and every replica find that out."""
+        """Make the store work again, and close the breakers of every replica."""
         self.shared.is_away = self.shared.is_full = False
         self.shared.now_s += PAUSE_MAX_S
         for at in range(REPLICAS):
             self.runner.run(self._probe(at))
 
-    # What must hold...
+    # --- checks ---
 
     def _history(self, which: int, length: int) -> tuple[bytes, list[Turn]]:
         scope, history = self.histories[which % len(self.histories)]
@@ -119,7 +119,7 @@ class Replicas(RuleBasedStateMachine):
     def _speak(
         self, at: int, scope: bytes, history: list[Turn], behind: Turn | None, items: int
     ) -> None:
-        """Save a turn in pieces, as it is captured."""
+        """Save a turn in parts, as it is captured."""
         self.count += 1
         this = said(f"{self.count}", behind, created_ms=self.count, items=items)
         name = (scope, this.conversation)
@@ -136,7 +136,7 @@ class Replicas(RuleBasedStateMachine):
         self.histories.append((scope, [*history, this]))
 
     def _saved(self, at: int, name: Name) -> None:
-        """A save that worked leaves nothing behind that failed before."""
+        """Check that a successful save has also written the records of failed ones."""
         self.stored.add((at, name))
         if self.max_bytes:
             assert self.unsaved[at, name].items() <= self.shared.kept[name].records.items()
@@ -160,7 +160,7 @@ class Replicas(RuleBasedStateMachine):
         return turns
 
     def _is_exact(self, at: int, names: set[Name], turns: list[Turn]) -> None:
-        """It is what the store has, and what it does not have yet."""
+        """Check for the stored turns, and those that the store does not have yet."""
         want: list[Turn] = []
         for name in names:
             kept = self.shared.kept.get(name)
@@ -174,7 +174,7 @@ class Replicas(RuleBasedStateMachine):
         assert _sorted(turns) == _sorted(want)
 
     def _is_stale(self, at: int, names: set[Name], turns: list[Turn]) -> None:
-        """It is what this replica knew last: the prefix of a conversation under way is stable."""
+        """Check for the turns that this replica knew last, so that a prefix stays stable."""
         want = [turn for name in names for turn in turns_of(name[1], self.seen[at, name])]
         assert _sorted(turns) == _sorted(want)
 
@@ -184,7 +184,7 @@ class Replicas(RuleBasedStateMachine):
         self.stored.discard((at, name))
 
     async def _probe(self, at: int) -> None:
-        """Let a lookup and a save pass, so that both breakers close."""
+        """Run a lookup and a save, so that both breakers close."""
         replica = self.replicas[at]
         probe = said(f"probe {at} {self.shared.now_s}")
         for _ in range(2):
@@ -195,7 +195,7 @@ class Replicas(RuleBasedStateMachine):
 
 
 class SmallCaches(Replicas):
-    """Replicas that can hold a conversation or two: they find no more, and may find less."""
+    """Replicas whose caches hold one or two conversations: they may find less, but never more."""
 
     max_bytes = 6000
 

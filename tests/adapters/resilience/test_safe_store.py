@@ -1,4 +1,4 @@
-"""The safe store: bounded waits, failures swallowed, and no calls to a store that keeps failing."""
+"""The safe store: waits are bounded, failures suppressed, and calls to a failing store skipped."""
 
 import asyncio
 import io
@@ -41,11 +41,11 @@ SHORT_S = 0.03
 
 class Inner:
     """
-    A store that does what a test says, and notes what it was asked.
+    A store that behaves as a test sets it, and records its calls.
 
     Attributes:
-        calls: How many operations began.
-        under_way: How many have not ended.
+        calls: Number of operations that began.
+        under_way: Number of operations that have not ended.
         saved: Records and keys of each save, in order.
     """
 
@@ -78,39 +78,39 @@ class Inner:
     async def look_up(
         self, _: bytes, __: Sequence[Lookup], ___: Mapping[bytes, int]
     ) -> StoreResult:
-        """Find the same, always."""
+        """Return the same conversation always."""
         await self._act()
         return StoreResult([STORED], FOUND.crowded)
 
     async def save(
         self, _: bytes, __: bytes, records: Mapping[bytes, bytes], keys: Sequence[bytes]
     ) -> int:
-        """Note what is saved."""
+        """Record the arguments."""
         await self._act()
         self.saved.append((dict(records), [*keys]))
         return len(self.saved)
 
     async def survey(self, _: bytes | None, __: str, ___: int) -> Page:
-        """Show nothing."""
+        """Return an empty page."""
         await self._act()
         return Page(())
 
     async def forget(self, _: bytes, __: bytes) -> bool:
-        """Delete anything."""
+        """Return that it was deleted."""
         await self._act()
         return True
 
     async def check(self) -> None:
-        """Be well or not."""
+        """Succeed or fail."""
         await self._act()
 
     async def close(self) -> None:
-        """Be closed."""
+        """Record the call."""
         self.closed = True
 
 
 class Guarded:
-    """A safe store without a cache, with a clock that is moved by hand; its waits are real."""
+    """A safe store without a cache, with a clock that a test moves; its waits are real."""
 
     def __init__(self, timeout_s: float = LONG_S) -> None:
         self.inner = Inner()
@@ -122,7 +122,7 @@ class Guarded:
         self.store = SafeStore(self.inner, guard, ConversationCache(0, self.metrics))
 
     async def looks_up(self, budget_s: float = LONG_S) -> bool:
-        """Tell whether a lookup works."""
+        """Return whether a lookup works."""
         return await self.store.look_up(SCOPE, ASKED, Budget(budget_s)) is not None
 
     async def saves(
@@ -133,12 +133,12 @@ class Guarded:
         budget_s: float = LONG_S,
         conversation: str = "c",
     ) -> Saved:
-        """Save one record of a conversation under keys of these names."""
+        """Save one record of a conversation with keys of these names."""
         record, keys = {key(name): b"x" * size}, [key(name) for name in names]
         return await self.store.save(SCOPE, bytes_of(conversation), record, keys, Budget(budget_s))
 
     async def fails_until_open(self) -> None:
-        """Let lookups and saves fail as often as is tolerated."""
+        """Fail lookups and saves until both breakers open."""
         self.inner.error = StoreError("down")
         for _ in range(FAILURES_TOLERATED):
             assert not await self.looks_up()
@@ -146,23 +146,23 @@ class Guarded:
         self.inner.calls = 0
 
     async def settles(self) -> None:
-        """Wait until no operation is under way."""
+        """Wait until no operation is in flight."""
         await eventually(lambda: not self.store._tasks)
 
     def counted(self, operation: str, outcome: str) -> float:
-        """Return how often an operation ended like this."""
+        """Return the number of operations with this outcome."""
         name = "reasoning_replay_store_operations_total"
         labels = {"operation": operation, "outcome": outcome}
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
     @property
     def up(self) -> float | None:
-        """What operators are told."""
+        """Value of the gauge that operators watch."""
         return self.metrics.registry.get_sample_value("reasoning_replay_store_up")
 
     @property
     def events(self) -> list[str]:
-        """What was logged."""
+        """Names of the events that were logged."""
         return [json.loads(line)["event"] for line in self.written.getvalue().splitlines()]
 
 
@@ -177,8 +177,8 @@ FAILED = {"recall": None, "save": Saved.FAILED, "check": False}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_what_works_is_passed_on(operation: str) -> None:
-    """And counted, and timed, and not worth a line."""
+async def test_a_result_is_passed_on(operation: str) -> None:
+    """A successful operation is counted and timed, and not logged."""
     g = Guarded()
     assert await OPERATIONS[operation](g.store) == WORKED[operation]
     assert (g.counted(operation, "ok"), g.up, g.events) == (1, 1, [])
@@ -198,8 +198,8 @@ async def test_what_works_is_passed_on(operation: str) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_no_failure_gets_out(operation: str, error: Exception) -> None:
-    """Neither one that stores have, nor a bug in one: it is counted, and the exchange goes on."""
+async def test_no_exception_reaches_an_exchange(operation: str, error: Exception) -> None:
+    """A failure of the store or a bug in it is counted, and the exchange continues."""
     g = Guarded()
     g.inner.error = error
     assert await OPERATIONS[operation](g.store) is FAILED[operation]
@@ -208,19 +208,19 @@ async def test_no_failure_gets_out(operation: str, error: Exception) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_an_operation_that_hangs_fails_in_its_time(operation: str) -> None:
-    """Even where the exchange would wait for longer."""
+async def test_an_operation_that_hangs_times_out(operation: str) -> None:
+    """The timeout of one operation is independent of the exchange's budget."""
     g = Guarded(timeout_s=SHORT_S)
     g.inner.gate.clear()
     assert await OPERATIONS[operation](g.store) is FAILED[operation]
     assert g.counted(operation, "timeout") == 1
 
 
-# What one exchange waits...
+# --- waits of one exchange ---
 
 
-async def test_an_exchange_waits_for_its_budget_and_no_longer() -> None:
-    """All in all: once it is used up, no operation of that exchange waits again."""
+async def test_an_exchange_waits_no_longer_than_its_budget() -> None:
+    """All operations of an exchange share its budget; once it is used up, none waits again."""
     g = Guarded()
     g.inner.gate.clear()
     budget = Budget(SHORT_S)
@@ -231,13 +231,13 @@ async def test_an_exchange_waits_for_its_budget_and_no_longer() -> None:
     assert await g.store.look_up(SCOPE, ASKED, budget) is None
     assert await g.store.save(SCOPE, bytes_of("c"), RECORDS, [], budget) is Saved.LATE
     assert time.monotonic() - started < LONG_S / 10
-    assert g.counted("recall", "skipped") == 1  # not even begun: there was nothing to wait with
+    assert g.counted("recall", "skipped") == 1  # it did not begin, as no budget was left
     g.inner.gate.set()
     await g.settles()
 
 
-async def test_each_wait_takes_its_share_of_the_budget() -> None:
-    """As long as it took, by the clock."""
+async def test_each_wait_reduces_the_budget() -> None:
+    """A wait reduces the budget by its duration, by the clock."""
     g = Guarded()
     budget = Budget(LONG_S)
     g.inner.gate.clear()
@@ -250,7 +250,7 @@ async def test_each_wait_takes_its_share_of_the_budget() -> None:
 
 
 async def test_a_late_operation_is_not_cancelled() -> None:
-    """A command that is given up costs its connection: it goes on, and its result is counted."""
+    """A cancelled command would cost its connection, so it continues, and its result is counted."""
     g = Guarded()
     g.inner.gate.clear()
     assert not await g.looks_up(SHORT_S)
@@ -263,8 +263,8 @@ async def test_a_late_operation_is_not_cancelled() -> None:
     assert (g.up, g.events) == (1, [])  # late once is not down
 
 
-async def test_a_client_that_leaves_cancels_nothing() -> None:
-    """What it began is finished; it is no failure of the store's."""
+async def test_a_client_that_disconnects_cancels_nothing() -> None:
+    """Operations of a cancelled exchange finish, and do not count as failures of the store."""
     g = Guarded()
     g.inner.gate.clear()
     asking = [g.looks_up() for _ in range(AT_ONCE + 1)]
@@ -281,8 +281,8 @@ async def test_a_client_that_leaves_cancels_nothing() -> None:
     assert await g.looks_up()
 
 
-async def test_a_burst_waits_its_turn() -> None:
-    """A few operations at once, and none fails for having waited."""
+async def test_a_burst_waits_for_slots() -> None:
+    """Few operations run in parallel, and none fails because it waited."""
     g = Guarded()
     g.inner.takes_s = 0.002
     assert all(await asyncio.gather(*(g.looks_up() for _ in range(100))))
@@ -294,8 +294,8 @@ async def test_a_burst_waits_its_turn() -> None:
     assert g.counted("recall", "timeout") == 0
 
 
-async def test_waiting_for_its_turn_is_waiting_too() -> None:
-    """An exchange that has none in time goes on, and no lookup begins for it afterwards."""
+async def test_waiting_for_a_slot_reduces_the_budget() -> None:
+    """An exchange without a slot in time continues, and its lookup never begins."""
     g = Guarded()
     g.inner.gate.clear()
     before = [asyncio.ensure_future(g.looks_up()) for _ in range(AT_ONCE)]
@@ -307,8 +307,8 @@ async def test_waiting_for_its_turn_is_waiting_too() -> None:
     assert await g.looks_up()
 
 
-async def test_that_this_process_is_busy_is_not_the_stores_fault() -> None:
-    """However many have no turn in time, while others are answered."""
+async def test_a_busy_process_is_not_a_failure_of_the_store() -> None:
+    """Lookups that find no slot in time do not count as failures while others succeed."""
     g = Guarded()
     assert await g.looks_up()
     g.inner.gate.clear()
@@ -322,13 +322,13 @@ async def test_that_this_process_is_busy_is_not_the_stores_fault() -> None:
     assert g.events == []
 
 
-async def test_a_lookup_that_would_be_late_is_not_begun() -> None:
-    """One that waited for its turn until too little time is left leaves it to the next."""
+async def test_a_lookup_that_would_be_late_does_not_begin() -> None:
+    """If too little of the budget is left, the slot goes to the next lookup."""
     g = Guarded()
     g.inner.gate.clear()
     before = [asyncio.ensure_future(g.looks_up()) for _ in range(AT_ONCE)]
     await eventually(lambda: g.inner.under_way == AT_ONCE)
-    g.now_s += LONG_S  # so long they take, by the clock
+    g.now_s += LONG_S  # their duration, by the clock
     late = asyncio.ensure_future(g.looks_up(LONG_S / 100))
     next_one = asyncio.ensure_future(g.looks_up(100 * LONG_S))
     await asyncio.sleep(0)
@@ -339,8 +339,8 @@ async def test_a_lookup_that_would_be_late_is_not_begun() -> None:
     assert g.inner.calls == AT_ONCE + 1
 
 
-async def test_an_embedded_store_is_asked_at_once() -> None:
-    """It never waits, so no budget is too small for it, and no other task runs meanwhile."""
+async def test_an_embedded_store_is_called_directly() -> None:
+    """It never waits, so it needs no budget, and no other task runs in the meantime."""
     g = Guarded()
     g.inner.is_embedded = True
     ran: list[str] = []
@@ -352,11 +352,11 @@ async def test_an_embedded_store_is_asked_at_once() -> None:
     assert g.inner.saved == [(RECORDS, [key("1")])]
 
 
-# Saves in the background...
+# --- saves in the background ---
 
 
-async def test_one_save_of_a_conversation_is_under_way() -> None:
-    """What is added meanwhile goes with the next, all of it together, and is sent once."""
+async def test_a_conversation_has_one_save_in_flight() -> None:
+    """Records that are added in the meantime are saved together, once, by the next save."""
     g = Guarded()
     g.inner.gate.clear()
     for name in "abcd":
@@ -375,8 +375,8 @@ async def test_one_save_of_a_conversation_is_under_way() -> None:
     )
 
 
-async def test_an_exchange_waits_for_the_save_of_what_it_added() -> None:
-    """Not for the one before it alone, even where it joins others."""
+async def test_an_exchange_waits_for_the_save_of_its_own_records() -> None:
+    """It waits for the batch that its records joined, and not only for the save before it."""
     g = Guarded()
     g.inner.gate.clear()
     assert await g.saves("a", budget_s=0.001) is Saved.LATE
@@ -390,8 +390,8 @@ async def test_an_exchange_waits_for_the_save_of_what_it_added() -> None:
     assert (g.counted("save", "late"), g.counted("save", "ok")) == (1, 1)
 
 
-async def test_what_a_save_failed_to_take_goes_with_the_next() -> None:
-    """Records and keys, also of several saves that were late: they are given only once."""
+async def test_a_failed_save_is_repeated_with_the_next_one() -> None:
+    """Records and keys of several failed saves are part of the next one, and of no later one."""
     g = Guarded()
     g.inner.gate.clear()
     for name in "ab":
@@ -409,8 +409,8 @@ async def test_what_a_save_failed_to_take_goes_with_the_next() -> None:
 
 
 @pytest.mark.parametrize("bound", ["SAVES_MAX", "SAVES_MAX_BYTES"])
-async def test_what_is_under_way_is_bounded(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In number and in bytes: beyond, a save fails at once, and that is counted."""
+async def test_saves_in_flight_are_bounded(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit in number or bytes, a save fails at once and counts as skipped."""
     monkeypatch.setattr(safe_store, bound, 3 if bound == "SAVES_MAX" else 3000)
     g = Guarded()
     g.inner.gate.clear()
@@ -426,8 +426,8 @@ async def test_what_is_under_way_is_bounded(bound: str, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_no_record_is_lost_while_a_store_comes_and_goes(seed: int) -> None:
-    """Many conversations, saves that overlap, are late, fail or are skipped: all of it is saved."""
+async def test_no_record_is_lost_while_a_store_fails_and_recovers(seed: int) -> None:
+    """Saves that overlap, are late, fail or are skipped all reach the store in the end."""
     dice = Random(seed)  # noqa: S311 - a test, not a secret
     g = Guarded()
     added: list[bytes] = []
@@ -464,11 +464,11 @@ async def test_no_record_is_lost_while_a_store_comes_and_goes(seed: int) -> None
     assert (g.store._unsaved_bytes, g.store._cache.size_bytes) == (0, 0)
 
 
-# A store that keeps failing...
+# --- a store that keeps failing ---
 
 
-async def test_a_store_that_keeps_failing_is_not_asked() -> None:
-    """After three failures in a row, for a second: skipped, counted, and not a word in the log."""
+async def test_a_store_that_keeps_failing_is_not_called() -> None:
+    """After three failures in a row, calls are skipped for 1 s, counted, and not logged."""
     g = Guarded()
     await g.fails_until_open()
     for _ in range(5):
@@ -479,8 +479,8 @@ async def test_a_store_that_keeps_failing_is_not_asked() -> None:
     assert g.events == ["store_failed"]
 
 
-async def test_a_store_that_is_always_late_is_not_asked() -> None:
-    """A lookup that always comes too late only costs; a late save was worth its while."""
+async def test_a_store_that_is_always_late_is_not_called() -> None:
+    """Late lookups open the breaker; late saves do not, because they still store records."""
     g = Guarded()
     g.inner.gate.clear()
     for _ in range(FAILURES_TOLERATED):
@@ -494,11 +494,11 @@ async def test_a_store_that_is_always_late_is_not_asked() -> None:
     g.inner.gate.set()
     await g.settles()
     assert await g.saves() is Saved.DONE
-    assert not await g.looks_up()  # that they came after all is what was known already
+    assert not await g.looks_up()  # the end of the late lookups does not close the breaker
 
 
-async def test_a_burst_that_is_late_is_late_once() -> None:
-    """What stalls this process for a moment is no fault of the store's."""
+async def test_a_late_burst_counts_once() -> None:
+    """A short stall of this process does not count as a failure of the store."""
     g = Guarded()
     g.inner.gate.clear()
 
@@ -521,8 +521,8 @@ async def test_a_burst_that_is_late_is_late_once() -> None:
     await g.settles()
 
 
-async def test_what_is_late_behind_other_waits_is_not_the_stores_fault() -> None:
-    """Half a budget may be too little for a store that is well."""
+async def test_a_timeout_of_a_partly_used_budget_is_not_a_failure() -> None:
+    """A part of the budget may be too short for a store that works."""
     g = Guarded()
     g.inner.gate.clear()
     for _ in range(2 * FAILURES_TOLERATED):
@@ -536,7 +536,7 @@ async def test_what_is_late_behind_other_waits_is_not_the_stores_fault() -> None
 
 
 async def test_a_store_that_cannot_be_written_is_still_read() -> None:
-    """One that is full or a replica fails at saves alone, and lookups go on."""
+    """A full or read-only store fails saves only, and lookups continue."""
     g = Guarded()
     for _ in range(FAILURES_TOLERATED + 5):
         g.inner.error = StoreError("full")
@@ -547,8 +547,8 @@ async def test_a_store_that_cannot_be_written_is_still_read() -> None:
     assert g.counted("recall", "ok") == FAILURES_TOLERATED + 5
 
 
-async def test_that_reads_work_is_no_news_while_writes_do_not() -> None:
-    """One line for each change of state, and a store that is full stays degraded."""
+async def test_working_reads_do_not_end_an_outage_of_writes() -> None:
+    """Each change of state is one line, and a full store stays degraded."""
     g = Guarded()
     g.inner.error = StoreError("full")
     for _ in range(FAILURES_TOLERATED):
@@ -560,8 +560,8 @@ async def test_that_reads_work_is_no_news_while_writes_do_not() -> None:
     assert (g.store.is_degraded, g.up, g.events) == (True, 0, ["store_failed"])
 
 
-async def test_one_bad_key_is_no_failure_of_the_store() -> None:
-    """What is wrong with one conversation costs no other its reasoning."""
+async def test_one_bad_key_is_not_a_failure_of_the_store() -> None:
+    """An error that is local to one conversation does not affect any other."""
     g = Guarded()
     g.inner.error = StoreError("a key of another type", is_local=True)
     for _ in range(FAILURES_TOLERATED + 5):
@@ -572,7 +572,7 @@ async def test_one_bad_key_is_no_failure_of_the_store() -> None:
 
 @pytest.mark.parametrize("operation", ["recall", "save"])
 async def test_after_the_pause_one_probe_passes(operation: str) -> None:
-    """No exchange waits for it, not even its own; the others are skipped meanwhile."""
+    """No exchange waits for the probe, not even its own; all other calls are skipped."""
     g = Guarded()
     await g.fails_until_open()
     g.now_s += PAUSE_S
@@ -591,8 +591,8 @@ async def test_after_the_pause_one_probe_passes(operation: str) -> None:
     assert await tries()
 
 
-async def test_a_probe_that_is_too_late_for_any_exchange_has_failed() -> None:
-    """Else each pause would end in three exchanges that wait in vain."""
+async def test_a_probe_that_is_too_late_has_failed() -> None:
+    """Otherwise, three exchanges would wait in vain after each pause."""
     g = Guarded()
     g.inner.gate.clear()
     for _ in range(FAILURES_TOLERATED):
@@ -611,8 +611,8 @@ async def test_a_probe_that_is_too_late_for_any_exchange_has_failed() -> None:
     assert g.inner.calls == calls
 
 
-async def test_when_it_is_back_every_exchange_uses_it_again() -> None:
-    """One line when it failed, one when it is back, however much happened between."""
+async def test_a_store_that_recovers_is_used_again() -> None:
+    """The outage is one log line and the recovery another one, with any calls between them."""
     g = Guarded()
     for _ in range(2):
         await g.fails_until_open()
@@ -629,8 +629,8 @@ async def test_when_it_is_back_every_exchange_uses_it_again() -> None:
     assert g.events == ["store_failed", "store_recovered"] * 2
 
 
-async def test_a_check_finds_out_that_it_is_back() -> None:
-    """Where no exchange asks for anything, readiness still says so."""
+async def test_a_check_detects_the_recovery() -> None:
+    """Readiness recovers also if no exchange uses the store."""
     g = Guarded()
     await g.fails_until_open()
     g.now_s += PAUSE_S
@@ -642,8 +642,8 @@ async def test_a_check_finds_out_that_it_is_back() -> None:
     assert await g.looks_up()  # the check has probed it
 
 
-async def test_an_answered_ping_does_not_end_a_pause() -> None:
-    """A store that answers a PING while it fails at its work is not well."""
+async def test_a_successful_ping_does_not_end_a_pause() -> None:
+    """A store that answers a PING may still fail its operations."""
     g = Guarded()
     await g.fails_until_open()
     g.inner.error = None
@@ -652,19 +652,19 @@ async def test_an_answered_ping_does_not_end_a_pause() -> None:
     assert not await g.looks_up()
 
 
-async def test_a_log_line_holds_no_secret() -> None:
-    """The text of a bug may be anything; the text of a store's error is logged."""
+async def test_a_log_line_contains_no_secret() -> None:
+    """The message of a bug may contain anything, so only that of a StoreError is logged."""
     g = Guarded()
     g.inner.error = KeyError("sk-secret")
     await g.looks_up()
     assert "sk-secret" not in g.written.getvalue()
 
 
-# Operators, and the end...
+# --- operators, and the end ---
 
 
-async def test_operators_are_told_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also while the breakers are open, and when the store hangs."""
+async def test_operators_get_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators get the store's message also while breakers are open; a hang is a timeout."""
     monkeypatch.setattr(safe_store, "OPERATOR_WAITS_S", SHORT_S)
     g = Guarded()
     await g.fails_until_open()
@@ -685,8 +685,8 @@ async def test_operators_are_told_what_failed(monkeypatch: pytest.MonkeyPatch) -
     assert await g.store.forget(SCOPE, bytes_of("c"))
 
 
-async def test_what_is_forgotten_is_not_saved_behind_it() -> None:
-    """Saves under way are waited for, and what failed is dropped; other conversations go on."""
+async def test_no_save_follows_a_deletion() -> None:
+    """A deletion waits for saves in flight and drops the failed ones, for its conversation only."""
     g = Guarded()
     g.inner.error = StoreError("down")
     assert await g.saves("failed") is Saved.FAILED
@@ -705,8 +705,8 @@ async def test_what_is_forgotten_is_not_saved_behind_it() -> None:
     assert [[*records] for records, _ in g.inner.saved] == [[key("next")]]
 
 
-async def test_closing_finishes_what_is_under_way() -> None:
-    """What is saved in the background is kept when the process ends; then the store is closed."""
+async def test_closing_finishes_the_saves_in_flight() -> None:
+    """The store is closed after the saves in the background have ended."""
     g = Guarded()
     g.inner.gate.clear()
     for name in "ab":
@@ -722,8 +722,8 @@ async def test_closing_finishes_what_is_under_way() -> None:
     )
 
 
-async def test_closing_waits_for_no_longer_than_one_operation_may_take() -> None:
-    """What hangs is cancelled, and no task is left behind."""
+async def test_closing_is_bounded_by_the_timeout() -> None:
+    """An operation that hangs is cancelled, and no task is left."""
     g = Guarded(timeout_s=SHORT_S)
     g.inner.gate.clear()
     for name in "ab":

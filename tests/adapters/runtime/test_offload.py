@@ -1,4 +1,4 @@
-"""Long work runs in threads, in few at once, and to its end."""
+"""The thread offload: long work runs in a few threads, short work on the event loop."""
 
 import asyncio
 import sys
@@ -29,12 +29,12 @@ LENGTHS = [
 
 @pytest.mark.parametrize(("document", "long"), LENGTHS)
 def test_bytes_and_values_make_a_document_long(document: bytes, *, long: bool) -> None:
-    """Of few bytes, each may be a value that takes as long as a kilobyte of text."""
+    """A short document with many values takes as long as a much larger text."""
     assert is_long(document) is long
 
 
-async def test_what_is_short_is_done_at_once() -> None:
-    """In the very thread that asks, and its error is its own."""
+async def test_short_work_runs_on_the_event_loop() -> None:
+    """Short work runs in the caller's thread, and its exception is raised."""
     offloader = Offloader()
 
     assert await offloader.run(threading.get_ident, is_long=False) == threading.get_ident()
@@ -42,8 +42,8 @@ async def test_what_is_short_is_done_at_once() -> None:
         await offloader.run(lambda: 1 // 0, is_long=False)
 
 
-async def test_what_is_long_is_done_beside_the_loop() -> None:
-    """The loop goes on meanwhile, or this would wait in vain."""
+async def test_long_work_runs_in_a_thread() -> None:
+    """The event loop runs while the work waits for it, and an exception of the work is raised."""
     offloader, goes_on = Offloader(), threading.Event()
     asyncio.get_running_loop().call_soon(goes_on.set)
 
@@ -53,8 +53,8 @@ async def test_what_is_long_is_done_beside_the_loop() -> None:
         await offloader.run(lambda: 1 // 0, is_long=True)
 
 
-async def test_threads_take_turns_often_once_the_process_asks_for_it() -> None:
-    """A shorter interval that is set already is kept; an offloader changes nothing by itself."""
+async def test_the_switch_interval_is_shortened_on_request() -> None:
+    """A shorter interval is kept, and an offloader alone changes nothing."""
     before = sys.getswitchinterval()
     try:
         sys.setswitchinterval(0.005)
@@ -69,8 +69,8 @@ async def test_threads_take_turns_often_once_the_process_asks_for_it() -> None:
         sys.setswitchinterval(before)
 
 
-async def test_little_is_done_at_once_also_where_nobody_waits_any_more() -> None:
-    """Work that was given up goes on to its end, and holds its place until then."""
+async def test_cancelled_work_still_occupies_its_thread() -> None:
+    """Work whose caller is cancelled runs to its end, and counts against the limit until then."""
     offloader, ends = Offloader(), threading.Event()
     under_way = [
         asyncio.ensure_future(offloader.run(lambda: ends.wait(SOON_S), is_long=True))
@@ -90,8 +90,8 @@ async def test_little_is_done_at_once_also_where_nobody_waits_any_more() -> None
     assert began.is_set()
 
 
-async def test_an_error_that_nobody_waits_for_is_no_news() -> None:
-    """The loop's handler hears nothing of it."""
+async def test_an_error_of_cancelled_work_is_not_reported() -> None:
+    """The event loop does not report an exception of work whose caller is cancelled."""
     heard: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
     offloader, ends = Offloader(), threading.Event()

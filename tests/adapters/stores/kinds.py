@@ -1,4 +1,4 @@
-"""The stores that keep one contract, each with a way to let its time pass."""
+"""The kinds of stores that share one contract, each with a way to move its time forward."""
 
 import contextlib
 import tempfile
@@ -25,7 +25,7 @@ from tests.redis_server import RedisServer
 __all__ = ["ALLOWED", "KINDS", "Kept", "link_to", "on_kind"]
 
 MIB = 1 << 20
-TIMEOUT_S = 20.0  # a busy machine is no fault of a store's
+TIMEOUT_S = 20.0  # a store must not fail because the machine is busy
 SEALED = EncryptedCodec([EncryptionKey("new", b"n" * 32), EncryptionKey("old", b"o" * 32)])
 
 # The rights of a Redis user in docs/stores.md.
@@ -58,11 +58,11 @@ class Kept:
     One store under test.
 
     Attributes:
-        opens: Gives a client of it, with bounds; all clients see the same data.
-        passes: Lets so many seconds pass.
-        names: Tells what is there of all that is kept; nothing when all is gone.
+        opens: Returns a client with these bounds; all clients see the same data.
+        passes: Lets a number of seconds pass.
+        names: Returns all stored names; empty when all is gone.
         damages: Overwrites the value of a record in conversation c.
-        counts: Tells how many conversations a key leads to, as it is kept.
+        counts: Returns the number of stored conversations that a key leads to.
     """
 
     opens: Callable[[Bounds], Store]
@@ -75,7 +75,7 @@ class Kept:
 def on_kind(
     kind: str, fixture: Callable[[str], Any]
 ) -> contextlib.AbstractAsyncContextManager[Kept]:
-    """Give a store of one kind, empty; `fixture` gives a server by its name."""
+    """Return an empty store of one kind; `fixture` returns a server by its fixture's name."""
     kind, _, more = kind.partition(", ")
     codec = SEALED if more == "sealed" else None
     if kind == "memory":
@@ -115,7 +115,7 @@ def on_kind(
 def link_to(
     url: str, who: Credentials | None = None, timeout_s: float = TIMEOUT_S
 ) -> Callable[[], RedisExecutor]:
-    """Return what connects to a Redis as serving does."""
+    """Return a function that connects to a Redis as the proxy does."""
     return lambda: connect(read_store_url(url), who or Credentials(), timeout_s, 16)
 
 
@@ -126,7 +126,7 @@ def _empty(servers: Sequence[RedisServer]) -> None:
 
 @contextlib.asynccontextmanager
 async def _on_memory(codec: Codec | None) -> AsyncIterator[Kept]:
-    """Keep in this process; its clock stands still until it is moved."""
+    """Store in this process; its clock stands still until a test moves it."""
     now = 1000.0
     stores: dict[Bounds, MemoryStore] = {}
 
@@ -155,7 +155,7 @@ async def _on_memory(codec: Codec | None) -> AsyncIterator[Kept]:
 
 @contextlib.asynccontextmanager
 async def _on_sqlite(codec: Codec | None) -> AsyncIterator[Kept]:
-    """Keep in a file; its clock stands still until it is moved."""
+    """Store in a file; its clock stands still until a test moves it."""
     now = 1000.0
     opened: list[SqliteStore] = []
 
@@ -165,12 +165,12 @@ async def _on_sqlite(codec: Codec | None) -> AsyncIterator[Kept]:
 
     async def passes(seconds: float) -> None:
         nonlocal now
-        for store in opened:  # what nobody waits for is written before
+        for store in opened:  # pending writes of the expiry finish before
             await store._writes(lambda db: db.execute("SELECT 1").fetchall())
         now += seconds
 
     async def names() -> Sequence[object]:
-        # What has expired goes at the next save; until then it is there, and not found.
+        # Expired rows are deleted by the next save; until then no lookup finds them.
         rows = await asked("SELECT id FROM conversations WHERE expires_at > ?", (now,))
         return rows + await asked(
             "SELECT leads.id FROM leads JOIN conversations c ON c.id = conversation_id"
@@ -205,12 +205,12 @@ async def _on_redis(
     operates: Callable[[], RedisExecutor] | None = None,
 ) -> AsyncIterator[Kept]:
     """
-    Keep in a Redis, real or not, which is empty.
+    Store in an empty Redis, real or fake.
 
     Args:
-        connects: Gives the way that stores take.
-        codec: How they write.
-        operates: Gives that of somebody who may do everything, where it is another.
+        connects: Returns the executor of the stores.
+        codec: Stored form of values; None: plain.
+        operates: Returns an executor with all rights, if that of the stores has fewer.
     """
     link = (operates or connects)()
     opened: list[RedisStore] = []

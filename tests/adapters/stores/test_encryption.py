@@ -1,4 +1,4 @@
-"""What is sealed opens with its key, at its place, and not otherwise."""
+"""An encrypted value can be decrypted only with its key and at its place in the store."""
 
 import pytest
 from hypothesis import given
@@ -16,33 +16,33 @@ PLACE = (SCOPE, bytes_of("conversation"), b"a record's name")
 KEPT = EncryptedCodec([OLD]).encode(*PLACE, VALUE)
 
 
-def test_plain_is_as_it_is() -> None:
-    """One form for all versions of this program that do not encrypt."""
+def test_values_are_stored_unchanged_without_a_codec() -> None:
+    """All versions of this program read the plain form."""
     records = {PLACE[2]: VALUE}
     assert encoded(None, *PLACE[:2], records) == records
     assert decoded(None, *PLACE[:2], records) == records
 
 
-def test_what_is_sealed_opens_and_shows_nothing() -> None:
-    """The whole value comes back; it cannot be read meanwhile."""
+def test_an_encrypted_value_can_be_decrypted_but_not_read() -> None:
+    """Decryption returns the whole value, and the encrypted form shows none of it."""
     assert EncryptedCodec([OLD]).decode(*PLACE, KEPT) == VALUE
     assert b"reasoning" not in KEPT
 
 
-def test_the_form_of_what_is_sealed() -> None:
-    """Documented, since other versions must read it."""
+def test_the_form_of_an_encrypted_value() -> None:
+    """The form is documented, because other versions must read it."""
     assert KEPT.startswith(SEALED + b"\x03old")
     assert len(KEPT) == 1 + 1 + 3 + NONCE_BYTES + len(VALUE) + 16
 
 
-def test_no_two_are_alike() -> None:
-    """The same value is never sealed with the same nonce."""
+def test_no_nonce_is_used_twice() -> None:
+    """Each encryption of the same value uses another nonce."""
     sealed = EncryptedCodec([OLD])
     assert len({sealed.encode(*PLACE, VALUE)[5 : 5 + NONCE_BYTES] for _ in range(1000)}) == 1000
 
 
 def test_keys_rotate() -> None:
-    """The first seals, all open; what the old one sealed is lost with it, and with it alone."""
+    """The first key encrypts, and each key decrypts its own values and no others."""
     both = EncryptedCodec([NEW, OLD])
     renewed = both.encode(*PLACE, VALUE)
     assert both.decode(*PLACE, KEPT) == VALUE
@@ -53,22 +53,22 @@ def test_keys_rotate() -> None:
 
 
 @pytest.mark.parametrize("moved", range(3), ids=["scope", "conversation", "field"])
-def test_what_was_moved_does_not_open(moved: int) -> None:
-    """Whoever can write to the store cannot give one tenant another's reasoning."""
+def test_a_moved_value_cannot_be_decrypted(moved: int) -> None:
+    """Write access to the store is not enough to move a tenant's reasoning to another tenant."""
     place = list(PLACE)
     place[moved] = bytes_of("elsewhere")
     assert EncryptedCodec([OLD]).decode(place[0], place[1], place[2], KEPT) is None
 
 
-def test_encryption_is_switched_on_without_loss() -> None:
-    """What was kept before is still read; and switched off again, what is sealed is skipped."""
+def test_plain_values_are_read_with_encryption_on() -> None:
+    """Older plain values are still read; without a key, encrypted values are skipped."""
     assert EncryptedCodec([NEW]).decode(*PLACE, VALUE) == VALUE
-    assert SEALED != FORMAT  # what is read plain is of an unknown format, then
+    assert SEALED != FORMAT  # a plain reader skips an unknown format
 
 
 @given(st.binary(max_size=80), st.integers(0, len(KEPT)))
-def test_what_is_damaged_is_nothing(junk: bytes, cut: int) -> None:
-    """Whatever stands there, no error comes of it, and no value that was not kept."""
+def test_a_damaged_value_is_skipped(junk: bytes, cut: int) -> None:
+    """A damaged value causes no error and never decrypts to another value."""
     codec = EncryptedCodec([OLD])
     assert codec.decode(*PLACE, SEALED + junk) is None
     assert cut == 0 or codec.decode(*PLACE, KEPT[:cut] + junk) in (None, VALUE)

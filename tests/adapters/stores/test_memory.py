@@ -1,4 +1,4 @@
-"""The embedded store: bounded in bytes, and exact about how many there are."""
+"""The memory store is bounded in bytes, and its count of them is exact."""
 
 import asyncio
 import tracemalloc
@@ -17,13 +17,13 @@ MAX_BYTES = 8000
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """A clock that a test moves by hand."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
 
     def __call__(self) -> float:
-        """Tell the time."""
+        """Return the time in seconds."""
         return self.now_s
 
 
@@ -34,7 +34,7 @@ def opened(max_bytes: int = MAX_BYTES, bounds: Bounds = BOUNDS) -> tuple[MemoryS
 
 
 def assert_exact(store: MemoryStore, max_bytes: int = MAX_BYTES) -> None:
-    """Check that the books are right, within the bound, and that no index entry leads nowhere."""
+    """Check the sizes, the bounds, and that each index entry leads to a stored conversation."""
     conversations = store._conversations
     assert store.size_bytes == sum(kept.size_bytes for kept in conversations.values())
     assert 0 <= store.size_bytes <= max_bytes
@@ -64,10 +64,10 @@ WAIT = st.tuples(st.just("wait"), SMALL, SMALL, SMALL, st.integers(0, 60), st.ju
 
 
 @given(st.lists(st.one_of(SAVE, SAVE, LOOK_UP, WAIT), max_size=40))
-def test_its_books_are_exact(
+def test_the_size_and_the_index_are_exact(
     steps: list[tuple[str, int, int, int, int, set[int]]],
 ) -> None:
-    """Whatever is saved, looked up, dropped and expired in whatever order; empty means 0 bytes."""
+    """Any saves, lookups and expiries leave size and index exact; an empty store has 0 bytes."""
     store, clock = opened()
 
     async def play() -> None:
@@ -88,8 +88,8 @@ def test_its_books_are_exact(
     assert (store.size_bytes, store._conversations, store._index) == (0, {}, {})
 
 
-async def test_the_least_recently_used_conversation_goes_first() -> None:
-    """Being looked up is being used."""
+async def test_the_least_recently_used_conversation_is_evicted_first() -> None:
+    """A lookup counts as a use, like a save."""
     probe, _ = opened()
     await save(probe, turn("a", "a", size=1000), [key("a")])
     room_for_two = 2 * probe.size_bytes + 100
@@ -103,16 +103,16 @@ async def test_the_least_recently_used_conversation_goes_first() -> None:
     assert_exact(store, room_for_two)
 
 
-async def test_what_is_larger_than_all_there_is_is_not_kept() -> None:
-    """Nor anything else, for its sake; the bound holds."""
+async def test_a_turn_larger_than_the_store_is_not_saved() -> None:
+    """A turn that is larger than the store is dropped, with its index entries."""
     store, _ = opened(max_bytes=1000)
     await save(store, turn("a", size=2000), [key("a")])
     assert await found(store, "a") == []
     assert (store.size_bytes, store._index) == (0, {})
 
 
-async def test_a_tenant_can_push_another_out_but_not_see_it() -> None:
-    """The bound is of the process: scopes share it, and nothing else."""
+async def test_a_tenant_can_evict_another_but_not_see_it() -> None:
+    """Scopes share the limit of the process, and nothing else."""
     store, _ = opened(max_bytes=4000)
     await save(store, turn("a", size=1500), [key("1")], bytes_of("one"))
     for n in range(5):
@@ -121,8 +121,8 @@ async def test_a_tenant_can_push_another_out_but_not_see_it() -> None:
     assert_exact(store, 4000)
 
 
-async def test_the_bound_is_about_real_memory() -> None:
-    """What Python needs beside the bytes is part of the sum."""
+async def test_the_limit_includes_the_overhead_of_python() -> None:
+    """The estimated size is close to the memory that the process really uses."""
     mib = 1 << 20
     store, _ = opened(max_bytes=4 * mib, bounds=Bounds(TTL_S, 1024, mib))
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""A file, as the store of one machine: several processes, any end, and every kind of bad file."""
+"""The SQLite store: several processes, crashes, deletion, and each type of bad file."""
 
 import asyncio
 import contextlib
@@ -27,24 +27,24 @@ KIB = 1 << 10
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """A clock that a test moves by hand."""
 
     now_s = 1e9
 
     def __call__(self) -> float:
-        """Tell the time."""
+        """Return the time in seconds."""
         return self.now_s
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a file may be."""
+    """Return the path of a file that does not exist yet."""
     return tmp_path / "replay.db"
 
 
 @pytest.fixture
 async def opens(path: Path) -> AsyncIterator[Callable[..., SqliteStore]]:
-    """Open the file as often as is wanted, and close all in the end."""
+    """Yield a function that opens the file; at the end, close every store."""
     stores: list[SqliteStore] = []
 
     def opens(
@@ -60,14 +60,14 @@ async def opens(path: Path) -> AsyncIterator[Callable[..., SqliteStore]]:
 
 
 def content_of(path: Path, new: bytes = b"") -> bytes:
-    """Read a file, once anything new is in it."""
+    """Write `new` to a file if given, and return its content."""
     if new:
         path.write_bytes(new)
     return path.read_bytes()
 
 
 def writing(path: Path, name: str, count: int) -> "subprocess.Popen[str]":
-    """Start a process that keeps so many turns."""
+    """Start a process that saves `count` turns."""
     words = ["-m", "tests.adapters.writing", str(path), name, str(count)]
     return subprocess.Popen(  # noqa: S603 - ourselves
         [sys.executable, *words],
@@ -78,8 +78,8 @@ def writing(path: Path, name: str, count: int) -> "subprocess.Popen[str]":
     )
 
 
-async def test_a_killed_process_loses_nothing_that_it_had_kept(path: Path) -> None:
-    """At any moment amid writing; the file is sound, and the next process goes on with it."""
+async def test_a_killed_process_loses_no_saved_turn(path: Path) -> None:
+    """A process that is killed while it writes loses no saved turn and does not damage the file."""
     kept = 0
     for round_number, lines in enumerate((3, 40, 90)):
         name = f"round {round_number}"
@@ -100,8 +100,8 @@ async def test_a_killed_process_loses_nothing_that_it_had_kept(path: Path) -> No
     assert kept >= 3 + 40 + 90
 
 
-async def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
-    """Each of them makes the file if it is the first; none is told that it is locked."""
+async def test_processes_that_write_in_parallel_lose_nothing(path: Path) -> None:
+    """Several processes may create and write the file in parallel; none fails because of a lock."""
     count = 60
     processes = [writing(path, f"p{n}", count) for n in range(4)]
     for process in processes:
@@ -115,8 +115,8 @@ async def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
     await store.close()
 
 
-async def test_a_process_that_comes_and_goes_takes_nothing_away(path: Path) -> None:
-    """Whoever closes last removes the log: with a lock of ours lost, that might not be the last."""
+async def test_a_process_that_ends_does_not_remove_the_log(path: Path) -> None:
+    """The last process that closes the file removes its log; one that ends earlier must not."""
     store = opened(str(path))
     await save(store, turn("a"), [key("a")])
     assert await found(store, "a") == ["a"]  # now both connections are open
@@ -134,8 +134,8 @@ async def test_a_process_that_comes_and_goes_takes_nothing_away(path: Path) -> N
     await store.close()
 
 
-async def test_processes_that_come_and_go_leave_the_file_sound(path: Path) -> None:
-    """As workers do that are replaced while others write."""
+async def test_processes_that_are_replaced_do_not_damage_the_file(path: Path) -> None:
+    """The file stays intact and complete while workers end and others still write."""
     for _ in range(3):
         processes = [writing(path, f"p{n}", 20 * (n + 1)) for n in range(4)]
         for process in processes:
@@ -147,23 +147,25 @@ async def test_processes_that_come_and_go_leave_the_file_sound(path: Path) -> No
 
 
 async def test_it_survives_a_restart(opens: Callable[..., SqliteStore]) -> None:
-    """Another process finds what one has kept."""
+    """Another process finds the turns that a previous one has saved."""
     store = opens()
     await save(store, turn("a"), [key("1")])
     await store.close()
     assert await found(opens(), "1") == ["a"]
 
 
-async def test_nobody_else_may_read_it(opens: Callable[..., SqliteStore], path: Path) -> None:
-    """The file and the two beside it are its owner's alone."""
+async def test_only_the_owner_may_read_the_files(
+    opens: Callable[..., SqliteStore], path: Path
+) -> None:
+    """The file and the two files next to it are readable by their owner only."""
     await save(opens(), turn("a"), [])
     files = sorted(path.parent.iterdir())
     assert [file.name for file in files] == ["replay.db", "replay.db-shm", "replay.db-wal"]
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
-async def test_a_lookup_is_seldom_a_write(opens: Callable[..., SqliteStore]) -> None:
-    """That it was used is noted once the expiry has moved by a hundredth of the TTL."""
+async def test_a_lookup_rarely_writes(opens: Callable[..., SqliteStore]) -> None:
+    """A lookup writes the new expiry only if it has moved by a hundredth of the TTL."""
     clock = Clock()
     store = opens(clock=clock)
     await save(store, turn("a"), [key("1")])
@@ -181,10 +183,10 @@ async def test_a_lookup_is_seldom_a_write(opens: Callable[..., SqliteStore]) -> 
     assert await expires_in() == TTL_S
 
 
-async def test_beyond_its_bound_the_least_recently_used_go(
+async def test_a_full_store_evicts_the_least_recently_used(
     opens: Callable[..., SqliteStore], path: Path
 ) -> None:
-    """The bound holds after every save, the file hardly grows beyond it, the newest stay."""
+    """The limit holds after every save, and the file hardly exceeds it; the newest turns stay."""
     clock, bound = Clock(), 600 * KIB
     store = opens(max_bytes=bound, clock=clock)
     for n in range(120):
@@ -205,10 +207,10 @@ async def test_beyond_its_bound_the_least_recently_used_go(
     assert len(content_of(path)) < 1.2 * bound
 
 
-async def test_what_is_larger_than_all_there_is_is_not_kept(
+async def test_a_turn_larger_than_the_store_is_not_saved(
     opens: Callable[..., SqliteStore],
 ) -> None:
-    """And no error either."""
+    """A turn that is larger than the store is dropped without an error."""
     store = opens(max_bytes=100 * KIB)
     await save(store, turn("a", size=500 * KIB), [key("a")])
     assert await found(store, "a") == []
@@ -216,8 +218,8 @@ async def test_what_is_larger_than_all_there_is_is_not_kept(
     assert await found(store, "b") == ["b"]
 
 
-async def test_what_has_expired_leaves_the_file(opens: Callable[..., SqliteStore]) -> None:
-    """A few at each save, with all that led to them."""
+async def test_expired_conversations_are_deleted(opens: Callable[..., SqliteStore]) -> None:
+    """Each save deletes a few expired conversations, with their index entries."""
     clock = Clock()
     store = opens(clock=clock)
     for n in range(20):
@@ -230,10 +232,8 @@ async def test_what_has_expired_leaves_the_file(opens: Callable[..., SqliteStore
         assert await store._reads(lambda db, q=query: db.execute(q).fetchone()) == (rows,)  # type: ignore[misc]
 
 
-async def test_what_is_forgotten_is_not_in_the_file(
-    opens: Callable[..., SqliteStore], path: Path
-) -> None:
-    """Not in what is free of it, nor in its log."""
+async def test_deleted_data_is_overwritten(opens: Callable[..., SqliteStore], path: Path) -> None:
+    """Deleted data is in neither the free pages of the file nor its log."""
     store = opens()
     secret = turn("a", size=3000)
     await save(store, secret, [key("a")])
@@ -249,10 +249,10 @@ async def test_what_is_forgotten_is_not_in_the_file(
     assert await found(store, "b") == ["b"]
 
 
-async def test_a_lock_is_waited_for_and_then_given_up(
+async def test_a_lock_delays_a_save_until_its_timeout(
     opens: Callable[..., SqliteStore], path: Path
 ) -> None:
-    """Reading goes on meanwhile; when the lock is gone, so is the trouble."""
+    """A save fails if another process holds the lock too long; reads work in the meantime."""
     store = opens(timeout_s=0.2)
     await save(store, turn("a"), [key("1")])
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -265,8 +265,8 @@ async def test_a_lock_is_waited_for_and_then_given_up(
     assert await found(store, "1") == ["a", "b"]
 
 
-async def test_a_missing_folder_is_told_until_it_is_there(tmp_path: Path) -> None:
-    """It is not made: a slip in the path must not become a place."""
+async def test_a_missing_directory_is_an_error_until_it_exists(tmp_path: Path) -> None:
+    """The directory is not created, because a typing error in the path must not create one."""
     folder = tmp_path / "later"
     store = opened(str(folder / "replay.db"))
     for _ in range(2):
@@ -282,7 +282,7 @@ async def test_a_missing_folder_is_told_until_it_is_there(tmp_path: Path) -> Non
 
 @pytest.fixture
 def no_room() -> Iterator[Callable[[int], None]]:
-    """Let no file of this process grow beyond so many bytes: as a full disk does, it fails."""
+    """Yield a function that limits the size of files, so that writes fail as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -290,10 +290,10 @@ def no_room() -> Iterator[Callable[[int], None]]:
     signal.signal(signal.SIGXFSZ, handled)
 
 
-async def test_a_full_disk_costs_saves_and_nothing_else(
+async def test_a_full_disk_fails_saves_only(
     opens: Callable[..., SqliteStore], no_room: Callable[[int], None]
 ) -> None:
-    """What was kept is read, and when there is room again, more is kept."""
+    """Stored turns are still read, and saves work again as soon as there is room."""
     store = opens()
     await save(store, turn("a"), [key("1")])
     no_room(200 * KIB)
@@ -306,10 +306,10 @@ async def test_a_full_disk_costs_saves_and_nothing_else(
 
 
 @pytest.mark.parametrize("content", [b"no database " * 100, b"short", b"SQLite format 3\x00" * 9])
-async def test_what_is_no_database_stays_as_it_is(
+async def test_a_file_that_is_not_a_database_is_not_changed(
     opens: Callable[..., SqliteStore], path: Path, content: bytes
 ) -> None:
-    """It is somebody's file; when it is out of the way, ours is made."""
+    """The store does not change such a file, and creates its own once that one is removed."""
     content_of(path, new=content)
     store = opens()
     for _ in range(2):
@@ -326,7 +326,7 @@ async def test_what_is_no_database_stays_as_it_is(
 async def test_another_programs_database_is_not_touched(
     opens: Callable[..., SqliteStore], path: Path
 ) -> None:
-    """Nor is one made of it that is both."""
+    """A database of another program is left unchanged."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE theirs (a)")
     with pytest.raises(StoreError, match="another program's database"):
@@ -336,7 +336,7 @@ async def test_another_programs_database_is_not_touched(
 
 
 async def test_a_newer_format_is_not_touched(opens: Callable[..., SqliteStore], path: Path) -> None:
-    """After a downgrade it says so, and what to do."""
+    """After a downgrade, the error says that a newer version has written the file."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA application_id = {APPLICATION}")
         db.execute(f"PRAGMA user_version = {VERSION + 1}")
@@ -344,8 +344,10 @@ async def test_a_newer_format_is_not_touched(opens: Callable[..., SqliteStore], 
         await opens().check()
 
 
-async def test_an_old_format_is_begun_anew(opens: Callable[..., SqliteStore], path: Path) -> None:
-    """The file of an earlier version holds nothing that this one reads."""
+async def test_a_file_of_an_old_format_is_cleared(
+    opens: Callable[..., SqliteStore], path: Path
+) -> None:
+    """The tables of an earlier version, which this one cannot read, are replaced."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE conversations (id INTEGER PRIMARY KEY)")
         db.execute("CREATE TABLE turns (id INTEGER, c INTEGER REFERENCES conversations)")
@@ -357,10 +359,10 @@ async def test_an_old_format_is_begun_anew(opens: Callable[..., SqliteStore], pa
     assert await found(opens(), "1") == ["a"]
 
 
-async def test_a_file_that_was_taken_away_is_made_again(
+async def test_a_removed_file_is_created_again(
     opens: Callable[..., SqliteStore], path: Path
 ) -> None:
-    """By all who have it open: none goes on with what nobody else can see."""
+    """Each process that has the removed file open moves to the new one."""
     one, other = opens(), opens()
     await save(one, turn("a"), [key("1")])
     assert await found(other, "1") == ["a"]
@@ -372,10 +374,10 @@ async def test_a_file_that_was_taken_away_is_made_again(
     assert await found(one, "1") == await found(other, "1") == ["b", "c"]
 
 
-async def test_the_loop_does_not_wait_for_the_disk(
+async def test_the_event_loop_does_not_wait_for_the_disk(
     opens: Callable[..., SqliteStore], path: Path
 ) -> None:
-    """While a save waits for another process, everything else goes on, and may be left."""
+    """While a save waits for another process, lookups run, and a pending save can be cancelled."""
     store = opens()
     await save(store, turn("a"), [key("1")])
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -391,8 +393,8 @@ async def test_the_loop_does_not_wait_for_the_disk(
     assert await found(store, "1") == ["a", "b"]
 
 
-async def test_what_is_closed_says_so(opens: Callable[..., SqliteStore]) -> None:
-    """It is a failure of the store's kind, as any other."""
+async def test_a_closed_store_raises_a_store_error(opens: Callable[..., SqliteStore]) -> None:
+    """An operation on a closed store raises StoreError, like any other failure."""
     store = opens()
     await save(store, turn("a"), [key("1")])
     await store.close()

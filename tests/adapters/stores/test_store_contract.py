@@ -1,4 +1,4 @@
-"""The contract of all stores, whatever they keep conversations in."""
+"""The contract of all stores, wherever they store conversations."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,13 +32,13 @@ OTHER = bytes_of("another scope")
 
 @pytest.fixture(params=KINDS)
 async def kept(request: pytest.FixtureRequest) -> AsyncIterator[Kept]:
-    """Every kind of store, empty."""
+    """Yield an empty store of each kind."""
     async with on_kind(request.param, request.getfixturevalue) as store:
         yield store
 
 
 def names(result: LookupResult) -> list[str]:
-    """Return what the turns' calls are named, oldest first."""
+    """Return the names of the turns, oldest first."""
     return [t.items[0].id.removeprefix("fc_") for t in sorted(result.turns, key=_age)]
 
 
@@ -49,7 +49,7 @@ def _age(kept: Turn) -> tuple[int, str]:
 async def surveyed(
     store: Store, scope: bytes | None = None, limit: int = 100
 ) -> list[ConversationInfo]:
-    """Return all that is kept, page by page, in order of their names."""
+    """Return all stored conversations, page by page, in order of their names."""
     cursor = ""
     kept: list[ConversationInfo] = []
     for _ in range(200):
@@ -58,11 +58,11 @@ async def surveyed(
         cursor = page.next_cursor
         if not cursor:
             return sorted(kept, key=lambda one: (one.scope, one.conversation))
-    raise AssertionError("there is no end to it")
+    raise AssertionError("the survey does not end")
 
 
 async def test_a_turn_is_found_by_every_key(kept: Kept) -> None:
-    """Each alone leads to the conversation, and what comes back is what was saved."""
+    """Each key alone leads to the conversation, which is returned as it was saved."""
     store = kept.opens(WIDE)
     saved = turn("a")
     await save(store, saved, [key("1"), key("2"), key("3")])
@@ -73,7 +73,7 @@ async def test_a_turn_is_found_by_every_key(kept: Kept) -> None:
 
 
 async def test_a_key_leads_to_the_whole_conversation(kept: Kept) -> None:
-    """Every turn of it, once, however many keys lead there."""
+    """Every turn is returned once, regardless of the number of keys that lead to it."""
     store = kept.opens(WIDE)
     for n in range(3):
         await save(store, turn(str(n), created_ms=n), [key(str(n))])
@@ -81,8 +81,8 @@ async def test_a_key_leads_to_the_whole_conversation(kept: Kept) -> None:
     assert await found(store, "0", "1", "2") == ["0", "1", "2"]
 
 
-async def test_an_items_certain_keys_decide(kept: Kept) -> None:
-    """A doubtful one is for an item whose certain keys lead nowhere."""
+async def test_certain_keys_precede_doubtful_ones(kept: Kept) -> None:
+    """The doubtful keys of an item are used only if its certain keys lead nowhere."""
     store = kept.opens(WIDE)
     await save(store, turn("a", "one"), [key("id")])
     await save(store, turn("b", "two"), [key("text")])
@@ -92,8 +92,8 @@ async def test_an_items_certain_keys_decide(kept: Kept) -> None:
     assert names(doubtful) == ["b"]
 
 
-async def test_nothing_asked_is_nothing_found(kept: Kept) -> None:
-    """Neither an empty question nor an item without keys is an error."""
+async def test_an_empty_lookup_finds_nothing(kept: Kept) -> None:
+    """Neither an empty list of lookups nor an item without keys is an error."""
     store = kept.opens(WIDE)
     await save(store, turn("a"), [key("1")])
     for nothing in ([], asked(), [Lookup(0, [])]):
@@ -101,16 +101,16 @@ async def test_nothing_asked_is_nothing_found(kept: Kept) -> None:
         assert (list(recalled.turns), recalled.crowded) == ([], set())
 
 
-async def test_a_turn_without_keys_is_found_through_others(kept: Kept) -> None:
-    """It belongs to its conversation all the same."""
+async def test_a_turn_without_keys_is_found_with_its_conversation(kept: Kept) -> None:
+    """The keys of any other turn lead to the whole conversation."""
     store = kept.opens(WIDE)
     await save(store, turn("a"), [key("1")])
     await save(store, turn("b"), [])
     assert await found(store, "1") == ["a", "b"]
 
 
-async def test_scopes_never_meet(kept: Kept) -> None:
-    """The same keys and the same conversation, and still nothing of one another."""
+async def test_scopes_are_separate(kept: Kept) -> None:
+    """Equal keys and conversation ids in two scopes have nothing in common."""
     store = kept.opens(WIDE)
     await save(store, turn("mine"), [key("1")])
     assert await found(store, "1", scope=OTHER) == []
@@ -120,7 +120,7 @@ async def test_scopes_never_meet(kept: Kept) -> None:
 
 
 async def test_a_turn_grows_record_by_record(kept: Kept) -> None:
-    """As it does while its answer is still streamed, item by item."""
+    """A turn can be saved in parts, item by item, while its response is streamed."""
     store = kept.opens(WIDE)
     whole = turn("a", size=500)
     for n, (name, value) in enumerate(records_of(whole).items()):
@@ -130,7 +130,7 @@ async def test_a_turn_grows_record_by_record(kept: Kept) -> None:
 
 
 async def test_saving_again_changes_nothing_but_the_version(kept: Kept) -> None:
-    """Neither what is found nor how much there is of it; a save of nothing is one, too."""
+    """A repeated or empty save adds 1 to the version; results and size stay the same."""
     store = kept.opens(Bounds(ttl_s=DAY, max_turns=1, max_bytes=700))
     versions = [await save(store, turn("a", size=200), [key("1")]) for _ in range(5)]
     versions.append(await store.save(SCOPE, bytes_of("c"), {}, [key("2")]))
@@ -138,8 +138,8 @@ async def test_saving_again_changes_nothing_but_the_version(kept: Kept) -> None:
     assert versions == [*range(versions[0], versions[0] + 6)]
 
 
-async def test_beyond_the_bound_in_turns_the_oldest_go(kept: Kept) -> None:
-    """The newest is always kept, and what is kept has no gap."""
+async def test_the_oldest_turns_are_dropped_beyond_the_limit_of_turns(kept: Kept) -> None:
+    """The newest turn is always stored, and the stored turns have no gap."""
     bounds = Bounds(ttl_s=DAY, max_turns=10, max_bytes=1 << 20)
     store = kept.opens(bounds)
     for n in range(30):
@@ -150,8 +150,10 @@ async def test_beyond_the_bound_in_turns_the_oldest_go(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("sizes", [[100] * 30, [100, 100, 900, 100, 500] * 6, [2000, 10, 2000, 10]])
-async def test_beyond_the_bound_in_bytes_the_oldest_go(kept: Kept, sizes: list[int]) -> None:
-    """Whatever their sizes: the newest is always kept, and what is kept has no gap."""
+async def test_the_oldest_turns_are_dropped_beyond_the_limit_of_bytes(
+    kept: Kept, sizes: list[int]
+) -> None:
+    """Turns of any size are stored without a gap, and always with the newest one."""
     bounds = Bounds(ttl_s=DAY, max_turns=100, max_bytes=2000)
     store = kept.opens(bounds)
     for n, size in enumerate(sizes):
@@ -163,8 +165,8 @@ async def test_beyond_the_bound_in_bytes_the_oldest_go(kept: Kept, sizes: list[i
         assert len(left) == 1 or sum(map(len, values)) <= 2000
 
 
-async def test_saving_one_turn_often_drops_no_other(kept: Kept) -> None:
-    """Only what is kept counts, not what was written."""
+async def test_saving_one_turn_repeatedly_drops_no_other(kept: Kept) -> None:
+    """The bounds count the stored records, not the writes."""
     bounds = Bounds(ttl_s=DAY, max_turns=10, max_bytes=2000)
     store = kept.opens(bounds)
     await save(store, turn("a", created_ms=1), [key("1")])
@@ -173,8 +175,8 @@ async def test_saving_one_turn_often_drops_no_other(kept: Kept) -> None:
     assert await found(store, "1") == ["a", "b"]
 
 
-async def test_what_is_not_used_expires(kept: Kept) -> None:
-    """After the TTL, the index with it; nor is it counted among what is kept."""
+async def test_an_unused_conversation_expires(kept: Kept) -> None:
+    """After the TTL, the conversation and its index entries are gone, also from surveys."""
     store = kept.opens(BRIEF)
     await save(store, turn("a"), [key("1")])
     await kept.passes(1200)
@@ -183,8 +185,8 @@ async def test_what_is_not_used_expires(kept: Kept) -> None:
     assert await surveyed(store) == []
 
 
-async def test_what_has_expired_begins_anew(kept: Kept) -> None:
-    """Nothing of before comes back with a turn of today."""
+async def test_an_expired_conversation_starts_empty(kept: Kept) -> None:
+    """A save after the expiry does not bring old turns back."""
     store = kept.opens(BRIEF)
     await save(store, turn("a"), [key("1")])
     await kept.passes(1200)
@@ -194,8 +196,8 @@ async def test_what_has_expired_begins_anew(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("use", ["look_up", "save"])
-async def test_use_keeps_a_conversation_alive(kept: Kept, use: str) -> None:
-    """All of it, from any of its keys, and for the whole TTL again."""
+async def test_use_extends_the_expiry(kept: Kept, use: str) -> None:
+    """A lookup by any key and a save extend the whole conversation by the full TTL."""
     store = kept.opens(BRIEF)
     await save(store, turn("a", created_ms=1), [key("1")])
     await save(store, turn("b", created_ms=2), [key("2")])
@@ -209,8 +211,8 @@ async def test_use_keeps_a_conversation_alive(kept: Kept, use: str) -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"", FORMAT, FORMAT + b"\xc1", b"\x01\x90", b"junk"])
-async def test_what_cannot_be_read_is_skipped(kept: Kept, damaged: bytes) -> None:
-    """A newer or a broken neighbour does not hide the turns that can be read."""
+async def test_an_unreadable_record_is_skipped(kept: Kept, damaged: bytes) -> None:
+    """A record of a newer format, or a damaged one, does not hide the other turns."""
     store = kept.opens(WIDE)
     await save(store, turn("a"), [key("1")])
     await save(store, turn("b"), [key("1")])
@@ -220,8 +222,8 @@ async def test_what_cannot_be_read_is_skipped(kept: Kept, damaged: bytes) -> Non
     assert await found(store, "1") == ["a", "b"]
 
 
-async def test_a_local_copy_is_valid_while_nothing_is_written(kept: Kept) -> None:
-    """Then its records are not sent; after a save elsewhere they are, and after a deletion none."""
+async def test_a_local_copy_is_valid_until_the_next_write(kept: Kept) -> None:
+    """Records are sent after a save by another replica, and none for a valid copy or a deletion."""
     store, other = kept.opens(WIDE), kept.opens(WIDE)
     version = await save(store, turn("a"), [key("1")])
     held = {bytes_of("c"): version}
@@ -238,11 +240,11 @@ async def test_a_local_copy_is_valid_while_nothing_is_written(kept: Kept) -> Non
     gone = await store.look_up(SCOPE, asked(key("1")), {bytes_of("c"): later})
     assert not gone.conversations
     anew = await save(other, turn("a"), [key("1")])
-    assert anew > later + 1 or anew < version  # by chance alone it would be one of them
+    assert anew > later + 1 or anew < version  # random: it is one of these only by chance
 
 
-async def test_what_is_held_is_returned_beside_what_is_found(kept: Kept) -> None:
-    """Each once, and nothing of another scope, nor what was never kept."""
+async def test_held_conversations_are_returned_with_the_found_ones(kept: Kept) -> None:
+    """Each conversation is returned once, and none of another scope or that was never stored."""
     store = kept.opens(WIDE)
     one = await save(store, turn("a", "one"), [key("1")])
     two = await save(store, turn("b", "two"), [key("2")])
@@ -256,8 +258,8 @@ async def test_what_is_held_is_returned_beside_what_is_found(kept: Kept) -> None
     assert not (await store.look_up(OTHER, asked(key("1")), held)).conversations
 
 
-async def test_what_is_held_lives_on(kept: Kept) -> None:
-    """A lookup that finds a valid copy uses the conversation, and what leads to it."""
+async def test_a_lookup_with_a_valid_copy_extends_the_expiry(kept: Kept) -> None:
+    """A lookup that finds a valid copy uses the conversation and its index entries."""
     store = kept.opens(BRIEF)
     held = {bytes_of("c"): await save(store, turn("a"), [key("1")])}
     for _ in range(3):
@@ -266,8 +268,8 @@ async def test_what_is_held_lives_on(kept: Kept) -> None:
     assert await found(store, "1") == ["a"]
 
 
-async def test_what_was_trimmed_has_another_version(kept: Kept) -> None:
-    """So a copy that still has what was dropped is not taken for current."""
+async def test_a_trim_changes_the_version(kept: Kept) -> None:
+    """A local copy that still has the dropped turns is not valid."""
     store = kept.opens(Bounds(ttl_s=DAY, max_turns=4, max_bytes=1 << 20))
     versions = [await save(store, turn(f"{n}", created_ms=n), [key("1")]) for n in range(6)]
     steps = [after - before for before, after in pairwise(versions)]
@@ -276,7 +278,7 @@ async def test_what_was_trimmed_has_another_version(kept: Kept) -> None:
 
 
 async def test_a_key_of_too_many_conversations_is_crowded(kept: Kept) -> None:
-    """To load some of them would make an ambiguous saying look like a clear one."""
+    """To load only some of the conversations would make an ambiguous text look unambiguous."""
     store = kept.opens(WIDE)
     for n in range(CONVERSATIONS_LOADED + 1):
         await save(store, turn(f"{n}", f"conversation {n}"), [key("hi"), key(f"own {n}")])
@@ -286,8 +288,8 @@ async def test_a_key_of_too_many_conversations_is_crowded(kept: Kept) -> None:
     assert (names(clear), clear.crowded) == (["2"], {7})
 
 
-async def test_a_key_of_as_many_as_can_be_compared_is_not(kept: Kept) -> None:
-    """All of them are loaded."""
+async def test_a_key_of_just_enough_conversations_is_not_crowded(kept: Kept) -> None:
+    """Up to CONVERSATIONS_LOADED conversations of one key are all loaded."""
     store = kept.opens(WIDE)
     for n in range(CONVERSATIONS_LOADED):
         await save(store, turn(f"{n}", f"conversation {n}"), [key("hi")])
@@ -295,8 +297,8 @@ async def test_a_key_of_as_many_as_can_be_compared_is_not(kept: Kept) -> None:
     assert (len(recalled.turns), recalled.crowded) == (CONVERSATIONS_LOADED, set())
 
 
-async def test_what_a_key_leads_to_is_bounded(kept: Kept) -> None:
-    """A saying as common as "hi" does not grow without end; its newest are still found."""
+async def test_a_key_leads_to_a_bounded_number_of_conversations(kept: Kept) -> None:
+    """A common text such as "hi" does not grow without limit, and the newest conversations stay."""
     store = kept.opens(WIDE)
     often = 4 * CONVERSATIONS_PER_KEY
     for n in range(often):
@@ -306,8 +308,8 @@ async def test_what_a_key_leads_to_is_bounded(kept: Kept) -> None:
     assert await kept.counts(key("hi")) <= 2 * CONVERSATIONS_PER_KEY
 
 
-async def test_one_that_says_the_same_again_and_again_is_one(kept: Kept) -> None:
-    """An agent that polls pushes no other conversation out of what a key leads to."""
+async def test_a_conversation_that_repeats_a_text_counts_once(kept: Kept) -> None:
+    """An agent that polls does not displace other conversations from a key."""
     store = kept.opens(WIDE)
     for n in range(CONVERSATIONS_LOADED - 1):
         await save(store, turn(f"{n}", f"conversation {n}"), [key("still waiting")])
@@ -318,8 +320,8 @@ async def test_one_that_says_the_same_again_and_again_is_one(kept: Kept) -> None
     assert (len(conversations), recalled.crowded) == (CONVERSATIONS_LOADED, set())
 
 
-async def test_saves_at_the_same_time_lose_nothing(kept: Kept) -> None:
-    """Two replicas that serve one conversation never overwrite each other."""
+async def test_parallel_saves_lose_nothing(kept: Kept) -> None:
+    """Two replicas that save to one conversation never overwrite each other."""
     one, other = kept.opens(WIDE), kept.opens(WIDE)
     saves = [
         save(store, turn(f"{n:02}{which}", created_ms=n), [key("1"), key(f"{n}{which}")])
@@ -333,13 +335,13 @@ async def test_saves_at_the_same_time_lose_nothing(kept: Kept) -> None:
         assert await found(other, f"{n}a") == want
 
 
-async def test_a_store_that_is_well_says_nothing(kept: Kept) -> None:
-    """`check` has no result: it raises, or it does not."""
+async def test_a_check_of_a_working_store_passes(kept: Kept) -> None:
+    """`check` returns nothing, and raises only if the store does not respond."""
     await kept.opens(WIDE).check()
 
 
-async def test_a_survey_tells_what_is_kept(kept: Kept) -> None:
-    """Each conversation once, with its numbers; of everybody, or of one."""
+async def test_a_survey_returns_the_stored_conversations(kept: Kept) -> None:
+    """Each conversation is returned once with its numbers, for all scopes or for one."""
     store = kept.opens(WIDE)
     for n in range(3):
         await save(store, turn(f"{n}", "one", size=500), [key(f"{n}")])
@@ -358,8 +360,8 @@ async def test_a_survey_tells_what_is_kept(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 7, 1000])
-async def test_a_survey_comes_in_pages(kept: Kept, limit: int) -> None:
-    """All of it in the end, however small they are."""
+async def test_a_survey_is_paged(kept: Kept, limit: int) -> None:
+    """All conversations are returned in total, whatever the size of a page is."""
     store = kept.opens(WIDE)
     for n in range(30):
         await save(store, turn(f"{n}", f"{n}"), [key(f"{n}"), key(f"also {n}")])
@@ -368,15 +370,15 @@ async def test_a_survey_comes_in_pages(kept: Kept, limit: int) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["x", "x:y", "99:0", "-1:0"])
-async def test_a_cursor_that_is_none_is_refused(kept: Kept, cursor: str) -> None:
-    """It is whoever asked, and not the store, that is not well."""
+async def test_an_invalid_cursor_is_rejected(kept: Kept, cursor: str) -> None:
+    """The caller is at fault for an invalid cursor, and not the store."""
     with pytest.raises(StoreError) as caught:
         await kept.opens(WIDE).survey(None, cursor, 10)
     assert caught.value.is_local
 
 
-async def test_what_is_forgotten_is_gone(kept: Kept) -> None:
-    """The conversation, and all that led to it; others stay, also where a key leads to both."""
+async def test_a_deleted_conversation_is_gone(kept: Kept) -> None:
+    """Its index entries are deleted too; other conversations stay, also if they share a key."""
     store = kept.opens(WIDE)
     turns = [turn("a", "one"), turn("b", "one"), turn("c", "two")]
     for one in turns:
@@ -399,8 +401,8 @@ async def test_what_is_forgotten_is_gone(kept: Kept) -> None:
     assert await kept.names() == []
 
 
-async def test_what_is_not_kept_cannot_be_forgotten(kept: Kept) -> None:
-    """Nor what is somebody else's; and a second time there is nothing left."""
+async def test_only_a_stored_conversation_can_be_deleted(kept: Kept) -> None:
+    """A conversation of another scope cannot be deleted, and none can be deleted twice."""
     store = kept.opens(WIDE)
     await save(store, turn("a", "one"), [key("1")])
     assert not await store.forget(OTHER, bytes_of("one"))
@@ -409,8 +411,8 @@ async def test_what_is_not_kept_cannot_be_forgotten(kept: Kept) -> None:
     assert not await store.forget(SCOPE, bytes_of("one"))
 
 
-async def test_after_it_was_forgotten_a_conversation_may_begin_anew(kept: Kept) -> None:
-    """Of what was before, nothing comes back."""
+async def test_a_deleted_conversation_starts_empty(kept: Kept) -> None:
+    """A save after the deletion does not bring old turns back."""
     store = kept.opens(WIDE)
     await save(store, turn("a", "one"), keys_of_turn(turn("a", "one")))
     await store.forget(SCOPE, bytes_of("one"))

@@ -1,4 +1,4 @@
-"""Turns to keep, and the questions that find them again."""
+"""Turns to save, and the lookups that find them again."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -20,7 +20,7 @@ SCOPE = b"s" * 16
 
 
 def bytes_of(name: str) -> bytes:
-    """Return 16 bytes that stand for a name: an id, a scope or a key."""
+    """Return the 16 bytes of an id, a scope or a key that has this name."""
     return blake2b(name.encode(), digest_size=16).digest()
 
 
@@ -28,7 +28,7 @@ key = bytes_of
 
 
 def turn(name: str, conversation: str = "c", created_ms: int = 0, size: int = 10) -> Turn:
-    """Return a turn with one call, led to by reasoning of so many bytes."""
+    """Return a turn of one call, with `size` bytes of reasoning before it."""
     part = Reasoning(f"rs_{name}", b"x" * size, (b"b" * 16,), has_blob=True)
     call = Emitted("function_call", f"fc_{name}", f"call_{name}", "f", b"d" * 16, (part,))
     return Turn(
@@ -44,12 +44,12 @@ def turn(name: str, conversation: str = "c", created_ms: int = 0, size: int = 10
 
 
 def asked(*keys: bytes) -> list[Lookup]:
-    """Ask for items that have one key each."""
+    """Return a lookup for each of several items that have one key each."""
     return [Lookup(place, [key]) for place, key in enumerate(keys)]
 
 
 async def save(store: Store, one: Turn, keys: Sequence[bytes], scope: bytes = SCOPE) -> int:
-    """Keep every record of a turn; return the version."""
+    """Save every record of a turn; return the version."""
     return await store.save(scope, one.conversation, records_of(one), keys)
 
 
@@ -59,14 +59,14 @@ async def looked_up(
     scope: bytes = SCOPE,
     held: Mapping[bytes, int] | None = None,
 ) -> LookupResult:
-    """Return the turns of all that a store finds."""
+    """Look up items; return the turns of all conversations that the store finds."""
     result = await store.look_up(scope, lookups, held or {})
     turns = [one for kept in result.conversations for one in turns_of(kept[0], kept.records or {})]
     return LookupResult(turns, result.crowded)
 
 
 async def found(store: Store, *names: str, scope: bytes = SCOPE) -> list[str]:
-    """Look up by the keys of some names; return the names of all turns, oldest first."""
+    """Look up the keys of these names; return the names of all turns found, oldest first."""
     turns = (await looked_up(store, asked(*map(key, names)), scope)).turns
     by_age = sorted(turns, key=lambda one: (one.created_ms, one.items[0].id))
     return [one.items[0].id.removeprefix("fc_") for one in by_age]

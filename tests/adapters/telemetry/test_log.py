@@ -1,4 +1,4 @@
-"""One line for each event, and a log that cannot be written is no reason to fail."""
+"""The log writes one line for each event, and a failed write does not fail a request."""
 
 import io
 import json
@@ -9,23 +9,23 @@ from reasoning_replay.adapters.telemetry.log import Log
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
-        """It is."""
+        """Return that it is a terminal."""
         return True
 
 
 class Broken(io.StringIO):
-    """A pipe whose reader has left."""
+    """A pipe that its reader has closed."""
 
     def write(self, _: str) -> int:
-        """Fail."""
+        """Fail as a closed pipe does."""
         raise BrokenPipeError
 
 
 def test_json_is_one_object_on_one_line() -> None:
-    """With the time in UTC, the level and the event ahead of the fields that have a value."""
+    """UTC time, level and event precede the fields; a field without a value is left out."""
     stream = io.StringIO()
     Log("info", "json", stream).info("exchange", status=200, route="a\nb", asked=None, ok=True)
     (line,) = stream.getvalue().splitlines()
@@ -40,16 +40,16 @@ def test_json_is_one_object_on_one_line() -> None:
     ]
 
 
-def test_text_is_for_people() -> None:
-    """Time of day, level and event; what has no value is left out."""
+def test_text_has_time_level_event_and_fields() -> None:
+    """The time is the time of day, and fields without a value are left out."""
     stream = io.StringIO()
     Log("info", "text", stream).warning("store_failed", operation="save", reason=None)
     assert re.fullmatch(r"\d\d:\d\d:\d\d warning store_failed operation=save\n", stream.getvalue())
 
 
 @pytest.mark.parametrize(("stream", "is_json"), [(io.StringIO(), True), (Terminal(), False)])
-def test_auto_is_text_on_a_terminal_alone(stream: io.StringIO, *, is_json: bool) -> None:
-    """Everywhere else a program reads it."""
+def test_auto_is_text_on_a_terminal_only(stream: io.StringIO, *, is_json: bool) -> None:
+    """A program reads any other output, so that is JSON."""
     Log("info", "auto", stream).info("started")
     assert stream.getvalue().startswith("{") is is_json
 
@@ -63,8 +63,8 @@ def test_auto_is_text_on_a_terminal_alone(stream: io.StringIO, *, is_json: bool)
         ("error", ["three"]),
     ],
 )
-def test_what_is_below_the_level_is_left_out(level: str, want: list[str]) -> None:
-    """The levels are in order of how bad it is."""
+def test_lines_below_the_level_are_left_out(level: str, want: list[str]) -> None:
+    """Each level includes the more severe ones."""
     stream = io.StringIO()
     log = Log(level, "json", stream)
     assert log.takes("info") is ("one" in want)
@@ -74,7 +74,7 @@ def test_what_is_below_the_level_is_left_out(level: str, want: list[str]) -> Non
     assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == want
 
 
-def test_a_log_that_cannot_be_written_is_not_noticed() -> None:
+def test_a_failed_write_raises_nothing() -> None:
     """A full disk or a closed pipe must not fail a request."""
     Log("info", "json", Broken()).info("exchange")
     closed = io.StringIO()
@@ -84,6 +84,6 @@ def test_a_log_that_cannot_be_written_is_not_noticed() -> None:
 
 
 def test_standard_output_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where orchestrators look."""
+    """Orchestrators read standard output."""
     Log("info", "auto").info("started")
     assert json.loads(capsys.readouterr().out)["event"] == "started"

@@ -1,4 +1,4 @@
-"""A reader that stalls delays nothing."""
+"""The log queue: a reader that stalls delays no request."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from reasoning_replay.adapters.telemetry.log_output import QUEUED_LINES
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[IO[bytes], IO[str]]]:
-    """Both ends of a pipe, as a log collector and a process have them."""
+    """Yield both ends of a pipe, as a log collector and a process have them."""
     read, write = os.pipe()
     with os.fdopen(read, "rb", buffering=0) as reader, os.fdopen(write, "w") as writer:
         yield reader, writer
 
 
 class Reading:
-    """A reader that takes all lines from the moment it starts, until its pipe is closed."""
+    """A reader that takes all lines from its start until the pipe is closed."""
 
     def __init__(self, reader: IO[bytes]) -> None:
         self._data = b""
@@ -39,12 +39,12 @@ class Reading:
         return [json.loads(line) for line in self._data.splitlines()]
 
 
-def test_a_stalled_reader_costs_lines_beyond_a_bound(pipe: tuple[IO[bytes], IO[str]]) -> None:
-    """Lines stay whole and in order, and where some were lost, a line says how many."""
+def test_a_stalled_reader_costs_lines_beyond_the_limit(pipe: tuple[IO[bytes], IO[str]]) -> None:
+    """The remaining lines are whole and in order, and a line reports each number of lost ones."""
     reader, writer = pipe
     log = Log("info", "json", writer)
     many = 10 * QUEUED_LINES
-    for n in range(many):  # far more than a pipe holds: this would never end
+    for n in range(many):  # far more than a pipe holds: a blocking write would never end
         log.info("exchange", n=n, text="x" * 300)
     reading = Reading(reader)
     log.close()
@@ -66,10 +66,8 @@ def test_a_stalled_reader_costs_lines_beyond_a_bound(pipe: tuple[IO[bytes], IO[s
 
 
 @pytest.mark.parametrize("is_blocking", [True, False])
-def test_a_long_line_comes_in_one_piece(
-    pipe: tuple[IO[bytes], IO[str]], *, is_blocking: bool
-) -> None:
-    """Longer than a pipe holds; another process may have made the pipe non-blocking."""
+def test_a_long_line_stays_whole(pipe: tuple[IO[bytes], IO[str]], *, is_blocking: bool) -> None:
+    """A line longer than the pipe's buffer stays whole, also if the pipe is non-blocking."""
     reader, writer = pipe
     os.set_blocking(writer.fileno(), is_blocking)
     log = Log("info", "json", writer)
@@ -81,8 +79,8 @@ def test_a_long_line_comes_in_one_piece(
     assert [line.get("text") for line in reading.lines()] == ["ü" * 100_000, None]
 
 
-def test_a_reader_that_left_is_no_reason_to_fail(pipe: tuple[IO[bytes], IO[str]]) -> None:
-    """Nor to keep lines that have no reader."""
+def test_a_closed_pipe_raises_nothing(pipe: tuple[IO[bytes], IO[str]]) -> None:
+    """If the reader has closed the pipe, lines are dropped."""
     reader, writer = pipe
     reader.close()
     log = Log("info", "json", writer)
@@ -103,8 +101,8 @@ for n in range(int(sys.argv[1])):
 """
 
 
-def test_the_end_of_a_process_writes_what_is_queued() -> None:
-    """Without a word from the program, such as after a failed start."""
+def test_the_end_of_a_process_writes_the_queued_lines() -> None:
+    """Queued lines are written without a call of `close`, such as after a failed start."""
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", PRINTS, "100"], check=True, capture_output=True, text=True
     )
@@ -112,8 +110,8 @@ def test_the_end_of_a_process_writes_what_is_queued() -> None:
     assert [json.loads(line)["n"] for line in lines] == list(range(100))
 
 
-def test_a_stalled_reader_does_not_hold_up_the_end_of_a_process() -> None:
-    """It waits a moment, and exits with what is queued unwritten."""
+def test_a_stalled_reader_does_not_block_the_end_of_a_process() -> None:
+    """The process waits a moment, and then exits without writing the rest of the queue."""
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", PRINTS, "5000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -1,4 +1,4 @@
-"""A line for people stays one line, whoever has named what stands in it."""
+"""The text format writes each event on one line, whatever text its values contain."""
 
 import io
 import re
@@ -32,20 +32,20 @@ texts = st.text(st.characters(codec="utf-8") | st.sampled_from('\x1b\x07\x7f\x9b
 
 
 def told(level: str, event: str, fields: dict[str, Value], *, coloured: bool = False) -> str:
-    """Return a line less its time."""
+    """Return a log line without its time."""
     return text_line(0.0, level, event, fields, coloured=coloured).partition(" ")[2]
 
 
-def test_an_exchange_that_went_well_is_short() -> None:
-    """In columns; what is usual, 0, or to be looked up elsewhere, is left out."""
+def test_the_line_of_a_successful_exchange_is_short() -> None:
+    """The line has columns, and omits fields that are usual, 0 or for programs only."""
     assert told("info", "exchange", WELL) == (
         "info    responses    200 ok             3.2s    model=gpt-5.4 captured=saved injected=2 "
         "before=0.31ms received=999B sent=1.2MB conversation=a81ea81e.."
     )
 
 
-def test_an_exchange_that_did_not_is_told_whole() -> None:
-    """All that may help; an id is shortened all the same."""
+def test_the_line_of_a_failed_exchange_has_all_fields() -> None:
+    """The line has every field that may help to find the cause, with shortened ids."""
     line = told("warning", "exchange", WELL | {"asked": "store_failed", "status": None})
     assert line.startswith("warning responses    -   ok ")
     assert "asked=store_failed" in line
@@ -54,8 +54,8 @@ def test_an_exchange_that_did_not_is_told_whole() -> None:
     assert "request_id=0123456789abcdef" in line
 
 
-def test_any_other_event_is_told_whole() -> None:
-    """With its 0s."""
+def test_the_line_of_another_event_has_all_fields() -> None:
+    """A field that is 0 is written, too."""
     line = told("info", "draining", {"in_flight": 0, "ok": True, "off": False, "why": None})
     assert line == "info    draining in_flight=0 ok=yes off=no"
 
@@ -64,14 +64,14 @@ def test_any_other_event_is_told_whole() -> None:
     ("size", "want"),
     [(0, "0B"), (999, "999B"), (1000, "1.0kB"), (2_500_000, "2.5MB"), (7e12, "7000.0GB")],
 )
-def test_sizes_have_units(size: float, want: str) -> None:
-    """Those of ten."""
+def test_sizes_have_decimal_units(size: float, want: str) -> None:
+    """Sizes use powers of 1,000."""
     assert told("info", "e", {"sent_bytes": size}) == f"info    e sent={want}"
 
 
 @given(value=texts, key=st.sampled_from(["model", "scope", "reason", "outcome"]))
-def test_nothing_breaks_the_line_or_steers_the_terminal(value: str, key: str) -> None:
-    """Whatever stands in a value is printed, and read back as one value."""
+def test_no_value_breaks_the_line_or_controls_the_terminal(value: str, key: str) -> None:
+    """Any text in a value is printed as one quoted value, without control characters."""
     for level in ("info", "error"):
         for event in ("exchange", "store_failed"):
             line = told(level, event, WELL | {key: value})
@@ -82,8 +82,8 @@ def test_nothing_breaks_the_line_or_steers_the_terminal(value: str, key: str) ->
 
 
 @given(texts)
-def test_names_of_others_are_bounded(name: str) -> None:
-    """And of characters that every terminal and every reader of logs takes."""
+def test_received_names_are_bounded(name: str) -> None:
+    """A name from a request is cut, and reduced to printable ASCII characters."""
     got = called(name * 40)
     assert got is None or re.fullmatch(rf"[ -~]{{1,{NAME_MAX}}}", got)
     assert called("openai/gpt-5.4:free") == "openai/gpt-5.4:free"
@@ -91,10 +91,10 @@ def test_names_of_others_are_bounded(name: str) -> None:
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
-        """It is."""
+        """Return that it is a terminal."""
         return True
 
 
@@ -108,10 +108,10 @@ class Terminal(io.StringIO):
         (io.StringIO(), {}, False),
     ],
 )
-def test_colours_are_for_terminals_alone(
+def test_colours_are_for_terminals_only(
     stream: io.StringIO, env: dict[str, str], monkeypatch: pytest.MonkeyPatch, *, want: bool
 ) -> None:
-    """And not where their user wants none (no-color.org)."""
+    """A terminal gets colours unless NO_COLOR is set (no-color.org) or TERM is `dumb`."""
     for name in ("NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in env.items():
@@ -119,8 +119,8 @@ def test_colours_are_for_terminals_alone(
     assert is_coloured(stream) is want
 
 
-def test_a_colour_changes_no_word() -> None:
-    """And ends with the level."""
+def test_a_colour_does_not_change_the_text() -> None:
+    """Only the level is coloured."""
     line = text_line(0.0, "error", "e", {"reason": "x"}, coloured=True)
     assert "\x1b[31merror  \x1b[0m e reason=x" in line
     plain = text_line(0.0, "error", "e", {"reason": "x"}, coloured=False)

@@ -1,4 +1,4 @@
-"""Every outcome exists from the start, and no label grows without end."""
+"""Every series exists from the start, and no label has an unlimited number of values."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ Labels = frozenset[tuple[str, str]]
 
 
 def samples(metrics: Metrics) -> dict[str, dict[Labels, float]]:
-    """Return what Prometheus would read: name -> labels -> value."""
+    """Return the samples that Prometheus would read: name -> labels -> value."""
     found: dict[str, dict[Labels, float]] = {}
     for family in text_string_to_metric_families(metrics.exposition().decode()):
         for sample in family.samples:
@@ -47,13 +47,13 @@ def samples(metrics: Metrics) -> dict[str, dict[Labels, float]]:
     ],
 )
 def test_every_outcome_exists_from_the_start(name: str, label: str, values: Sequence[str]) -> None:
-    """At 0: a rate over a series that appears with its first event misses that event."""
+    """Every counter starts at 0: `rate` misses the event with which a series first appears."""
     found = samples(Metrics())[f"reasoning_replay_{name}_total"]
     assert found == {frozenset({(label, value)}): 0.0 for value in values}
 
 
 def test_heals_exist_from_the_start() -> None:
-    """Each diagnosis with each result."""
+    """Each diagnosis exists with each result."""
     found = samples(Metrics())["reasoning_replay_heals_total"]
     assert found == {
         frozenset({("diagnosis", diagnosis), ("result", result)}): 0.0
@@ -63,7 +63,7 @@ def test_heals_exist_from_the_start() -> None:
 
 
 def test_store_operations_exist_from_the_start() -> None:
-    """The first failure is the one that an alert waits for."""
+    """An alert needs the first failure, so its series exists before it."""
     found = samples(Metrics()).get("reasoning_replay_store_operations_total", {})
     assert found.items() >= {
         (frozenset({("operation", operation), ("outcome", outcome)}), 0.0)
@@ -73,7 +73,7 @@ def test_store_operations_exist_from_the_start() -> None:
 
 
 def test_exchanges_exist_from_the_start() -> None:
-    """By route and by how they ended, each with the status that it has as a rule."""
+    """Each route and outcome exists with its usual status."""
     found = samples(Metrics()).get("reasoning_replay_exchanges_total", {})
     assert found.items() >= {
         (frozenset({("route", route), ("status", status), ("outcome", outcome)}), 0.0)
@@ -89,14 +89,14 @@ def test_exchanges_exist_from_the_start() -> None:
 
 
 def test_a_store_is_up_until_it_fails() -> None:
-    """An alert on 0 does not fire at the start."""
+    """The gauge starts at 1, so that an alert on 0 does not fire at the start."""
     found = samples(Metrics())
     assert found["reasoning_replay_store_up"] == {frozenset(): 1.0}
     assert found["reasoning_replay_in_flight"] == {frozenset(): 0.0}
 
 
 def test_breakers_are_closed_until_a_store_fails() -> None:
-    """Each state of each is there, so that a graph has a line for it."""
+    """Each state of each breaker exists, so that a graph has a line for it."""
     assert samples(Metrics())["reasoning_replay_store_breakers"] == {
         frozenset({("operation", operation), ("state", state)}): float(state == "closed")
         for operation in ("recall", "save")
@@ -105,20 +105,20 @@ def test_breakers_are_closed_until_a_store_fails() -> None:
 
 
 def test_overhead_exists_from_the_start() -> None:
-    """Each phase, whether an exchange has come to it or not."""
+    """Each phase exists before any exchange has reached it."""
     found = samples(Metrics())
     phases = {frozenset({("phase", phase)}): 0.0 for phase in PHASES}
     assert found["reasoning_replay_overhead_seconds_count"] == phases
 
 
-def test_the_version_is_told() -> None:
-    """So that a graph shows when it changed."""
+def test_the_version_is_a_label() -> None:
+    """A graph of the version shows when it changed."""
     (labels,) = samples(Metrics())["reasoning_replay_build_info"]
     assert [name for name, _ in labels] == ["version"]
 
 
-def test_each_process_part_has_a_registry_of_its_own() -> None:
-    """Two proxies in one process do not add up."""
+def test_each_instance_has_its_own_registry() -> None:
+    """Two proxies in one process count separately."""
     one, other = Metrics(), Metrics()
     one.captured_items.inc()
     assert samples(one)["reasoning_replay_captured_items_total"] == {frozenset(): 1.0}
@@ -139,21 +139,21 @@ def test_each_process_part_has_a_registry_of_its_own() -> None:
         (0, "none"),
     ],
 )
-def test_usual_statuses_are_told_apart(status: int, label: str) -> None:
-    """And all others by their class."""
+def test_usual_statuses_have_their_own_label(status: int, label: str) -> None:
+    """Any other status counts as its class."""
     assert status_label(status) == label
 
 
 @given(st.integers())
-def test_there_are_a_few_dozen_labels(status: int) -> None:
-    """Of any number: so many that each can be a series."""
+def test_there_are_fewer_than_fifty_status_labels(status: int) -> None:
+    """Any number as a status has one of a few dozen labels, so that each can be a series."""
     known = {status_label(number) for number in range(1000)}
     assert status_label(status) in known
     assert len(known) < 50
 
 
-def test_what_is_usual_is_one_of_them() -> None:
-    """So that a series that exists from the start is one that goes on."""
+def test_a_usual_status_is_a_status_label() -> None:
+    """A series that exists from the start is one that exchanges count on."""
     known = {status_label(number) for number in range(1000)}
     assert {usual_status(route, outcome) for route in Route for outcome in ExchangeOutcome} <= known
 
@@ -164,8 +164,8 @@ seconds = st.sampled_from([0.0, 0.1875, 0.25, 0.75, 2.0, 1024.0])  # sums are ex
 
 @settings(max_examples=20, deadline=None)
 @given(steps=st.lists(st.tuples(names, st.integers(0, 3), seconds)))
-def test_counts_are_those_of_prometheus(steps: list[tuple[str, int, float]]) -> None:
-    """A count on a cached series is a count on the series of these labels."""
+def test_cached_series_count_as_those_of_prometheus(steps: list[tuple[str, int, float]]) -> None:
+    """A count on a cached series is a count on the series with these labels."""
     ours, theirs = Metrics(), Metrics()
     for name, by, took_s in steps:
         ours.inc(ours.captured_items)
@@ -180,5 +180,5 @@ def test_counts_are_those_of_prometheus(steps: list[tuple[str, int, float]]) -> 
 
 
 def without_times(found: dict[str, dict[Labels, float]]) -> dict[str, dict[Labels, float]]:
-    """Leave out when each series was created."""
+    """Return the samples without the creation time of each series."""
     return {name: series for name, series in found.items() if not name.endswith("_created")}

@@ -1,4 +1,4 @@
-"""Failures of the SDK and of the collector become few lines of log that quote nothing."""
+"""Failures of the SDK and of the collector become a few log lines that quote no value."""
 
 import io
 import json
@@ -25,7 +25,7 @@ SDK = logging.getLogger("opentelemetry.sdk.trace")
 
 
 class Written:
-    """A report, and what was logged by it."""
+    """A report, and the log lines that it wrote."""
 
     def __init__(self) -> None:
         self._stream = io.StringIO()
@@ -39,21 +39,23 @@ class Written:
 
 @pytest.fixture
 def written() -> Iterator[Written]:
-    """Report until the test ends."""
+    """Yield a report that is closed when the test ends."""
     made = Written()
     yield made
     made.report.close()
 
 
-def test_a_change_is_a_line(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not each failure; the next export that is sent says how many spans were lost."""
+def test_each_change_of_state_is_one_line(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Repeated failures add no line; the next successful export logs the number of lost spans."""
     results: list[Any] = []
 
     def export(_: OTLPSpanExporter, __: Sequence[ReadableSpan]) -> SpanExportResult:
         result = results.pop()
         if isinstance(result, Exception):
             raise result
-        if result is SpanExportResult.FAILURE:  # the SDK says why, and quotes a secret
+        if result is SpanExportResult.FAILURE:  # the SDK logs the reason, and quotes a secret
             SDK.error("Failed to export %s batch code: %s, reason: %s", "span", 401, "hunter2")
         return SpanExportResult(result)
 
@@ -77,10 +79,10 @@ def test_a_change_is_a_line(written: Written, monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
-def test_nothing_of_a_message_is_quoted(
+def test_the_arguments_of_a_message_are_not_logged(
     written: Written, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Its template is logged, and types of exceptions; an argument may be a header's value."""
+    """Only the template and exception types are logged, as an argument may be a header's value."""
     SDK.warning("Header format invalid: %s", "authorization=hunter2")
     SDK.warning("%s", ValueError("hunter2"))
     SDK.info("not worth a line")
@@ -95,7 +97,7 @@ def test_nothing_of_a_message_is_quoted(
 
 
 def test_lines_are_bounded(written: Written) -> None:
-    """Whatever the SDK has to say."""
+    """The number and the length of the lines are bounded for any messages of the SDK."""
     for number in range(MESSAGES_MAX * 2):
         SDK.warning("x" * number * 100)
     lines = written.lines()
@@ -104,7 +106,7 @@ def test_lines_are_bounded(written: Written) -> None:
 
 
 def test_a_closed_report_is_silent(written: Written, capfd: pytest.CaptureFixture[str]) -> None:
-    """Also on standard error."""
+    """After its end, a report writes neither to the log nor to standard error."""
     written.report.close()
     SDK.warning("too late")
     assert written.lines() == []
@@ -112,7 +114,7 @@ def test_a_closed_report_is_silent(written: Written, capfd: pytest.CaptureFixtur
 
 
 async def test_the_environment_describes_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proxy says what the environment does not."""
+    """The proxy adds only the resource attributes that the environment does not set."""
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.version=mine,team=a")
     tracing = Tracing(Log("info", "json", io.StringIO()))
     got = tracing._provider.resource.attributes
@@ -122,8 +124,8 @@ async def test_the_environment_describes_the_process(monkeypatch: pytest.MonkeyP
     await tracing.close(1)
 
 
-async def test_what_raises_is_logged_once() -> None:
-    """A trace is not worth an exchange; the guarded block ends, and the program goes on."""
+async def test_an_exception_in_a_guard_is_logged_once() -> None:
+    """A guard suppresses every exception of tracing, and logs the first of each type."""
     stream = io.StringIO()
     tracing = Tracing(Log("info", "json", stream))
     for _ in range(2):

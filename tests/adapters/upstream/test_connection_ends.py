@@ -1,4 +1,4 @@
-"""However an exchange ends, its connection ends with it or carries the next: none is left over."""
+"""A connection ends with its exchange or carries the next one; none is left open."""
 
 import asyncio
 import contextlib
@@ -20,20 +20,20 @@ from tests.web.scripted import Upstream as Far
 from tests.web.wire import chunk, head, stream_head, whole
 
 SOON_S = 3.0
-LARGE = bytes(64 << 20)  # more than systems take for who reads nothing
+LARGE = bytes(64 << 20)  # more than the kernel buffers for a peer that does not read
 FLOOD = 5000
 Case = Callable[[UpstreamPool, Far], Awaitable[None]]
 CASES: dict[str, Case] = {}
 
 
 def case(function: Case) -> Case:
-    """Have it run on both loops, in the clear and in TLS."""
+    """Register a case for both event loops, with and without TLS."""
     CASES[function.__name__] = function
     return function
 
 
 def say_end() -> Step:
-    """Say that nothing more will come, and read on."""
+    """Return a step that sends the end of the stream, and still reads."""
 
     async def step(_: Script, writer: asyncio.StreamWriter) -> None:
         if writer.can_write_eof():
@@ -45,7 +45,7 @@ def say_end() -> Step:
 
 
 def vanish() -> Step:
-    """Reset the connection once everything is off; `cut` waits for ever in TLS."""
+    """Return a step that resets the connection after all data is sent; `cut` hangs with TLS."""
 
     async def step(_: Script, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.02)
@@ -55,7 +55,7 @@ def vanish() -> Step:
 
 
 def flood() -> Step:
-    """Send a stream without an end."""
+    """Return a step that sends an endless stream."""
 
     async def step(_: Script, writer: asyncio.StreamWriter) -> None:
         writer.write(stream_head())
@@ -68,27 +68,27 @@ def flood() -> Step:
 
 
 async def soon(awaited: Awaitable[Any]) -> Any:
-    """Wait, but not for long."""
+    """Wait for at most SOON_S."""
     return await asyncio.wait_for(awaited, SOON_S)
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Wait for what says nothing when it happens."""
+    """Wait until a condition holds for which there is no event."""
     async with asyncio.timeout(SOON_S):
         while not is_so():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
 
 async def cancelled(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and see it off."""
+    """Cancel a task, and wait for its end."""
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
 
 
 @case
-async def is_used_again(near: UpstreamPool, far: Far) -> None:
-    """By the next request; the one before it has been read."""
+async def reused_by_the_next_request(near: UpstreamPool, far: Far) -> None:
+    """The next request reuses the connection of a response that has been read."""
     far.answers(whole(b"1"), whole(b"2"))
     for body in (b"1", b"2"):
         answer = await near.send("GET", far.url, [], None)
@@ -100,8 +100,8 @@ async def is_used_again(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def is_closed_by_upstream_while_idle(near: UpstreamPool, far: Far) -> None:
-    """The next request has one of its own."""
+async def closed_by_the_upstream_while_idle(near: UpstreamPool, far: Far) -> None:
+    """After the upstream closes an idle connection, the next request opens a new one."""
     far.plays(Script([send(whole(b"1")), close()]), Script([send(whole(b"2")), close()]))
     for body in (b"1", b"2"):
         answer = await near.send("POST", far.url, [], b"{}")
@@ -111,16 +111,16 @@ async def is_closed_by_upstream_while_idle(near: UpstreamPool, far: Far) -> None
 
 
 @case
-async def is_left_while_it_is_opened(near: UpstreamPool, far: Far) -> None:
-    """Nobody is there to whom it could be given."""
+async def cancelled_while_connecting(near: UpstreamPool, far: Far) -> None:
+    """A connection is closed if its request is cancelled while it is opened."""
     task = asyncio.ensure_future(near.send("POST", far.url, [], b"{}"))
     await asyncio.sleep(0)
     await cancelled(task)
 
 
 @case
-async def is_left_before_the_head(near: UpstreamPool, far: Far) -> None:
-    """Upstream learns of it."""
+async def cancelled_before_the_head(near: UpstreamPool, far: Far) -> None:
+    """If a request is cancelled before the head of its response, the upstream sees a disconnect."""
     script = Script([wait()])
     far.plays(script)
     task = asyncio.ensure_future(near.send("POST", far.url, [], b"{}"))
@@ -130,8 +130,8 @@ async def is_left_before_the_head(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def is_left_while_upstream_takes_nothing(near: UpstreamPool, far: Far) -> None:
-    """What waits to be written is thrown away."""
+async def cancelled_while_the_request_is_not_read(near: UpstreamPool, far: Far) -> None:
+    """If a request is cancelled while the upstream does not read it, the unsent rest is dropped."""
     script = Script([wait()], reads_body=False)
     far.plays(script)
     task = asyncio.ensure_future(near.send("POST", far.url, [], LARGE))
@@ -141,8 +141,8 @@ async def is_left_while_upstream_takes_nothing(near: UpstreamPool, far: Far) -> 
 
 
 @case
-async def is_left_amid_a_body(near: UpstreamPool, far: Far) -> None:
-    """Of which some is read."""
+async def closed_within_a_body(near: UpstreamPool, far: Far) -> None:
+    """If a response is closed within its body, the upstream sees a disconnect."""
     script = Script([send(stream_head() + chunk(b"abc")), wait()])
     far.plays(script)
     answer = await near.send("POST", far.url, [], b"{}")
@@ -152,8 +152,8 @@ async def is_left_amid_a_body(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def is_left_amid_a_flood(near: UpstreamPool, far: Far) -> None:
-    """It does not go on for as long as TLS takes to say farewell."""
+async def closed_within_an_endless_body(near: UpstreamPool, far: Far) -> None:
+    """An endless response ends at once when it is closed, without waiting for TLS to shut down."""
     script = Script([flood()])
     far.plays(script)
     answer = await near.send("POST", far.url, [], b"{}")
@@ -164,8 +164,8 @@ async def is_left_amid_a_flood(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def is_left_with_much_unread(near: UpstreamPool, far: Far) -> None:
-    """Here and in the system."""
+async def closed_with_unread_data(near: UpstreamPool, far: Far) -> None:
+    """A response can be closed while data is unread here and in the kernel."""
     far.plays(Script([flood()]))
     answer = await near.send("POST", far.url, [], b"{}")
     (connection,) = near._connections
@@ -174,8 +174,8 @@ async def is_left_with_much_unread(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def ends_with_its_answer(near: UpstreamPool, far: Far) -> None:
-    """Which is whole then."""
+async def lost_at_the_end_of_its_response(near: UpstreamPool, far: Far) -> None:
+    """A response without a length is complete when the connection ends."""
     far.plays(Script([send(head("A: b") + b"abc"), close()]))
     answer = await near.send("POST", far.url, [], b"{}")
     assert await soon(whole_of(answer)) == b"abc"
@@ -183,8 +183,8 @@ async def ends_with_its_answer(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def ends_amid_an_answer(near: UpstreamPool, far: Far) -> None:
-    """Which is not; what came of it is read first."""
+async def lost_within_a_response(near: UpstreamPool, far: Far) -> None:
+    """If the connection ends within a response, the data is returned first, then the error."""
     for step in (close(), vanish()):
         far.plays(Script([send(head("Content-Length: 5") + b"abc"), step]))
         answer = await near.send("POST", far.url, [], b"{}")
@@ -195,8 +195,8 @@ async def ends_amid_an_answer(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def ends_amid_an_answer_that_nobody_reads(near: UpstreamPool, far: Far) -> None:
-    """The error is nobody's."""
+async def lost_within_a_response_that_is_not_read(near: UpstreamPool, far: Far) -> None:
+    """The error of a response that is closed without being read is not reported."""
     far.plays(Script([send(head("Content-Length: 5") + b"abc"), vanish()]))
     answer = await near.send("POST", far.url, [], b"{}")
     await asyncio.sleep(0.04)
@@ -204,8 +204,8 @@ async def ends_amid_an_answer_that_nobody_reads(near: UpstreamPool, far: Far) ->
 
 
 @case
-async def has_an_answer_before_its_request_is_taken(near: UpstreamPool, far: Far) -> None:
-    """It is whole, and the rest of the request is thrown away with the connection."""
+async def early_response(near: UpstreamPool, far: Far) -> None:
+    """A response can be read before the upstream has read the request; the connection then ends."""
     far.plays(Script([send(whole(b"1", status="413 x")), wait()], reads_body=False))
     answer = await near.send("POST", far.url, [], LARGE)
     assert await soon(whole_of(answer)) == b"1"
@@ -213,8 +213,8 @@ async def has_an_answer_before_its_request_is_taken(near: UpstreamPool, far: Far
 
 
 @case
-async def says_that_this_is_all_before_its_request_is_taken(near: UpstreamPool, far: Far) -> None:
-    """That is heard, though the connection cannot be lost before it takes the rest."""
+async def early_end_of_the_stream(near: UpstreamPool, far: Far) -> None:
+    """The upstream can end its stream, with or without a response, before it reads the request."""
     far.plays(Script([send(head(status="413 x") + b"1"), say_end(), wait()], reads_body=False))
     answer = await near.send("POST", far.url, [], LARGE)
     assert await soon(whole_of(answer)) == b"1"
@@ -225,8 +225,8 @@ async def says_that_this_is_all_before_its_request_is_taken(near: UpstreamPool, 
 
 
 @case
-async def has_a_request_that_breaks_off(near: UpstreamPool, far: Far) -> None:
-    """In whatever way: upstream would wait for the rest."""
+async def request_body_fails(near: UpstreamPool, far: Far) -> None:
+    """If the body of a request fails or is cancelled, the connection is closed."""
 
     async def broken(error: BaseException) -> AsyncGenerator[bytes, None]:
         yield b"x"
@@ -241,8 +241,8 @@ async def has_a_request_that_breaks_off(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def is_in_other_hands_before_an_answer_is_read(near: UpstreamPool, far: Far) -> None:
-    """Who reads that has no say any more: neither in what is read ahead nor in its end."""
+async def reused_before_its_response_is_read(near: UpstreamPool, far: Far) -> None:
+    """Reading and closing the previous response does not affect the current one."""
     far.plays(Script([send(whole(b"1"))]), Script([flood()]))
     first = await near.send("GET", far.url, [], None)
     second = await near.send("GET", far.url, [], None)
@@ -256,8 +256,8 @@ async def is_in_other_hands_before_an_answer_is_read(near: UpstreamPool, far: Fa
 
 
 @case
-async def switches_protocols_unasked(near: UpstreamPool, far: Far) -> None:
-    """What it says from then on would be read as the answer to the next request."""
+async def unrequested_protocol_switch(near: UpstreamPool, far: Far) -> None:
+    """A protocol switch is an error: its data would be read as the response to the next request."""
     switched = head("Connection: upgrade", "Upgrade: x", status="101 Switching Protocols")
     far.plays(Script([send(switched + b"x" * FLOOD), wait()]))
     with pytest.raises(UpstreamError, match="switched protocols"):
@@ -265,7 +265,7 @@ async def switches_protocols_unasked(near: UpstreamPool, far: Far) -> None:
 
 
 async def none_is_left(play: Case, authority: Authority, *, is_tls: bool) -> None:
-    """Run a case; then there is no connection, no task, and no error that nobody heard of."""
+    """Run a case, then check that no connection, task or unretrieved error is left."""
     said: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: said.append(context))
@@ -289,19 +289,19 @@ async def none_is_left(play: Case, authority: Authority, *, is_tls: bool) -> Non
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """An authority that the upstreams of these tests have their certificates from."""
+    """Return the authority of the upstreams' certificates."""
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.mark.parametrize("is_tls", [False, True], ids=["clear", "tls"])
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("play", CASES.values(), ids=CASES)
-def test_a_connection_that(
+def test_no_connection_is_left(
     play: Case,
     run: Callable[[Coroutine[None, None, None]], None],
     authority: Authority,
     *,
     is_tls: bool,
 ) -> None:
-    """As the name of the case goes on."""
+    """After each case, no connection, no task and no unretrieved error is left."""
     run(none_is_left(play, authority, is_tls=is_tls))

@@ -1,4 +1,4 @@
-"""aiohttp's undocumented parts that the dialer uses: a release that drops one fails here."""
+"""Undocumented parts of aiohttp that the dialer uses: a release that drops one fails here."""
 
 import inspect
 
@@ -12,8 +12,8 @@ from yarl import URL
 from tests.web.scripted import scripted
 
 
-def test_every_undocumented_name_is_there() -> None:
-    """With the parameters that it is given."""
+def test_every_undocumented_name_exists() -> None:
+    """Each undocumented name exists, with the parameters that the dialer passes."""
     made = inspect.signature(aiohttp.ClientRequest.__init__).parameters
     assert {"loop", "proxy", "proxy_headers"} <= made.keys()
     assert list(inspect.signature(aiohttp.TCPConnector.connect).parameters) == [
@@ -30,7 +30,7 @@ def test_every_undocumented_name_is_there() -> None:
 
 
 async def test_a_connection_is_counted_until_it_is_released() -> None:
-    """Otherwise aiohttp's connector would keep what it has opened for ever."""
+    """The connector of aiohttp holds each connection that it opened until it is released."""
     async with scripted() as far:
         dialer = Dialer(5.0, egress(far.url))
         dialled = await dialer.dial(URL(far.url))

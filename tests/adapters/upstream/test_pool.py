@@ -1,4 +1,4 @@
-"""The connections to the upstream: what goes out is what was given, and failures have a source."""
+"""The connection pool sends requests exactly as they are given, and each failure has a source."""
 
 import asyncio
 import socket
@@ -17,14 +17,14 @@ from tests.web.wire import chunk, head, stream_head, whole
 
 @pytest.fixture
 async def connections() -> AsyncIterator[UpstreamPool]:
-    """A pool with short deadlines."""
+    """Yield a pool with short timeouts."""
     upstream = UpstreamPool(Timeouts(0.5, 0.1, 0.1), egress("http://127.0.0.1"))
     yield upstream
     await upstream.close()
 
 
 async def whole_of(answer: UpstreamResponse) -> bytes:
-    """Read an answer to its end."""
+    """Read a response to its end."""
     read = b""
     while piece := await answer.read():
         read += piece
@@ -32,13 +32,13 @@ async def whole_of(answer: UpstreamResponse) -> bytes:
 
 
 async def pieces() -> AsyncGenerator[bytes, None]:
-    """Give a body in two pieces."""
+    """Yield a body in two pieces."""
     yield b"ab"
     yield b"c"
 
 
-async def test_it_sends_what_it_is_given(connections: UpstreamPool) -> None:
-    """Method, target, headers and body, and of its own the host and the length alone."""
+async def test_a_request_is_sent_as_given(connections: UpstreamPool) -> None:
+    """Method, target, headers and body are sent unchanged; only host and length are added."""
     async with scripted() as far:
         far.answers(whole(b"{}"))
         url = far.url + "/a%2Fb?x=%7E"
@@ -54,8 +54,8 @@ async def test_it_sends_what_it_is_given(connections: UpstreamPool) -> None:
         assert (received.body, await whole_of(answer)) == (b"abc", b"{}")
 
 
-async def test_a_large_body_goes_out_with_its_length(connections: UpstreamPool) -> None:
-    """In pieces, so that nobody waits for it to be written; and with no header more."""
+async def test_a_large_body_is_sent_with_its_length(connections: UpstreamPool) -> None:
+    """A large body is written in pieces, with its length and no other header."""
     body = bytes(range(256)) * 12_000
     async with scripted() as far:
         far.answers(whole(b"{}"))
@@ -73,10 +73,10 @@ async def test_a_large_body_goes_out_with_its_length(connections: UpstreamPool) 
         ([(b"Content-Length", b"3")], ("content-length", "3")),
     ],
 )
-async def test_a_streamed_body_goes_out_as_it_comes(
+async def test_a_streamed_body_is_sent_as_it_arrives(
     headers: Headers, framing: tuple[str, str], connections: UpstreamPool
 ) -> None:
-    """In chunks, unless its length is known."""
+    """A streamed body is sent in chunks, unless its length is known."""
     async with scripted() as far:
         far.answers(whole(b"{}"))
         answer = await connections.send("POST", far.url + "/", headers, pieces())
@@ -86,8 +86,8 @@ async def test_a_streamed_body_goes_out_as_it_comes(
         answer.close()
 
 
-async def test_a_connection_is_used_again(connections: UpstreamPool) -> None:
-    """Once its answer has been read: TLS for every request would cost more than we do."""
+async def test_a_connection_is_reused(connections: UpstreamPool) -> None:
+    """A connection is reused once its response has been read, as TLS handshakes are expensive."""
     async with scripted() as far:
         for _ in range(3):
             far.answers(whole(b"{}"))
@@ -96,8 +96,8 @@ async def test_a_connection_is_used_again(connections: UpstreamPool) -> None:
         assert (len(far.received), far.connections) == (3, 1)
 
 
-async def test_there_is_no_limit_to_how_many_run_at_once() -> None:
-    """Streams last for minutes; none waits for another to end."""
+async def test_parallel_requests_are_not_limited() -> None:
+    """Streams last for minutes, so no request waits for another one to end."""
     connections = UpstreamPool(Timeouts(5, 5, 5), egress("http://127.0.0.1"))
     scripts = [Script([wait(), send(whole(b"{}"))]) for _ in range(150)]
     async with scripted() as far:
@@ -116,17 +116,17 @@ async def test_there_is_no_limit_to_how_many_run_at_once() -> None:
 
 
 async def source_of(connections: UpstreamPool, url: str) -> str:
-    """Return the source of the failure that a request ends with."""
+    """Return the source of the error that a request ends with."""
     with pytest.raises(UpstreamError) as caught:
         await connections.send("POST", url, [], b"{}")
     assert str(caught.value)
     return caught.value.source
 
 
-async def test_a_port_that_nobody_listens_on_is_a_failure_to_connect(
+async def test_a_closed_port_is_a_failure_to_connect(
     connections: UpstreamPool,
 ) -> None:
-    """Nothing was sent."""
+    """If no program listens on the port, the source of the error is `connect`."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}/"
     assert await source_of(connections, url) == "connect"
@@ -146,14 +146,14 @@ async def test_a_port_that_nobody_listens_on_is_a_failure_to_connect(
 async def test_a_failure_has_a_source(
     script: Script, source: str, connections: UpstreamPool
 ) -> None:
-    """It decides between 502 and 504."""
+    """The source of a failure decides between 502 and 504."""
     async with scripted() as far:
         far.plays(script)
         assert await source_of(connections, far.url + "/") == source
 
 
-async def test_an_upstream_that_speaks_first_is_asked_once(connections: UpstreamPool) -> None:
-    """It speaks no HTTP, and would do so on any connection."""
+async def test_an_upstream_that_sends_first_is_not_retried(connections: UpstreamPool) -> None:
+    """An upstream that sends data first is not HTTP, so a request to it is not retried."""
     opened: list[asyncio.StreamWriter] = []
 
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -171,10 +171,10 @@ async def test_an_upstream_that_speaks_first_is_asked_once(connections: Upstream
 
 
 @pytest.mark.parametrize("value", [b"a\nb", b"a\rb", b"a\0b"])
-async def test_what_cannot_be_sent_is_an_upstream_error(
+async def test_an_invalid_header_is_an_upstream_error(
     value: bytes, connections: UpstreamPool
 ) -> None:
-    """Never any other exception, and nothing arrives."""
+    """A header with a line break or a NUL raises UpstreamError, and no request arrives."""
     async with scripted() as far:
         with pytest.raises(UpstreamError):
             await connections.send("GET", far.url + "/", [(b"X", value)], None)
@@ -182,7 +182,7 @@ async def test_what_cannot_be_sent_is_an_upstream_error(
 
 
 async def test_a_large_head_is_read(connections: UpstreamPool) -> None:
-    """Gateways put much into theirs."""
+    """A response may have a head of 60 kB, because gateways add large headers."""
     async with scripted() as far:
         far.answers(head("X-Long: " + "x" * 60_000, "Content-Length: 0"))
         answer = await connections.send("GET", far.url + "/", [], None)
@@ -190,17 +190,17 @@ async def test_a_large_head_is_read(connections: UpstreamPool) -> None:
         answer.close()
 
 
-async def test_silence_between_two_reads_is_bounded_and_the_whole_is_not(
+async def test_the_read_timeout_is_for_each_read(
     connections: UpstreamPool,
 ) -> None:
-    """A model may stream for as long as it likes."""
+    """The timeout is for the time between two reads: a stream may last any time in total."""
     steps = [step for _ in range(6) for step in (wait(), send(chunk(b"x")))]
     script = Script([send(stream_head()), *steps, send(b"0\r\n\r\n")])
     async with scripted() as far:
         far.plays(script)
         answer = await connections.send("GET", far.url + "/", [], None)
         read = b""
-        for _ in range(6):  # 0.24 s in all, of which no two reads are 0.1 s apart
+        for _ in range(6):  # 0.24 s in total, and less than 0.1 s between two reads
             await asyncio.sleep(0.04)
             script.go()
             read += await answer.read()
@@ -208,13 +208,13 @@ async def test_silence_between_two_reads_is_bounded_and_the_whole_is_not(
         answer.close()
 
 
-async def test_an_answer_that_waits_for_us_is_not_silent() -> None:
-    """Its beginning came with the head, and was more than is read ahead."""
+async def test_a_response_that_waits_for_its_reader_does_not_time_out() -> None:
+    """The read timeout does not run while the read buffer is full."""
     size, short_s = 16 << 20, 0.2
     connections = UpstreamPool(Timeouts(5.0, 60.0, short_s), egress("http://127.0.0.1"))
     async with scripted() as far:
         far.otherwise = head(f"Content-Length: {size}") + bytes(size)
-        for late_s in (0.0, 3 * short_s):  # a connection takes much at once when it has run once
+        for late_s in (0.0, 3 * short_s):  # a connection that was used before receives more at once
             answer = await connections.send("GET", far.url + "/", [], None)
             await asyncio.sleep(late_s)
             assert len(await whole_of(answer)) == size

@@ -1,4 +1,4 @@
-"""An answer is handed on once, in order, whoever waits for it and however he leaves."""
+"""An upstream response passes on its data once and in order, also if its reader is cancelled."""
 
 import asyncio
 import gc
@@ -13,23 +13,23 @@ from reasoning_replay.adapters.upstream.response import (
 
 
 class Source:
-    """Counts what an answer asks of what it comes from."""
+    """Owner of a response: counts the calls that it gets."""
 
     def __init__(self) -> None:
         self.went_on = 0
         self.left = 0
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Count the call."""
         self.went_on += 1
 
     def abandon(self, response: UpstreamResponse) -> None:
-        """Learn that nobody wants more of that answer."""
+        """Count the call if the response is the one of `begun`."""
         self.left += response.status == 200
 
 
 def begun() -> tuple[UpstreamResponse, Source]:
-    """Return an answer whose head is there."""
+    """Return a response with its head complete."""
     source = Source()
     response = UpstreamResponse(source, asyncio.get_running_loop().create_future())
     response.begin(200)
@@ -37,25 +37,25 @@ def begun() -> tuple[UpstreamResponse, Source]:
 
 
 def comes(response: UpstreamResponse, data: bytes) -> bool:
-    """Let a piece come; tell whether more may be read ahead."""
+    """Add a piece; return whether the buffer has room for more."""
     response.take(data)
     return response.offer()
 
 
 async def waiting(response: UpstreamResponse, on_chunk: Any = None) -> asyncio.Task[bytes]:
-    """Read, and return once that waits."""
+    """Start a read, and return its task once it waits."""
     task = asyncio.ensure_future(response.read(on_chunk))
     await asyncio.sleep(0)
     return task
 
 
 def refuse(_: bytes) -> bool:
-    """Take nothing."""
+    """Consume no piece."""
     return False
 
 
-async def test_what_is_taken_at_once_wakes_nobody() -> None:
-    """What is not taken comes back to who waits, once, and the rest behind it."""
+async def test_a_consumed_piece_does_not_wake_the_reader() -> None:
+    """The reader gets the first piece that its callback does not consume, once, then the rest."""
     response, _ = begun()
     taken: list[bytes] = []
 
@@ -74,8 +74,8 @@ async def test_what_is_taken_at_once_wakes_nobody() -> None:
 
 
 @pytest.mark.parametrize("on_chunk", [None, refuse], ids=["returned", "called"])
-async def test_a_reader_that_is_cancelled_loses_nothing(on_chunk: Any) -> None:
-    """What comes after that is there for the next read."""
+async def test_a_cancelled_read_loses_no_data(on_chunk: Any) -> None:
+    """Data that arrives after a read is cancelled is returned by the next read."""
     response, _ = begun()
     task = await waiting(response, on_chunk)
     task.cancel()
@@ -86,8 +86,8 @@ async def test_a_reader_that_is_cancelled_loses_nothing(on_chunk: Any) -> None:
     assert await response.read(on_chunk) == b"ab"
 
 
-async def test_a_reader_that_is_cancelled_as_something_comes_loses_nothing() -> None:
-    """As it is when time is up in the same turn of the loop."""
+async def test_a_read_cancelled_as_data_arrives_loses_no_data() -> None:
+    """A piece is not lost if the read is cancelled in the same step of the event loop."""
     response, _ = begun()
     task = await waiting(response)
     assert comes(response, b"a")
@@ -97,8 +97,8 @@ async def test_a_reader_that_is_cancelled_as_something_comes_loses_nothing() -> 
     assert await response.read() == b"a"
 
 
-async def test_no_more_is_read_ahead_than_a_bound() -> None:
-    """Until it is taken; and what is over with asks for nothing: others may have its source."""
+async def test_the_read_buffer_is_bounded() -> None:
+    """Reading pauses at the limit and resumes after a read, except if the response is over."""
     response, source = begun()
     assert comes(response, b"x" * (READ_BUFFER_BYTES - 1))
     assert not comes(response, b"x")
@@ -110,8 +110,8 @@ async def test_no_more_is_read_ahead_than_a_bound() -> None:
     assert source.went_on == 1
 
 
-async def test_all_that_came_is_returned_before_the_error() -> None:
-    """As often as it is asked for."""
+async def test_data_is_returned_before_the_error() -> None:
+    """All data is returned before the error, and the error is raised by each later read."""
     response, _ = begun()
     comes(response, b"a")
     response.end(UpstreamError("read", "broken"))
@@ -122,8 +122,8 @@ async def test_all_that_came_is_returned_before_the_error() -> None:
             await response.read()
 
 
-async def test_an_error_in_taking_is_for_who_waits() -> None:
-    """A client has left, as a rule."""
+async def test_an_error_of_the_callback_reaches_the_reader() -> None:
+    """An exception of `on_chunk`, usually that the client has disconnected, is raised by `read`."""
     response, _ = begun()
 
     def on_chunk(_: bytes) -> bool:
@@ -135,8 +135,8 @@ async def test_an_error_in_taking_is_for_who_waits() -> None:
         await task
 
 
-async def test_nothing_is_said_of_an_error_that_nobody_waits_for() -> None:
-    """Who sent has failed in some other way."""
+async def test_an_error_without_a_waiter_is_not_reported() -> None:
+    """The event loop does not report an error for which no caller waits."""
     said: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: said.append(context))
@@ -147,8 +147,8 @@ async def test_nothing_is_said_of_an_error_that_nobody_waits_for() -> None:
     assert said == []
 
 
-async def test_it_is_left_once() -> None:
-    """And nothing of it is kept then."""
+async def test_a_response_is_abandoned_once() -> None:
+    """A response that is closed twice is abandoned once."""
     response, source = begun()
     comes(response, b"a")
     response.close()
@@ -156,8 +156,8 @@ async def test_it_is_left_once() -> None:
     assert source.left == 1
 
 
-async def test_values_of_a_header_are_one() -> None:
-    """As bytes they may be anything."""
+async def test_the_values_of_a_header_are_joined() -> None:
+    """The values of a repeated header are joined by commas, in Latin-1; a missing one is empty."""
     response, _ = begun()
     response.headers = [(b"X-A", b"1"), (b"x-b", b"-"), (b"x-a", b"\xff")]
     assert (response.value(b"x-a"), response.value(b"x-c")) == ("1, \xff", "")

@@ -1,4 +1,4 @@
-"""What a connection's bytes are read as: one answer, to the byte where it ends, or an error."""
+"""The response parser reads one complete response, up to its last byte, or reports an error."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,24 +21,24 @@ HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 
 
 class Nowhere:
-    """What an answer comes from in these tests."""
+    """Owner and protocol of a response, without a connection."""
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Do nothing."""
 
     def abandon(self, response: UpstreamResponse) -> None:
-        """Learn that nobody wants more of that answer."""
+        """Do nothing."""
 
     def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:
-        """Return what there is."""
+        """Return no connection and no data."""
         return None, b""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Learn that the transport is gone."""
+        """Do nothing."""
 
 
 class Read(NamedTuple):
-    """What an answer was read as; `is_whole` also when it takes the end of the connection."""
+    """A parsed response; `is_whole` is also true if the end of the connection completes it."""
 
     status: int
     body: bytes
@@ -49,7 +49,7 @@ class Read(NamedTuple):
 def read(
     answers: ResponseParser, data: bytes, *, step: int = 1 << 20, has_no_body: bool = False
 ) -> tuple[Read, UpstreamResponse]:
-    """Read bytes as the next answer, as many at once as `step` says, up to its end."""
+    """Parse bytes as the next response, `step` bytes at a time, up to its end."""
     response = UpstreamResponse(Nowhere(), asyncio.get_running_loop().create_future())
     answers.expect(response, has_no_body=has_no_body)
     for at in range(0, len(data), step):
@@ -94,8 +94,8 @@ WHOLE = {
 
 @pytest.mark.parametrize("step", [1 << 20, 1], ids=["at-once", "bytewise"])
 @pytest.mark.parametrize(("data", "want"), WHOLE.values(), ids=WHOLE)
-async def test_an_answer_is_read_to_its_end(data: bytes, want: Read, step: int) -> None:
-    """However it comes, and whatever the one before it was."""
+async def test_a_response_is_read_to_its_end(data: bytes, want: Read, step: int) -> None:
+    """A response is complete regardless of its pieces, and the next one is read independently."""
     answers = ResponseParser()
     assert read(answers, data, step=step)[0] == want
     if want.may_stay:
@@ -105,8 +105,8 @@ async def test_an_answer_is_read_to_its_end(data: bytes, want: Read, step: int) 
 
 
 @pytest.mark.parametrize(("data", "want"), WHOLE.values(), ids=WHOLE)
-async def test_an_answer_to_head_ends_with_its_head(data: bytes, want: Read) -> None:
-    """Whatever that says; and then what looks like a body is nobody's."""
+async def test_a_response_to_head_ends_with_its_head(data: bytes, want: Read) -> None:
+    """A response to HEAD has no body, regardless of its headers."""
     answers = ResponseParser()
     just_head = data[: data.rindex(b"\r\n\r\n", 0, data.find(b"abc") + 1 or None)]
     got, _ = read(answers, data[: len(just_head) + 4], has_no_body=True)
@@ -118,8 +118,8 @@ async def test_an_answer_to_head_ends_with_its_head(data: bytes, want: Read) -> 
 @pytest.mark.parametrize(
     "name", [name for name, (data, _) in WHOLE.items() if data.endswith((b"abc", END, b"\r\n\r\n"))]
 )
-async def test_a_part_of_an_answer_is_not_all_of_it(name: str) -> None:
-    """Unless it ends with its connection, and its head is there."""
+async def test_a_part_of_a_response_is_not_complete(name: str) -> None:
+    """A part of a response is complete only if the end of the connection completes it."""
     data, _ = WHOLE[name]
     for size in range(len(data)):
         got, _ = read(ResponseParser(), data[:size])
@@ -167,8 +167,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("step", [1 << 20, 1], ids=["at-once", "bytewise"])
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
-async def test_what_readers_disagree_on_is_no_answer(data: bytes, step: int) -> None:
-    """There is no head of it, nothing of a body, and no next answer."""
+async def test_an_ambiguous_response_is_rejected(data: bytes, step: int) -> None:
+    """A head that parsers may read differently is an error: no status and no body are passed on."""
     answers = ResponseParser()
     got, _ = read(answers, data, step=step)
     assert answers.error
@@ -179,8 +179,8 @@ async def test_what_readers_disagree_on_is_no_answer(data: bytes, step: int) -> 
     "size",
     [b"-1", b"0x3", b"3\r", b"ffffffffffffffffff", b" ", b"\r\n", b"3;a\r"],
 )
-async def test_a_chunk_has_a_size(size: bytes) -> None:
-    """Behind the head, all that can be done is to break off."""
+async def test_an_invalid_chunk_size_is_an_error(size: bytes) -> None:
+    """The head has been passed on by then, so the response can only be cut off."""
     answers = ResponseParser()
     got, _ = read(answers, head(CHUNKED) + size + b"abc\r\n" + END)
     assert (got.body, got.is_whole, got.may_stay) == (b"", False, False)
@@ -202,13 +202,13 @@ ENDLESS = {
 
 
 def endless(start: bytes, piece: bytes) -> Iterator[bytes]:
-    """Go on and on."""
+    """Yield the start, then the same piece forever."""
     return chain([start], repeat(piece))
 
 
 @pytest.mark.parametrize(("start", "piece"), ENDLESS.values(), ids=ENDLESS)
-async def test_what_is_beside_a_body_is_bounded(start: bytes, piece: bytes) -> None:
-    """A parser keeps the half of a header, or there is no end of waiting."""
+async def test_bytes_other_than_the_body_are_bounded(start: bytes, piece: bytes) -> None:
+    """A head, chunk extension or trailer that does not end is an error at the limit."""
     answers, read_bytes = ResponseParser(), 0
     answers.expect(
         UpstreamResponse(Nowhere(), asyncio.get_running_loop().create_future()), has_no_body=False
@@ -222,8 +222,8 @@ async def test_what_is_beside_a_body_is_bounded(start: bytes, piece: bytes) -> N
     assert not answers.is_done
 
 
-async def test_a_body_is_not_bounded_by_what_is_beside_it() -> None:
-    """Nor is it when that is most of what comes."""
+async def test_chunk_extensions_do_not_bound_a_body() -> None:
+    """The limit is for the bytes between two pieces of a body, not for their sum."""
     answers = ResponseParser()
     body = b"1;" + b"x" * 99 + b"\r\na\r\n"
     got, _ = read(answers, head(CHUNKED) + body * 9999 + END, step=HEAD_MAX_BYTES // 2)
@@ -231,16 +231,16 @@ async def test_a_body_is_not_bounded_by_what_is_beside_it() -> None:
 
 
 @pytest.mark.parametrize("behind", [b"H", b"x", whole(b"z"), HINTS, b"\0"])
-async def test_what_is_behind_an_answer_ends_its_connection(behind: bytes) -> None:
-    """In the same read: it cannot be the answer to what nobody has sent yet."""
+async def test_bytes_after_a_response_end_its_connection(behind: bytes) -> None:
+    """Bytes after a response cannot be the response to a request that has not been sent yet."""
     got, _ = read(ResponseParser(), whole(b"abc") + behind)
     assert got == Read(200, b"abc", True, False)
 
 
 @pytest.mark.parametrize("behind", [b"", b"x", whole(b"z")])
 @pytest.mark.parametrize("headers", [["Connection: upgrade", "Upgrade: x"], []])
-async def test_a_switch_of_protocols_is_an_error(headers: list[str], behind: bytes) -> None:
-    """Nothing asks for one here, whatever it says it switches to."""
+async def test_a_protocol_switch_is_an_error(headers: list[str], behind: bytes) -> None:
+    """A 101 response is an error, because no request asks for a protocol switch."""
     answers = ResponseParser()
     got, _ = read(answers, head(*headers, status="101 Switching Protocols") + behind)
     assert got == Read(0, b"", False, False)

@@ -1,4 +1,4 @@
-"""The handshake with the upstream: what it sends, what it takes for an answer, what it leaves."""
+"""The WebSocket handshake with the upstream: the request, each form of refusal, no leaks."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ END = b"0\r\n\r\n"
 
 @contextlib.asynccontextmanager
 async def connecting(read_s: float = SOON_S) -> AsyncIterator[tuple[Upstream, WebSocketConnector]]:
-    """Give an upstream and what connects to it; then nothing is left open."""
+    """Yield an upstream and a connector to it; at the end, check that no task is left."""
     async with scripted() as upstream:
         connector = WebSocketConnector(Timeouts(SOON_S, SOON_S, read_s), egress(upstream.url))
         try:
@@ -32,14 +32,14 @@ async def connecting(read_s: float = SOON_S) -> AsyncIterator[tuple[Upstream, We
 
 
 async def refused(connector: WebSocketConnector, url: str, *fields: tuple[bytes, bytes]) -> Any:
-    """Ask for a WebSocket, and be refused."""
+    """Request a WebSocket, and return the response that refuses it."""
     answer = await connector.connect(url, [*fields], MAX_BYTES, is_compressed=False)
     assert isinstance(answer, UpstreamResponse)
     return answer
 
 
 async def body_of(answer: UpstreamResponse) -> bytes:
-    """Read it to its end."""
+    """Read a response to its end."""
     read = b""
     while piece := await answer.read():
         read += piece
@@ -47,23 +47,23 @@ async def body_of(answer: UpstreamResponse) -> bytes:
 
 
 async def test_a_refusal_is_not_read_without_end() -> None:
-    """What is too long is broken off."""
+    """A refusal with a body above the limit is an error."""
     async with connecting() as (upstream, connector):
         upstream.answers(whole(b"x" * 2 * REFUSAL_MAX_BYTES, status="403 No"))
         with pytest.raises(UpstreamError, match="too long"):
             await body_of(await refused(connector, upstream.url))
 
 
-async def test_a_refusal_that_hangs_is_broken_off() -> None:
-    """After `read_timeout_s`."""
+async def test_a_refusal_that_hangs_is_cut_off() -> None:
+    """A refusal that makes no progress for `read_timeout_s` is an error."""
     async with connecting(read_s=0.1) as (upstream, connector):
         upstream.plays(Script([send(head("Content-Length: 5", status="403 No") + b"x"), wait()]))
         with pytest.raises(UpstreamError, match="ended early"):
             await body_of(await refused(connector, upstream.url))
 
 
-async def test_a_header_that_is_no_text_is_not_changed() -> None:
-    """Only UTF-8 can be sent, so the handshake is not sent at all."""
+async def test_a_header_that_is_not_utf8_is_an_error() -> None:
+    """Only UTF-8 can be sent, so a handshake with any other bytes is not sent at all."""
     async with connecting() as (upstream, connector):
         with pytest.raises(UpstreamError, match="UTF-8"):
             await refused(connector, upstream.url, (b"X-a", b"\xff"))
@@ -71,8 +71,8 @@ async def test_a_header_that_is_no_text_is_not_changed() -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http:///x", "http://127.0.0.1:99999/"])
-async def test_what_is_no_url_is_an_error_of_its_own(url: str) -> None:
-    """And none of the proxy's."""
+async def test_an_invalid_url_is_an_upstream_error(url: str) -> None:
+    """An invalid URL raises UpstreamError, and no exception of aiohttp."""
     async with connecting() as (_, connector):
         with pytest.raises(UpstreamError):
             await refused(connector, url)

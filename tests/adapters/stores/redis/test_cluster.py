@@ -1,4 +1,4 @@
-"""A Cluster: its nodes are asked side by side, and followed when slots move or nodes go."""
+"""Redis Cluster: nodes are asked in parallel, and clients follow slots that move."""
 
 import asyncio
 import time
@@ -26,14 +26,14 @@ SOON_S = 30.0
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    """Three masters, whose slots tests may move."""
+    """Yield three masters, between which tests may move slots."""
     with redis_cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture
 async def store(servers: Servers) -> AsyncIterator[RedisStore]:
-    """A store on them, empty, as a user who may do what the README says."""
+    """Yield an empty store, with a user that has only the documented rights."""
     rules = ["reset", "on", ">x", *ALLOWED.split(), *ALLOWED_IN_CLUSTER.split()]
     for master in servers.masters:
         master.do("FLUSHALL")
@@ -44,7 +44,7 @@ async def store(servers: Servers) -> AsyncIterator[RedisStore]:
 
 
 def executor_of(store: RedisStore) -> ClusterExecutor:
-    """Return the way that a store takes."""
+    """Return the executor of a store."""
     link = store._link
     assert isinstance(link, ClusterExecutor)
     return link
@@ -55,8 +55,8 @@ def name_of(conversation: str) -> str:
     return f"rr:2:{{{SCOPE.hex()}:{bytes_of(conversation).hex()}}}"
 
 
-async def test_a_slot_on_its_way_is_read_and_written(store: RedisStore, servers: Servers) -> None:
-    """What has moved is asked for where it is, command by command; then it is known."""
+async def test_a_moving_slot_is_read_and_written(store: RedisStore, servers: Servers) -> None:
+    """Each command follows its slot to the new node, and then the client knows the new node."""
     slot = key_slot(name_of("moving").encode())
     target = next(one for one in servers.masters if one is not servers.owner(slot))
     for n in range(3):
@@ -79,7 +79,7 @@ async def test_a_slot_on_its_way_is_read_and_written(store: RedisStore, servers:
     keeper = executor_of(store)._cluster.get_node_from_key(name_of("moving"))
     assert keeper is not None
     assert keeper.port == target.port
-    # Back again, for the other tests.
+    # Move the slot back, for the other tests.
     source = servers.owner(slot)
     for node in (source, target):
         node.do("FLUSHALL")
@@ -88,8 +88,8 @@ async def test_a_slot_on_its_way_is_read_and_written(store: RedisStore, servers:
         node.do("CLUSTER", "SETSLOT", slot, "NODE", name)
 
 
-async def test_every_node_is_asked_once(store: RedisStore, servers: Servers) -> None:
-    """A lookup is one round trip to each node that has some of it, however many keys there are."""
+async def test_a_lookup_is_one_round_trip_to_each_node(store: RedisStore, servers: Servers) -> None:
+    """The number of round trips does not depend on the number of keys."""
     for n in range(5):
         await save(store, turn(f"{n}", f"{n}"), [key(f"{n}")])
     sent: list[ClusterNode] = []
@@ -106,10 +106,8 @@ async def test_every_node_is_asked_once(store: RedisStore, servers: Servers) -> 
     assert len({node.name for node in sent}) == len(servers.masters)
 
 
-async def test_more_operations_than_connections_wait_for_each_other(
-    store: RedisStore, servers: Servers
-) -> None:
-    """A burst is no failure."""
+async def test_operations_wait_for_a_free_connection(store: RedisStore, servers: Servers) -> None:
+    """A burst of operations opens few connections, and none of the operations fails."""
     for master in servers.masters:
         master.do("CONFIG", "RESETSTAT")
     await asyncio.gather(
@@ -121,10 +119,8 @@ async def test_more_operations_than_connections_wait_for_each_other(
         assert int(master.told("stats")["total_connections_received"]) < 100
 
 
-async def test_connections_that_went_stale_are_not_noticed(
-    store: RedisStore, servers: Servers
-) -> None:
-    """However many there are: servers close what is idle for long."""
+async def test_stale_connections_cause_no_failure(store: RedisStore, servers: Servers) -> None:
+    """Servers close idle connections; the next operation opens new ones."""
     await asyncio.gather(*(save(store, turn(f"{n}", f"{n}"), [key(f"{n}")]) for n in range(20)))
     for master in servers.masters:
         master.do("CLIENT", "KILL", "USER", "app")
@@ -133,8 +129,8 @@ async def test_connections_that_went_stale_are_not_noticed(
     assert await found(store, "a") == ["a"]
 
 
-async def test_one_start_node_is_enough(servers: Servers) -> None:
-    """The others may be down, or nowhere; all nodes are found from it."""
+async def test_one_reachable_start_node_is_enough(servers: Servers) -> None:
+    """All nodes are found through one node, while the other addresses are unreachable."""
     url = f"redis+cluster://127.0.0.1:1,127.0.0.1:{servers.masters[1].port}"
     store = RedisStore(link_to(url)(), BOUNDS)
     await store.check()
@@ -142,8 +138,8 @@ async def test_one_start_node_is_enough(servers: Servers) -> None:
     await store.close()
 
 
-async def test_a_lookup_that_is_given_up_leaves_nothing_half_done(servers: Servers) -> None:
-    """Neither at the first look nor amid commands: the next ones find what they ask for."""
+async def test_a_cancelled_lookup_does_not_affect_the_next_one(servers: Servers) -> None:
+    """A lookup may be cancelled while the client connects or runs commands; the next one works."""
     store = RedisStore(link_to(servers.url)(), BOUNDS)
     await save(store, turn("a"), [key("a")])
     for _ in range(50):
@@ -157,8 +153,8 @@ async def test_a_lookup_that_is_given_up_leaves_nothing_half_done(servers: Serve
 
 
 @pytest.mark.parametrize("hurts", [RedisServer.kill, RedisServer.pause], ids=["killed", "hangs"])
-async def test_a_lost_node_is_never_half_of_an_answer(hurts: Any) -> None:
-    """What it keeps fails whole; when it is back all works again, without a restart."""
+async def test_a_lost_node_fails_the_whole_lookup(hurts: Any) -> None:
+    """A lookup never returns a part of its result, and works again once the node is back."""
     with redis_cluster("cluster-require-full-coverage no") as own:
         store = RedisStore(link_to(own.url, timeout_s=1.0)(), BOUNDS)
         keys = [key(f"{n}") for n in range(60)]
@@ -181,14 +177,14 @@ async def test_a_lost_node_is_never_half_of_an_answer(hurts: Any) -> None:
                 names = await found(store, *(f"{n}" for n in range(60)))
                 break
             except StoreError:
-                assert time.monotonic() < deadline, "it did not come back"
+                assert time.monotonic() < deadline, "the store does not work again"
                 await asyncio.sleep(0.05)
         assert "b" in names
         await store.close()
 
 
-async def test_a_part_that_no_node_keeps_is_a_failure_of_that_part(servers: Servers) -> None:
-    """The rest works."""
+async def test_a_slot_without_a_node_fails_its_own_keys_only(servers: Servers) -> None:
+    """Operations on a slot without a node fail; those on other slots work."""
     with redis_cluster("cluster-require-full-coverage no") as own:
         slot = key_slot(name_of("c").encode())
         for master in own.masters:
@@ -203,16 +199,16 @@ async def test_a_part_that_no_node_keeps_is_a_failure_of_that_part(servers: Serv
         await store.close()
 
 
-async def test_a_server_that_is_no_cluster_says_so(shared_redis: RedisServer) -> None:
-    """With the command that it refuses."""
+async def test_a_server_outside_a_cluster_is_an_error(shared_redis: RedisServer) -> None:
+    """The error message contains the code with which the server rejects the command."""
     store = RedisStore(link_to(f"redis+cluster://127.0.0.1:{shared_redis.port}")(), BOUNDS)
     with pytest.raises(StoreError, match=r"it refused a command \(ERR\)"):
         await store.check()
     await store.close()
 
 
-async def test_a_wrong_password_is_told_as_such(store: RedisStore, servers: Servers) -> None:
-    """And not that no node answers."""
+async def test_a_wrong_password_is_reported(store: RedisStore, servers: Servers) -> None:
+    """The error names the wrong password, and not an unreachable node."""
     await store.check()
     other = RedisStore(link_to(servers.url, Credentials("app", "wrong"))(), BOUNDS)
     with pytest.raises(StoreError, match="it refuses the user or the password"):

@@ -1,4 +1,4 @@
-"""A Redis is connected to as its address says, and as its operators changed their minds since."""
+"""Connections to Redis: addresses, passwords, TLS, Sentinels, and changes while the proxy runs."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ SOON_S = 30.0
 
 @pytest.fixture
 async def opens() -> AsyncIterator[Callable[..., RedisStore]]:
-    """Open stores by address, and close all in the end."""
+    """Yield a function that opens a store by its address; at the end, close every store."""
     stores: list[RedisStore] = []
 
     def opens(
@@ -41,8 +41,8 @@ async def opens() -> AsyncIterator[Callable[..., RedisStore]]:
 
 
 async def works(store: Store) -> None:
-    """Keep something and find it again."""
-    name = secrets.token_hex()  # tests share the server: a key of many turns names none of them
+    """Save a turn and find it again."""
+    name = secrets.token_hex()  # tests share the server, and a key of many turns would be crowded
     kept = turn(name, conversation=name)
     await save(store, kept, [key(name)])
     assert (await looked_up(store, asked(key(name)))).turns == [kept]
@@ -51,7 +51,7 @@ async def works(store: Store) -> None:
 async def test_a_file_with_the_password_is_read_for_each_connection(
     shared_redis: RedisServer, opens: Callable[..., RedisStore], tmp_path: Path
 ) -> None:
-    """So a password may change while the proxy runs; connections that are open stay."""
+    """A password may change while the proxy runs; open connections stay usable."""
     file = tmp_path / "password"
 
     def change(password: str) -> None:
@@ -68,10 +68,10 @@ async def test_a_file_with_the_password_is_read_for_each_connection(
     await works(store)
 
 
-async def test_a_password_that_cannot_be_read_leaves_no_half_open_connection(
+async def test_an_unreadable_password_leaves_no_half_open_connection(
     shared_redis: RedisServer, opens: Callable[..., RedisStore], tmp_path: Path
 ) -> None:
-    """It is told, and when the file is there it works at once."""
+    """A missing password file is an error, and the store works as soon as the file exists."""
     shared_redis.do("ACL", "SETUSER", "late", "reset", "on", ">x", *ALLOWED.split())
     file = tmp_path / "password"
     store = opens(shared_redis.url, Credentials("late", "", str(file)))
@@ -83,10 +83,10 @@ async def test_a_password_that_cannot_be_read_leaves_no_half_open_connection(
 
 
 @pytest.mark.parametrize("kind", ["RESP2", "RESP3", "socket", "TLS"])
-async def test_a_login_that_takes_too_long_leaves_no_connection_that_is_not_logged_in(
+async def test_a_cancelled_login_leaves_no_open_connection(
     kind: str, opens: Callable[..., RedisStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That its socket is open is not enough: it would be the default user's, in database 0."""
+    """A connection without a login would be used as the default user, in database 0."""
     hangs = asyncio.Event()
     read = Credentials.get_credentials_async
 
@@ -114,10 +114,10 @@ async def test_a_login_that_takes_too_long_leaves_no_connection_that_is_not_logg
         assert list(server.told("keyspace")) == ["db3"]
 
 
-async def test_what_failed_for_whoever_asked_does_not_reach_the_server_later(
+async def test_a_failed_save_does_not_reach_the_server_later(
     opens: Callable[..., RedisStore],
 ) -> None:
-    """It would begin anew a conversation that was deleted meanwhile."""
+    """A late save would create a conversation again that was deleted in the meantime."""
     reads = asyncio.Event()
     ends: asyncio.Future[type[Exception] | None] = asyncio.get_running_loop().create_future()
 
@@ -142,10 +142,10 @@ async def test_what_failed_for_whoever_asked_does_not_reach_the_server_later(
         assert await asyncio.wait_for(ends, SOON_S) is ConnectionResetError
 
 
-async def test_settings_win_over_the_address(
+async def test_settings_take_precedence_over_the_address(
     shared_redis: RedisServer, opens: Callable[..., RedisStore]
 ) -> None:
-    """Each for itself: the user may be in one place and the password in the other."""
+    """The user and the password are overridden separately."""
     shared_redis.do("ACL", "SETUSER", "me", "reset", "on", ">right", *ALLOWED.split())
     url = shared_redis.url.replace("://", "://me:wrong@")
     await works(opens(url, Credentials("", "right")))
@@ -154,10 +154,10 @@ async def test_settings_win_over_the_address(
         await opens(url).check()
 
 
-async def test_a_password_without_a_user_is_the_default_users(
+async def test_a_password_without_a_user_is_that_of_the_default_user(
     opens: Callable[..., RedisStore],
 ) -> None:
-    """As in every Redis before there were users; with either protocol."""
+    """With either protocol, a password alone logs in as the default user."""
     with redis_server("requirepass right") as guarded:
         for protocol in (2, 3):
             url = f"{guarded.url}?protocol={protocol}"
@@ -168,12 +168,12 @@ async def test_a_password_without_a_user_is_the_default_users(
                 await opens(url).check()
 
 
-async def test_certificates_are_asked_for_and_shown(
+async def test_tls_checks_both_certificates(
     shared_tls_redis: RedisServer,
     shared_certificates: Certificates,
     opens: Callable[..., RedisStore],
 ) -> None:
-    """A server of an unknown authority is not spoken to; this one speaks to its own alone."""
+    """The server's certificate needs a trusted authority, and the client presents its own."""
     url, made = shared_tls_redis.url, shared_certificates
     mine = f"ssl_certfile={made.client_pem}&ssl_keyfile={made.client_pem}"
     await works(opens(f"{url}?ssl_ca_certs={made.ca_pem}&{mine}"))
@@ -185,10 +185,10 @@ async def test_certificates_are_asked_for_and_shown(
         await opens(f"{url}?ssl_ca_certs={made.ca_pem}").check()
 
 
-async def test_what_tls_needs_is_made_once_and_when_it_changes(
+async def test_the_tls_context_is_created_again_when_its_files_change(
     opens: Callable[..., RedisStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes so long that a burst of new connections would hold up everything else."""
+    """Connections share one context, because creating one for each would block the event loop."""
     made: list[float] = []
     real = ssl.create_default_context
 
@@ -211,10 +211,10 @@ async def test_what_tls_needs_is_made_once_and_when_it_changes(
             assert len(made) == 2
 
 
-async def test_sentinels_speak_tls_and_ask_for_passwords_of_their_own(
+async def test_sentinels_have_their_own_password_and_share_the_authority(
     opens: Callable[..., RedisStore],
 ) -> None:
-    """One password for them, another for the master, and one authority for all."""
+    """Sentinels may require another password than the master, and use the same TLS authority."""
     with (
         certificates() as made,
         redis_server("requirepass right", tls=made) as master,
@@ -236,8 +236,8 @@ async def test_sentinels_speak_tls_and_ask_for_passwords_of_their_own(
             await opens(f"{place}?sentinel_password=theirs").check()
 
 
-async def test_a_cluster_speaks_tls(opens: Callable[..., RedisStore]) -> None:
-    """To every node, by the ports that they name for it."""
+async def test_a_cluster_uses_tls(opens: Callable[..., RedisStore]) -> None:
+    """Each node is reached over TLS, at the port that the Cluster announces."""
     with (
         certificates(asks_client=True) as made,
         redis_server("cluster-enabled yes", "tls-cluster yes", tls=made) as node,
@@ -249,8 +249,8 @@ async def test_a_cluster_speaks_tls(opens: Callable[..., RedisStore]) -> None:
         await works(opens(url))
 
 
-def test_the_page_on_stores_names_the_rights_that_are_enough() -> None:
-    """The contract is kept with these, and no others."""
+def test_the_page_on_stores_names_the_necessary_rights() -> None:
+    """docs/stores.md names the rights with which the store contract is tested."""
     page = Path(__file__).parents[4] / "docs/stores.md"
     assert f"on >… {ALLOWED}\n" in page.read_text("utf-8")
 
@@ -259,7 +259,7 @@ def test_the_page_on_stores_names_the_rights_that_are_enough() -> None:
 async def test_options_reach_the_server(
     shared_redis: RedisServer, opens: Callable[..., RedisStore], protocol: str
 ) -> None:
-    """The protocol, a name for operators, and the database; nothing else is said of ourselves."""
+    """The server sees the protocol, the client name and the database, but no library name."""
     name = f"replay-{protocol}"
     url = f"redis://127.0.0.1:{shared_redis.port}/5?protocol={protocol}&client_name={name}"
     await works(opens(url))
@@ -269,10 +269,10 @@ async def test_options_reach_the_server(
     assert "lib-name=redis-py" not in ours
 
 
-async def test_prefixes_are_worlds_of_their_own(
+async def test_prefixes_separate_installations(
     shared_redis: RedisServer, opens: Callable[..., RedisStore]
 ) -> None:
-    """Two installations may share a Redis, and an ACL may keep them apart; [ is not a pattern."""
+    """Two installations can share a Redis: each one reads and deletes only its own keys."""
     shared_redis.do("FLUSHALL")
     one, other = opens(shared_redis.url, prefix="a.b-c"), opens(shared_redis.url, prefix="rr")
     await save(one, turn("a"), [key("1")])
@@ -285,12 +285,12 @@ async def test_prefixes_are_worlds_of_their_own(
     assert {name.split(b":")[0] for name in names} == {b"rr", b"a.b-c"}
 
 
-async def test_nothing_is_logged_of_what_redis_py_minds(
+async def test_redis_py_logs_nothing(
     shared_redis: RedisServer,
     opens: Callable[..., RedisStore],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """One line for each change of state is written above; a library's own would come each time."""
+    """The proxy logs each change of the store's state itself; redis-py would log each failure."""
     caplog.set_level(logging.DEBUG, "redis")
     await works(opens(f"{shared_redis.url}?protocol=3"))
     with pytest.raises(StoreError):
@@ -298,10 +298,10 @@ async def test_nothing_is_logged_of_what_redis_py_minds(
     assert [record for record in caplog.records if record.name.startswith("redis")] == []
 
 
-async def test_a_server_that_hangs_is_given_up(
+async def test_a_hanging_server_times_out(
     own_redis: RedisServer, opens: Callable[..., RedisStore]
 ) -> None:
-    """With a connection that is open, and with a new one; then all goes on."""
+    """Operations time out on an open and on a new connection, and work after the server resumes."""
     store = opens(own_redis.url, timeout_s=0.3)
     await store.check()
     own_redis.pause()
@@ -316,10 +316,10 @@ async def test_a_server_that_hangs_is_given_up(
     await works(opens(own_redis.url))
 
 
-async def test_a_burst_waits_for_its_turn(
+async def test_a_burst_waits_for_free_connections(
     shared_redis: RedisServer, opens: Callable[..., RedisStore]
 ) -> None:
-    """There are fewer connections than requests, and that is no failure."""
+    """More parallel lookups than connections all succeed."""
     shared_redis.do("FLUSHALL")
     async with slow_line(shared_redis.port) as line:
         line.delay_s = 0.01
@@ -330,10 +330,10 @@ async def test_a_burst_waits_for_its_turn(
         assert line.connections <= 16
 
 
-async def test_another_sentinel_is_asked_where_one_hangs(
+async def test_a_hanging_sentinel_and_a_failover_are_survived(
     opens: Callable[..., RedisStore],
 ) -> None:
-    """And when the master is gone, the one that they name then is used, without a restart."""
+    """Another Sentinel names the master if one hangs, and the new master after a failover."""
     with redis_sentinels() as group:
         group.watching[0].pause()
         try:

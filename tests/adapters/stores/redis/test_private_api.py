@@ -1,4 +1,4 @@
-"""What is used of redis-py beyond its documented interface: it fails here first when it is gone."""
+"""Private parts of redis-py that this package uses: a release that drops one fails here."""
 
 import inspect
 
@@ -18,7 +18,7 @@ SETTINGS = {
     "maint_notifications_config": MaintNotificationsConfig(enabled=False),
 }
 
-# (what has it, the name, its parameters)
+# (owner, name of the method, its parameters)
 METHODS = [
     (AbstractConnection, "connect_check_health", ["check_health", "retry_socket_connect"]),
     (AbstractConnection, "disconnect", ["nowait"]),
@@ -39,21 +39,21 @@ METHODS = [
 
 
 @pytest.mark.parametrize(("owner", "name", "parameters"), METHODS)
-def test_a_method_is_there(owner: type, name: str, parameters: list[str]) -> None:
-    """And takes what it is given, in this order."""
+def test_a_method_exists(owner: type, name: str, parameters: list[str]) -> None:
+    """Each method has the parameters that it is called with, in this order."""
     found = list(inspect.signature(getattr(owner, name)).parameters)
     assert found[1 : 1 + len(parameters)] == parameters
 
 
-def test_connections_have_what_is_looked_at() -> None:
-    """The writer of an open one; the context that one over TLS is made with."""
+def test_connections_have_the_attributes_that_are_read() -> None:
+    """A connection has a writer, and one over TLS has a context and uses the overridden method."""
     assert Connection()._writer is None
     assert SSLConnection().ssl_context.context is None
     assert "self._connection_arguments()" in inspect.getsource(Connection._connect)
 
 
-def test_a_pool_of_a_sentinel_may_wait() -> None:
-    """Its base may be another pool, and its manager anything that discovers a master."""
+def test_a_sentinel_pool_can_wait() -> None:
+    """The pool accepts another base class, and any manager that discovers a master."""
     pool = SentinelPool("service", None)  # type: ignore[no-untyped-call]
     assert isinstance(Redis(connection_pool=pool).connection_pool, BlockingConnectionPool)
     assert "self.sentinel_manager.discover_master(" in inspect.getsource(
@@ -61,8 +61,8 @@ def test_a_pool_of_a_sentinel_may_wait() -> None:
     )
 
 
-def test_nodes_of_a_cluster_connect_as_they_are_told() -> None:
-    """The first ones, and those that are found later."""
+def test_nodes_of_a_cluster_use_the_given_settings() -> None:
+    """The settings of connections reach the start nodes and the nodes that are found later."""
     cluster = cluster_client([("127.0.0.1", 1)], SETTINGS)
     nodes = cluster.nodes_manager
     (node,) = nodes.startup_nodes.values()

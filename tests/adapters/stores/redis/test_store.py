@@ -1,4 +1,4 @@
-"""Redis, as the store that replicas share: few round trips, and every failure is one kind."""
+"""The Redis store that replicas share: few round trips, and each failure is a StoreError."""
 
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar
@@ -22,13 +22,13 @@ BOUNDS = Bounds(ttl_s=TTL_S, max_turns=10, max_bytes=1 << 20)
 
 
 class Counting(Connection):
-    """Counts what is sent: a pipeline is one."""
+    """A connection that counts writes; a pipeline is one write."""
 
     sent: ClassVar[int] = 0
     sent_bytes: ClassVar[int] = 0
 
     async def send_packed_command(self, command: Any, *args: Any, **kwargs: Any) -> None:
-        """As the connection does."""
+        """Count, and send as the base class does."""
         Counting.sent += 1
         Counting.sent_bytes += sum(map(len, [command] if isinstance(command, bytes) else command))
         await super().send_packed_command(command, *args, **kwargs)
@@ -36,7 +36,7 @@ class Counting(Connection):
 
 @pytest.fixture
 async def counted(shared_redis: RedisServer) -> AsyncIterator[RedisStore]:
-    """A store on a real Redis, connected already, whose round trips are counted from 0."""
+    """Yield a store on a real, connected Redis, with the counter of round trips at 0."""
     pool: ConnectionPool = ConnectionPool.from_url(shared_redis.url, connection_class=Counting)
     redis = Redis(connection_pool=pool)
     await redis.flushall()
@@ -47,13 +47,13 @@ async def counted(shared_redis: RedisServer) -> AsyncIterator[RedisStore]:
 
 
 async def test_a_save_is_one_round_trip(counted: RedisStore) -> None:
-    """However many keys shall lead to the turn."""
+    """The number of keys that lead to a turn does not matter."""
     await save(counted, turn("a"), [key(f"{n}") for n in range(100)])
     assert Counting.sent == 1
 
 
-async def test_a_save_beyond_a_bound_costs_two_more(counted: RedisStore) -> None:
-    """And leaves so much room that the next saves cost one again."""
+async def test_a_save_that_trims_takes_two_more_round_trips(counted: RedisStore) -> None:
+    """A trim leaves enough room for the next saves to take one round trip again."""
     for n in range(10):
         await save(counted, turn(f"{n}", created_ms=n), [])
     Counting.sent = 0
@@ -63,8 +63,8 @@ async def test_a_save_beyond_a_bound_costs_two_more(counted: RedisStore) -> None
     assert Counting.sent == 4
 
 
-async def test_a_lookup_is_two_round_trips_at_the_most(counted: RedisStore) -> None:
-    """However long the request; one when nothing is found, none when nothing is asked."""
+async def test_a_lookup_is_at_most_two_round_trips(counted: RedisStore) -> None:
+    """A lookup takes one round trip if it finds nothing, and none if it asks nothing."""
     for n in range(5):
         await save(counted, turn(f"{n}", f"conversation {n}"), [key(f"{n}")])
     Counting.sent = 0
@@ -76,8 +76,8 @@ async def test_a_lookup_is_two_round_trips_at_the_most(counted: RedisStore) -> N
     assert Counting.sent == 3
 
 
-async def test_a_lookup_of_what_is_held_is_one_round_trip(counted: RedisStore) -> None:
-    """However much is held; a second one loads what has changed."""
+async def test_a_lookup_with_valid_copies_is_one_round_trip(counted: RedisStore) -> None:
+    """Valid local copies take one round trip, and a second one loads outdated conversations."""
     held = {
         bytes_of(f"{n}"): await save(counted, turn(f"{n}", f"{n}"), [key(f"{n}")]) for n in range(3)
     }
@@ -88,8 +88,8 @@ async def test_a_lookup_of_what_is_held_is_one_round_trip(counted: RedisStore) -
     assert Counting.sent == 3
 
 
-async def test_a_save_sends_what_is_new_and_little_else(counted: RedisStore) -> None:
-    """Of an answer with 32 pairs of reasoning and call, saved behind each: 1.2 times the turn."""
+async def test_a_save_sends_the_new_records_and_little_else(counted: RedisStore) -> None:
+    """A turn of 32 items, saved after each of them, sends at most 1.2 times its size in total."""
     begun = turn("a", size=20_000)
     whole = replace(begun, items=begun.items * 32)
     known: dict[bytes, bytes] = {}
@@ -102,8 +102,8 @@ async def test_a_save_sends_what_is_new_and_little_else(counted: RedisStore) -> 
     assert Counting.sent_bytes < 1.2 * sum(len(part.raw) for i in whole.items for part in i.run)
 
 
-async def test_names_are_of_one_slot_and_one_form() -> None:
-    """Documented, versioned, and without anything that a client wrote."""
+async def test_the_names_in_redis_have_the_documented_form() -> None:
+    """Names have a version and contain nothing that a client has written."""
     redis = FakeAsyncRedis()
     store = RedisStore(SingleServer(redis), BOUNDS)
     await save(store, turn("a"), [key("1")])
@@ -117,7 +117,7 @@ async def test_names_are_of_one_slot_and_one_form() -> None:
 
 
 async def test_everything_has_a_ttl() -> None:
-    """Also what was cut back: nothing stays behind for ever."""
+    """Every key expires, also after it was trimmed."""
     redis = FakeAsyncRedis()
     store = RedisStore(SingleServer(redis), BOUNDS)
     for n in range(3 * CONVERSATIONS_PER_KEY):
@@ -130,7 +130,7 @@ async def test_everything_has_a_ttl() -> None:
 
 
 async def test_a_redis_that_is_killed_is_a_store_error(own_redis: RedisServer) -> None:
-    """On every operation, with a connection that was open and without; then it works again."""
+    """Each operation fails on open and on new connections, and works after the server restarts."""
     store = RedisStore(link_to(own_redis.url, timeout_s=5.0)(), BOUNDS)
     await save(store, turn("a"), [key("1")])
     own_redis.kill()
@@ -148,8 +148,8 @@ async def test_a_redis_that_is_killed_is_a_store_error(own_redis: RedisServer) -
     await store.close()
 
 
-async def test_a_connection_that_went_stale_is_not_noticed(own_redis: RedisServer) -> None:
-    """A Redis that was restarted in the meantime costs one more try, and no failure."""
+async def test_a_stale_connection_causes_no_failure(own_redis: RedisServer) -> None:
+    """After Redis restarts, an operation is retried once on a new connection."""
     store = RedisStore(link_to(own_redis.url, timeout_s=5.0)(), BOUNDS)
     await save(store, turn("a"), [key("1")])
     own_redis.kill()
@@ -158,8 +158,8 @@ async def test_a_connection_that_went_stale_is_not_noticed(own_redis: RedisServe
     await store.close()
 
 
-async def test_an_error_says_nothing_of_the_address() -> None:
-    """It is logged, and a URL may hold a password."""
+async def test_an_error_does_not_contain_the_address() -> None:
+    """Errors are logged, and a URL may contain a password."""
     store = RedisStore(link_to("redis://user:hunter2@127.0.0.1:1/0")(), BOUNDS)
     with pytest.raises(StoreError) as caught:
         await store.check()
@@ -167,8 +167,8 @@ async def test_an_error_says_nothing_of_the_address() -> None:
     await store.close()
 
 
-async def test_somebody_elses_value_is_a_store_error(shared_redis: RedisServer) -> None:
-    """A name of another type is no bug of ours, and not overwritten."""
+async def test_a_value_of_another_program_is_a_store_error(shared_redis: RedisServer) -> None:
+    """A key of another type is a failure of the store, and is not overwritten."""
     redis = Redis.from_url(shared_redis.url)
     await redis.flushall()
     store = RedisStore(SingleServer(redis), BOUNDS)
@@ -184,8 +184,8 @@ async def test_somebody_elses_value_is_a_store_error(shared_redis: RedisServer) 
     await store.close()
 
 
-async def test_a_counter_that_is_no_number_is_a_store_error() -> None:
-    """Of that conversation alone; it can still be deleted."""
+async def test_a_damaged_counter_is_a_store_error() -> None:
+    """The failure is local to its conversation, which can still be deleted."""
     redis = FakeAsyncRedis()
     store = RedisStore(SingleServer(redis), BOUNDS)
     await save(store, turn("a"), [key("1")])
@@ -201,8 +201,8 @@ async def test_a_counter_that_is_no_number_is_a_store_error() -> None:
     await store.close()
 
 
-async def test_a_damaged_index_leads_nowhere(shared_redis: RedisServer) -> None:
-    """Half an id is no conversation."""
+async def test_a_damaged_index_entry_is_ignored(shared_redis: RedisServer) -> None:
+    """An index entry with an incomplete id leads to no conversation."""
     redis = Redis.from_url(shared_redis.url)
     await redis.flushall()
     store = RedisStore(SingleServer(redis), BOUNDS)
@@ -211,8 +211,8 @@ async def test_a_damaged_index_leads_nowhere(shared_redis: RedisServer) -> None:
     await store.close()
 
 
-async def test_what_is_to_be_forgotten_goes_from_a_full_memory_too(own_redis: RedisServer) -> None:
-    """Where two conversations are found by one saying, one of its leads is written anew."""
+async def test_a_conversation_can_be_deleted_when_redis_is_full(own_redis: RedisServer) -> None:
+    """Deletion works without free memory, also if two conversations share a key."""
     store = RedisStore(link_to(own_redis.url)(), BOUNDS)
     for name in "ab":
         kept = turn(name, name)  # both say the same
@@ -223,10 +223,10 @@ async def test_what_is_to_be_forgotten_goes_from_a_full_memory_too(own_redis: Re
     await store.close()
 
 
-async def test_a_connection_that_speaks_otherwise_than_agreed_is_a_failure(
+async def test_a_reply_of_another_protocol_is_a_store_error(
     shared_redis: RedisServer,
 ) -> None:
-    """Of the store, and no bug: nothing of it is taken for a turn."""
+    """A reply in the form of another protocol is never read as a turn."""
     shared_redis.do("FLUSHALL")
     redis = Redis.from_url(shared_redis.url)
     redis.set_response_callback("HGETALL", lambda response, **_: list(response))
