@@ -107,8 +107,9 @@ class Replicas(RuleBasedStateMachine):
         """Make the store work again, and close the breakers of every replica."""
         self.shared.is_away = self.shared.is_full = False
         self.shared.now_s += PAUSE_MAX_S
-        for at in range(REPLICAS):
-            self.runner.run(self._probe(at))
+        for at, replica in enumerate(self.replicas):
+            if not all(breaker.is_closed for breaker in replica.store._guard.breakers.values()):
+                self.runner.run(self._probe(at))
 
     # --- checks ---
 

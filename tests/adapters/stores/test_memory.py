@@ -124,15 +124,15 @@ async def test_a_tenant_can_evict_another_but_not_see_it() -> None:
 async def test_the_limit_includes_the_overhead_of_python() -> None:
     """The estimated size is close to the memory that the process really uses."""
     mib = 1 << 20
-    store, _ = opened(max_bytes=4 * mib, bounds=Bounds(TTL_S, 1024, mib))
+    store, _ = opened(max_bytes=2 * mib, bounds=Bounds(TTL_S, 1024, mib))
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        for n in range(6000):
+        for n in range(3000):
             kept = turn(f"{n}", f"{n // 4}", size=600)
             await save(store, kept, [key(f"{n} {m}") for m in range(3)])
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert 0.9 * 4 * mib < store.size_bytes <= 4 * mib
+    assert 0.9 * 2 * mib < store.size_bytes <= 2 * mib
     assert after - before < 1.1 * store.size_bytes
