@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tests.web.line import Broken, Line, request
+from tests.web.line import Answer, Broken, Line, request
+from tests.web.test_errors import assert_ours
 from tests.web.wire import ASK, CALL, MESSAGE, RESULT, RS, RS_2, as_json, events, head, response
 from tests.web.world import MODEL, post
 
@@ -119,5 +120,8 @@ async def reads(line: Line) -> Seen:
     body, is_whole = await line.until_it_ends()
     for mark in head.values("x-reasoning-replay"):
         if mark.startswith("error="):
-            return Seen(head.status, b"", is_whole, mark.removeprefix("error="))
+            code = mark.removeprefix("error=")
+            if body:  # none answers a HEAD
+                assert_ours(Answer(head, body), head.status, code)
+            return Seen(head.status, b"", is_whole, code)
     return Seen(head.status, body, is_whole)

@@ -17,6 +17,7 @@ from tests.faults.steps import hang, pause, reset_now
 from tests.web.line import Line, line_to
 from tests.web.scripted import Script, Step, send
 from tests.web.wire import chunk
+from tests.web.world import eventually
 
 SOON_S = 5.0
 
@@ -144,6 +145,12 @@ async def play(
 ) -> None:
     """Let a client leave amid one exchange."""
     is_asked = phase.is_asked[kind is OTHER]
+    route = "other" if kind is OTHER else "responses"
+
+    def gone() -> float:
+        return stage.w.counted("exchanges_total", route=route, outcome="client_gone")
+
+    had_gone = gone()
     stage.door.plays(script := Script(phase.does(kind), reads_body=phase.sends is all_sent))
     before = len(stage.door.received)
     async with line_to(stage.w.app.url) as line:
@@ -156,9 +163,12 @@ async def play(
             assert (await line.head()).status == 200
             seen = phase.sees(kind)
             assert await line.exactly(len(seen)) == seen
+        if is_asked and not phase.is_kept:
+            assert stage.w.counted("in_flight") == 1
         await leaves(line)
         if is_asked and not phase.is_kept:
             await asyncio.wait_for(script.left.wait(), SOON_S)
+            await eventually(lambda: gone() == had_gone + 1)
     if is_asked is not None:
         await stage.holds(lines=int(phase.is_kept or not is_asked))
         assert len(stage.door.received) == before + is_asked

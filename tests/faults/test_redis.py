@@ -85,6 +85,7 @@ async def test_a_fault_is_not_noticed_and_passes(kind: str, name: str) -> None:
         lines = await one.converse()
         one.assert_quick(lines)
         assert_left_alone(one, before)
+        assert one.counted("store_up") == 0
         if works:  # what it keeps is still given back
             assert given_back(lines) >= WHOLE[-1]
 

@@ -19,7 +19,7 @@ from reasoning_replay.adapters.stores.base import (
 
 from tests.faults.faulty import Failing, Faulty, after_all, gives, hangs, raises
 from tests.faults.stage import Stage, staged
-from tests.web.line import Answer, line_to, request
+from tests.web.line import Answer, Line, line_to, request
 from tests.web.wire import (
     ASK,
     CALL,
@@ -61,6 +61,12 @@ FAILINGS: dict[str, Failing] = {
 HANGS = hangs()
 TIMES: dict[str, Any] = {"store_budget_ms": 20, "store_timeout_ms": 100}
 
+# Response that is fetched before the conversation; it is part of another one.
+FETCHED = whole(
+    as_json(
+        response(RS | {"id": "rs_stores"}, CALL | {"id": "fc_stores", "call_id": "call_stores"})
+    )
+)
 ANSWERS = [
     whole(as_json(response(RS, CALL, rid="resp_stores_000000001"))),
     stream(events(RS_2, MESSAGE, rid="resp_stores_000000002")),
@@ -84,14 +90,20 @@ ASKED: list[list[list[Any]]] = [
 async def converse(stage: Stage, tenant: str) -> list[tuple[int, list[tuple[str, str]], bytes]]:
     """Hold the conversation; return what the client sees, less what it is told of its reasoning."""
     seen = []
+    key = f"Authorization: Bearer {tenant}"
+
+    async def asks(line: Line, data: bytes, answer: bytes) -> None:
+        await eventually(lambda: stage.w.counted("in_flight") == 0)
+        stage.door.answers(answer)
+        got: Answer = await line.ask(data)
+        headers = [pair for pair in got.head.headers if pair[0] != "x-reasoning-replay"]
+        seen.append((got.status, headers, got.body))
+
     async with line_to(stage.w.app.url) as line:
+        await asks(line, request("GET", "/v1/responses/resp_0c1d2e3f4a5b6071", key), FETCHED)
         for turn, answer, allowed in zip(TURNS, ANSWERS, ASKED, strict=True):
-            await eventually(lambda: stage.w.counted("in_flight") == 0)
-            stage.door.answers(answer)
             body = {"model": MODEL, "input": turn, "store": False}
-            got: Answer = await line.ask(post(body, f"Authorization: Bearer {tenant}"))
-            headers = [pair for pair in got.head.headers if pair[0] != "x-reasoning-replay"]
-            seen.append((got.status, headers, got.body))
+            await asks(line, post(body, key), answer)
             assert stage.w.sent()["input"] in allowed
     return seen
 
@@ -101,8 +113,8 @@ async def well(stage: Stage, faulty: Faulty) -> tuple[Any, int]:
     faulty.fails(None, lambda _: False)
     seen = await converse(stage, "sk-well")
     assert stage.w.sent()["input"] == ASKED[-1][-1]
-    assert faulty.calls["recall"] == len(TURNS) - 1  # the first lacks nothing
-    assert faulty.calls["save"] >= len(TURNS) - 1
+    assert faulty.calls["recall"] == len(TURNS)  # the first lacks nothing, the fetched one does
+    assert faulty.calls["save"] >= len(TURNS)  # the last has nothing to save, the fetched one has
     return seen, faulty.calls.total()
 
 

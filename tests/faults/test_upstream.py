@@ -22,6 +22,7 @@ from tests.faults.upstream_rows import ROWS, SHORT_S, Row
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, Step, close, send
 from tests.web.wire import END, as_json, chunk, head, whole
+from tests.web.world import eventually
 
 # Hundreds of exchanges leave some timers behind that are cancelled, and wait for their time; one of
 # them that was not let go of would be dozens of objects.
@@ -73,6 +74,12 @@ def naming(what: str) -> Iterator[None]:
 
 async def play(stage: Stage, row: Row, kind: Kind) -> None:
     """Play one row for one kind of exchange."""
+    route = "responses" if kind in READ else "other"
+
+    def cut_off() -> float:
+        return stage.w.counted("exchanges_total", route=route, outcome="cut_off")
+
+    before = cut_off()
     async with line_to(stage.w.app.url) as line:
         stage.door.plays(script := Script(row.does(kind)))
         await line.send(kind.data)
@@ -86,6 +93,7 @@ async def play(stage: Stage, row: Row, kind: Kind) -> None:
             assert await line.is_closed()
     if not seen.is_whole:
         await stage.holds(lines=int(row.is_kept))
+    await eventually(lambda: cut_off() == before + (not seen.is_whole))
     await stage.is_as_before()
     assert stage.is_fresh() != row.is_kept
 

@@ -122,11 +122,13 @@ ROWS: dict[str, Row] = {
     "hangs amid its head": Row(
         says(b"HTTP/1.1 200 OK\r\nContent-Ty", then=[hang()]), TIMEOUT, settings=SHORT_HEAD
     ),
+    "closes amid its status line": Row(says(b"HTTP/1.1 200 O", then=[close()]), FAILED),
     "garbage": Row(says(bytes(range(256)) * 4, then=[hang()]), FAILED),
     "garbage in lines": Row(says(b"220 smtp ready\r\n\r\n", then=[hang()]), FAILED),
     "a TLS alert": Row(says(b"\x15\x03\x01\x00\x02\x02\x46", then=[close()]), FAILED),
     "a status that is none": Row(says(b"HTTP/1.1 2x0 OK\r\n\r\n", then=[hang()]), FAILED),
     "a header without a colon": Row(says(head("no colon"), then=[hang()]), FAILED),
+    "a header over the limit": Row(says(head("X: " + "x" * 70_000), then=[hang()]), FAILED),
     "a huge header": Row(says(head("X: " + "x" * 200_000), then=[hang()]), FAILED),
     "very many headers": Row(says(head(*["X: y"] * 20_000), then=[hang()]), FAILED),
     "a header without end": Row(

@@ -212,12 +212,12 @@ async def test_a_save_that_holds_a_chunk_up_is_ours() -> None:
 @pytest.mark.parametrize(("operation", "phase"), [("recall", "before"), ("save", "between")])
 async def test_time_that_a_client_does_not_wait_for_is_ours(operation: str, phase: str) -> None:
     """It would be hidden where it hurts most."""
-    held = asyncio.Event()
+    held, over = asyncio.Event(), asyncio.Event()
 
     async def holds(one: str) -> None:
         if one == operation:
             held.set()
-            await asyncio.Event().wait()
+            await over.wait()
 
     async with world() as w:
         w.app.store.inner = Hooked(w.app.store.inner, holds)
@@ -229,6 +229,7 @@ async def test_time_that_a_client_does_not_wait_for_is_ours(operation: str, phas
             await line.leave()
         await eventually(lambda: w.counted("exchanges_total", outcome="client_gone") == 1)
         assert w.counted("overhead_seconds_sum", phase=phase) >= 0.05
+        over.set()
 
 
 async def test_a_slow_clients_time_is_not_ours() -> None:

@@ -1,7 +1,6 @@
 """The connection pool sends requests exactly as they are given, and each failure has a source."""
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
@@ -11,7 +10,7 @@ from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
 from reasoning_replay.core.wire.headers import Headers
 
-from tests.web.scripted import Script, close, cut, scripted, send, wait
+from tests.web.scripted import Script, scripted, send, wait
 from tests.web.wire import chunk, head, stream_head, whole
 
 
@@ -86,16 +85,6 @@ async def test_a_streamed_body_is_sent_as_it_arrives(
         answer.close()
 
 
-async def test_a_connection_is_reused(connections: UpstreamPool) -> None:
-    """A connection is reused once its response has been read, as TLS handshakes are expensive."""
-    async with scripted() as far:
-        for _ in range(3):
-            far.answers(whole(b"{}"))
-            answer = await connections.send("GET", far.url + "/", [], None)
-            await whole_of(answer)
-        assert (len(far.received), far.connections) == (3, 1)
-
-
 async def test_parallel_requests_are_not_limited() -> None:
     """Streams last for minutes, so no request waits for another one to end."""
     connections = UpstreamPool(Timeouts(5, 5, 5), egress("http://127.0.0.1"))
@@ -121,35 +110,6 @@ async def source_of(connections: UpstreamPool, url: str) -> str:
         await connections.send("POST", url, [], b"{}")
     assert str(caught.value)
     return caught.value.source
-
-
-async def test_a_closed_port_is_a_failure_to_connect(
-    connections: UpstreamPool,
-) -> None:
-    """If no program listens on the port, the source of the error is `connect`."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/"
-    assert await source_of(connections, url) == "connect"
-
-
-@pytest.mark.parametrize(
-    ("script", "source"),
-    [
-        pytest.param(Script([close()]), "read", id="closed"),
-        pytest.param(Script([cut()]), "read", id="reset"),
-        pytest.param(Script([send(b"220 smtp ready\r\n"), close()]), "read", id="no-http"),
-        pytest.param(Script([send(head("X: " + "x" * 70_000))]), "read", id="too-long-a-head"),
-        pytest.param(Script([wait()]), "timeout", id="silent"),
-        pytest.param(Script([send(b"HTTP/1.1 200 OK\r\n"), wait()]), "timeout", id="half-a-head"),
-    ],
-)
-async def test_a_failure_has_a_source(
-    script: Script, source: str, connections: UpstreamPool
-) -> None:
-    """The source of a failure decides between 502 and 504."""
-    async with scripted() as far:
-        far.plays(script)
-        assert await source_of(connections, far.url + "/") == source
 
 
 async def test_an_upstream_that_sends_first_is_not_retried(connections: UpstreamPool) -> None:

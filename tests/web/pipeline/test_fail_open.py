@@ -1,18 +1,14 @@
 """Promise 2: whatever fails in us, the exchange goes on as if we were not there."""
 
-import asyncio
 import json
-import time
 
 import pytest
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.dialects.responses import decision, dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.web import exchange_log
-from reasoning_replay.web.exchange import RequestReport
 from reasoning_replay.web.pipeline import answer_phase, capture_tee, healing_retry, replay
 
-from tests.redis_server import RedisServer
 from tests.web.line import Answer, request
 from tests.web.wire import (
     ASK,
@@ -57,37 +53,6 @@ def assert_nothing_happened(w: World, answers: list[Answer]) -> None:
         (200, PLAIN),
     ]
     assert len(w.upstream.received) == 3
-
-
-async def test_a_store_that_always_fails_is_not_noticed() -> None:
-    """Requests go out without what was not found; the header and a counter say why."""
-
-    async def fails(_: str) -> None:
-        raise Bug
-
-    async with world(recent_max_bytes=0) as w:
-        w.app.store.inner = Hooked(w.app.store.inner, fails)
-        answers = await three_exchanges(w)
-        assert_nothing_happened(w, answers)
-        assert [got.mark for got in answers] == ["injected=0, asked=store_failed"] * 2 + [None]
-        assert w.sent(0)["input"] == [ASK, CALL, RESULT]
-        assert w.counted("requests_total", result="store_failed") == 2
-        assert w.counted("store_up") == 0
-
-
-async def test_a_store_that_hangs_costs_an_exchange_its_budget() -> None:
-    """All in all, before the request is sent and behind its answer, however long it hangs."""
-    answers = asyncio.Event()
-
-    async def hangs(_: str) -> None:
-        await answers.wait()
-
-    async with world(store_budget_ms=20, store_timeout_ms=60_000) as w:
-        w.app.store.inner = Hooked(w.app.store.inner, hangs)
-        started = time.monotonic()
-        assert_nothing_happened(w, await three_exchanges(w))
-        assert time.monotonic() - started < 10
-        answers.set()
 
 
 @pytest.mark.parametrize(
@@ -187,21 +152,6 @@ async def test_a_bug_while_healing_is_not_noticed(
         assert (got.status, len(w.upstream.received)) == (400, 1)
 
 
-async def test_a_log_that_cannot_be_written_is_not_noticed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A bug in the account of an exchange comes after the exchange."""
-
-    def fails(*_: object, **__: object) -> None:
-        raise Bug
-
-    monkeypatch.setattr(RequestReport, "counts", property(fails))
-    async with world() as w:
-        w.upstream.answers(whole(PLAIN))
-        got = await w.get("/v1/models")
-        assert (got.status, got.body) == (200, PLAIN)
-
-
 @pytest.mark.parametrize(
     ("owner", "name", "said"),
     [
@@ -232,33 +182,6 @@ async def test_an_account_that_cannot_be_given_is_not_noticed(
     assert [line["reason"] for line in lines if line["event"] == said] == ["Bug"] * 4
     told = [line["event"] for line in lines].count("exchange")
     assert told == (0 if said == "log_failed" else 4)
-
-
-async def test_a_redis_that_dies_is_missed_and_comes_back(own_redis: RedisServer) -> None:
-    """Requests succeed all the while; once it is back, what is said from then on is restored."""
-    async with world(
-        store_url=own_redis.url, scope_secret="s", store_timeout_ms=300, recent_max_bytes=0
-    ) as w:
-
-        async def talk(rid: str) -> str | None:
-            w.upstream.answers(whole(as_json(response(RS, CALL, rid=rid))), whole(b"{}"))
-            assert (await w.turn(ASK)).status == 200
-            got = await w.turn(ASK, CALL, RESULT)
-            assert got.status == 200
-            return got.mark
-
-        assert await talk("resp_before_0001") == "injected=1"
-        own_redis.kill()
-        assert await talk("resp_meanwhile_01") == "injected=0, asked=store_failed"
-        assert w.counted("store_up") == 0
-
-        own_redis.start()
-        deadline = time.monotonic() + 5
-        while await talk("resp_afterwards_1") != "injected=1":
-            assert time.monotonic() < deadline
-        while w.counted("store_up") != 1:  # it is called well after a second without a failure
-            assert time.monotonic() < deadline
-            await talk("resp_afterwards_1")
 
 
 async def test_what_was_not_kept_is_not_taken_from_another_that_says_the_same() -> None:
