@@ -1,4 +1,4 @@
-"""A store that does what it should, but for the calls that it is told to fail."""
+"""Faulty store: a store that works, except for the calls that a test makes fail."""
 
 import asyncio
 from collections import Counter
@@ -11,21 +11,21 @@ from reasoning_replay.core.history.lookup_keys import Lookup
 __all__ = ["Act", "Failing", "Faulty", "after_all", "gives", "hangs", "raises"]
 
 Act = Callable[[], Awaitable[Any]]
-# What is done instead of a call; it may make that call.
+# Replacement of a call; it may make the call itself.
 Failing = Callable[[Act], Awaitable[Any]]
 
 
 class Faulty:
     """
-    A store that fails when it is told.
+    Store that fails the calls that a test picks.
 
     Attributes:
-        calls: How many there were of each operation, since it was told last.
-        struck: How many of them failed.
+        calls: Number of calls of each operation since the last `fails`.
+        struck: Number of calls that failed since then.
     """
 
     def __init__(self, inner: Store, *, is_embedded: bool = False) -> None:
-        """Fail nothing yet; `inner` does the work. An embedded one counts as never waiting."""
+        """Wrap `inner`, and fail nothing yet. An embedded store counts as never waiting."""
         self.is_embedded = is_embedded
         self._inner = inner
         self._failing: Failing | None = None
@@ -34,7 +34,7 @@ class Faulty:
         self.struck = 0
 
     def fails(self, failing: Failing | None, picks: Callable[[int], bool]) -> None:
-        """Fail the calls, counted from now on and from 0, that are picked."""
+        """Fail the picked calls; a call is picked by its number, counted from 0 from now on."""
         self._failing, self._picks = failing, picks
         self.calls, self.struck = Counter(), 0
 
@@ -49,7 +49,7 @@ class Faulty:
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:
-        """As the store, or not."""
+        """Look up in the inner store, or fail."""
         found: StoreResult = await self._do(
             "recall", lambda: self._inner.look_up(scope, lookups, held)
         )
@@ -62,33 +62,33 @@ class Faulty:
         records: Mapping[bytes, bytes],
         keys: Sequence[bytes],
     ) -> int:
-        """As the store, or not."""
+        """Save in the inner store, or fail."""
         version: int = await self._do(
             "save", lambda: self._inner.save(scope, conversation, records, keys)
         )
         return version
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """As the store, or not."""
+        """Survey the inner store, or fail."""
         page: Page = await self._do("survey", lambda: self._inner.survey(scope, cursor, limit))
         return page
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """As the store, or not."""
+        """Delete from the inner store, or fail."""
         is_done: bool = await self._do("forget", lambda: self._inner.forget(scope, conversation))
         return is_done
 
     async def check(self) -> None:
-        """As the store, or not."""
+        """Check the inner store, or fail."""
         await self._do("check", self._inner.check)
 
     async def close(self) -> None:
-        """As the store."""
+        """Close the inner store."""
         await self._inner.close()
 
 
 def raises(error: BaseException) -> Failing:
-    """Raise it."""
+    """Raise this error instead of the call."""
 
     async def fail(_: Act) -> None:
         raise error
@@ -97,7 +97,7 @@ def raises(error: BaseException) -> Failing:
 
 
 def after_all(error: Exception) -> Failing:
-    """Do it, and then raise."""
+    """Make the call, then raise this error."""
 
     async def fail(act: Act) -> None:
         await act()
@@ -107,7 +107,7 @@ def after_all(error: Exception) -> Failing:
 
 
 def hangs() -> Failing:
-    """Never answer."""
+    """Never return."""
 
     async def fail(_: Act) -> None:
         await asyncio.Event().wait()
@@ -116,7 +116,7 @@ def hangs() -> Failing:
 
 
 def gives(garbage: object) -> Failing:
-    """Give something that nobody expects."""
+    """Return garbage instead of a result."""
 
     async def fail(_: Act) -> object:
         return garbage

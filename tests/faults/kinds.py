@@ -1,4 +1,4 @@
-"""The kinds of exchange that faults happen to, and what clients see of them."""
+"""Kinds of exchange that faults happen to, and what clients see of them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -33,10 +33,10 @@ class Kind(NamedTuple):
     One kind of exchange.
 
     Attributes:
-        name: For people.
-        data: The request.
-        content_type: Of its answer.
-        pieces: The body of its answer; the first is half of something.
+        name: Name for people.
+        data: The request, as bytes.
+        content_type: Content type of the response.
+        pieces: Body of the response in pieces; the first piece ends inside an event or a value.
     """
 
     name: str
@@ -46,24 +46,24 @@ class Kind(NamedTuple):
 
     @property
     def body(self) -> bytes:
-        """The body of its answer."""
+        """Body of the response."""
         return b"".join(self.pieces)
 
     def head(self, *headers: str, status: str = "200 OK") -> bytes:
-        """Spell the head of its answer."""
+        """Return the head of the response."""
         return head(f"Content-Type: {self.content_type}", *headers, status=status)
 
     def sized(self, size: int | None = None, *headers: str, status: str = "200 OK") -> bytes:
-        """Spell the head of its answer, with that length or the right one."""
+        """Return the head of the response, with this length or the right one."""
         length = f"Content-Length: {len(self.body) if size is None else size}"
         return self.head(length, *headers, status=status)
 
     def chunked(self, *headers: str) -> bytes:
-        """Spell the head of its answer in chunks."""
+        """Return the head of the response in chunks."""
         return self.head("Transfer-Encoding: chunked", *headers)
 
     def whole(self, *headers: str, status: str = "200 OK") -> bytes:
-        """Spell all of its answer, with its length."""
+        """Return the complete response, with its length."""
         return self.sized(None, *headers, status=status) + self.body
 
 
@@ -97,10 +97,10 @@ class Seen(NamedTuple):
     What a client sees.
 
     Attributes:
-        status: 0 when there is no head.
-        body: As much of it as comes; of an error of the proxy's own it is not looked at.
-        is_whole: Whether the framing says that this is all.
-        code: Of an error of the proxy's own.
+        status: Status code; 0: no head was received.
+        body: Received bytes of the body; empty for the proxy's own errors.
+        is_whole: Whether the framing says that the body is complete.
+        code: Code of the proxy's own error.
     """
 
     status: int
@@ -110,7 +110,7 @@ class Seen(NamedTuple):
 
 
 async def reads(line: Line) -> Seen:
-    """Read what comes of one answer, behind interim ones."""
+    """Read one response, and skip interim responses before it."""
     try:
         head = await line.head()
         while head.status < 200:
@@ -121,7 +121,7 @@ async def reads(line: Line) -> Seen:
     for mark in head.values("x-reasoning-replay"):
         if mark.startswith("error="):
             code = mark.removeprefix("error=")
-            if body:  # none answers a HEAD
+            if body:  # a response to HEAD has no body
                 assert_ours(Answer(head, body), head.status, code)
             return Seen(head.status, b"", is_whole, code)
     return Seen(head.status, body, is_whole)

@@ -1,9 +1,9 @@
 """
-A proxy between an upstream and a client that both misbehave, and an account of what it holds.
+Stage: a proxy between an upstream and a client that both misbehave, and a count of what it holds.
 
-Everything is on sockets of this process, so that its open files and tasks are all there are. The
-proxy has room for one exchange and one request at a time: a place or a share that is not given
-back shows in the exchange that comes next.
+All sockets belong to this process, so its open files and tasks are all that exist. The proxy has
+room for one exchange and one request at a time: an exchange slot or buffer share that is not
+released makes the next exchange fail.
 """
 
 import asyncio
@@ -25,30 +25,30 @@ from tests.web.world import World, eventually
 __all__ = ["LEARNT", "Stage", "Upstream", "staged"]
 
 LEARNT = whole(as_json(response(RS, CALL)))
-# What the exchange afterwards is answered: odd enough to show whether it is the very bytes.
+# Response of the exchange afterwards: its odd spelling shows whether the bytes are unchanged.
 SAID = b'{ "output": [], "n": 1.0e5 }\n'
 TOLD = "injected=1"
 SOON_S = 5.0
-STILL = 4  # so many counts in a row that are the same
-FILES = Path("/dev/fd")  # as Linux and macOS have it
-# Room for one request, and not for two.
+STILL = 4  # equal counts in a row
+FILES = Path("/dev/fd")  # on Linux and macOS
+# Room for one request, but not for two.
 ROOM_BYTES = len(STREAM.data) * 3 // 2
 
 
 class Holdings(NamedTuple):
-    """What this process has open."""
+    """Open files and tasks of this process."""
 
     files: int
     tasks: int
 
 
 def holdings() -> Holdings:
-    """Count what is open."""
+    """Count the open files and tasks."""
     return Holdings(len(list(FILES.iterdir())), len(asyncio.all_tasks()))
 
 
 async def settled() -> Holdings:
-    """Count what is open once that changes no more."""
+    """Count the open files and tasks once the counts are stable."""
     seen: list[Holdings] = []
     async with asyncio.timeout(SOON_S):
         while len(seen) < STILL or len({*seen[-STILL:]}) > 1:
@@ -58,7 +58,7 @@ async def settled() -> Holdings:
 
 
 class Upstream(scripted.Upstream):
-    """An upstream that may treat connections otherwise than by reading from them."""
+    """Scripted upstream that can also refuse, close or reset its connections."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,24 +67,24 @@ class Upstream(scripted.Upstream):
         self._server: asyncio.Server | None = None
 
     def protocol(self) -> asyncio.Protocol:
-        """As upstream's, unless it is rude."""
+        """Return the protocol for one connection; a rude upstream does not read."""
         return _Rude(self.rude) if self.rude is not None else super().protocol()
 
     async def open(self) -> None:
-        """Listen; on the port that it had, if it had one."""
+        """Listen, on the same port as before if there was one."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self.protocol, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
 
     def shut(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         assert self._server is not None
         self._server.close()
 
     @contextlib.asynccontextmanager
     async def shut_for_now(self) -> AsyncIterator[None]:
-        """Refuse connections."""
+        """Refuse connections inside this context."""
         self.shut()
         yield
         await self.open()
@@ -93,7 +93,7 @@ class Upstream(scripted.Upstream):
     async def rude_for_now(
         self, act: Callable[[asyncio.BaseTransport], None]
     ) -> AsyncIterator[None]:
-        """Do this with each connection, and read nothing."""
+        """Do this with each new connection inside this context, and read nothing."""
         self.rude = act
         yield
         self.rude = None
@@ -109,21 +109,21 @@ class _Rude(asyncio.Protocol):
 
 class Stage:
     """
-    A running proxy that has learnt something, before an upstream with one idle connection to it.
+    Running proxy that has captured something, in front of an upstream with one idle connection.
 
     Attributes:
-        w: Both.
-        door: That upstream.
+        w: The proxy and its upstream.
+        door: The upstream.
     """
 
     def __init__(self, w: World, door: Upstream) -> None:
         self.w = w
         self.door = door
-        self._before: dict[int, Holdings] = {}  # by how many clients are connected
+        self._before: dict[int, Holdings] = {}  # by number of connected clients
         self._connections = 0
 
     async def learns(self) -> None:
-        """Let the proxy have its first exchanges, and note what it holds from then on."""
+        """Make the first exchanges, then record what the proxy holds."""
         self.door.answers(LEARNT)
         assert (await self.w.turn(ASK)).status == 200
         async with line_to(self.w.app.url) as line:
@@ -135,13 +135,13 @@ class Stage:
         self._connections = self.door.connections
 
     async def hangs_up(self) -> None:
-        """Let upstream close its idle connection."""
+        """Let the upstream close its idle connection."""
         self.door.plays(Script([send(whole(b"{}")), close()]))
         assert (await self.w.get("/v1/models")).status == 200
         await self.holds(lines=0)
 
     async def works(self, line: Line | None = None, rounds: int = 1) -> None:
-        """Check that exchanges are answered verbatim, and are given back what was learnt."""
+        """Check that exchanges pass byte for byte and that captured reasoning is injected."""
         for _ in range(rounds):
             await self._is_idle()
             self.door.forget_scripts()
@@ -151,21 +151,21 @@ class Stage:
             assert self.w.sent()["input"] == RESTORED
 
     async def is_as_before(self) -> None:
-        """Check that nothing is held of what happened, all clients being gone, and all works."""
+        """Check that no client is left, that nothing more is held, and that exchanges work."""
         await self.works(rounds=2)
         await self.holds(lines=1)
 
     async def holds(self, *, lines: int, clients: int = 0) -> None:
         """
-        Wait until so many connections are open, and nothing is held besides.
+        Wait until this many connections are open and nothing else is held.
 
         Args:
-            lines: To upstream, 0 or 1.
-            clients: Of clients, 0 or 1.
+            lines: Connections to upstream, 0 or 1.
+            clients: Connections of clients, 0 or 1.
         """
         await self._is_idle()
         before, gone = self._before[clients], 1 - lines
-        # Of a connection, both ends are here, and upstream has a task for it.
+        # Both ends of a connection are in this process, and upstream has one task for it.
         want = Holdings(before.files - 2 * gone, before.tasks - gone)
         with contextlib.suppress(AssertionError):
             await eventually(lambda: holdings() == want)
@@ -173,7 +173,7 @@ class Stage:
         assert got == want, (got, want)
 
     def is_fresh(self) -> bool:
-        """Tell whether upstream was connected to anew since this was asked last."""
+        """Return whether a new connection to upstream was opened since the last call."""
         before, self._connections = self._connections, self.door.connections
         return self._connections > before
 
@@ -187,8 +187,8 @@ async def staged(*, learns: bool = True, **settings: Any) -> AsyncIterator[Stage
     Run a proxy and its upstream.
 
     Args:
-        learns: Whether it has learnt something; if not, what is held is not accounted for.
-        settings: Any may be given.
+        learns: Whether it makes its first exchanges; if not, holdings are not compared.
+        settings: Settings of the proxy.
     """
     door = Upstream()
     await door.open()

@@ -1,4 +1,4 @@
-"""A Redis of one test's own, and what may be done to it."""
+"""Redis server of one test, and the operations that tests do to it."""
 
 import contextlib
 import secrets
@@ -21,10 +21,10 @@ ROOM = 100
 @dataclass(frozen=True, slots=True)
 class Store:
     """
-    A Redis, and the line to it.
+    Redis server, and the line to it.
 
     Attributes:
-        operator: A client of it on a line of its own, which stays open.
+        operator: Client on its own line, which stays open.
     """
 
     server: RedisServer
@@ -33,11 +33,11 @@ class Store:
 
     @property
     def url(self) -> str:
-        """Where the proxy finds it, as the user `app`."""
+        """URL for the proxy, which logs in as the user `app`."""
         return f"redis://app:old@127.0.0.1:{self.line.port}/0"
 
     def does(self, *commands: str) -> None:
-        """Do something as the operator."""
+        """Run these commands as the operator."""
         for command in commands:
             self.server.do(*command.split(), by=self.operator)
 
@@ -46,30 +46,30 @@ class Store:
         self.does("CLIENT KILL TYPE normal")
 
     def breaks(self) -> None:
-        """Let every connection be reset, old or new."""
+        """Reset every connection, old or new."""
         self.line.is_broken = True
         self.line.cut()
 
-    def mends(self) -> None:
+    def repairs(self) -> None:
         """Let bytes pass again."""
         self.line.is_broken = False
 
     def restarts(self) -> None:
-        """Kill it, and have it back at once."""
+        """Kill the server, and start it again at once."""
         self.server.kill()
         self.server.start()
 
     def delays(self, seconds: float) -> None:
-        """Let every answer take so long."""
+        """Delay each response by this time, in seconds."""
         self.line.delay_s = seconds
 
     def tightens(self) -> None:
-        """Let there be room for ROOM further values of somebody else's, and no more."""
+        """Limit the memory to what is used now plus ROOM values of other users."""
         used = int(self.server.told("memory")["used_memory"])
         self.does(f"CONFIG SET maxmemory {used + ROOM * VALUE_BYTES}")
 
     def fills(self, *, expires: bool) -> None:
-        """Keep twice as many, as far as they fit."""
+        """Write twice as many values as there is room for, as far as they fit."""
         ending = ("EX", 1_000) if expires else ()
         with contextlib.suppress(ResponseError):
             for _ in range(2 * ROOM):
@@ -81,7 +81,7 @@ class Store:
 async def standalone(
     *directives: str, keeps: bool = False, kind: str = "redis"
 ) -> AsyncIterator[Store]:
-    """Run one with a user `app` behind a line that can be slow."""
+    """Run a server with a user `app`; the line to it can be slow."""
     with (
         redis_server(USER, *directives, keeps=keeps, kind=kind) as server,
         contextlib.closing(server.operator()) as operator,

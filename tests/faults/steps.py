@@ -1,4 +1,4 @@
-"""What a scripted upstream may do besides what it is told for other tests."""
+"""Further steps of a scripted upstream, for faults."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ __all__ = ["half_close", "hang", "pause", "reset", "reset_now"]
 
 
 def hang() -> Step:
-    """Do nothing until the other side leaves."""
+    """Do nothing until the other side closes the connection."""
 
     async def step(script: Script, _: asyncio.StreamWriter) -> None:
         await script.left.wait()
@@ -18,7 +18,7 @@ def hang() -> Step:
 
 
 def pause() -> Step:
-    """Let what was sent be read; all is on one loop."""
+    """Wait until the sent bytes are read; all peers share one event loop."""
 
     async def step(_: Script, writer: asyncio.StreamWriter) -> None:
         await writer.drain()
@@ -28,7 +28,7 @@ def pause() -> Step:
 
 
 def half_close() -> Step:
-    """Say that nothing more comes."""
+    """Close the sending side."""
 
     async def step(_: Script, writer: asyncio.StreamWriter) -> None:
         writer.write_eof()
@@ -40,7 +40,7 @@ def reset() -> Step:
     """Reset the connection."""
 
     async def step(_: Script, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.02)  # a reset overtakes what the other side has not read
+        await asyncio.sleep(0.02)  # a reset discards what the other side has not read
         reset_now(writer.transport)
 
     return step

@@ -1,4 +1,4 @@
-"""A proxy whose store is made to suffer, agents that must not notice, and what was written down."""
+"""Harness for store faults: a proxy on a failing store, its log, agents that must not notice."""
 
 import asyncio
 import contextlib
@@ -20,20 +20,20 @@ from tests.e2e.agent import Agent
 from tests.e2e.witness import assert_nothing_invented
 from tests.standin import StandIn
 
-__all__ = ["PATIENT_MS", "RESUMES_S", "WHOLE", "Suffering", "given_back", "suffering"]
+__all__ = ["PATIENT_MS", "RESUMES_S", "WHOLE", "Suffering", "injected", "suffering"]
 
 BUDGET_MS = 50
-PATIENT_MS = 5_000  # where it is about what works, and a busy machine is no fault of the proxy's
-# Long, so that whoever waits for an operation, and not for the budget, is found out.
+PATIENT_MS = 5_000  # for tests of what works: a busy machine is not the proxy's fault
+# Long, so that an exchange that waits for the operation instead of its budget is detected.
 STORE_TIMEOUT_MS = 4_000
-# What an exchange with the stand-in may take on a busy machine, the budget included.
+# Longest exchange with the stand-in on a busy machine, budget included.
 EXCHANGE_MS_MAX = 3_000
 RESUMES_S = 60.0
 PAUSE_S = 0.5
 LINE_EVERY = 8
 FRESH = 1
-AMID = 3  # requests have reached upstream
-# What the requests of one question to the stand-in's "chain" are given back.
+REACHED = 3  # requests that reached upstream
+# Items injected into the requests of one question to the stand-in's "chain".
 WHOLE = [0, 1, 1, 2]
 
 Line = dict[str, Any]
@@ -41,38 +41,38 @@ Line = dict[str, Any]
 
 @dataclass
 class Journal:
-    """The proxy's log, line by line; stands in for standard output."""
+    """The proxy's log, line by line, in place of standard output."""
 
     lines: list[Line] = field(default_factory=list)
 
     def write(self, text: str) -> None:
-        """Take one line in."""
+        """Append one line."""
         self.lines.append(json.loads(text))
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: lines are not buffered."""
 
     def exchanges(self, since: int = 0) -> list[Line]:
-        """Those that tell of an exchange."""
+        """Return the lines of exchanges."""
         return [line for line in self.lines[since:] if line["event"] == "exchange"]
 
     def others(self) -> list[str]:
-        """All other events, by name."""
+        """Return the names of all other events."""
         return [line["event"] for line in self.lines if line["event"] != "exchange"]
 
 
 @dataclass
 class Suffering:
     """
-    A running proxy, and agents that talk through it.
+    Running proxy, and the agents that use it.
 
     Attributes:
         app: The proxy.
-        standin: Its upstream; it refuses ids whose reasoning is missing.
-        old: An agent that began before anything happened. It keeps ids, so upstream would
-            refuse it, and the proxy has to heal, where its reasoning is not given back.
+        standin: Its upstream, which refuses ids whose reasoning is missing.
+        old: Agent that began before the fault. It keeps ids, so upstream refuses its request, and
+            the proxy heals it, if its reasoning is not injected.
         fresh: Agents that begin a new conversation each time. They keep no ids.
-        journal: What the proxy logged.
+        journal: Log of the proxy.
     """
 
     app: App
@@ -82,30 +82,30 @@ class Suffering:
     journal: Journal = field(default_factory=Journal)
 
     def __post_init__(self) -> None:
-        """Let one fresh agent have its turn after the other."""
+        """Take the fresh agents in turn."""
         self._turns = itertools.cycle(self.fresh)
 
     async def converse(
-        self, *, fresh: int = FRESH, amid: Callable[[], None] | None = None
+        self, *, fresh: int = FRESH, during: Callable[[], None] | None = None
     ) -> list[Line]:
         """
-        Let the old agent go on with its conversation while others begin theirs.
+        Let the old agent continue its conversation while fresh agents begin theirs.
 
-        Every request succeeds, or the SDK raises; a fresh one is given nothing that is not its.
+        Every request succeeds, or the SDK raises. A fresh agent gets no reasoning of others.
 
         Args:
-            fresh: How many begin one.
-            amid: Happens while they talk.
+            fresh: Number of agents that begin a conversation.
+            during: Operation that runs while they talk.
 
         Returns:
-            The log of the exchanges.
+            The log lines of the exchanges.
         """
         since = len(self.journal.lines)
         others = [next(self._turns) for _ in range(fresh)]
         await asyncio.gather(
             *(anew(agent).converse([question()]) for agent in others),
             self.old.converse([question()]),
-            self._after_a_while(amid or (lambda: None)),
+            self._after_a_while(during or (lambda: None)),
         )
         for agent in others:
             assert_nothing_invented(self.standin, agent)
@@ -115,7 +115,7 @@ class Suffering:
         return lines
 
     async def resumes(self, *, at_once: bool = False) -> None:
-        """Wait until a conversation that begins now is given back whole what it drops."""
+        """Wait until a new conversation gets all of its dropped reasoning injected."""
         deadline = time.monotonic() + RESUMES_S
         while True:
             agent = await anew(self.fresh[-1]).converse([question()])
@@ -127,13 +127,13 @@ class Suffering:
             await asyncio.sleep(0.1)
 
     async def remembers(self) -> None:
-        """Wait until the old agent is given back what was said before anything happened."""
+        """Wait until the old agent's reasoning from before the fault is injected."""
         async with asyncio.timeout(RESUMES_S):
-            while given_back(await self.converse(fresh=0)) < WHOLE[-1]:
+            while injected(await self.converse(fresh=0)) < WHOLE[-1]:
                 pass
 
     async def recovers(self) -> None:
-        """Wait until the proxy says that the store is well: a while after its last failure."""
+        """Wait until the proxy reports a working store, a while after its last failure."""
         deadline = time.monotonic() + RESUMES_S
         while self.counted("store_up") != 1:
             assert time.monotonic() < deadline, "it never recovered"
@@ -141,12 +141,12 @@ class Suffering:
             await asyncio.sleep(0.1)
 
     def counted(self, name: str, **labels: str) -> float:
-        """Return a metric."""
+        """Return the value of a metric."""
         value = self.app.metrics.registry.get_sample_value("reasoning_replay_" + name, labels)
         return value or 0.0
 
     def operations(self, operation: str) -> Counter[str]:
-        """How operations of the store ended so far."""
+        """Count how operations of the store ended so far."""
         outcomes = ("ok", "error", "timeout", "late", "skipped")
         return Counter(
             {
@@ -158,16 +158,16 @@ class Suffering:
         )
 
     def assert_quick(self, lines: Sequence[Line]) -> None:
-        """None of them waited for the store much longer than it may."""
+        """Check that no exchange waited for the store much longer than its budget."""
         assert max(line["before_ms"] for line in lines) < EXCHANGE_MS_MAX
         assert max(line["total_ms"] for line in lines) < EXCHANGE_MS_MAX
 
     def assert_told(self, *, has_failed: bool | None) -> None:
         """
-        The log has one line for each change of the store's state, in turns, and few of them.
+        Check that the log has one line for each change of the store's state, and few of them.
 
         Args:
-            has_failed: Whether it changed at all; None: perhaps.
+            has_failed: Whether the state changed at all; None: either is allowed.
         """
         told = self.journal.others()
         assert told == (["store_failed", "store_recovered"] * len(told))[: len(told)]
@@ -177,30 +177,30 @@ class Suffering:
     async def _after_a_while(self, act: Callable[[], None]) -> None:
         began = len(self.standin.received)
         async with asyncio.timeout(RESUMES_S):
-            while len(self.standin.received) < began + AMID:  # noqa: ASYNC110
+            while len(self.standin.received) < began + REACHED:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
         act()
 
 
 def anew(agent: Agent) -> Agent:
-    """Let an agent forget everything."""
+    """Clear an agent's history."""
     agent.history, agent.whole, agent.steps = [], [], []
     return agent
 
 
 def question() -> str:
-    """Ask something that nobody has asked."""
+    """Return a question that is unique."""
     return f"And what of {secrets.token_hex(8)}?"
 
 
-def given_back(lines: Sequence[Line]) -> int:
-    """Count the reasoning items that upstream was given back."""
+def injected(lines: Sequence[Line]) -> int:
+    """Count the injected reasoning items."""
     return sum(line.get("injected", 0) for line in lines)
 
 
 @contextlib.asynccontextmanager
 async def hasty_breakers() -> AsyncIterator[None]:
-    """Let what fails be tried again soon, and as soon each time: a test would only wait."""
+    """Make breakers probe a failed store soon, always after the same short pause."""
     with (
         mock.patch.object(circuit_breaker, "PAUSE_S", PAUSE_S),
         mock.patch.object(circuit_breaker, "PAUSE_MAX_S", PAUSE_S),
@@ -211,7 +211,7 @@ async def hasty_breakers() -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def suffering(store_url: str, **settings: Any) -> AsyncIterator[Suffering]:
-    """Run a proxy on this store, without local copies, and let one conversation begin."""
+    """Run a proxy on this store, without local copies, and begin one conversation."""
     given: dict[str, Any] = {
         "listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",

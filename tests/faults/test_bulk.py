@@ -1,7 +1,7 @@
 """
-What is large or slow passes through a process that holds little of it, and lets go of all of it.
+Large and slow bodies: they pass through a process that holds little of them and releases it all.
 
-The proxy runs as a process of its own, as it is served, so that its memory and files are its own.
+The proxy runs in its own process, as in production, so its memory and files are its own.
 """
 
 import asyncio
@@ -30,19 +30,19 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read 
 MIB = 1 << 20
 PIECE = b"x" * (1 << 16)
 SOON_S = 20.0
-# Buffers of sockets and of the allocator, besides what a setting says may be held.
+# Buffers of sockets and of the allocator, in addition to the bound that a setting sets.
 BESIDES_BYTES = 24 * MIB
-# What kernels and the proxy hold between two sides of which one does not move.
+# Bytes that kernels and the proxy hold between a fast and a stalled side.
 BETWEEN_MAX_BYTES = 40 * MIB
 
 
 class Process:
     """
-    A proxy of its own that has learnt something, and its upstream.
+    Proxy in its own process that has captured something, and its upstream.
 
     Attributes:
         proxy: The process.
-        upstream: Here.
+        upstream: Scripted upstream in this process.
     """
 
     def __init__(self, proxy: Served, upstream: Upstream) -> None:
@@ -52,7 +52,7 @@ class Process:
         self.rss_bytes = 0
 
     async def learns(self) -> None:
-        """Let it have its first exchanges, and note what it holds from then on."""
+        """Make the first exchanges, then record what the process holds."""
         self.upstream.answers(LEARNT)
         async with line_to(self.proxy.url) as line:
             assert (await line.ask(post({"model": MODEL, "input": [ASK]}))).status == 200
@@ -60,7 +60,7 @@ class Process:
         self.files, self.rss_bytes = self.open_files(), self.resident_bytes()
 
     async def works(self, line: Line | None = None) -> None:
-        """Check that it answers verbatim, and gives back what it learnt."""
+        """Check that a response passes unchanged and that captured reasoning is injected."""
         said = b'{ "n": 1.0e5 }\n'
         self.upstream.forget_scripts()
         self.upstream.answers(whole(said))
@@ -71,30 +71,30 @@ class Process:
         assert (got.status, got.body, got.mark) == (200, said, "injected=1")
 
     async def is_as_before(self) -> None:
-        """Check that it works, and holds no more than it did."""
+        """Check that exchanges work and that the process holds no more than before."""
         await self.works()
         await eventually(lambda: self.open_files() <= self.files)
         assert self.resident_bytes() - self.rss_bytes < BESIDES_BYTES
 
     def open_files(self) -> int:
-        """Count its open files, sockets among them."""
+        """Count its open files, including sockets."""
         return len(list(Path(f"/proc/{self.proxy.pid}/fd").iterdir()))
 
     def resident_bytes(self) -> int:
-        """Return how much memory it has now."""
+        """Return its resident memory, in bytes."""
         status = Path(f"/proc/{self.proxy.pid}/status").read_text()
         return next(int(line.split()[1]) for line in status.splitlines() if "VmRSS" in line) * 1024
 
 
 @contextlib.asynccontextmanager
 async def process(**settings: Any) -> AsyncIterator[Process]:
-    """Run both; any setting may be given."""
+    """Run the proxy and its upstream with these settings."""
     async with (
         scripted() as upstream,
         served(upstream_url=upstream.url + "/v1", **settings) as proxy,
     ):
         await proxy.started()
-        reading = asyncio.ensure_future(proxy.rest())  # its log, or it could not write on
+        reading = asyncio.ensure_future(proxy.rest())  # its log: a full pipe would block it
         one = Process(proxy, upstream)
         await one.learns()
         yield one
@@ -102,17 +102,17 @@ async def process(**settings: Any) -> AsyncIterator[Process]:
         await asyncio.gather(reading, return_exceptions=True)
 
 
-# --- what is large ---
+# --- large bodies ---
 
 
 def first(size: int) -> Iterator[bytes]:
-    """Begin a stream with it."""
+    """Begin a stream with a large event."""
     yield from _event(size)
     yield from STREAM.pieces
 
 
-def amid(size: int) -> Iterator[bytes]:
-    """Let it be an event among others."""
+def among(size: int) -> Iterator[bytes]:
+    """Put a large event between the events of a stream."""
     yield STREAM.pieces[0]
     yield from _event(size)
     yield from STREAM.pieces[1:]
@@ -126,7 +126,7 @@ def _event(size: int) -> Iterator[bytes]:
 
 
 def plain(size: int) -> Iterator[bytes]:
-    """Let it be an answer that is no stream."""
+    """Return a large response that is not a stream."""
     yield b'{"output":[],"text":"'
     for _ in range(0, size, len(PIECE)):
         yield PIECE
@@ -147,9 +147,9 @@ def sends(pieces: Iterator[bytes], digest: "hashlib._Hash") -> Step:
 
 
 LARGE = [
-    pytest.param([(STREAM, amid)], 100 * MIB, 64 * MIB, id="100 MiB"),
+    pytest.param([(STREAM, among)], 100 * MIB, 64 * MIB, id="100 MiB"),
     pytest.param(
-        [(STREAM, amid), (STREAM, first), (JSON, plain)], 32 * MIB, MIB, id="over a lower bound"
+        [(STREAM, among), (STREAM, first), (JSON, plain)], 32 * MIB, MIB, id="over a lower bound"
     ),
 ]
 
@@ -158,7 +158,7 @@ LARGE = [
 async def test_an_answer_that_is_large_in_one_piece(
     answers: list[tuple[Kind, Callable[[int], Iterator[bytes]]]], size: int, bound: int
 ) -> None:
-    """It passes to the byte; no more of it is held than is to be read, and then nothing."""
+    """A huge event passes unchanged; the proxy buffers no more than its bound, and releases it."""
     async with process(capture_max_bytes=bound) as one:
         before = one.proxy.peak_bytes
         for kind, pieces in answers:
@@ -170,17 +170,17 @@ async def test_an_answer_that_is_large_in_one_piece(
                 while piece := await line.some():
                     got.update(piece)
                 assert got.digest() == sent.digest()
-                # A buffer that grows is two for a moment.
+                # While a buffer grows, it exists twice for a moment.
                 assert one.proxy.peak_bytes - before < 2 * bound + BESIDES_BYTES
                 await one.works(line)
         await one.is_as_before()
 
 
-# --- who is slow ---
+# --- slow clients ---
 
 
 def endless(written: list[int]) -> Step:
-    """Send small events for as long as somebody takes them."""
+    """Send small events until the connection ends."""
 
     async def step(_: Script, writer: asyncio.StreamWriter) -> None:
         many = chunk(b'data: {"type":"response.output_text.delta","delta":"x"}\n\n' * 100) * 10
@@ -194,7 +194,7 @@ def endless(written: list[int]) -> Step:
 
 @contextlib.asynccontextmanager
 async def narrow(url: str) -> AsyncIterator[socket.socket]:
-    """Connect, with as little room for what comes as there may be."""
+    """Connect with the smallest possible receive buffer."""
     parts = urlsplit(url)
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -204,7 +204,7 @@ async def narrow(url: str) -> AsyncIterator[socket.socket]:
 
 
 async def test_a_client_that_reads_byte_by_byte() -> None:
-    """Upstream is not read any faster, little is held, and when it leaves upstream is let go of."""
+    """A slow client slows upstream down, the proxy holds little, and upstream is left with it."""
     loop = asyncio.get_running_loop()
     written: list[int] = []
     script = Script([send(STREAM.chunked()), endless(written)])
@@ -228,11 +228,11 @@ async def test_a_client_that_reads_byte_by_byte() -> None:
         await one.is_as_before()
 
 
-# --- what is often ---
+# --- many exchanges ---
 
 
 async def test_hundreds_of_broken_exchanges() -> None:
-    """Whoever breaks them off, and when: no file and no memory stays behind."""
+    """Broken exchanges leave no open file and no memory, whichever side ends them, and when."""
     async with process() as one:
 
         async def broken(number: int) -> None:

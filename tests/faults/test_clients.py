@@ -1,4 +1,4 @@
-"""Odd clients that mean well: slow ones, those that ask much at once, and those that ask first."""
+"""Odd but correct clients: slow ones, pipelining ones, and those that send `Expect`."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ def head_and_body(kind: Kind, *more: str) -> tuple[bytes, bytes]:
 
 
 def in_chunks(kind: Kind, *more: str) -> tuple[bytes, bytes]:
-    """Return the head of a request whose body comes in chunks, and that body."""
+    """Return the head of a request with a chunked body, and that body."""
     head, body = head_and_body(kind, *more)
     return head.replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked"), body
 
@@ -33,7 +33,7 @@ def in_chunks(kind: Kind, *more: str) -> tuple[bytes, bytes]:
 
 @pytest.mark.parametrize("is_framed", [False, True])
 async def test_byte_by_byte(*, is_framed: bool) -> None:
-    """Its head too; upstream gets what it would have got at once."""
+    """A request that arrives byte by byte reaches upstream as if it had arrived at once."""
     async with staged() as stage, line_to(stage.w.app.url) as line:
         for kind in ALL:
             stage.door.answers(kind.whole())
@@ -55,11 +55,11 @@ async def test_byte_by_byte(*, is_framed: bool) -> None:
         assert not stage.is_fresh()
 
 
-# --- much at once ---
+# --- pipelined ---
 
 LOST = pytest.mark.xfail(
-    reason="aiohttp's parser raises at the malformed one, and drops what it parsed before it in "
-    "the same segment: the good request before it is told 400, and never sent on"
+    reason="aiohttp's parser raises at the malformed request, and drops the good one before it in "
+    "the same segment: that one gets a 400, and is never forwarded"
 )
 REFUSED = [
     pytest.param(
@@ -83,7 +83,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("kinds", [(JSON, OTHER), (STREAM, JSON, OTHER), (OTHER, STREAM, OTHER)])
 async def test_requests_in_one_segment(kinds: tuple[Kind, ...]) -> None:
-    """They are answered one behind the other, in their order, and upstream is asked so, too."""
+    """Pipelined requests are sent to upstream and answered one after the other, in their order."""
     async with staged() as stage:
         async with line_to(stage.w.app.url) as line:
             stage.door.answers(*(kind.whole() for kind in kinds))
@@ -99,8 +99,8 @@ async def test_requests_in_one_segment(kinds: tuple[Kind, ...]) -> None:
 
 
 @pytest.mark.parametrize(("refused", "sees"), REFUSED)
-async def test_one_that_is_refused_amid_others(refused: bytes, sees: Seen) -> None:
-    """The one before is answered, and nothing behind it is taken for a request."""
+async def test_a_refused_request_among_others(refused: bytes, sees: Seen) -> None:
+    """The request before a refused one is answered, and bytes after it are not parsed."""
     async with staged(body_max_bytes=LIMIT) as stage:
         for kind in ALL:
             before = len(stage.door.received)
@@ -114,8 +114,8 @@ async def test_one_that_is_refused_amid_others(refused: bytes, sees: Seen) -> No
             await stage.is_as_before()
 
 
-async def test_one_that_fails_amid_others() -> None:
-    """That is upstream's fault: the one behind it is answered as if it were alone."""
+async def test_a_failing_request_among_others() -> None:
+    """A pipelined request is answered normally after one that upstream failed."""
     async with staged() as stage:
         for kind in ALL:
             async with line_to(stage.w.app.url) as line:
@@ -129,8 +129,8 @@ async def test_one_that_fails_amid_others() -> None:
             await stage.is_as_before()
 
 
-async def test_one_that_leaves_with_others_behind_it() -> None:
-    """What it asked besides is not sent to upstream."""
+async def test_a_client_that_leaves_with_requests_waiting() -> None:
+    """Pipelined requests of a client that has left are not sent to upstream."""
     async with staged() as stage:
         for kind in ALL:
             before = len(stage.door.received)
@@ -145,7 +145,7 @@ async def test_one_that_leaves_with_others_behind_it() -> None:
 
 
 async def test_requests_cut_anywhere() -> None:
-    """Wherever the segments of two requests end, they are two requests."""
+    """Pipelined requests are told apart wherever their segments are cut."""
     async with staged() as stage, line_to(stage.w.app.url) as line:
         data = OTHER.data + JSON.data + OTHER.data
         for at in range(1, len(data), 7):
@@ -161,7 +161,7 @@ async def test_requests_cut_anywhere() -> None:
 
 
 async def test_one_connection_for_all() -> None:
-    """Hundreds of exchanges of every kind, and upstream is connected to once."""
+    """Hundreds of exchanges of every kind use one connection to upstream."""
     async with staged() as stage, line_to(stage.w.app.url) as line:
         for _ in range(60):
             for kind in ALL:
@@ -174,23 +174,23 @@ async def test_one_connection_for_all() -> None:
         assert not stage.is_fresh()
 
 
-# --- asking first ---
+# --- Expect: 100-continue ---
 
 
-async def told_to_go_on(line: Line) -> None:
-    """Read that its body may come."""
+async def reads_continue(line: Line) -> None:
+    """Read the interim response that asks for the body."""
     assert await asyncio.wait_for(line._reader.readexactly(len(CONTINUE)), SOON_S) == CONTINUE
 
 
 @pytest.mark.parametrize("is_framed", [False, True])
 async def test_a_body_that_waits_to_be_asked_for(*, is_framed: bool) -> None:
-    """It is asked for once, and then the exchange is as any other."""
+    """A body with `Expect` is asked for once, then the exchange is an ordinary one."""
     async with staged() as stage, line_to(stage.w.app.url) as line:
         for kind in ALL:
             head, body = (in_chunks if is_framed else head_and_body)(kind, "Expect: 100-continue")
             stage.door.answers(kind.whole())
             await line.send(head)
-            await told_to_go_on(line)
+            await reads_continue(line)
             await line.send(chunk(body) + END if is_framed else body)
             head_seen = await line.head()
             assert (head_seen.status, await line.rest()) == (200, kind.body)
@@ -200,7 +200,7 @@ async def test_a_body_that_waits_to_be_asked_for(*, is_framed: bool) -> None:
 
 
 async def test_a_body_that_does_not_wait() -> None:
-    """It comes behind its head; an interim answer may come or not."""
+    """A client may send its body without waiting; an interim response is optional then."""
     async with staged() as stage, line_to(stage.w.app.url) as line:
         for kind in ALL:
             head, body = head_and_body(kind, "Expect: 100-continue")
@@ -213,7 +213,7 @@ async def test_a_body_that_does_not_wait() -> None:
 
 
 async def test_a_body_that_is_not_asked_for() -> None:
-    """One that is refused need not come: what is said first is the refusal, and the last word."""
+    """A request that is too large is refused before its body is asked for, and that ends it."""
     async with staged(body_max_bytes=LIMIT) as stage:
         for target in ("/v1/responses", "/v1/files"):
             async with line_to(stage.w.app.url) as line:
@@ -227,14 +227,14 @@ async def test_a_body_that_is_not_asked_for() -> None:
 
 
 async def test_a_body_that_upstream_does_not_wait_for() -> None:
-    """It is asked for here; upstream answers before it has it, and that is the answer."""
+    """If upstream answers before it has the body, the client gets that response."""
     no = whole(b"no", status="413 Too Large")
     async with staged() as stage:
         stage.door.plays(script := Script([send(no), hang()], reads_body=False))
         async with line_to(stage.w.app.url) as line:
             head, body = head_and_body(OTHER, "Expect: 100-continue")
             await line.send(head)
-            await told_to_go_on(line)
+            await reads_continue(line)
             await line.send(body[:9])  # the rest never comes
             assert await reads(line) == Seen(413, b"no")
         await asyncio.wait_for(script.left.wait(), SOON_S)
@@ -243,10 +243,10 @@ async def test_a_body_that_upstream_does_not_wait_for() -> None:
 
 
 async def test_a_client_that_leaves_when_it_is_asked_for_its_body() -> None:
-    """Nothing of its request is left anywhere."""
+    """A client that leaves instead of sending its body leaves nothing open."""
     async with staged() as stage:
         for kind in ALL:
             async with line_to(stage.w.app.url) as line:
                 await line.send(head_and_body(kind, "Expect: 100-continue")[0])
-                await told_to_go_on(line)
+                await reads_continue(line)
             await stage.is_as_before()

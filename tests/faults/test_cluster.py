@@ -1,4 +1,4 @@
-"""A Cluster that is rearranged, or loses a node, under a proxy at work."""
+"""Redis Cluster that moves slots or loses a node while the proxy works."""
 
 import time
 from collections.abc import Callable
@@ -18,12 +18,12 @@ HURTS: dict[str, tuple[Callable[[RedisServer], None], Callable[[RedisServer], No
 
 
 def used_slots(node: RedisServer) -> set[int]:
-    """Those in which a node keeps anything."""
+    """Return the slots in which a node has keys."""
     return {node.do("CLUSTER", "KEYSLOT", name) for name in node.do("KEYS", "*")}
 
 
-async def test_what_a_node_has_moves_amid_traffic() -> None:
-    """Before, amid and after: every request is given back all that it dropped."""
+async def test_slots_move_under_traffic() -> None:
+    """While slots move to another node, every request still gets all of its reasoning."""
     with redis_cluster() as cluster:
         async with suffering(cluster.url, store_budget_ms=PATIENT_MS) as one:
 
@@ -32,8 +32,8 @@ async def test_what_a_node_has_moves_amid_traffic() -> None:
                 assert [line["healed"] for line in lines if "healed" in line] == []
                 await one.resumes(at_once=True)
 
-            # To one node alone: where several take slots from each other at once, a Cluster may
-            # come to disagree with itself, and loses keys by that.
+            # All to one node: if several nodes take slots from each other at once, a Cluster may
+            # become inconsistent and lose keys.
             source, to, _ = cluster.masters
             slots = used_slots(source)
             assert len(slots) > LEAST_SLOTS
@@ -53,11 +53,11 @@ async def test_what_a_node_has_moves_amid_traffic() -> None:
 async def test_a_replica_takes_the_place_of_a_lost_node(
     hurts: Callable[[RedisServer], None], returns: Callable[[RedisServer], None]
 ) -> None:
-    """It is found by itself; the old one may come back as a replica."""
+    """A promoted replica is found without a restart, and the old master may return as a replica."""
     with redis_cluster(replicas=1) as cluster:
         async with suffering(cluster.url) as one:
             lost, heir = cluster.masters[0], cluster.replicas[0][0]
-            one.assert_quick(await one.converse(amid=lambda: hurts(lost)))
+            one.assert_quick(await one.converse(during=lambda: hurts(lost)))
             deadline = time.monotonic() + FAILS_OVER_S
             while heir.told("replication")["role"] != "master":
                 assert time.monotonic() < deadline
@@ -73,14 +73,14 @@ async def test_a_replica_takes_the_place_of_a_lost_node(
 
 
 @pytest.mark.parametrize(("hurts", "returns"), HURTS.values(), ids=HURTS)
-async def test_a_lost_node_that_nobody_replaces_is_waited_for(
+async def test_a_lost_node_without_a_replica_may_return(
     hurts: Callable[[RedisServer], None], returns: Callable[[RedisServer], None]
 ) -> None:
-    """The Cluster is down until it is back; requests go on."""
+    """Requests go on while the Cluster is down, and replay resumes when the node is back."""
     with redis_cluster() as cluster:
         async with suffering(cluster.url) as one:
             lost = cluster.masters[0]
-            one.assert_quick(await one.converse(amid=lambda: hurts(lost)))
+            one.assert_quick(await one.converse(during=lambda: hurts(lost)))
             deadline = time.monotonic() + FAILS_OVER_S
             while cluster.masters[1].told("CLUSTER INFO")["cluster_state"] == "ok":
                 assert time.monotonic() < deadline

@@ -1,5 +1,5 @@
 """
-Whatever a client does: upstream is let go of, nothing is left of it, and the next one is served.
+Clients that leave: upstream is released, nothing is left open, and the next client is served.
 
 One row is a point at which a client leaves, for each way to leave and each kind of exchange.
 """
@@ -29,7 +29,7 @@ def split(kind: Kind) -> tuple[bytes, bytes]:
 
 
 def framed(kind: Kind) -> bytes:
-    """Return the head of a request whose body comes in chunks."""
+    """Return the head of a request with a chunked body."""
     head, body = split(kind)
     return head.replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked")
 
@@ -37,15 +37,15 @@ def framed(kind: Kind) -> bytes:
 @dataclass(frozen=True, slots=True)
 class Phase:
     """
-    A point at which a client leaves.
+    Point at which a client leaves.
 
     Attributes:
-        sends: What it has sent by then.
-        does: What upstream does.
-        sees: What it has seen by then of the answer's body; None: not even a head.
-        is_kept: Whether upstream's connection is used again; where it got half a body, never.
-        is_asked: Whether a request has begun to reach upstream by then: for those that are read
-            whole before, and for others. None: it may.
+        sends: Bytes that the client has sent by then.
+        does: Steps of upstream.
+        sees: Bytes of the response's body that the client has received; None: not even a head.
+        is_kept: Whether upstream's connection is used again; never after half a body.
+        is_asked: Whether a request has begun to reach upstream by then: for those that the proxy
+            reads completely first, and for others. None: either is allowed.
     """
 
     sends: Callable[[Kind], bytes]
@@ -56,63 +56,63 @@ class Phase:
 
 
 def all_sent(kind: Kind) -> bytes:
-    """Send the request."""
+    """Send the complete request."""
     return kind.data
 
 
 PHASES = {
     "connected": Phase(lambda _: b"", is_asked=(False, False)),
-    "amid its first line": Phase(lambda _: b"POST /v1/resp", is_asked=(False, False)),
-    "amid its head": Phase(lambda kind: split(kind)[0][:-3], is_asked=(False, False)),
+    "within its first line": Phase(lambda _: b"POST /v1/resp", is_asked=(False, False)),
+    "within its head": Phase(lambda kind: split(kind)[0][:-3], is_asked=(False, False)),
     "before its body": Phase(lambda kind: split(kind)[0], is_asked=(False, None)),
-    "amid its body": Phase(lambda kind: kind.data[:-9], is_asked=(False, True)),
+    "within its body": Phase(lambda kind: kind.data[:-9], is_asked=(False, True)),
     "before its first chunk": Phase(framed, is_asked=(False, None)),
-    "amid a chunk": Phase(lambda kind: framed(kind) + b"ff\r\n{", is_asked=(False, True)),
+    "within a chunk": Phase(lambda kind: framed(kind) + b"ff\r\n{", is_asked=(False, True)),
     "before its last chunk": Phase(
         lambda kind: framed(kind) + chunk(split(kind)[1]), is_asked=(False, True)
     ),
-    "before the answer": Phase(all_sent),
-    "amid the answer's head": Phase(
+    "before the response": Phase(all_sent),
+    "within the response's head": Phase(
         all_sent, lambda _: [send(b"HTTP/1.1 200 OK\r\nContent-Ty"), pause(), hang()]
     ),
-    "amid a streamed answer": Phase(
+    "within a streamed response": Phase(
         all_sent,
         lambda kind: [send(kind.chunked() + chunk(kind.pieces[0])), hang()],
         lambda kind: kind.pieces[0],
     ),
-    "amid a chunk of the answer": Phase(
+    "within a chunk of the response": Phase(
         all_sent,
         lambda kind: [send(kind.chunked() + chunk(kind.pieces[0]) + b"ff\r\nab"), hang()],
         lambda kind: kind.pieces[0] + b"ab",
     ),
-    "amid an answer with a length": Phase(
+    "within a response with a length": Phase(
         all_sent,
         lambda kind: [send(kind.sized() + kind.pieces[0]), hang()],
         lambda kind: kind.pieces[0],
     ),
-    "before the last chunk of the answer": Phase(
+    "before the last chunk of the response": Phase(
         all_sent,
         lambda kind: [send(kind.chunked() + chunk(kind.body)), hang()],
         lambda kind: kind.body,
     ),
-    "behind the answer": Phase(
+    "after the response": Phase(
         all_sent, lambda kind: [send(kind.whole())], lambda kind: kind.body, is_kept=True
     ),
 }
 
 
 async def closes(line: Line) -> None:
-    """It closes its socket."""
+    """Close the socket."""
     await line.leave()
 
 
 async def resets(line: Line) -> None:
-    """It crashes."""
+    """Reset the connection, as a crash does."""
     reset_now(line._writer.transport)
 
 
 async def says_that_it_is_done(line: Line) -> None:
-    """It shuts down its sending side; who does that has left, as behind other proxies."""
+    """Close the sending side, which counts as leaving, as for other proxies."""
     line._writer.write_eof()
     assert await line.is_closed()
 
@@ -122,14 +122,14 @@ async def says_that_it_is_done(line: Line) -> None:
 async def test_a_client_that_leaves(
     phase: Phase, leaves: Callable[[Line], Awaitable[None]]
 ) -> None:
-    """Upstream is let go of at once, unless it has done its work."""
+    """When a client leaves, its exchange ends at once, and upstream is released."""
     async with staged() as stage:
         for kind in ALL:
             await play(stage, phase, leaves, kind)
 
 
 def test_the_same_on_uvloop() -> None:
-    """On the loop that a process runs on, and one behind the other."""
+    """The same holds on uvloop, as in production, for all cases in one process."""
 
     async def all_of_them() -> None:
         async with staged() as stage:
@@ -143,7 +143,7 @@ def test_the_same_on_uvloop() -> None:
 async def play(
     stage: Stage, phase: Phase, leaves: Callable[[Line], Awaitable[None]], kind: Kind
 ) -> None:
-    """Let a client leave amid one exchange."""
+    """Let a client leave during one exchange."""
     is_asked = phase.is_asked[kind is OTHER]
     route = "other" if kind is OTHER else "responses"
 
@@ -158,7 +158,7 @@ async def play(
         if is_asked:
             await asyncio.wait_for(script.arrived.wait(), SOON_S)
         else:
-            await asyncio.sleep(0.01)  # all is on one loop: by then it has been read
+            await asyncio.sleep(0.01)  # one event loop runs both sides: by then it has been read
         if phase.sees is not None:
             assert (await line.head()).status == 200
             seen = phase.sees(kind)

@@ -1,4 +1,4 @@
-"""With local copies of conversations, they go on while the store is away."""
+"""Conversations with local copies: they go on while the store is away."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tests.faults.suffering import PATIENT_MS, RESUMES_S, WHOLE, Suffering, suff
 
 CACHE_BYTES = 1 << 25
 
-# What is done to the store, how it ends, and whether it has then what it had before.
+# How the fault begins, and how it ends.
 AWAY: dict[str, tuple[Callable[[Store], None], Callable[[Store], None]]] = {
     "killed": (lambda store: store.server.kill(), lambda store: store.server.start()),
     "hangs": (lambda store: store.server.pause(), lambda store: store.server.resume()),
@@ -27,11 +27,11 @@ AWAY: dict[str, tuple[Callable[[Store], None], Callable[[Store], None]]] = {
 }
 
 
-@pytest.mark.parametrize(("hurts", "mends"), AWAY.values(), ids=AWAY)
+@pytest.mark.parametrize(("hurts", "repairs"), AWAY.values(), ids=AWAY)
 async def test_conversations_go_on_and_are_kept_afterwards(
-    hurts: Callable[[Store], None], mends: Callable[[Store], None]
+    hurts: Callable[[Store], None], repairs: Callable[[Store], None]
 ) -> None:
-    """Nothing is missed meanwhile; later another replica finds what was said meanwhile, too."""
+    """During an outage nothing is missed, and later another replica finds what was said then."""
     async with (
         standalone(keeps=True) as store,
         suffering(store.url, recent_max_bytes=CACHE_BYTES) as one,
@@ -43,18 +43,18 @@ async def test_conversations_go_on_and_are_kept_afterwards(
             assert [line["healed"] for line in lines if "healed" in line] == []
             await one.resumes(at_once=True)
 
-        mends(store)
+        repairs(store)
         await one.recovers()
-        one.assert_told(has_failed=None)  # what hangs for a moment only has not failed
+        one.assert_told(has_failed=None)  # a short hang is not a failure
         await one.converse(fresh=0)
         patient = one.app.settings.model_copy(update={"store_budget_ms": PATIENT_MS})
         async with asyncio.timeout(RESUMES_S):
             while not await is_whole_elsewhere(one, patient):
-                pass  # it is saved behind the answers
+                pass  # saves finish after the responses
 
 
 async def is_whole_elsewhere(one: Suffering, settings: Settings) -> bool:
-    """Tell whether a replica that knows nothing yet gives the old agent back all it drops."""
+    """Return whether a new replica injects all of the old agent's reasoning."""
     async with running(settings) as other:
         one.old.say("And what was all that?")
         await one.old.step(f"{other.url}/v1")

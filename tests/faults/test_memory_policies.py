@@ -1,11 +1,11 @@
-"""A Redis whose memory is full, under every policy of what to throw out."""
+"""Redis with full memory, under every eviction policy."""
 
 import pytest
 
 from tests.faults.standalone import standalone
-from tests.faults.suffering import PATIENT_MS, WHOLE, given_back, suffering
+from tests.faults.suffering import PATIENT_MS, WHOLE, injected, suffering
 
-# (policy, whether what others keep there expires, whether saves fail)
+# (policy, whether other users' keys expire, whether saves fail)
 POLICIES = [
     ("noeviction", True, True),
     ("allkeys-lru", True, False),
@@ -15,7 +15,7 @@ POLICIES = [
     ("volatile-lfu", True, False),
     ("volatile-random", True, False),
     ("volatile-ttl", True, False),
-    # All that may be thrown out is what the proxy keeps, and then nothing:
+    # Only the proxy's own keys can be evicted, and then nothing is left:
     ("volatile-lru", False, True),
     ("volatile-ttl", False, True),
 ]
@@ -23,7 +23,7 @@ POLICIES = [
 
 @pytest.mark.parametrize(("policy", "expires", "fails"), POLICIES)
 async def test_memory_is_full(policy: str, expires: bool, fails: bool) -> None:
-    """Requests succeed in time; where something gives way, saves go on; afterwards all does."""
+    """Requests succeed in time; saves go on if the policy evicts, and resume once there is room."""
     async with (
         standalone(f"maxmemory-policy {policy}") as store,
         suffering(store.url, store_budget_ms=PATIENT_MS) as one,
@@ -33,12 +33,12 @@ async def test_memory_is_full(policy: str, expires: bool, fails: bool) -> None:
         before = one.operations("save")
         lines = []
         for _ in range(2):
-            lines += await one.converse(amid=lambda: store.fills(expires=expires))
+            lines += await one.converse(during=lambda: store.fills(expires=expires))
         one.assert_quick(lines)
         did = one.operations("save") - before
         assert bool(did["error"]) == fails
-        if policy == "noeviction":  # and what it keeps is still given back
-            assert given_back(lines) >= WHOLE[-1]
+        if policy == "noeviction":  # and stored reasoning is still injected
+            assert injected(lines) >= WHOLE[-1]
         else:
             assert int(store.server.told("stats")["evicted_keys"]) > 0
         if not fails:

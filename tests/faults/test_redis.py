@@ -1,4 +1,4 @@
-"""Whatever happens to a Redis: no request fails or waits for it, and replay resumes by itself."""
+"""Faults of a Redis server: no request fails or waits for it, and replay resumes afterwards."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from tests.faults.standalone import Store, standalone
-from tests.faults.suffering import PATIENT_MS, WHOLE, Suffering, given_back, suffering
+from tests.faults.suffering import PATIENT_MS, WHOLE, Suffering, injected, suffering
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """
-    One way to suffer.
+    One fault of the store.
 
     Attributes:
-        hurts, mends: What is done to the store.
-        fails: What does not work meanwhile.
-        keeps: Whether the store still has afterwards what it had before.
+        hurts, repairs: Operations that begin and end the fault.
+        fails: Operations that fail during the fault.
+        keeps: Whether the store keeps its contents.
     """
 
     hurts: Callable[[Store], None]
-    mends: Callable[[Store], None]
+    repairs: Callable[[Store], None]
     fails: tuple[str, ...] = ("recall", "save")
     keeps: bool = True
 
@@ -36,7 +36,7 @@ FAULTS = {
     "slower than the budget": Fault(
         lambda store: store.delays(0.4), lambda store: store.delays(0), fails=("recall",)
     ),
-    "connections are reset": Fault(Store.breaks, Store.mends),
+    "connections are reset": Fault(Store.breaks, Store.repairs),
     "read-only replica": Fault(
         lambda store: store.does("REPLICAOF 127.0.0.1 1"),
         lambda store: store.does("REPLICAOF NO ONE"),
@@ -75,21 +75,21 @@ ON_VALKEY = ("killed, and back empty", "out of memory")
     [*(("redis", name) for name in FAULTS), *(("valkey", name) for name in ON_VALKEY)],
 )
 async def test_a_fault_is_not_noticed_and_passes(kind: str, name: str) -> None:
-    """Requests succeed in time; what works still works; afterwards all is as it was."""
+    """During a fault requests succeed in time, and after it everything works as before."""
     fault = FAULTS[name]
     works = "recall" not in fault.fails
     budget = {"store_budget_ms": PATIENT_MS} if works else {}
     async with standalone(kind=kind) as store, suffering(store.url, **budget) as one:
-        one.assert_quick(await one.converse(amid=lambda: fault.hurts(store)))
+        one.assert_quick(await one.converse(during=lambda: fault.hurts(store)))
         before = {name: one.operations(name) for name in fault.fails}
         lines = await one.converse()
         one.assert_quick(lines)
         assert_left_alone(one, before)
         assert one.counted("store_up") == 0
-        if works:  # what it keeps is still given back
-            assert given_back(lines) >= WHOLE[-1]
+        if works:  # stored reasoning is still injected
+            assert injected(lines) >= WHOLE[-1]
 
-        one.assert_quick(await one.converse(amid=lambda: fault.mends(store)))
+        one.assert_quick(await one.converse(during=lambda: fault.repairs(store)))
         await one.resumes()
         await one.recovers()
         one.assert_told(has_failed=True)
@@ -99,7 +99,7 @@ async def test_a_fault_is_not_noticed_and_passes(kind: str, name: str) -> None:
 
 
 def assert_left_alone(one: Suffering, before: dict[str, Counter[str]]) -> None:
-    """What fails does not work for anybody, and for most that wait it is not even tried."""
+    """Check that the failing operations never work, and that most calls are skipped."""
     did = {name: one.operations(name) - then for name, then in before.items()}
     assert [name for name in did if did[name]["ok"]] == []
     name, first = next(iter(did.items()))
@@ -108,7 +108,7 @@ def assert_left_alone(one: Suffering, before: dict[str, Counter[str]]) -> None:
 
 
 def is_closed(one: Suffering, operation: str) -> bool:
-    """Tell whether the breaker of an operation lets every call pass."""
+    """Return whether the breaker of an operation lets every call pass."""
     return one.counted("store_breakers", operation=operation, state="closed") == 1
 
 
@@ -122,7 +122,7 @@ PASSING = {
 
 @pytest.mark.parametrize("passes", PASSING.values(), ids=PASSING)
 async def test_what_passes_at_once_costs_nothing(passes: Callable[[Store], None]) -> None:
-    """All is given back as if nothing had been, and nothing is said of it."""
+    """After a brief fault all reasoning is injected, and the log does not mention it."""
     async with (
         standalone(keeps=True) as store,
         suffering(store.url, store_budget_ms=PATIENT_MS) as one,
@@ -130,22 +130,22 @@ async def test_what_passes_at_once_costs_nothing(passes: Callable[[Store], None]
         for _ in range(3):
             passes(store)
             await one.resumes(at_once=True)
-        assert given_back(await one.converse()) >= 3 * WHOLE[-1]
+        assert injected(await one.converse()) >= 3 * WHOLE[-1]
         assert one.operations("recall")["error"] == 0
         one.assert_told(has_failed=False)
 
 
 async def test_all_is_deleted() -> None:
-    """What was kept is gone, what is said from then on is given back at once."""
+    """After FLUSHALL, new conversations are injected at once."""
     async with standalone() as store, suffering(store.url, store_budget_ms=PATIENT_MS) as one:
         for _ in range(3):
-            await one.converse(amid=lambda: store.does("FLUSHALL"))
+            await one.converse(during=lambda: store.does("FLUSHALL"))
             await one.resumes(at_once=True)
         one.assert_told(has_failed=False)
 
 
 async def test_a_password_is_rotated(tmp_path: Path) -> None:
-    """The new one is read from its file; nobody restarts the proxy."""
+    """The proxy reads a new password from its file without a restart."""
     file = tmp_path / "password"
     file.write_text("old\n")
     async with (

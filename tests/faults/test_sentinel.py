@@ -1,4 +1,4 @@
-"""A master that Sentinels replace: the proxy follows by itself, and no request fails meanwhile."""
+"""Redis master that Sentinels replace: the proxy follows, and no request fails meanwhile."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ FAILS_OVER_S = 60.0
 
 
 def kill_two(group: Sentinels) -> None:
-    """Take the master away, and the Sentinel that is asked first."""
+    """Kill the master, and the Sentinel that is asked first."""
     group.watching[0].kill()
     group.nodes[0].kill()
 
@@ -35,11 +35,11 @@ FAULTS: dict[str, tuple[Callable[[Sentinels], None], Callable[[Sentinels], None]
 async def test_the_promoted_replica_is_used(
     hurts: Callable[[Sentinels], None], returns: Callable[[Sentinels], None]
 ) -> None:
-    """Also while the old master is away, and when it is back as a replica."""
+    """The promoted replica is used, also when the old master returns as a replica."""
     with redis_sentinels() as group:
         async with suffering(group.url) as one:
             heir = group.nodes[1]
-            one.assert_quick(await one.converse(amid=lambda: hurts(group)))
+            one.assert_quick(await one.converse(during=lambda: hurts(group)))
             deadline = time.monotonic() + FAILS_OVER_S
             while heir.told("replication")["role"] != "master":
                 assert time.monotonic() < deadline
@@ -50,5 +50,5 @@ async def test_the_promoted_replica_is_used(
             one.assert_quick(await one.converse())
             await one.resumes()
             await one.recovers()
-            one.assert_told(has_failed=None)  # handing over may cost nothing
+            one.assert_told(has_failed=None)  # a planned failover may cause no failure
             await one.remembers()

@@ -1,4 +1,4 @@
-"""Whatever happens to the file of sqlite://: no request fails, and replay resumes by itself."""
+"""Faults of a SQLite file: no request fails, and replay resumes afterwards."""
 
 import contextlib
 import resource
@@ -10,53 +10,53 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.suffering import PATIENT_MS, WHOLE, given_back, suffering
+from tests.faults.suffering import PATIENT_MS, WHOLE, injected, suffering
 
 LOCKED_MS = 8_000
 
 
 class File:
-    """The file of a store, in a folder of its own."""
+    """File of a store, in its own folder."""
 
     def __init__(self, path: Path) -> None:
-        """Name it; the proxy makes it."""
+        """Set its path; the proxy creates it."""
         self.path = path
         self._other: sqlite3.Connection | None = None
 
     def lock(self) -> None:
-        """Write to it as another process would, and do not finish."""
+        """Begin a write as another process, and do not finish it."""
         self._other = sqlite3.connect(self.path, isolation_level=None)
         self._other.execute("BEGIN IMMEDIATE")
 
     def unlock(self) -> None:
-        """Finish."""
+        """End that write."""
         if self._other is not None:
             self._other.close()
             self._other = None
 
     def fill_disk(self) -> None:
-        """Let none of this process' files grow any more."""
+        """Limit the size of this process's files to the current size."""
         _limit_files(self.path.with_name(f"{self.path.name}-wal").stat().st_size)
 
     def free_disk(self) -> None:
-        """Let them."""
+        """Remove that limit."""
         _limit_files(resource.RLIM_INFINITY)
 
     def delete(self) -> None:
-        """Delete it, and what belongs to it."""
+        """Delete the file and its companions."""
         for path in self.path.parent.iterdir():
             path.unlink()
 
     def lose_folder(self) -> None:
-        """As when what it is on is not there any more."""
+        """Delete the folder, as when its disk is gone."""
         shutil.rmtree(self.path.parent)
 
     def find_folder(self) -> None:
-        """Have it again, empty."""
+        """Create the folder again, empty."""
         self.path.parent.mkdir()
 
     def replace(self) -> None:
-        """Put something in its place that is no database."""
+        """Replace the file with one that is not a database."""
         self.delete()
         self.path.write_bytes(b"Once upon a time. " * 1_000)
 
@@ -68,10 +68,10 @@ def _limit_files(size_bytes: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """As of a Redis."""
+    """One fault of the file, described as for Redis."""
 
     hurts: Callable[[File], None]
-    mends: Callable[[File], None]
+    repairs: Callable[[File], None]
     fails: tuple[str, ...] = ("recall", "save")
     keeps: bool = True
 
@@ -79,7 +79,7 @@ class Fault:
 FAULTS = {
     "deleted": Fault(File.delete, lambda _: None, fails=(), keeps=False),
     "folder is gone": Fault(File.lose_folder, File.find_folder, keeps=False),
-    "no database": Fault(File.replace, File.delete, keeps=False),
+    "not a database": Fault(File.replace, File.delete, keeps=False),
     "locked": Fault(File.lock, File.unlock, fails=()),
     "disk is full": Fault(File.fill_disk, File.free_disk, fails=("save",)),
 }
@@ -87,7 +87,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_a_fault_is_not_noticed_and_passes(fault: Fault, tmp_path: Path) -> None:
-    """Requests succeed in time; what works still works; afterwards all is as it was."""
+    """During a fault requests succeed in time, and after it everything works as before."""
     folder = tmp_path / "kept"
     folder.mkdir()
     file = File(folder / "replay.db")
@@ -95,19 +95,19 @@ async def test_a_fault_is_not_noticed_and_passes(fault: Fault, tmp_path: Path) -
         for undo in (file.unlock, file.free_disk):
             stack.callback(undo)
         works = "save" in fault.fails and "recall" not in fault.fails
-        # A save waits half of its time for another process: who waited for it is found out.
+        # A save waits half of its timeout for another process: a response that waits is detected.
         budget = {"store_budget_ms": PATIENT_MS} if works else {"store_timeout_ms": LOCKED_MS}
         one = await stack.enter_async_context(suffering(f"sqlite://{file.path}", **budget))
-        one.assert_quick(await one.converse(amid=lambda: fault.hurts(file)))
+        one.assert_quick(await one.converse(during=lambda: fault.hurts(file)))
         before = {name: one.operations(name) for name in fault.fails}
         lines = await one.converse()
         one.assert_quick(lines)
         for name, then in before.items():
             assert (one.operations(name) - then)["ok"] == 0
-        if works:  # what it keeps is still given back
-            assert given_back(lines) >= WHOLE[-1]
+        if works:  # stored reasoning is still injected
+            assert injected(lines) >= WHOLE[-1]
 
-        one.assert_quick(await one.converse(amid=lambda: fault.mends(file)))
+        one.assert_quick(await one.converse(during=lambda: fault.repairs(file)))
         await one.resumes()
         await one.recovers()
         one.assert_told(has_failed=True if fault.fails else None)

@@ -1,9 +1,9 @@
 """
-The store fails at any call, in any way: the client's bytes are the same as if it did not.
+Failing store calls: whichever call fails, and however, the client gets the same bytes.
 
-A conversation of three turns is held; each call that it makes to the store fails in its turn, or
-is the first from which on all fail. What upstream is asked is then the client's own request, or
-what it should be: never anything else.
+One conversation has three turns, after a fetched response. Each of its calls to the store fails
+once, alone, and once together with all later calls. Upstream then gets either the client's own
+request or the correct one, never anything else.
 """
 
 import asyncio
@@ -38,25 +38,25 @@ from tests.web.world import MODEL, eventually, post
 
 FAILINGS: dict[str, Failing] = {
     "a bug": raises(RuntimeError("bug")),
-    "a key": raises(KeyError(b"\xff")),
+    "a KeyError": raises(KeyError(b"\xff")),
     "a system's error": raises(OSError(28, "No space left on device")),
     "a store's error": raises(StoreError("away")),
     "a store's error of one key": raises(StoreError("wrong type", is_local=True)),
     "a timeout": raises(TimeoutError()),
     "no memory": raises(MemoryError()),
-    "too deep": raises(RecursionError()),
-    "the end of a loop": raises(StopAsyncIteration()),
-    "a group": raises(ExceptionGroup("many", [ValueError(), OSError()])),
+    "a RecursionError": raises(RecursionError()),
+    "StopAsyncIteration": raises(StopAsyncIteration()),
+    "an ExceptionGroup": raises(ExceptionGroup("many", [ValueError(), OSError()])),
     "cancelled": raises(asyncio.CancelledError()),
-    "an error after all": after_all(ConnectionResetError()),
+    "an error after the call": after_all(ConnectionResetError()),
     "nothing": gives(None),
     "a number": gives(7),
     "a list": gives([b"\xff", None]),
     "no conversations": gives(StoreResult(None, None)),  # type: ignore[arg-type] # garbage
-    "conversations that are none": gives(StoreResult([b"x", {}, 5])),  # type: ignore[list-item] # garbage
-    "records that are none": gives(StoreResult([StoredConversation(b"c", 1, {b"x": 5})])),  # type: ignore[dict-item] # garbage
+    "invalid conversations": gives(StoreResult([b"x", {}, 5])),  # type: ignore[list-item] # garbage
+    "invalid records": gives(StoreResult([StoredConversation(b"c", 1, {b"x": 5})])),  # type: ignore[dict-item] # garbage
     "copies that are not held": gives(StoreResult([StoredConversation(b"c", 1, None)])),
-    "places that are none": gives(StoreResult((), {"x", None})),  # type: ignore[arg-type] # garbage
+    "invalid places": gives(StoreResult((), {"x", None})),  # type: ignore[arg-type] # garbage
 }
 HANGS = hangs()
 TIMES: dict[str, Any] = {"store_budget_ms": 20, "store_timeout_ms": 100}
@@ -73,8 +73,8 @@ ANSWERS = [
     whole(as_json(response(MESSAGE, rid="resp_stores_000000003"))),
 ]
 TURNS = [[ASK], [ASK, CALL, RESULT], [ASK, CALL, RESULT, MESSAGE, NEXT]]
-# What upstream may be asked: what the client sent, or with what it dropped. Later reasoning may be
-# there without the earlier, where that was not kept.
+# Requests that upstream may get: as sent, or with the dropped reasoning. Later reasoning may be
+# injected without earlier reasoning that was not saved.
 ASKED: list[list[list[Any]]] = [
     [[ASK]],
     [[ASK, CALL, RESULT], [ASK, RS, CALL, RESULT]],
@@ -88,7 +88,7 @@ ASKED: list[list[list[Any]]] = [
 
 
 async def converse(stage: Stage, tenant: str) -> list[tuple[int, list[tuple[str, str]], bytes]]:
-    """Hold the conversation; return what the client sees, less what it is told of its reasoning."""
+    """Run the conversation; return what the client sees, without `x-reasoning-replay`."""
     seen = []
     key = f"Authorization: Bearer {tenant}"
 
@@ -109,17 +109,18 @@ async def converse(stage: Stage, tenant: str) -> list[tuple[int, list[tuple[str,
 
 
 async def well(stage: Stage, faulty: Faulty) -> tuple[Any, int]:
-    """Hold it while all is well; return what the client sees, and how many calls that takes."""
+    """Run it with a working store; return what the client sees, and the number of store calls."""
     faulty.fails(None, lambda _: False)
     seen = await converse(stage, "sk-well")
     assert stage.w.sent()["input"] == ASKED[-1][-1]
-    assert faulty.calls["recall"] == len(TURNS)  # the first lacks nothing, the fetched one does
-    assert faulty.calls["save"] >= len(TURNS)  # the last has nothing to save, the fetched one has
+    # The fetch looks up and saves; the first turn lacks nothing, and the last has nothing to save.
+    assert faulty.calls["recall"] == len(TURNS)
+    assert faulty.calls["save"] >= len(TURNS)
     return seen, faulty.calls.total()
 
 
 def put_in(stage: Stage, *, is_embedded: bool) -> Faulty:
-    """Put a faulty store where the stage's is."""
+    """Replace the stage's store with a faulty one."""
     inner = stage.w.app.store.inner
     faulty = Faulty(inner, is_embedded=is_embedded)
     stage.w.app.store.inner = faulty
@@ -129,7 +130,7 @@ def put_in(stage: Stage, *, is_embedded: bool) -> Faulty:
 @pytest.mark.parametrize("is_embedded", [False, True])
 @pytest.mark.parametrize("failing", FAILINGS.values(), ids=FAILINGS)
 async def test_one_call_fails(failing: Failing, *, is_embedded: bool) -> None:
-    """Each in its turn; the next conversation is given back all that it drops."""
+    """One failed call changes no response, and the next conversation is injected completely."""
     async with staged() as stage:
         faulty = put_in(stage, is_embedded=is_embedded)
         want, calls = await well(stage, faulty)
@@ -144,7 +145,7 @@ async def test_one_call_fails(failing: Failing, *, is_embedded: bool) -> None:
 
 
 async def test_one_call_hangs() -> None:
-    """For longer than the exchange may wait, and than it may take at all."""
+    """One call that hangs longer than its budget and its timeout changes no response."""
     async with staged(**TIMES) as stage:
         faulty = put_in(stage, is_embedded=False)
         want, calls = await well(stage, faulty)
@@ -152,7 +153,7 @@ async def test_one_call_hangs() -> None:
             faulty.fails(HANGS, number.__eq__)
             assert await converse(stage, f"sk-{number}") == want
             assert faulty.struck == 1
-            faulty.fails(None, lambda _: False)  # one that works in between: no breaker opens
+            faulty.fails(None, lambda _: False)  # a success in between keeps the breaker closed
             assert await converse(stage, f"sk-{number}-again") == want
         await stage.is_as_before()
 
@@ -160,7 +161,7 @@ async def test_one_call_hangs() -> None:
 @pytest.mark.parametrize("is_cached", [False, True])
 @pytest.mark.parametrize("failing", [FAILINGS["a bug"], HANGS], ids=["a bug", "hangs"])
 async def test_all_calls_fail_from_one_on(failing: Failing, *, is_cached: bool) -> None:
-    """And what there is a local copy of is injected even so."""
+    """If all later calls fail, no response changes, and local copies are still injected."""
     cache = {} if is_cached else {"recent_max_bytes": 0}
     async with staged(**TIMES) as stage:
         want, calls = await well(stage, put_in(stage, is_embedded=False))
@@ -180,14 +181,14 @@ QUESTIONS = [
     ("DELETE", f"/conversations/{'0' * 32}:{'0' * 32}", "forget"),
     ("GET", "/readyz", "check"),
 ]
-OF_LOOKUPS = ("records that are none", "copies that are not held")
+OF_LOOKUPS = ("invalid records", "copies that are not held")
 OF_OPERATORS = [name for name in FAILINGS if name not in ("cancelled", *OF_LOOKUPS)]
 GARBAGE = OF_OPERATORS[-6:]
 
 
 @pytest.mark.parametrize("name", [*OF_OPERATORS, "hangs"])
 async def test_a_call_for_an_operator_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told so; the proxy stays ready, and clients see nothing of it."""
+    """An operator gets the error, while the proxy stays ready and clients see nothing."""
     monkeypatch.setattr(safe_store, "OPERATOR_WAITS_S", 0.05)
     async with staged(**TIMES) as stage:
         faulty = put_in(stage, is_embedded=False)

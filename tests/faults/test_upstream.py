@@ -1,9 +1,9 @@
 """
-Whatever upstream does: what the client sees of it, and that nothing is left of it afterwards.
+Faults of upstream: what the client sees of each, and that nothing is left open afterwards.
 
-One row is one fault, played for each kind of exchange. Behind it, upstream's connection is closed,
-or used again if the answer was whole; and what was learnt before is given back to the next client,
-on this connection and on another.
+One row is one fault, played for each kind of exchange. After it, upstream's connection is closed,
+or is used again if the response was complete. Reasoning that was captured before is injected for
+the next client, on the same connection and on another.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from tests.web.scripted import Script, Step, close, send
 from tests.web.wire import END, as_json, chunk, head, whole
 from tests.web.world import eventually
 
-# Hundreds of exchanges leave some timers behind that are cancelled, and wait for their time; one of
-# them that was not let go of would be dozens of objects.
+# Hundreds of exchanges leave some cancelled timers that have not expired yet; one exchange
+# that is not released would be dozens of objects.
 OBJECTS_MAX = 500
 CASES = [
     pytest.param(row, id=name, marks=[pytest.mark.xfail(reason=row.why_not)] if row.why_not else [])
@@ -34,16 +34,16 @@ CASES = [
 
 
 @pytest.mark.parametrize("row", CASES)
-async def test_a_fault_of_upstreams(row: Row) -> None:
-    """The client sees what the table says; then all is as it was."""
+async def test_a_fault_of_upstream(row: Row) -> None:
+    """The client sees what the table says; afterwards everything works as before."""
     async with staged(**row.settings) as stage:
         for kind in row.kinds:
             await play(stage, row, kind)
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def test_fault_upon_fault(run: Callable[[Coroutine[None, None, None]], None]) -> None:
-    """One proxy suffers them all, again and again, and holds no more objects for it."""
+def test_many_faults_leave_no_objects(run: Callable[[Coroutine[None, None, None]], None]) -> None:
+    """One proxy that goes through all faults several times holds no more objects."""
     rows = {name: row for name, row in ROWS.items() if not (row.settings or row.why_not)}
     held: list[int] = []
 
@@ -54,7 +54,7 @@ def test_fault_upon_fault(run: Callable[[Coroutine[None, None, None]], None]) ->
                     if number % 3 == turn or turn == 0:
                         with naming(name):
                             await play(stage, row, row.kinds[0])
-                stage.door.received.clear()  # the test's own
+                stage.door.received.clear()  # memory of the test
                 gc.collect()
                 held.append(len(gc.get_objects()))
 
@@ -64,11 +64,11 @@ def test_fault_upon_fault(run: Callable[[Coroutine[None, None, None]], None]) ->
 
 @contextlib.contextmanager
 def naming(what: str) -> Iterator[None]:
-    """Say amid what something failed."""
+    """Add the name of the running row to an error."""
     try:
         yield
     except BaseException as error:
-        error.add_note(f"amid: {what}")
+        error.add_note(f"row: {what}")
         raise
 
 
@@ -108,7 +108,7 @@ DOORS: dict[str, tuple[Door, str]] = {
 
 @pytest.mark.parametrize(("door", "code"), DOORS.values(), ids=DOORS)
 async def test_an_upstream_that_reads_nothing(door: Door, code: str) -> None:
-    """A new connection is refused, or ends at once: a 502, and the same for each that comes."""
+    """If new connections are refused or end at once, each request gets a 502."""
     async with staged() as stage:
         await stage.hangs_up()
         async with door(stage.door), line_to(stage.w.app.url) as line:
@@ -118,8 +118,8 @@ async def test_an_upstream_that_reads_nothing(door: Door, code: str) -> None:
         await stage.is_as_before()
 
 
-async def test_an_upstream_that_closes_while_nothing_is_asked() -> None:
-    """The next request goes out on a new connection, and nobody sees anything of it."""
+async def test_an_upstream_that_closes_an_idle_connection() -> None:
+    """After upstream closes an idle connection, the next request uses a new one and succeeds."""
     async with staged() as stage:
         for kind in ALL:
             await stage.hangs_up()
@@ -130,10 +130,10 @@ async def test_an_upstream_that_closes_while_nothing_is_asked() -> None:
         await stage.is_as_before()
 
 
-LARGE = b"x" * (8 << 20)  # more than kernels keep of it
+LARGE = b"x" * (8 << 20)  # more than kernels buffer
 NO = whole(b"no", status="413 Too Large")
 TOLD_NO = Seen(413, b"no")
-RESET = Seen(502, code="upstream_failed")  # it may overtake the answer
+RESET = Seen(502, code="upstream_failed")  # it may arrive before the response
 EARLY: dict[str, tuple[list[Step], list[Seen]]] = {
     "and stays": ([send(NO), hang()], [TOLD_NO]),
     "and says that it will close": (
@@ -152,7 +152,7 @@ EARLY: dict[str, tuple[list[Step], list[Seen]]] = {
 async def test_an_answer_before_the_body_is_read(
     steps: list[Step], allowed: list[Seen], target: str, framing: str
 ) -> None:
-    """The client sees it though its own body is not out; that connection is not used again."""
+    """The client gets an early response, and that upstream connection is not used again."""
     async with staged(inspect_total_max_bytes=2 * len(LARGE)) as stage:
         stage.door.plays(Script(steps, reads_body=False))
         async with line_to(stage.w.app.url) as line:
@@ -180,8 +180,8 @@ SECOND = [
 
 
 @pytest.mark.parametrize("second", SECOND)
-async def test_a_fault_at_the_second_try(second: list[Step]) -> None:
-    """The client sees the first refusal, and nothing was learnt of a cure."""
+async def test_a_fault_at_the_second_attempt(second: list[Step]) -> None:
+    """If the second attempt fails, the client gets the first refusal, and nothing is learnt."""
     async with staged(first_byte_timeout_s=SHORT_S, read_timeout_s=SHORT_S) as stage:
         for kind in READ:
             stage.door.plays(Script([send(REFUSED)]), tried := Script(second))

@@ -1,4 +1,4 @@
-"""A side of a WebSocket breaks off at any point of a frame: whole messages have passed."""
+"""WebSockets that break off at any point of a frame, after complete messages."""
 
 from collections.abc import Callable
 
@@ -8,32 +8,32 @@ from tests.faults.stage import staged
 from tests.faults.steps import reset_now
 from tests.web.sockets import BINARY, KEY, PING, TEXT, Peer, frame, tunnelled
 
-# What the side that breaks off has sent by then, behind a whole message.
+# Bytes that the breaking side has sent by then, after a complete message.
 MESSAGE = b'{"type":"response.output_text.delta","delta":"x"}'
 POINTS: dict[str, Callable[[bytes], bytes]] = {
     "between messages": lambda _: b"",
-    "amid a frame's head": lambda key: frame(TEXT, bytes(70_000), key=key)[:3],
-    "amid a text": lambda key: frame(TEXT, MESSAGE, key=key)[:-9],
-    "amid bytes": lambda key: frame(BINARY, bytes(70_000), key=key)[:-9],
+    "within a frame's head": lambda key: frame(TEXT, bytes(70_000), key=key)[:3],
+    "within a text": lambda key: frame(TEXT, MESSAGE, key=key)[:-9],
+    "within bytes": lambda key: frame(BINARY, bytes(70_000), key=key)[:-9],
     "between fragments": lambda key: frame(TEXT, MESSAGE, final=False, key=key),
-    "amid a ping": lambda key: frame(PING, b"?", key=key)[:-1],
+    "within a ping": lambda key: frame(PING, b"?", key=key)[:-1],
 }
 
 
 def closes(peer: Peer) -> None:
-    """It closes its socket."""
+    """Close the socket."""
     peer.leave()
 
 
 def resets(peer: Peer) -> None:
-    """It crashes."""
+    """Reset the connection, as a crash does."""
     reset_now(peer.writer.transport)
 
 
 @pytest.mark.parametrize("is_upstream", [False, True])
 @pytest.mark.parametrize("breaks", [closes, resets])
 async def test_a_side_that_breaks_off(breaks: Callable[[Peer], None], *, is_upstream: bool) -> None:
-    """The other side's connection ends without a word of ours, and nothing is left of the two."""
+    """When one side breaks off, the other connection ends silently, and nothing is left open."""
     outcome = "cut_off" if is_upstream else "client_gone"
     async with staged() as stage:
         for number, spell in enumerate(POINTS.values(), 1):

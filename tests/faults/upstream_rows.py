@@ -1,4 +1,4 @@
-"""What upstream may do wrong, or oddly, and what its client sees of it: one row each."""
+"""Table of what upstream may do wrong, or oddly, and what its client sees: one row each."""
 
 import gzip
 from collections.abc import Callable, Sequence
@@ -21,16 +21,16 @@ Sees = Callable[[Kind], Seen]
 @dataclass(frozen=True, slots=True)
 class Row:
     """
-    One fault of upstream's.
+    One fault of upstream.
 
     Attributes:
-        does: What it does once it has the request.
+        does: Steps of upstream after it has the request.
         sees: What the client sees.
-        is_kept: Whether the connection to upstream is used again, or closed.
-        kinds: Exchanges to which it happens.
-        or_sees: What it may see instead.
-        why_not: The fault of the proxy's for which it does not, yet.
-        settings: Of the proxy.
+        is_kept: Whether the connection to upstream is used again; else it is closed.
+        kinds: Kinds of exchange that the row is played for.
+        or_sees: Another allowed result.
+        why_not: Known fault of the proxy that makes the row fail.
+        settings: Settings of the proxy.
     """
 
     does: Steps
@@ -44,22 +44,22 @@ class Row:
 
 
 def ours(status: int, code: str) -> Sees:
-    """See an error of the proxy's own."""
+    """Expect this error of the proxy."""
     return lambda _: Seen(status, code=code)
 
 
 def broken(pieces: int, more: bytes = b"") -> Sees:
-    """See so many pieces, and then a break."""
+    """Expect this many pieces, then a break."""
     return lambda kind: Seen(200, b"".join(kind.pieces[:pieces]) + more, is_whole=False)
 
 
 def all_of_it(kind: Kind) -> Seen:
-    """See the whole answer."""
+    """Expect the complete response."""
     return Seen(200, kind.body)
 
 
 def says(*pieces: bytes, then: Sequence[Step] = ()) -> Steps:
-    """Send the same whatever was asked, and go on."""
+    """Send these bytes for every kind of exchange, then do further steps."""
     return lambda _: [*map(send, pieces), *then]
 
 
@@ -75,14 +75,14 @@ SHORT_READ: dict[str, Any] = {"read_timeout_s": SHORT_S}
 
 
 def in_chunks(pieces: int, *more: bytes) -> Callable[[Kind], bytes]:
-    """Spell the head and so many chunks of an answer, and what comes behind."""
+    """Return the head and this many chunks of a response, then these bytes."""
     return lambda kind: (
         kind.chunked() + b"".join(chunk(piece) for piece in kind.pieces[:pieces]) + b"".join(more)
     )
 
 
 def ends(spell: Callable[[Kind], bytes], *then: Step) -> Steps:
-    """Send the beginning of an answer, and end so."""
+    """Send the beginning of a response, then do these steps."""
     return lambda kind: [send(spell(kind)), *then]
 
 
@@ -91,19 +91,19 @@ def _1_0(answer: bytes) -> bytes:
 
 
 def interim(status: str) -> Row:
-    """Say something before the answer: it ends at this hop, or is passed on."""
+    """Send an interim response first; it is dropped here or passed on."""
     return Row(
         ends(lambda kind: head("X: y", status=status) + kind.whole()), all_of_it, is_kept=True
     )
 
 
 def bodiless(status: str) -> Row:
-    """Give an answer that has no body, and says nothing of one."""
+    """Send a response that has no body and no framing headers."""
     return Row(says(head("ETag: x", status=status)), lambda _: Seen(int(status[:3])), is_kept=True)
 
 
 def called(status: str, *headers: str) -> Row:
-    """Give an answer of that status, which is the client's to understand."""
+    """Send a response with this status, which the client interprets."""
     return Row(
         ends(lambda kind: kind.whole(*headers, status=status)),
         lambda kind: Seen(int(status[:3]), kind.body),
@@ -111,22 +111,22 @@ def called(status: str, *headers: str) -> Row:
     )
 
 
-# --- before its head is whole ---
+# --- before the head is complete ---
 
 ROWS: dict[str, Row] = {
     "closes unanswered": Row(lambda _: [close()], FAILED),
     "resets unanswered": Row(lambda _: [reset()], FAILED),
     "hangs before its head": Row(lambda _: [hang()], TIMEOUT, settings=SHORT_HEAD),
-    "closes amid its head": Row(says(b"HTTP/1.1 200 OK\r\nContent-Ty", then=[close()]), FAILED),
-    "resets amid its head": Row(says(b"HTTP/1.1 200 OK\r\nContent-Ty", then=[reset()]), FAILED),
-    "hangs amid its head": Row(
+    "closes within its head": Row(says(b"HTTP/1.1 200 OK\r\nContent-Ty", then=[close()]), FAILED),
+    "resets within its head": Row(says(b"HTTP/1.1 200 OK\r\nContent-Ty", then=[reset()]), FAILED),
+    "hangs within its head": Row(
         says(b"HTTP/1.1 200 OK\r\nContent-Ty", then=[hang()]), TIMEOUT, settings=SHORT_HEAD
     ),
-    "closes amid its status line": Row(says(b"HTTP/1.1 200 O", then=[close()]), FAILED),
+    "closes within its status line": Row(says(b"HTTP/1.1 200 O", then=[close()]), FAILED),
     "garbage": Row(says(bytes(range(256)) * 4, then=[hang()]), FAILED),
     "garbage in lines": Row(says(b"220 smtp ready\r\n\r\n", then=[hang()]), FAILED),
     "a TLS alert": Row(says(b"\x15\x03\x01\x00\x02\x02\x46", then=[close()]), FAILED),
-    "a status that is none": Row(says(b"HTTP/1.1 2x0 OK\r\n\r\n", then=[hang()]), FAILED),
+    "an invalid status": Row(says(b"HTTP/1.1 2x0 OK\r\n\r\n", then=[hang()]), FAILED),
     "a header without a colon": Row(says(head("no colon"), then=[hang()]), FAILED),
     "a header over the limit": Row(says(head("X: " + "x" * 70_000), then=[hang()]), FAILED),
     "a huge header": Row(says(head("X: " + "x" * 200_000), then=[hang()]), FAILED),
@@ -134,36 +134,36 @@ ROWS: dict[str, Row] = {
     "a header without end": Row(
         says(b"HTTP/1.1 200 OK\r\nX: ", *[b"x" * 65_536] * 8, then=[hang()]), FAILED
     ),
-    "a 101 that nobody asked for": Row(
+    "an unrequested 101": Row(
         says(
             head("Connection: upgrade", "Upgrade: x", status="101 Switching Protocols"),
             then=[hang()],
         ),
         FAILED,
     ),
-    # --- amid its body ---
-    "closes amid a length": Row(
+    # --- within the body ---
+    "closes within a length": Row(
         ends(lambda kind: kind.sized() + kind.pieces[0], close()), broken(1)
     ),
-    "resets amid a length": Row(
+    "resets within a length": Row(
         ends(lambda kind: kind.sized() + kind.pieces[0], reset()), broken(1)
     ),
-    "hangs amid a length": Row(
+    "hangs within a length": Row(
         ends(lambda kind: kind.sized() + kind.pieces[0], hang()), broken(1), settings=SHORT_READ
     ),
-    "closes behind its head": Row(ends(in_chunks(0), close()), broken(0)),
-    "resets behind its head": Row(ends(in_chunks(0), reset()), broken(0)),
-    "hangs behind its head": Row(ends(in_chunks(0), hang()), broken(0), settings=SHORT_READ),
+    "closes after its head": Row(ends(in_chunks(0), close()), broken(0)),
+    "resets after its head": Row(ends(in_chunks(0), reset()), broken(0)),
+    "hangs after its head": Row(ends(in_chunks(0), hang()), broken(0), settings=SHORT_READ),
     "closes between chunks": Row(ends(in_chunks(1), close()), broken(1)),
     "resets between chunks": Row(ends(in_chunks(1), reset()), broken(1)),
     "hangs between chunks": Row(ends(in_chunks(1), hang()), broken(1), settings=SHORT_READ),
-    "closes amid a chunk": Row(ends(in_chunks(1, b"ff\r\nhalf"), close()), broken(1, b"half")),
-    "resets amid a chunk": Row(ends(in_chunks(1, b"ff\r\nhalf"), reset()), broken(1, b"half")),
-    "hangs amid a chunk": Row(
+    "closes within a chunk": Row(ends(in_chunks(1, b"ff\r\nhalf"), close()), broken(1, b"half")),
+    "resets within a chunk": Row(ends(in_chunks(1, b"ff\r\nhalf"), reset()), broken(1, b"half")),
+    "hangs within a chunk": Row(
         ends(in_chunks(1, b"ff\r\nhalf"), hang()), broken(1, b"half"), settings=SHORT_READ
     ),
-    "closes amid a chunk's size": Row(ends(in_chunks(1, b"f"), close()), broken(1)),
-    "closes before the last chunk is whole": Row(ends(in_chunks(9, b"0\r\n"), close()), broken(9)),
+    "closes within a chunk's size": Row(ends(in_chunks(1, b"f"), close()), broken(1)),
+    "closes within the last chunk": Row(ends(in_chunks(9, b"0\r\n"), close()), broken(9)),
     "a chunk without a size": Row(
         ends(in_chunks(1), pause(), send(b"zz\r\nabc\r\n"), hang()), broken(1)
     ),
@@ -175,66 +175,64 @@ ROWS: dict[str, Row] = {
         broken(1, b"abc"),
         or_sees=broken(1),
     ),
-    "resets what has no length": Row(
+    "resets a body without a length": Row(
         ends(lambda kind: kind.head("Connection: close") + kind.pieces[0], reset()),
         broken(1),
     ),
-    "hangs in what has no length": Row(
+    "hangs in a body without a length": Row(
         ends(lambda kind: kind.head("Connection: close") + kind.pieces[0], hang()),
         broken(1),
         settings=SHORT_READ,
     ),
-    # --- a length that is another ---
+    # --- a wrong length ---
     "a length that is too long": Row(
         ends(lambda kind: kind.sized(len(kind.body) + 9) + kind.body, close()), broken(9)
     ),
     "a length that is too short": Row(
         ends(lambda kind: kind.sized(len(kind.pieces[0])) + kind.body, hang()),
         lambda kind: Seen(200, kind.pieces[0]),
-        or_sees=FAILED,  # all is there at once: what is an answer, and what is none?
+        or_sees=FAILED,  # all bytes arrive at once: where the response ends is ambiguous
     ),
-    "more behind its end": Row(
+    "more after its end": Row(
         lambda kind: [send(kind.whole()), pause(), send(kind.body), hang()], all_of_it
     ),
     "two lengths": Row(
         ends(lambda kind: kind.sized(3, f"Content-Length: {len(kind.body)}") + kind.body, hang()),
         FAILED,
     ),
-    # --- no fault of HTTP's: passed on to the byte, and the connection is good ---
+    # --- valid HTTP: passed on unchanged, and the connection stays usable ---
     "half an event at its end": Row(
         ends(lambda kind: kind.chunked() + chunk(kind.body + b"event: resp") + END),
         lambda kind: Seen(200, kind.body + b"event: resp"),
         is_kept=True,
     ),
-    "no UTF-8": Row(
+    "invalid UTF-8": Row(
         ends(lambda kind: kind.chunked() + chunk(NO_UTF_8 + kind.body) + END),
         lambda kind: Seen(200, NO_UTF_8 + kind.body),
         is_kept=True,
     ),
-    "an event that is no JSON": Row(
+    "an event of invalid JSON": Row(
         ends(lambda kind: kind.chunked() + chunk(NO_JSON + kind.body) + END),
         lambda kind: Seen(200, NO_JSON + kind.body),
         is_kept=True,
     ),
-    "gzip without saying so": Row(
+    "gzip without a header": Row(
         ends(lambda kind: kind.chunked() + chunk(gzip.compress(kind.body, mtime=0)) + END),
         lambda kind: Seen(200, gzip.compress(kind.body, mtime=0)),
         is_kept=True,
     ),
-    "gzip though identity was asked for": Row(
+    "gzip instead of identity": Row(
         ends(lambda kind: kind.chunked(GZIP) + chunk(gzip.compress(kind.body, mtime=0)) + END),
         lambda kind: Seen(200, gzip.compress(kind.body, mtime=0)),
         is_kept=True,
     ),
-    "no gzip though it says so": Row(ends(lambda kind: kind.whole(GZIP)), all_of_it, is_kept=True),
+    "plain with a gzip header": Row(ends(lambda kind: kind.whole(GZIP)), all_of_it, is_kept=True),
     "half of a gzip": Row(
         ends(lambda kind: kind.chunked(GZIP) + chunk(gzip.compress(kind.body, mtime=0)[:40]) + END),
         lambda kind: Seen(200, gzip.compress(kind.body, mtime=0)[:40]),
         is_kept=True,
     ),
-    "no body where there should be one": Row(
-        ends(lambda kind: kind.sized(0)), lambda _: Seen(200), is_kept=True
-    ),
+    "an empty body": Row(ends(lambda kind: kind.sized(0)), lambda _: Seen(200), is_kept=True),
     "a large header": Row(
         ends(lambda kind: kind.whole("X: " + "x" * 30_000)), all_of_it, is_kept=True
     ),
@@ -256,8 +254,8 @@ ROWS: dict[str, Row] = {
     "byte by byte": Row(
         lambda kind: [send(b"%c" % byte) for byte in kind.whole()], all_of_it, is_kept=True
     ),
-    "closes behind its end": Row(ends(Kind.whole, close()), all_of_it),
-    "resets behind its end": Row(ends(Kind.whole, reset()), all_of_it),
+    "closes after its end": Row(ends(Kind.whole, close()), all_of_it),
+    "resets after its end": Row(ends(Kind.whole, reset()), all_of_it),
     "a body for a HEAD": Row(
         ends(Kind.whole, hang()), lambda _: Seen(200), kinds=[HEAD], or_sees=FAILED
     ),
@@ -275,9 +273,9 @@ ROWS: dict[str, Row] = {
         ends(lambda kind: _1_0(kind.head()) + kind.body, close()), all_of_it
     ),
     "HTTP/1.0 with a length": Row(ends(lambda kind: _1_0(kind.whole())), all_of_it),
-    "says that it will close": Row(ends(lambda kind: kind.whole("Connection: close")), all_of_it),
+    "announces that it closes": Row(ends(lambda kind: kind.whole("Connection: close")), all_of_it),
     **{
-        f"{status} before its answer": interim(status)
+        f"{status} before its response": interim(status)
         for status in ("100 Continue", "102 Processing", "103 Early Hints")
     },
     **{status: bodiless(status) for status in ("204 No Content", "304 Not Modified")},

@@ -1,4 +1,4 @@
-"""A certificate authority of these tests, and files as an operator has them."""
+"""Certificate authority for tests, and certificate files as operators have them."""
 
 import ssl
 from pathlib import Path
@@ -10,7 +10,7 @@ __all__ = ["Authority"]
 
 class Authority:
     """
-    Issues certificates for this machine.
+    Authority that issues certificates for this machine.
 
     Attributes:
         file: Its own certificate, as PEM.
@@ -22,17 +22,17 @@ class Authority:
         self._ca.cert_pem.write_to_path(str(self.file))
 
     def client(self) -> ssl.SSLContext:
-        """Return what trusts this authority alone."""
+        """Return a context that trusts only this authority."""
         return ssl.create_default_context(cafile=str(self.file))
 
     def server(self, *names: str) -> ssl.SSLContext:
-        """Return what serves a certificate for these names."""
+        """Return a context that serves a certificate for these names."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._ca.issue_cert(*names).configure_cert(context)
         return context
 
     def write(self, cert: Path, key: Path, *names: str) -> None:
-        """Issue a certificate for these names, and put it with its key into two files."""
+        """Issue a certificate for these names, and write it and its key to two files."""
         issued = self._ca.issue_cert(*names)
         key.write_bytes(issued.private_key_pem.bytes())
         cert.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))

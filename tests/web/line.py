@@ -1,4 +1,4 @@
-"""A client that hides nothing: bytes out, and the answer's framing read by hand."""
+"""Client that hides nothing: it sends raw bytes and reads the response's framing by hand."""
 
 import asyncio
 import contextlib
@@ -12,37 +12,37 @@ SOON_S = 5.0
 
 
 class Broken(Exception):
-    """The answer ended before its framing says that it is whole."""
+    """The response ended before its framing says that it is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A status line and the headers as they came, in order."""
+    """Status line and headers, as received and in order."""
 
     status: int
     reason: str
     headers: list[tuple[str, str]]
 
     def values(self, name: str) -> list[str]:
-        """Every value of a header, whatever its case."""
+        """Return every value of a header, whatever its case."""
         return [value for key, value in self.headers if key.lower() == name.lower()]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer."""
+    """A complete response."""
 
     head: Head
     body: bytes
 
     @property
     def status(self) -> int:
-        """Its status."""
+        """Status code."""
         return self.head.status
 
     @property
     def mark(self) -> str | None:
-        """What the proxy says that it did; None when it says nothing."""
+        """Value of `x-reasoning-replay`; None: the header is missing."""
         values = self.head.values("x-reasoning-replay")
         return values[0] if values else None
 
@@ -58,13 +58,13 @@ class Line:
         self._is_head = False
 
     async def send(self, data: bytes) -> None:
-        """Write, and see it off."""
+        """Write these bytes, and wait until they are flushed."""
         self._is_head = data.startswith(b"HEAD ") or (self._is_head and b" HTTP/1." not in data)
         self._writer.write(data)
         await self._writer.drain()
 
     async def head(self) -> Head:
-        """Read the head of the next answer; Broken when there is none."""
+        """Read the head of the next response; raise Broken if there is none."""
         try:
             raw = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), SOON_S)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
@@ -81,7 +81,7 @@ class Line:
         return head
 
     async def some(self) -> bytes:
-        """Read what is there of the body, one chunk at the most; b"" at its end."""
+        """Read available bytes of the body, at most one chunk; b"" at its end."""
         return await asyncio.wait_for(self._some(), SOON_S)
 
     async def _some(self) -> bytes:
@@ -101,7 +101,7 @@ class Line:
         return data
 
     async def exactly(self, size: int) -> bytes:
-        """Read so much of the body, in however many pieces."""
+        """Read this many bytes of the body, in any number of pieces."""
         read = b""
         while len(read) < size:
             piece = await self.some()
@@ -111,14 +111,14 @@ class Line:
         return read
 
     async def rest(self) -> bytes:
-        """Read the body to its end; Broken when it has none."""
+        """Read the body to its end; raise Broken if it is cut off."""
         read, is_whole = await self.until_it_ends()
         if not is_whole:
             raise Broken("the answer was cut off")
         return read
 
     async def until_it_ends(self) -> tuple[bytes, bool]:
-        """Read what there is of the body, and tell whether that is all of it."""
+        """Read the rest of the body, and return it with whether it is complete."""
         pieces: list[bytes] = []
         while True:
             try:
@@ -130,18 +130,18 @@ class Line:
             pieces.append(piece)
 
     async def ask(self, data: bytes) -> Answer:
-        """Send a request and read the whole answer."""
+        """Send a request and read the complete response."""
         await self.send(data)
         return Answer(await self.head(), await self.rest())
 
     async def leave(self) -> None:
-        """Close, without waiting for what may still come."""
+        """Close, without waiting for pending bytes."""
         self._writer.close()
         with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
 
     async def is_closed(self) -> bool:
-        """Tell whether the other side closes without another byte."""
+        """Return whether the other side closes without another byte."""
         return await asyncio.wait_for(self._reader.read(1), SOON_S) == b""
 
 
@@ -158,7 +158,7 @@ async def line_to(url: str) -> AsyncIterator[Line]:
 
 
 def request(method: str, target: str, *headers: str, body: bytes | None = None) -> bytes:
-    """Spell a request: its line, `Host`, the headers as given, and a length if it has a body."""
+    """Return a request: line, `Host`, these headers, and a length if it has a body."""
     lines = [f"{method} {target} HTTP/1.1", "Host: proxy.test", *headers]
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")

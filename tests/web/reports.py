@@ -1,4 +1,4 @@
-"""An exchange as tests describe it: fields by the names that the log has for them."""
+"""Description of an exchange for tests, by the field names of the log."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
 """
-A scripted upstream on bare sockets: it does what it is told, and keeps the bytes that came.
+Scripted upstream on bare sockets: it plays scripts, and records the received bytes.
 
 A script reads as a playbook: `Script([send(b"..."), wait(), cut()])`. Scripts are played in the
-order of the requests; a request without one gets `otherwise`, which is 599 unless a test says
-what it is, so that no test takes it for something it asked for.
+order of the requests. A request without a script gets `otherwise`, whose default is a 599, so that
+a test cannot mistake it for an expected response.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ class Received:
     One request, byte for byte.
 
     Attributes:
-        line: The request line, without its line end.
-        headers: Name and value as they came, in order.
-        body: Without chunk framing.
+        line: Request line, without its line end.
+        headers: Names and values, as received and in order.
+        body: Body without chunk framing.
     """
 
     line: str
@@ -46,16 +46,16 @@ class Received:
 
     @property
     def target(self) -> str:
-        """The request target as it stood in the line."""
+        """Request target, as in the request line."""
         return self.line.split(" ")[1]
 
     def values(self, name: str) -> list[str]:
-        """Every value of a header, whatever its case."""
+        """Return every value of a header, whatever its case."""
         return [value for key, value in self.headers if key.lower() == name.lower()]
 
 
 def send(data: bytes) -> Step:
-    """Write, and see it off."""
+    """Write these bytes, and wait until they are flushed."""
 
     async def step(_: "Script", writer: asyncio.StreamWriter) -> None:
         writer.write(data)
@@ -65,7 +65,7 @@ def send(data: bytes) -> Step:
 
 
 def wait() -> Step:
-    """Do nothing until the test says `go`, or the other side leaves."""
+    """Do nothing until the test calls `go`, or the other side leaves."""
 
     async def step(script: "Script", _: asyncio.StreamWriter) -> None:
         await script.told.acquire()
@@ -74,7 +74,7 @@ def wait() -> Step:
 
 
 def swallow(size: int) -> Step:
-    """Read so much of a body that was left where it was, and keep its digest alone."""
+    """Read this many bytes of an unread body, and keep only their digest."""
 
     async def step(script: "Script", _: asyncio.StreamWriter) -> None:
         assert script.reader is not None
@@ -91,19 +91,19 @@ def swallow(size: int) -> Step:
 
 
 def cut() -> Step:
-    """Reset the connection once everything is off, as a crash does."""
+    """Reset the connection after all bytes are flushed, as a crash does."""
 
     async def step(_: "Script", writer: asyncio.StreamWriter) -> None:
         writer.transport.set_write_buffer_limits(0)
         await writer.drain()
-        await asyncio.sleep(0.02)  # a reset overtakes what the other side has not read
+        await asyncio.sleep(0.02)  # a reset discards what the other side has not read
         writer.transport.abort()
 
     return step
 
 
 def close() -> Step:
-    """End the connection in good order."""
+    """Close the connection properly."""
 
     async def step(_: "Script", writer: asyncio.StreamWriter) -> None:
         writer.close()
@@ -113,13 +113,13 @@ def close() -> Step:
 
 class Script:
     """
-    What is done for one request, and what became of it.
+    Steps for one request, and their progress.
 
     Attributes:
-        arrived: Set once the request is there; with its body, unless `reads_body` is false.
-        left: Set when the other side has closed the connection while the script was played.
-        ended: Set when there is nothing left to do.
-        swallowed, digest: Bytes that `swallow` read, and their SHA-256 once it had them all.
+        arrived: Set once the request is received, with its body unless `reads_body` is false.
+        left: Set when the other side has closed the connection during the script.
+        ended: Set after the last step.
+        swallowed, digest: Number of bytes that `swallow` read, and their SHA-256 at the end.
     """
 
     def __init__(self, steps: Sequence[Step], *, reads_body: bool = True) -> None:
@@ -139,7 +139,7 @@ class Script:
 
 
 class _Protocol(asyncio.StreamReaderProtocol):
-    """Tells a script at once when the other side leaves, whether anyone reads or not."""
+    """Reports to a script at once when the other side leaves, whether it reads or not."""
 
     script: Script | None = None
 
@@ -158,13 +158,13 @@ class _Protocol(asyncio.StreamReaderProtocol):
 
 class Upstream:
     """
-    Where the proxy sends things.
+    Upstream of the proxy.
 
     Attributes:
         url: Its origin, without `/v1`.
         received: Every request, in order.
-        connections: How many were opened.
-        otherwise: What a request without a script is answered with.
+        connections: Number of connections that were opened.
+        otherwise: Response to a request without a script.
     """
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class Upstream:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def plays(self, *scripts: Script) -> None:
-        """Play these next, one for each request."""
+        """Play these scripts next, one for each request."""
         self._scripts.extend(scripts)
 
     def answers(self, *answers: bytes) -> None:
@@ -184,18 +184,18 @@ class Upstream:
         self.plays(*(Script([send(answer)]) for answer in answers))
 
     def forget_scripts(self) -> None:
-        """Play none of those that are left."""
+        """Drop all scripts that were not played."""
         self._scripts.clear()
 
     def protocol(self) -> asyncio.Protocol:
-        """Return what serves one connection."""
+        """Return the protocol of one connection."""
         reader = asyncio.StreamReader(limit=1 << 20)
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.ensure_future(self._serve(protocol, reader, writer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-            task.add_done_callback(lambda _: writer.close())  # also where it never began
+            task.add_done_callback(lambda _: writer.close())  # also if the task never began
 
         protocol = _Protocol(reader, connected)
         return protocol
@@ -224,10 +224,10 @@ class Upstream:
                 script.ended.set()
                 protocol.script = None
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the other side has left, which `left` tells
+            pass  # the other side has left, as `left` shows
 
     async def close(self) -> None:
-        """End what still plays."""
+        """End the running scripts."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The proxy as a process of its own, for what only a process shows: signals, memory, exit codes."""
+"""The proxy in its own process, for signals, memory and exit codes."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["ROOT", "Served", "served"]
 
 ROOT = Path(__file__).parents[2]
-SOON_S = 60.0  # a busy machine takes its time
+SOON_S = 60.0  # for a busy machine
 
 
 class Served:
@@ -20,8 +20,8 @@ class Served:
     One `reasoning-replay serve`.
 
     Attributes:
-        url, admin_url: Where it listens, once it has started.
-        log: Every line that it wrote and that was read so far.
+        url, admin_url: Its URLs, once it has started.
+        log: All log lines that were read so far.
     """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -35,7 +35,7 @@ class Served:
         self.url, self.admin_url = event["listen"], event["admin"]
 
     async def until(self, event: str) -> dict[str, Any]:
-        """Read the log up to an event; fail when it ends before."""
+        """Read the log up to an event; fail if the log ends before."""
         assert self._process.stdout is not None
         while True:
             line = await asyncio.wait_for(self._process.stdout.readline(), SOON_S)
@@ -62,12 +62,12 @@ class Served:
         self._process.send_signal(number)
 
     async def exit_code(self) -> int:
-        """Wait until it has ended."""
+        """Wait until it has ended, and return its exit code."""
         return await asyncio.wait_for(self._process.wait(), SOON_S)
 
     @property
     def peak_bytes(self) -> int:
-        """The most memory it has had so far."""
+        """Its peak memory so far, in bytes."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return next(
             int(line.split()[1]) * 1024 for line in status.splitlines() if line[:6] == "VmHWM:"
@@ -75,7 +75,7 @@ class Served:
 
     @property
     def cpu_s(self) -> float:
-        """How long it has computed so far."""
+        """Its CPU time so far, in seconds."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -89,7 +89,7 @@ class Served:
 @contextlib.asynccontextmanager
 async def served(*, under: Sequence[str] = (), **settings: object) -> AsyncIterator[Served]:
     """
-    Start one with these settings, by the environment; it may have ended on its own.
+    Start one with these settings in its environment; it may have ended before the context does.
 
     `under` is a command that runs it.
     """

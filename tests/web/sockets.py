@@ -1,4 +1,4 @@
-"""WebSockets spelled by hand: a handshake, frames, and both ends of a relay."""
+"""WebSockets by hand: a handshake, frames, and both ends of a relay."""
 
 import asyncio
 import contextlib
@@ -46,13 +46,13 @@ HANDSHAKE = [
     "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits",
 ]
 UPGRADE = ["Authorization: Bearer sk-a", *HANDSHAKE]
-# The answer to the key of HANDSHAKE.
+# Response to the key of HANDSHAKE.
 ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 def frame(opcode: int, payload: bytes = b"", *, final: bool = True, key: bytes = b"") -> bytes:
-    """Spell one frame."""
+    """Return one frame."""
     size, mask = len(payload), 0x80 if key else 0
     if size < 126:
         length = bytes([mask | size])
@@ -66,17 +66,17 @@ def frame(opcode: int, payload: bytes = b"", *, final: bool = True, key: bytes =
 
 
 def said(event: Mapping[str, object] | bytes, *, key: bytes = b"") -> bytes:
-    """Spell an event as a text message; a client's has a key."""
+    """Return an event as a text message; a client's message has a key."""
     return frame(TEXT, event if isinstance(event, bytes) else as_json(event), key=key)
 
 
 def close(code: int, reason: bytes = b"", *, key: bytes = b"") -> bytes:
-    """Spell a close frame."""
+    """Return a close frame."""
     return frame(CLOSE, code.to_bytes(2) + reason, key=key)
 
 
 def messages(data: bytes) -> list[tuple[int, bytes]]:
-    """Read frames: the opcode and the payload of each message, unmasked and in one piece."""
+    """Parse frames: return the opcode and the unmasked, joined payload of each message."""
     found: list[tuple[int, bytes]] = []
     parts: list[bytes] = []
     begun = 0
@@ -110,10 +110,10 @@ def _unmasked(payload: bytes, key: bytes) -> bytes:
 
 class Peer:
     """
-    One end of a relay, in the hands of a test.
+    One end of a relay, controlled by a test.
 
     Attributes:
-        head: The head that was answered with; b"" at the upstream's end.
+        head: Head of the response to the handshake; b"" at upstream's end.
     """
 
     head = b""
@@ -123,29 +123,29 @@ class Peer:
         self.writer = writer
 
     async def send(self, data: bytes) -> None:
-        """Write, and see it off."""
+        """Write these bytes, and wait until they are flushed."""
         self.writer.write(data)
         await self.writer.drain()
 
     async def exactly(self, size: int) -> bytes:
-        """Read so many bytes; fewer when that is the end."""
+        """Read this many bytes; fewer at the end."""
         try:
             return await asyncio.wait_for(self.reader.readexactly(size), SOON_S)
         except asyncio.IncompleteReadError as error:
             return error.partial
 
     async def gets(self, *expected: bytes) -> None:
-        """The next messages are those that these frames spell, whatever their masks and cuts."""
+        """Check that the next messages equal these frames, whatever their masks and cuts."""
         for one in messages(b"".join(expected)):
             assert await self.message() == one
 
     async def message(self) -> tuple[int, bytes]:
-        """Read one frame: its opcode and its payload, unmasked."""
+        """Read one frame; return its opcode and its unmasked payload."""
         first, payload = await self.frame()
         return first & 0x0F, payload
 
     async def frame(self) -> tuple[int, bytes]:
-        """Read one frame: its first byte and its payload, unmasked."""
+        """Read one frame; return its first byte and its unmasked payload."""
         first, second = await self.exactly(2)
         size = second & 0x7F
         if size > 125:
@@ -154,20 +154,20 @@ class Peer:
         return first, _unmasked(await self.exactly(size), key)
 
     async def event(self) -> dict[str, Any]:
-        """Read one text message that is JSON."""
+        """Read one text message as JSON."""
         opcode, payload = await self.message()
         assert opcode == TEXT
         event: dict[str, Any] = json.loads(payload)
         return event
 
     async def ended(self) -> bool:
-        """Tell whether the other side ends without another byte; a reset is an end."""
+        """Return whether the other side ends without another byte; a reset is an end."""
         with contextlib.suppress(ConnectionError):
             return await asyncio.wait_for(self.reader.read(1), SOON_S) == b""
         return True
 
     async def is_silent(self) -> bool:
-        """Tell whether nothing comes for a while."""
+        """Return whether no byte arrives for a while."""
         try:
             await asyncio.wait_for(self.reader.read(1), HELD_S)
         except TimeoutError:
@@ -179,12 +179,12 @@ class Peer:
         self.writer.close()
 
     def reset(self) -> None:
-        """Break off, as a crash does."""
+        """Reset the connection, as a crash does."""
         self.writer.transport.abort()
 
 
-def agree(w: World, *headers: str, behind: bytes = b"") -> Step:
-    """Agree to the handshake that came last; `behind` is sent right behind the head."""
+def agree(w: World, *headers: str, after: bytes = b"") -> Step:
+    """Accept the last handshake; `after` is sent directly after the head."""
 
     async def step(_: Script, writer: asyncio.StreamWriter) -> None:
         (key,) = w.upstream.received[-1].values("Sec-WebSocket-Key")
@@ -197,7 +197,7 @@ def agree(w: World, *headers: str, behind: bytes = b"") -> Step:
             "x-request-id: req_1",
             *headers,
         ]
-        writer.write("\r\n".join([*lines, "", ""]).encode() + behind)
+        writer.write("\r\n".join([*lines, "", ""]).encode() + after)
         await writer.drain()
 
     return step
@@ -225,20 +225,20 @@ async def tunnelled(
     target: str = "/v1/responses",
     url: str = "",
     agreed: Sequence[str] = (),
-    ahead: bytes = b"",
-    behind: bytes = b"",
+    greeting: bytes = b"",
+    early: bytes = b"",
 ) -> AsyncIterator[tuple[Peer, Peer]]:
     """
-    Agree on a WebSocket through the proxy, and give the client's and upstream's ends of it.
+    Open a WebSocket through the proxy, and give the client's and upstream's ends of it.
 
     Args:
         w: The proxy and its upstream.
-        headers: The client's; the usual ones when there are none.
-        target: What is asked for.
-        url: Of another proxy before the same upstream.
-        agreed: Further headers of the upstream's agreement.
-        ahead: What the upstream sends right behind it.
-        behind: What the client sends right behind its own head.
+        headers: Headers of the client; default: the usual ones.
+        target: Request target.
+        url: URL of another proxy in front of the same upstream.
+        agreed: Further headers of upstream's response.
+        greeting: Bytes that upstream sends directly after its head.
+        early: Bytes that the client sends directly after its head.
     """
     given: asyncio.Future[Peer] = asyncio.get_running_loop().create_future()
     done = asyncio.Event()
@@ -248,8 +248,8 @@ async def tunnelled(
         given.set_result(Peer(script.reader, writer))
         await done.wait()
 
-    w.upstream.plays(Script([agree(w, *agreed, behind=ahead), hand_over]))
-    data = request("GET", target, *(headers or UPGRADE)) + behind
+    w.upstream.plays(Script([agree(w, *agreed, after=greeting), hand_over]))
+    data = request("GET", target, *(headers or UPGRADE)) + early
     async with opened(url or w.app.url, data) as client:
         try:
             upstream = await asyncio.wait_for(given, SOON_S)

@@ -1,4 +1,4 @@
-"""The process: it starts on its ports, says why when it cannot, and stops without cutting off."""
+"""The process: it starts on its ports, reports why it cannot, and stops without cutting off."""
 
 import asyncio
 import json
@@ -35,19 +35,19 @@ GET = request("GET", "/v1/files/f/content")
 
 @pytest.fixture
 def taken() -> Iterator[str]:
-    """An address that somebody else listens on."""
+    """An address that is in use."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         yield f"127.0.0.1:{other.getsockname()[1]}"
 
 
 def logged(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:
-    """Return what was logged, by event."""
+    """Return the log lines by event."""
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     return {line["event"]: line for line in lines}
 
 
 async def test_it_listens_where_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """Port 0 is a free one; the log names both, and shows no password."""
+    """Port 0 selects a free port; the log names both URLs, and no password."""
     settings = Settings(
         listen=FREE,
         admin_listen=FREE,
@@ -66,7 +66,7 @@ async def test_it_listens_where_it_says(capsys: pytest.CaptureFixture[str]) -> N
 
 
 async def test_it_listens_on_ipv6_too() -> None:
-    """With the address in brackets, in the setting and in what it says."""
+    """An IPv6 address is in brackets, in the setting and in the URL."""
     if not socket.has_ipv6:
         pytest.skip("no IPv6")
     async with running(Settings(listen="[::1]:0", admin_listen=FREE)) as app:
@@ -77,7 +77,7 @@ async def test_it_listens_on_ipv6_too() -> None:
 def test_a_port_that_is_taken_ends_the_start(
     which: str, taken: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 1, and one line that names the address."""
+    """A port in use ends the start with exit code 1 and one line that names the address."""
     addresses: dict[str, Any] = {"listen": FREE, "admin_listen": FREE, which: taken}
     assert run(Settings(**addresses, log_format="json")) == 1
     lines = logged(capsys)
@@ -89,7 +89,7 @@ def test_a_port_that_is_taken_ends_the_start(
 
 
 async def test_after_it_has_stopped_its_ports_are_free() -> None:
-    """And what runs is not left behind."""
+    """After the stop, the port refuses connections."""
     async with world() as w:
         url = w.app.url
     with pytest.raises(OSError):  # noqa: PT011 (whichever the system gives)
@@ -108,7 +108,7 @@ async def test_after_it_has_stopped_its_ports_are_free() -> None:
 async def test_a_shared_store_wants_a_secret(
     store: str, secret: str, capsys: pytest.CaptureFixture[str], *, is_warned: bool
 ) -> None:
-    """Credentials leave the process as hashes: without a secret they could be searched for."""
+    """A shared store without a secret is logged: its hashes of credentials could be searched."""
     settings = Settings(
         listen=FREE, admin_listen=FREE, store_url=store, scope_secret=secret, log_format="json"
     )
@@ -125,9 +125,9 @@ async def test_a_shared_store_wants_a_secret(
 async def test_an_open_admin_port_without_a_token_is_told(
     listen: str, token: str, capsys: pytest.CaptureFixture[str], *, is_told: bool
 ) -> None:
-    """Somebody will look for the conversations there, and find none."""
+    """An open admin port without a token is logged, as it serves no conversations."""
     settings = Settings(listen=FREE, admin_listen=listen, admin_token=token, log_format="json")
-    app = App(settings)  # not started: a test opens nothing to the network
+    app = App(settings)  # not started: tests open no port to the network
     announce(settings, app.log, app.store, "", "")
     await app.stop()
     told = logged(capsys).get("conversations_off")
@@ -138,7 +138,7 @@ async def test_an_open_admin_port_without_a_token_is_told(
 async def test_the_log_names_what_an_operator_may_delete(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Scope and conversation of each exchange, by the ids that the admin port takes."""
+    """The log has scope and conversation of each exchange, as the admin port takes them."""
     async with world(store_budget_ms=5000) as w:
         w.upstream.answers(whole(as_json(response(RS, CALL))), whole(b"{}"))
         await w.turn(ASK)
@@ -151,8 +151,10 @@ async def test_the_log_names_what_an_operator_may_delete(
     assert (second["scope"], second["conversation"]) == (first["scope"], first["conversation"])
 
 
-async def test_what_belongs_to_nobody_names_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a credential there is no scope."""
+async def test_an_exchange_without_a_tenant_names_no_scope(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An exchange without a credential has no scope in the log."""
     async with world() as w:
         w.upstream.answers(whole(as_json(response(RS, CALL))))
         await w.post({"model": "gpt-5.4", "input": "hi"}, "Content-Type: application/json")
@@ -161,7 +163,7 @@ async def test_what_belongs_to_nobody_names_nothing(capsys: pytest.CaptureFixtur
 
 
 async def test_two_in_one_process_do_not_meet() -> None:
-    """Each has its own metrics, store and connections."""
+    """Two apps in one process share no metrics, store or connections."""
     async with world() as one, world() as other:
         one.upstream.answers(whole(b"{}"))
         await one.get("/v1/models")
@@ -171,12 +173,12 @@ async def test_two_in_one_process_do_not_meet() -> None:
 
 
 async def test_an_app_that_never_started_can_be_stopped() -> None:
-    """Whatever it holds by then."""
+    """An app that was never started can be stopped."""
     await App(Settings(listen=FREE, admin_listen=FREE)).stop()
 
 
 async def streaming(proxy: Served, upstream: Upstream) -> Script:
-    """Prepare an answer that stands still in the middle."""
+    """Prepare a response that pauses in the middle."""
     await proxy.started()
     script = Script(
         [send(stream_head() + chunk(b"data: 1\n\n")), wait(), send(chunk(b"data: 2\n\n") + END)]
@@ -187,7 +189,7 @@ async def streaming(proxy: Served, upstream: Upstream) -> Script:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_lets_what_runs_finish(number: int) -> None:
-    """The stream goes on to its end, nothing new is taken, and the exit code is 0."""
+    """After a signal running streams finish, new connections fail, and the exit code is 0."""
     async with scripted() as upstream, served(upstream_url=upstream.url + "/v1") as proxy:
         script = await streaming(proxy, upstream)
         async with line_to(proxy.url) as line:
@@ -205,7 +207,7 @@ async def test_a_signal_lets_what_runs_finish(number: int) -> None:
 
 
 async def test_a_drain_ends_in_time() -> None:
-    """What has not finished within drain_s is cut off, and the client sees that it was."""
+    """An exchange that outlasts drain_s is cut off, and its client sees the break."""
     async with (
         scripted() as upstream,
         served(upstream_url=upstream.url + "/v1", drain_s=0.2) as proxy,
@@ -223,7 +225,7 @@ async def test_a_drain_ends_in_time() -> None:
 
 
 async def test_a_second_signal_ends_it_at_once() -> None:
-    """Whoever asks twice does not want to wait."""
+    """A second signal ends the process at once."""
     async with scripted() as upstream, served(upstream_url=upstream.url + "/v1") as proxy:
         await streaming(proxy, upstream)
         async with line_to(proxy.url) as line:
@@ -236,7 +238,7 @@ async def test_a_second_signal_ends_it_at_once() -> None:
 
 
 async def test_an_idle_connection_does_not_hold_it_up() -> None:
-    """Clients keep connections open for minutes: they are no exchanges."""
+    """An idle connection does not delay the end of the process."""
     async with scripted() as upstream, served(upstream_url=upstream.url + "/v1") as proxy:
         await proxy.started()
         upstream.answers(whole(b"{}"))
@@ -247,11 +249,11 @@ async def test_an_idle_connection_does_not_hold_it_up() -> None:
 
 
 async def refused(url: str) -> None:
-    """Wait until nobody listens there any more."""
+    """Wait until the port refuses connections."""
     for _ in range(2000):
         try:
             async with line_to(url):
                 await asyncio.sleep(0.01)
         except OSError:
             return
-    pytest.fail("it still takes connections")
+    pytest.fail("it still accepts connections")

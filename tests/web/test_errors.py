@@ -1,4 +1,4 @@
-"""Errors that are ours are told apart from upstream's, and say the way out."""
+"""Errors of the proxy: they differ from upstream's, and name the way out."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ REQUEST = post({"model": MODEL, "input": [ASK]})
 
 
 def assert_ours(got: Answer, status: int, code: str) -> str:
-    """Check the shape that SDKs read, and return the message."""
+    """Check for the error shape that SDKs read, and return the message."""
     body = json.loads(got.body)
     assert list(body) == ["error"]
     message: str = body["error"].pop("message")
@@ -29,7 +29,7 @@ def assert_ours(got: Answer, status: int, code: str) -> str:
 
 @pytest.mark.parametrize("data", [REQUEST, request("GET", "/v1/models", KEY)])
 async def test_an_unreachable_upstream_is_a_502(data: bytes) -> None:
-    """It names the upstream and what to check."""
+    """The error names the unreachable upstream and the setting to check."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     async with world(upstream_url=url + "/v1") as w:
@@ -39,7 +39,7 @@ async def test_an_unreachable_upstream_is_a_502(data: bytes) -> None:
 
 
 async def test_an_upstream_that_speaks_no_tls_is_a_502() -> None:
-    """A wrong scheme is a wrong address."""
+    """An upstream without TLS at an https URL counts as unreachable."""
 
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -52,7 +52,7 @@ async def test_an_upstream_that_speaks_no_tls_is_a_502() -> None:
 
 
 async def slow_reader(line: Line) -> tuple[int, bool]:
-    """Let what upstream sends pile up before reading it."""
+    """Read only after data has piled up; return its size and whether it is complete."""
     await line.send(REQUEST)
     await line.head()
     await asyncio.sleep(0.05)
@@ -61,13 +61,13 @@ async def slow_reader(line: Line) -> tuple[int, bool]:
 
 
 async def test_a_slow_client_too_sees_the_break() -> None:
-    """Also where much is still to be written when upstream breaks off."""
+    """A slow client sees the break too, after all pending bytes."""
     size = 8 << 20
     steps = [send(head("Transfer-Encoding: chunked") + chunk(b"x" * size)), close()]
     async with scripted() as upstream:
         upstream.plays(Script(steps), Script(steps))
         async with (
-            served(upstream_url=upstream.url + "/v1") as proxy,  # as it is served: on uvloop
+            served(upstream_url=upstream.url + "/v1") as proxy,  # in its own process: on uvloop
             world(upstream_url=upstream.url + "/v1") as w,
         ):
             await proxy.started()
@@ -96,7 +96,7 @@ async def test_a_slow_client_too_sees_the_break() -> None:
     ],
 )
 async def test_a_request_that_is_no_http_is_refused_in_our_shape(data: bytes) -> None:
-    """Whatever refuses it, a client reads the same kind of error."""
+    """Malformed HTTP gets a 4xx in the shape of the proxy's errors, whichever part refuses it."""
     async with world() as w:
         got = await w.ask(data)
         assert 400 <= got.status < 500
@@ -107,7 +107,7 @@ async def test_a_request_that_is_no_http_is_refused_in_our_shape(data: bytes) ->
 async def test_a_malformed_request_is_not_quoted_in_a_log(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What is wrong with it may be wrong with its key."""
+    """A malformed request is not quoted in the log: it may contain a key."""
     async with world() as w:
         got = await w.ask(request("GET", "/v1/models", "Authorization: Bearer sk-secret-\x01"))
         assert got.status == 400

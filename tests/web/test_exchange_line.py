@@ -1,4 +1,4 @@
-"""What operators are told of an exchange by one line of the log."""
+"""Log line of an exchange."""
 
 import json
 from typing import Any
@@ -15,13 +15,13 @@ Logged = pytest.CaptureFixture[str]
 
 
 def exchanges(logged: Logged) -> list[dict[str, Any]]:
-    """Return the lines of exchanges that were written since the last look."""
+    """Return the lines of exchanges since the last call."""
     lines = [json.loads(line) for line in logged.readouterr().out.splitlines()]
     return [line for line in lines if line["event"] == "exchange"]
 
 
 async def test_one_line_tells_all_of_an_exchange(capsys: Logged) -> None:
-    """What was done, how much, how long it took, and by which names to find it elsewhere."""
+    """One line has the result, sizes, times and ids of an exchange."""
     async with world() as w:
         w.upstream.answers(
             whole(
@@ -66,7 +66,7 @@ async def test_one_line_tells_all_of_an_exchange(capsys: Logged) -> None:
 async def test_how_bad_it_is_depends_on_whose_fault_it_is(
     answer: bytes, level: str, capsys: Logged
 ) -> None:
-    """A client's is none; upstream's and ours are errors."""
+    """A client's mistake is logged as info; faults of upstream or the proxy are errors."""
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(Script([send(answer), close()]))
         await line.send(request("GET", "/v1/models", "Authorization: Bearer sk-a"))
@@ -77,7 +77,7 @@ async def test_how_bad_it_is_depends_on_whose_fault_it_is(
 
 @pytest.mark.parametrize("operation", ["recall", "save"])
 async def test_what_failed_and_went_on_is_a_warning(operation: str, capsys: Logged) -> None:
-    """So that `log_level: warning` shows just what somebody should look at."""
+    """A failed store call is a warning, so `log_level: warning` shows what needs attention."""
 
     async def fails(this: str) -> None:
         if this == operation:
@@ -95,7 +95,7 @@ async def test_what_failed_and_went_on_is_a_warning(operation: str, capsys: Logg
 
 
 async def test_what_was_healed_is_a_warning(capsys: Logged) -> None:
-    """It took upstream twice."""
+    """A healed exchange is a warning, as it took two attempts."""
     async with world() as w:
         w.upstream.answers(PLAIN, error("The encrypted content could not be verified."), DONE)
         await w.turn(ASK)
@@ -106,7 +106,7 @@ async def test_what_was_healed_is_a_warning(capsys: Logged) -> None:
 async def test_a_fault_of_ours_names_its_exchange(
     capsys: Logged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both lines have the same id."""
+    """The line of a bug and the line of its exchange have the same id."""
 
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError
@@ -121,7 +121,7 @@ async def test_a_fault_of_ours_names_its_exchange(
 
 
 async def test_names_of_others_are_told_in_part(capsys: Logged) -> None:
-    """What a client or upstream writes is bounded, and steers no terminal."""
+    """Text from clients and upstream is shortened, and its control characters are replaced."""
     async with world() as w:
         w.upstream.answers(whole(b"{}", "X-Request-Id: \x9b31m\x85" + "x" * 500))
         await w.turn(ASK, model="gpt\n\x1b[31m\u202e" + "y" * 5000)

@@ -1,4 +1,4 @@
-"""What operators are told of exchanges by metrics."""
+"""Metrics of exchanges."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ STREAMED = stream([*events(RS, CALL)[:-1], b"data: " + ENDED + b"\n\n"])
 
 
 async def scraped(w: World, name: str) -> dict[tuple[str, ...], float]:
-    """Return what `/metrics` says of a metric that is not 0: values of labels -> value."""
+    """Return the non-zero samples of a metric in `/metrics`: label values -> value."""
     text = (await w.ask_admin("/metrics")).body.decode()
     return {
         tuple(sample.labels.values()): sample.value
@@ -58,7 +58,7 @@ async def scraped(w: World, name: str) -> dict[tuple[str, ...], float]:
     ],
 )
 async def test_exchanges_are_counted_by_status(status: str, label: str, outcome: str) -> None:
-    """The usual ones by themselves, all others by their class."""
+    """Common statuses have their own label, others share the label of their class."""
     async with world() as w:
         w.upstream.answers(whole(b"{}", status=status))
         await w.get("/v1/models")
@@ -69,7 +69,7 @@ async def test_exchanges_are_counted_by_status(status: str, label: str, outcome:
 
 
 async def test_an_exchange_without_a_head_has_no_status() -> None:
-    """The client left before there was one."""
+    """An exchange whose client left before the head has the status `none`."""
     async with world() as w, line_to(w.app.url) as line:
         script = Script([wait()])
         w.upstream.plays(script)
@@ -82,18 +82,18 @@ async def test_an_exchange_without_a_head_has_no_status() -> None:
 
 @pytest.mark.parametrize("answer", [PLAIN, STREAMED], ids=["plain", "streamed"])
 async def test_what_upstream_says_an_answer_took_is_repeated(answer: bytes) -> None:
-    """Each answer once, by what is part of what."""
+    """The tokens of each response are counted once, by kind."""
     async with world() as w:
         w.upstream.answers(answer, DONE)
         await w.turn(ASK)
-        await w.turn(*LOST)  # whose answer says nothing of it
+        await w.turn(*LOST)  # its response has no usage
         assert await scraped(w, "tokens_total") == {
             (kind,): tokens for kind, tokens in TOKENS.items()
         }
 
 
 async def test_an_answer_that_is_fetched_again_took_its_tokens_once() -> None:
-    """Where it was made."""
+    """A fetched response does not count its tokens again."""
     async with world() as w:
         w.upstream.answers(whole(as_json(response(CALL, usage=SAID))), *[PLAIN] * 3)
         await w.turn(ASK)
@@ -105,21 +105,21 @@ async def test_an_answer_that_is_fetched_again_took_its_tokens_once() -> None:
 
 
 async def test_bytes_are_of_reasoning_alone() -> None:
-    """Kept once, and put into each request that lacks it."""
+    """Captured bytes count once, injected bytes once for each request."""
     async with world() as w:
         w.upstream.answers(PLAIN, DONE, DONE, DONE)
         await w.turn(ASK)
         kept = await scraped(w, "captured_bytes_total")
         await w.turn(*LOST)
         await w.turn(*LOST)
-        await w.turn(ASK, RS, CALL, RESULT)  # that lacks nothing
+        await w.turn(ASK, RS, CALL, RESULT)  # lacks no reasoning
         assert kept == {(): RS_BYTES}
         assert await scraped(w, "injected_bytes_total") == {(): 2 * RS_BYTES}
         assert await scraped(w, "captured_bytes_total") == {(): RS_BYTES}
 
 
-async def test_a_trial_run_puts_nothing_in() -> None:
-    """Its counts are of what would have been."""
+async def test_shadow_mode_injects_nothing() -> None:
+    """In shadow mode, items are counted, but no injected bytes."""
     async with world(mode="shadow") as w:
         w.upstream.answers(PLAIN, DONE)
         await w.turn(ASK)
@@ -129,7 +129,7 @@ async def test_a_trial_run_puts_nothing_in() -> None:
 
 
 async def test_a_request_that_was_healed_counts_as_it_was_taken() -> None:
-    """What was refused was not taken: the second try has nothing of ours in it."""
+    """A healed request counts only the injected bytes of the accepted attempt."""
     async with world() as w:
         w.upstream.answers(PLAIN, error("The encrypted content could not be verified."), DONE)
         await w.turn(ASK)
@@ -140,7 +140,7 @@ async def test_a_request_that_was_healed_counts_as_it_was_taken() -> None:
 
 
 async def test_a_cure_counts_with_what_it_adds() -> None:
-    """What the store did not give for the first try is put in by the second."""
+    """Reasoning that only the second attempt injects is counted."""
     recalls = 0
 
     async def fails_once(operation: str) -> None:
@@ -160,7 +160,7 @@ async def test_a_cure_counts_with_what_it_adds() -> None:
 
 @pytest.mark.parametrize("answer", [PLAIN, STREAMED], ids=["plain", "streamed"])
 async def test_time_that_we_add_is_told_by_phase(answer: bytes) -> None:
-    """Each once an exchange on a replayed route; others are not ours to slow down."""
+    """Each phase of overhead is observed once an exchange, on replayed routes only."""
     async with world() as w:
         w.upstream.answers(answer, DONE)
         await w.turn(ASK)
@@ -170,13 +170,13 @@ async def test_time_that_we_add_is_told_by_phase(answer: bytes) -> None:
 
 
 async def spent(w: World) -> tuple[dict[str, float], float]:
-    """Return how long we held exchanges up, by phase, and how long they took besides."""
+    """Return the overhead of exchanges by phase, and the rest of their time, in seconds."""
     held = {phase: s for (phase,), s in (await scraped(w, "overhead_seconds_sum")).items()}
     return held, w.counted("exchange_seconds_sum") - sum(held.values())
 
 
-async def test_upstreams_time_is_not_ours() -> None:
-    """What lies between two chunks of its answer."""
+async def test_upstreams_time_is_not_overhead() -> None:
+    """The time between two chunks of upstream is not overhead."""
     seconds = 0.2
     script = Script([send(stream_head() + chunk(events(RS, CALL)[0])), wait(), send(END)])
     async with world() as w, line_to(w.app.url) as line:
@@ -192,8 +192,8 @@ async def test_upstreams_time_is_not_ours() -> None:
         assert rest >= seconds
 
 
-async def test_a_save_that_holds_a_chunk_up_is_ours() -> None:
-    """It is amid the answer."""
+async def test_a_save_that_holds_a_chunk_up_is_overhead() -> None:
+    """The time for which a save holds a chunk is overhead of the phase `between`."""
     seconds = 0.2
 
     async def slowly(operation: str) -> None:
@@ -210,8 +210,8 @@ async def test_a_save_that_holds_a_chunk_up_is_ours() -> None:
 
 
 @pytest.mark.parametrize(("operation", "phase"), [("recall", "before"), ("save", "between")])
-async def test_time_that_a_client_does_not_wait_for_is_ours(operation: str, phase: str) -> None:
-    """It would be hidden where it hurts most."""
+async def test_time_that_a_client_does_not_wait_for_is_overhead(operation: str, phase: str) -> None:
+    """The time of a store call counts as overhead even if the client leaves during it."""
     held, over = asyncio.Event(), asyncio.Event()
 
     async def holds(one: str) -> None:
@@ -232,8 +232,8 @@ async def test_time_that_a_client_does_not_wait_for_is_ours(operation: str, phas
         over.set()
 
 
-async def test_a_slow_clients_time_is_not_ours() -> None:
-    """What waits for it to read is held up neither amid the answer nor behind it."""
+async def test_a_slow_clients_time_is_not_overhead() -> None:
+    """The time for which a slow client does not read is not overhead."""
     seconds = 0.4
     answer = head("Transfer-Encoding: chunked") + chunk(b"x" * (1 << 18)) * 64 + END
     async with world() as w, line_to(w.app.url) as line:
@@ -245,11 +245,11 @@ async def test_a_slow_clients_time_is_not_ours() -> None:
         await asyncio.sleep(seconds)
         await line.rest()
         _, rest = await spent(w)
-        assert rest >= seconds / 2  # it takes some before it is held up
+        assert rest >= seconds / 2  # buffers absorb the first part
 
 
 async def test_a_breaker_is_seen_to_open_and_to_close() -> None:
-    """Each of the two by itself."""
+    """The metric shows the state of each breaker separately."""
     is_away = True
 
     async def fails(operation: str) -> None:
@@ -272,7 +272,7 @@ async def test_a_breaker_is_seen_to_open_and_to_close() -> None:
 
 
 async def test_a_budget_that_is_used_up_is_no_failure_of_the_store() -> None:
-    """Until the breaker opens: then the store is left alone, for failing."""
+    """An exhausted budget is `budget_exceeded`; once the breaker opens it is `store_failed`."""
     never = asyncio.Event()
 
     async def hangs(_: str) -> None:
@@ -289,7 +289,7 @@ async def test_a_budget_that_is_used_up_is_no_failure_of_the_store() -> None:
 
 
 async def test_a_create_is_counted_as_a_request_is() -> None:
-    """With its tokens, its bytes, and the time that its messages were held."""
+    """A `response.create` message is counted with its tokens, bytes and overhead."""
     answer = [*told(RS, CALL)[:-1], said(ENDED)]
     async with world() as w, tunnelled(w) as (client, upstream):
         for items in ([ASK], LOST):

@@ -1,4 +1,4 @@
-"""Which request goes where, and that whatever is not ours to touch passes through at any size."""
+"""Routing: which request goes where, and that bodies of any size pass through."""
 
 import asyncio
 import sys
@@ -36,7 +36,7 @@ BIG = sha256(BLOCK * BLOCKS).hexdigest()
     ],
 )
 async def test_v1_is_the_upstream_url_and_all_else_its_origin(target: str, want: str) -> None:
-    """`OPENAI_BASE_URL` ends in /v1 here, whatever the upstream's own ends in."""
+    """The path `/v1` maps to the upstream URL, and all other paths to its origin."""
     async with world(base="/api/v2") as w:
         w.upstream.answers(whole(b"{}"))
         assert (await w.ask(request("POST", target, body=b"{}"))).status == 200
@@ -65,7 +65,7 @@ async def test_v1_is_the_upstream_url_and_all_else_its_origin(target: str, want:
 async def test_replay_applies_to_posts_whose_path_ends_in_responses(
     method: str, target: str, *, is_replayed: bool
 ) -> None:
-    """Those alone carry the header that says what was done."""
+    """Only replayed routes have the header that reports what the proxy did."""
     async with world() as w:
         w.upstream.answers(whole(b"{}"))
         got = await w.ask(request(method, target, KEY, body=b'{"input":"x"}'))
@@ -73,7 +73,7 @@ async def test_replay_applies_to_posts_whose_path_ends_in_responses(
 
 
 async def test_azures_classic_path_is_replayed() -> None:
-    """A key in `api-key` and a version in the query, as its SDK sends them."""
+    """Azure's classic path is replayed, with its key in `api-key` and its version in the query."""
     target = "/openai/responses?api-version=2025-04-01-preview"
     async with world(base="/openai/v1") as w:
         w.upstream.answers(whole(as_json(response(RS, CALL))), whole(b"{}"))
@@ -87,7 +87,7 @@ async def test_azures_classic_path_is_replayed() -> None:
 @pytest.mark.parametrize("method", ["DELETE", "OPTIONS", "PATCH", "PUT", "QUERY"])
 @pytest.mark.parametrize("body", [None, b"", b"{ }"])
 async def test_every_method_passes(method: str, body: bytes | None) -> None:
-    """With a body, with an empty one, and with none, whose length may be told as 0."""
+    """Any method passes, with a body, with an empty one, and with none."""
     async with world() as w:
         w.upstream.answers(whole(b'{"deleted":true}'))
         got = await w.ask(request(method, "/v1/files/file-1", KEY, body=body))
@@ -100,7 +100,7 @@ async def test_every_method_passes(method: str, body: bytes | None) -> None:
 
 
 async def test_an_upload_reaches_upstream_while_the_client_still_sends() -> None:
-    """Nothing waits for the end of a body that nobody reads."""
+    """A body that the proxy does not read is forwarded while it arrives."""
     script = Script([swallow(3), send(whole(b"{}"))], reads_body=False)
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -110,7 +110,7 @@ async def test_an_upload_reaches_upstream_while_the_client_still_sends() -> None
 
 
 async def test_upstream_may_answer_before_the_upload_ends() -> None:
-    """An early refusal is with the client at once."""
+    """An early refusal reaches the client at once."""
     script = Script([send(whole(b"{}", status="413 Too Large"))], reads_body=False)
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -120,7 +120,7 @@ async def test_upstream_may_answer_before_the_upload_ends() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 async def test_an_upload_of_any_size_needs_little_memory() -> None:
-    """An upstream that does not read stops the client; what is between them is bounded."""
+    """An upstream that does not read blocks the client, and memory stays bounded."""
     size = BLOCKS * len(BLOCK)
     script = Script([wait(), swallow(size), send(whole(b"{}"))], reads_body=False)
     async with (
@@ -152,7 +152,7 @@ async def test_an_upload_of_any_size_needs_little_memory() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 @pytest.mark.parametrize("target", ["/v1/files/f/content", "/v1/responses/resp_1"])
 async def test_a_download_of_any_size_needs_little_memory(target: str) -> None:
-    """A client that does not read stops upstream; what is between them is bounded."""
+    """A client that does not read blocks upstream, and memory stays bounded."""
     size = BLOCKS * len(BLOCK)
     start = head("Content-Type: application/json", f"Content-Length: {size}")
     script = Script([send(start), *[send(BLOCK)] * BLOCKS])

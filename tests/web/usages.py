@@ -1,4 +1,4 @@
-"""Answers of which upstream says what they took."""
+"""Responses with usage figures."""
 
 from tests.web.wire import CALL, RS, as_json, response, whole
 

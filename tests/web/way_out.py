@@ -1,4 +1,4 @@
-"""A small HTTP proxy, as it stands between many companies and the internet."""
+"""Small HTTP proxy, as many companies have between their network and the internet."""
 
 import asyncio
 import contextlib
@@ -10,18 +10,18 @@ from urllib.parse import urlsplit
 __all__ = ["WayOut", "way_out"]
 
 
-# One side has left, or the test is over.
+# Errors when one side has left or the test is over.
 _OVER = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
 
 
 class WayOut:
     """
-    Tunnels for CONNECT, and forwards what names its target in full.
+    Proxy that tunnels CONNECT requests and forwards requests with a full URL.
 
     Attributes:
         address: Its host and port.
-        asked: The first line of every request, and its credentials.
-        refusal: Answered to every CONNECT instead of a tunnel, if there is one.
+        asked: Request line and credentials of every request.
+        refusal: Response to every CONNECT instead of a tunnel, if not empty.
     """
 
     def __init__(self, user: str = "") -> None:
@@ -76,14 +76,14 @@ class WayOut:
             far_writer.close()
 
     async def close(self) -> None:
-        """End what still runs."""
+        """End the running connections."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 def _length(head: bytes) -> int:
-    """Read the length of a body; the other framing is not for this one."""
+    """Return the length of a body; chunked bodies are not supported."""
     found = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
     return int(found[1]) if found else 0
 
@@ -98,7 +98,7 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @contextlib.asynccontextmanager
 async def way_out(user: str = "") -> AsyncIterator[WayOut]:
-    """Run one on a free port; `user` is the name and password that it asks for."""
+    """Run one on a free port; `user` is the name and password that it requires."""
     proxy = WayOut(user)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     proxy.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"

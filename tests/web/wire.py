@@ -1,4 +1,4 @@
-"""What upstream and clients say to each other in these tests: items, answers, streams, errors."""
+"""Messages between upstream and clients in these tests: items, responses, streams, errors."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ MESSAGE: Item = {
     "content": [{"type": "output_text", "text": "7 degrees in Oslo.", "annotations": []}],
 }
 
-# What a client sends that drops reasoning.
+# History of a client that drops reasoning.
 LOST = [ASK, CALL, RESULT]
 
 END = b"0\r\n\r\n"
@@ -64,23 +64,23 @@ PAIRING = (
 
 
 def as_json(value: object) -> bytes:
-    """Spell JSON without spaces, as the SDKs do."""
+    """Return JSON without spaces, as the SDKs write it."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
 def head(*headers: str, status: str = "200 OK") -> bytes:
-    """Spell the head of an answer, with these headers and no other."""
+    """Return the head of a response, with these headers and no other."""
     return "\r\n".join([f"HTTP/1.1 {status}", *headers, "", ""]).encode("latin-1")
 
 
 def whole(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
-    """Spell an answer that says how long it is; JSON unless headers say otherwise."""
+    """Return a response with its length; JSON unless headers say otherwise."""
     given = headers or ("Content-Type: application/json",)
     return head(*given, f"Content-Length: {len(body)}", status=status) + body
 
 
 def stream_head(*headers: str) -> bytes:
-    """Spell the head of an event stream."""
+    """Return the head of an event stream."""
     kind = "Content-Type: text/event-stream; charset=utf-8"
     return head(kind, "Transfer-Encoding: chunked", *headers)
 
@@ -116,12 +116,12 @@ def events(*items: Mapping[str, object], rid: str = "resp_0c1d2e3f4a5b6071") -> 
 
 
 def stream(pieces: Sequence[bytes]) -> bytes:
-    """Spell a whole event stream, one chunk for each piece."""
+    """Return a complete event stream, one chunk for each piece."""
     return stream_head() + b"".join(map(chunk, pieces)) + END
 
 
 def error(message: str, param: str | None = "input", status: str = "400 Bad Request") -> bytes:
-    """Spell a refusal of the API's."""
+    """Return a refusal of the API."""
     fault = {
         "message": message,
         "type": "invalid_request_error",

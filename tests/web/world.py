@@ -1,4 +1,4 @@
-"""One proxy in front of a scripted upstream, and what tests ask of the two."""
+"""World: one proxy in front of a scripted upstream, and what tests do with the two."""
 
 import asyncio
 import contextlib
@@ -24,11 +24,11 @@ SOON_S = 5.0
 
 class World:
     """
-    A proxy and its upstream.
+    Proxy and its upstream.
 
     Attributes:
         app: The running proxy.
-        upstream: What it talks to.
+        upstream: Its scripted upstream.
     """
 
     def __init__(self, app: App, upstream: Upstream) -> None:
@@ -36,34 +36,34 @@ class World:
         self.upstream = upstream
 
     async def ask(self, data: bytes) -> Answer:
-        """Send bytes on a connection of their own, and read the whole answer."""
+        """Send bytes on a new connection, and read the complete response."""
         async with line_to(self.app.url) as line:
             return await line.ask(data)
 
     async def get(self, target: str, *headers: str) -> Answer:
-        """Get something as a client with a key."""
+        """Send a GET with a key."""
         return await self.ask(request("GET", target, "Authorization: Bearer sk-a", *headers))
 
     async def post(self, body: bytes | Mapping[str, object], *headers: str) -> Answer:
-        """Ask for a response, as a client with a key unless headers are given."""
+        """Send a POST to `/v1/responses`, with a key unless headers are given."""
         return await self.ask(post(body, *headers))
 
     async def turn(self, *items: Mapping[str, object], **more: object) -> Answer:
-        """Ask for a response to a history."""
+        """Request a response to this history."""
         return await self.post({"model": MODEL, "input": items} | more)
 
     async def ask_admin(self, target: str) -> Answer:
-        """Ask the operators' port."""
+        """Send a GET to the admin port."""
         async with line_to(self.app.admin_url) as line:
             return await line.ask(request("GET", target))
 
     def sent(self, index: int = -1) -> dict[str, Any]:
-        """Return the JSON that upstream received."""
+        """Return the JSON body that upstream received."""
         body: dict[str, Any] = json.loads(self.upstream.received[index].body)
         return body
 
     def counted(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric's samples with these labels, 0 when there is none."""
+        """Return the sum of a metric's samples with these labels; 0 if there are none."""
         samples = (
             sample
             for family in self.app.metrics.registry.collect()
@@ -74,7 +74,7 @@ class World:
 
 
 def post(body: bytes | Mapping[str, object], *headers: str) -> bytes:
-    """Spell a request for a response."""
+    """Return a POST request to `/v1/responses`."""
     given = headers or ("Authorization: Bearer sk-a", "Content-Type: application/json")
     data = body if isinstance(body, bytes) else as_json(body)
     return request("POST", "/v1/responses", *given, body=data)
@@ -82,7 +82,7 @@ def post(body: bytes | Mapping[str, object], *headers: str) -> bytes:
 
 @contextlib.asynccontextmanager
 async def world(base: str = "/v1", **settings: Any) -> AsyncIterator[World]:
-    """Run both; `base` is the path of the upstream's URL, and any setting may be given."""
+    """Run both; `base` is the path of the upstream's URL, and `settings` are the proxy's."""
     async with scripted() as upstream:
         given: dict[str, Any] = {
             "upstream_url": upstream.url + base,
@@ -97,7 +97,7 @@ async def world(base: str = "/v1", **settings: Any) -> AsyncIterator[World]:
 
 
 class Hooked:
-    """A store that lets a test do something before each operation: wait, count or raise."""
+    """Store that lets a test wait, count or raise before each operation."""
 
     is_embedded = False
 
@@ -108,7 +108,7 @@ class Hooked:
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:
-        """As the store, afterwards."""
+        """Call the hook, then look up."""
         await self._before("recall")
         return await self._inner.look_up(scope, lookups, held)
 
@@ -119,32 +119,32 @@ class Hooked:
         records: Mapping[bytes, bytes],
         keys: Sequence[bytes],
     ) -> int:
-        """As the store, afterwards."""
+        """Call the hook, then save."""
         await self._before("save")
         return await self._inner.save(scope, conversation, records, keys)
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """As the store, afterwards."""
+        """Call the hook, then survey."""
         await self._before("survey")
         return await self._inner.survey(scope, cursor, limit)
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """As the store, afterwards."""
+        """Call the hook, then delete."""
         await self._before("forget")
         return await self._inner.forget(scope, conversation)
 
     async def check(self) -> None:
-        """As the store, afterwards."""
+        """Call the hook, then check."""
         await self._before("check")
         await self._inner.check()
 
     async def close(self) -> None:
-        """As the store."""
+        """Close the store."""
         await self._inner.close()
 
 
 async def eventually(holds: Callable[[], bool], within_s: float = SOON_S) -> None:
-    """Wait until something holds; fail when it does not in time."""
+    """Wait until a condition holds; fail if it does not within this time, in seconds."""
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline, "it never came true"

@@ -1,4 +1,4 @@
-"""What we cannot read is upstream's to refuse: it goes out as it came, and is counted."""
+"""Requests that the proxy cannot read: they are forwarded unchanged, and counted."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ KEY = "Authorization: Bearer sk-a"
 DEEP = b"[" * 100_000
 ITEM = b'{"model":"gpt-5.4","input":[%s]}'
 
-# (what the client sent, what it is counted as)
+# (body, counted result)
 CASES = [
     pytest.param(b"", "unreadable", id="nothing"),
     pytest.param(b"input=x", "unreadable", id="a-form"),
@@ -43,8 +43,8 @@ CASES = [
     pytest.param(b'{"input":"","instructions":{"a":1},"store":"no"}', "planned", id="odd-types"),
     pytest.param(b'{"input":[],"prompt_cache_key":[1],"include":5}', "planned", id="odd-hints"),
     pytest.param(b'{"":1,"input":[[]]}', "planned", id="an-item-that-is-a-list"),
-    pytest.param(ITEM % b'1, null, true, "x", 1e999, {}', "planned", id="items-of-no-kind"),
-    pytest.param(ITEM % b'{"type":5,"id":[],"call_id":{}}', "planned", id="item-fields-of-no-kind"),
+    pytest.param(ITEM % b'1, null, true, "x", 1e999, {}', "planned", id="invalid-items"),
+    pytest.param(ITEM % b'{"type":5,"id":[],"call_id":{}}', "planned", id="invalid-item-fields"),
     pytest.param(ITEM % b'{"type":"hologram","id":"hg_1"}', "planned", id="an-unknown-type"),
     pytest.param(
         ITEM % b'{"type":"function_call","id":"a","id":"b"}', "planned", id="an-item-key-twice"
@@ -64,23 +64,27 @@ CASES = [
         "planned",
         id="half-a-surrogate-in-a-call",
     ),
-    pytest.param(ITEM % (b'{"type":"message","role":"assistant"},' * 3 + b"{}"), "planned", id="3"),
+    pytest.param(
+        ITEM % (b'{"type":"message","role":"assistant"},' * 3 + b"{}"),
+        "planned",
+        id="items-without-ids",
+    ),
     pytest.param(b'{"input":[],"previous_response_id":5}', "stateful", id="odd-state"),
     pytest.param(b'{"input":[],"conversation":[]}', "stateful", id="odd-conversation"),
 ]
 
 
 async def metric(w: World, sample: str) -> bool:
-    """Tell whether a line stands in what Prometheus would scrape."""
+    """Return whether `/metrics` has this line."""
     answer = await w.ask_admin("/metrics")
     return f"reasoning_replay_{sample}".encode() in answer.body.splitlines()
 
 
 @pytest.mark.parametrize(("body", "counted_as"), CASES)
 async def test_it_goes_out_as_it_came_and_is_counted(body: bytes, counted_as: str) -> None:
-    """Upstream's own refusal is the answer, never an error of ours."""
+    """An unreadable body is forwarded unchanged, and the client gets upstream's own refusal."""
     refusal = error("We could not parse the JSON body of your request.", None)
-    # Without `include` asked for, so that a body that can be read has nothing to be added to.
+    # Without `include`, so that nothing is added to a readable body.
     async with world(include="never") as w:
         w.upstream.answers(refusal)
         got = await w.post(body)
@@ -107,7 +111,7 @@ async def test_it_goes_out_as_it_came_and_is_counted(body: bytes, counted_as: st
     ],
 )
 async def test_a_body_over_the_limit_is_streamed_through(data: bytes) -> None:
-    """Unread, whole, and counted."""
+    """A body over the limit is forwarded unread and complete, and counted."""
     async with world(inspect_max_bytes=1000) as w:
         w.upstream.answers(error("Too large.", None))
         got = await w.ask(data)
@@ -117,7 +121,7 @@ async def test_a_body_over_the_limit_is_streamed_through(data: bytes) -> None:
 
 
 async def test_a_body_at_the_limit_is_read() -> None:
-    """The bound is the largest that is read."""
+    """A body of exactly the limit is still read."""
     body = as_json({"input": "x" * 100})
     async with world(inspect_max_bytes=len(body), include="never") as w:
         w.upstream.answers(error("No.", None))
@@ -126,7 +130,7 @@ async def test_a_body_at_the_limit_is_read() -> None:
 
 @pytest.mark.parametrize("coding", ["gzip, gzip", "br", "aws-chunked"])
 async def test_a_body_that_cannot_be_decoded_goes_out_as_it_came(coding: str) -> None:
-    """With the header that says how it is encoded, or does not, and counted."""
+    """A body in an unknown coding is forwarded unchanged with its header, and counted."""
     body = gzip.compress(as_json({"model": "gpt-5.4", "input": "x"}))
     async with world() as w:
         w.upstream.answers(error("No.", None))
@@ -138,7 +142,7 @@ async def test_a_body_that_cannot_be_decoded_goes_out_as_it_came(coding: str) ->
 
 
 async def test_bad_credentials_are_upstreams_to_refuse() -> None:
-    """A header beyond ASCII, twice the same header, an empty one: none is an error of ours."""
+    """Non-ASCII, repeated and empty credentials never cause an error of the proxy."""
     for odd in (
         ["Authorization: \xe9\xff"],
         ["Authorization: a", "authorization: b"],
@@ -151,7 +155,7 @@ async def test_bad_credentials_are_upstreams_to_refuse() -> None:
 
 @pytest.mark.parametrize("coding", ["", "gzip"])
 async def test_a_request_of_very_many_values_is_not_looked_at(coding: str) -> None:
-    """A few bytes each would cost everybody else their turn; it goes out as it came."""
+    """A body of very many JSON values is forwarded unread, as parsing would block the loop."""
     body = b'{"input":[' + b"0," * 300_000 + b"0]}"
     sent = gzip.compress(body) if coding else body
     headers = [KEY, *([f"Content-Encoding: {coding}"] if coding else [])]
@@ -162,8 +166,8 @@ async def test_a_request_of_very_many_values_is_not_looked_at(coding: str) -> No
         assert w.upstream.received[-1].body == sent
 
 
-async def test_few_bytes_are_not_let_make_many() -> None:
-    """What a body may decode to depends on what came, besides the setting."""
+async def test_a_small_body_must_not_decode_to_a_huge_one() -> None:
+    """The decoded size is also limited in proportion to the encoded size."""
     sent = gzip.compress(b'{"input":"' + b"x" * 9_000_000 + b'"}')
     async with world() as w:
         w.upstream.answers(whole(b"{}"))
@@ -174,7 +178,7 @@ async def test_few_bytes_are_not_let_make_many() -> None:
         assert w.upstream.received[-1].body == sent
 
 
-# (what comes behind a good chunk, the answer)
+# (bytes after a good chunk, status)
 BROKEN = [
     pytest.param([b"ZZ\r\nx\r\n"], 400, id="no-size"),
     pytest.param([b"2\r\nabXX"], 400, id="no-line-end"),
@@ -190,7 +194,7 @@ BROKEN = [
 async def test_a_body_that_breaks_when_its_exchange_has_begun_ends_it(
     target: str, pieces: list[bytes], status: int
 ) -> None:
-    """The client is told at once, and nothing of it is held any longer."""
+    """A malformed body is refused at once, and nothing of its exchange is held."""
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(script := Script([wait()], reads_body=False))
         await line.send(request("POST", target, KEY, "Transfer-Encoding: chunked") + chunk(b"{}"))
@@ -213,7 +217,7 @@ async def test_a_body_that_breaks_when_its_exchange_has_begun_ends_it(
 
 
 async def test_a_request_behind_one_that_is_answered_may_break() -> None:
-    """What came before it is answered as ever."""
+    """A malformed pipelined request does not affect the request before it."""
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.otherwise = whole(b"{}")
         sent = request("POST", "/v1/files", KEY, "Transfer-Encoding: chunked") + chunk(b"{}")

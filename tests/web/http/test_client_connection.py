@@ -1,4 +1,4 @@
-"""aiohttp's private parts that a client connection uses: a release that drops one fails here."""
+"""Private parts of aiohttp that a client connection uses: a release that drops one fails here."""
 
 import asyncio
 import inspect
@@ -15,12 +15,12 @@ POST = b"POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\
 
 
 async def answer(_: web.BaseRequest) -> web.Response:
-    """Answer nothing in particular."""
+    """Return an empty response."""
     return web.Response()
 
 
 async def test_every_private_attribute_is_there_and_means_what_it_did() -> None:
-    """`_messages`, `_upgraded` and `_buffer_paused`; `status` and `exc` of an error."""
+    """The private attributes of aiohttp exist and have the expected meaning."""
     connection = RequestHandler(web.Server(answer), loop=asyncio.get_running_loop())
     assert connection._messages == deque()
     assert connection._upgraded is False
@@ -36,11 +36,11 @@ async def test_every_private_attribute_is_there_and_means_what_it_did() -> None:
     assert not isinstance(error, RawRequestMessage)
     assert error.status == 400
     assert isinstance(error.exc, Exception)
-    assert body.exception() is None  # which is why its reader has to be told
+    assert body.exception() is None  # so the proxy must pass the error to the body's reader
 
 
 async def test_an_upgrade_and_a_full_queue_are_known_by_their_flags() -> None:
-    """Bytes that come then belong to no head."""
+    """The flags of aiohttp show an upgrade and a full queue, whose bytes belong to no head."""
     upgrade = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
     connection = RequestHandler(web.Server(answer), loop=asyncio.get_running_loop())
     connection.data_received(upgrade)
@@ -53,7 +53,7 @@ async def test_an_upgrade_and_a_full_queue_are_known_by_their_flags() -> None:
 
 
 async def test_what_is_too_long_or_too_many_is_known_by_its_error() -> None:
-    """The class of the one and the text of the other become a 431."""
+    """The errors of aiohttp identify heads that are too large, by class or by text."""
     errors = []
     for field in (b"X: " + b"x" * 5000 + b"\r\n", b"X: x\r\n" * 200):
         connection = RequestHandler(
@@ -68,7 +68,7 @@ async def test_what_is_too_long_or_too_many_is_known_by_its_error() -> None:
 
 
 def test_what_is_overridden_is_there() -> None:
-    """Names that aiohttp or asyncio calls."""
+    """The methods that the connection overrides exist in aiohttp."""
     for name in ("data_received", "handle_error", "force_close", "close"):
         assert callable(getattr(RequestHandler, name))
     for name in ("connection_made", "connection_lost"):

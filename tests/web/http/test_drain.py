@@ -1,4 +1,4 @@
-"""The end of a process: nobody who was let in is cut off, and nobody is sent to a closed door."""
+"""End of a process: accepted exchanges finish, and no client is sent to a closed port."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from tests.web.wire import END, chunk, stream_head, whole
 from tests.web.world import eventually, world
 
 GET = request("GET", "/v1/files/f/content")
-LONG_S = 60  # more than any test takes
+LONG_S = 60  # longer than any test
 
 
 @contextlib.asynccontextmanager
@@ -39,7 +39,7 @@ async def serving(
 
 
 async def begun(line: Line, upstream: Upstream) -> Script:
-    """Get half of a streamed answer; the rest comes with `go`."""
+    """Receive the first half of a streamed response; the rest follows after `go`."""
     script = Script(
         [send(stream_head() + chunk(b"data: 1\n\n")), wait(), send(chunk(b"data: 2\n\n") + END)]
     )
@@ -51,14 +51,14 @@ async def begun(line: Line, upstream: Upstream) -> Script:
 
 
 async def readiness(proxy: Served) -> tuple[int, str]:
-    """Ask whether it is ready."""
+    """Return the status code and the status of `/readyz`."""
     async with line_to(proxy.admin_url) as line:
         got = await line.ask(request("GET", "/readyz"))
     return got.status, json.loads(got.body)["status"]
 
 
 async def until_not_ready(proxy: Served) -> None:
-    """Wait until a signal has arrived."""
+    """Wait until the process reports that it drains."""
     async with asyncio.timeout(30):
         while await readiness(proxy) != (503, "draining"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -66,28 +66,28 @@ async def until_not_ready(proxy: Served) -> None:
 
 @functools.cache
 def first_of_its_own() -> list[str]:
-    """Return the command that runs another as the first process of a container; or skip."""
+    """Return a command that runs another as PID 1 of a new namespace, or skip."""
     command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
     try:
         subprocess.run([*command, "true"], check=True, capture_output=True, timeout=20)  # noqa: S603 (our own words)
     except (OSError, subprocess.SubprocessError):
-        pytest.skip("no namespaces are to be had here")
+        pytest.skip("namespaces are not available")
     return command
 
 
 def child_of(pid: int) -> int:
-    """Return the one process that it has started."""
+    """Return the id of its only child process."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
 
 
-# Stands in for the command, which takes a while to be brought in.
+# Replaces the command, whose import takes a while.
 EARLY = """
 import os, signal, sys, time, types
 
 def command():
     heavy = {"aiohttp", "asyncio", "pydantic", "redis"} & set(sys.modules)
     if heavy:
-        sys.exit(f"brought in before: {heavy}")
+        sys.exit(f"imported too early: {heavy}")
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(60)
 
@@ -100,14 +100,14 @@ main()
 
 @pytest.mark.parametrize("is_first", [False, True])
 def test_a_signal_before_it_serves_ends_it(is_first: bool) -> None:
-    """Also where it is the first process, to which the system passes on no others."""
+    """SIGTERM before the start ends the process, also as PID 1, which has no default action."""
     command = [*(first_of_its_own() if is_first else []), sys.executable, "-c", EARLY]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, timeout=60)  # noqa: S603 (as above)
     assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, b"")
 
 
 async def test_a_second_signal_ends_the_first_process_of_a_container() -> None:
-    """At once, by its own hand."""
+    """A second SIGTERM ends PID 1 at once."""
     async with (
         serving(under=first_of_its_own(), drain_grace_s=LONG_S) as (proxy, upstream),
         line_to(proxy.url) as line,
@@ -121,7 +121,7 @@ async def test_a_second_signal_ends_the_first_process_of_a_container() -> None:
 
 
 async def test_in_the_grace_all_are_served_and_told_to_leave() -> None:
-    """New connections and old ones; the next request of each goes to another replica."""
+    """During the grace period, each request is served, and its connection is closed after it."""
     async with serving(drain_grace_s=LONG_S) as (proxy, upstream):
         async with line_to(proxy.url) as old, line_to(proxy.url) as unused:
             upstream.answers(*[whole(b"{}")] * 4)
@@ -140,8 +140,8 @@ async def test_in_the_grace_all_are_served_and_told_to_leave() -> None:
         assert await proxy.exit_code() == 128 + signal.SIGTERM
 
 
-async def test_errors_of_ours_say_so_too() -> None:
-    """Also a connection on which nothing works is not kept."""
+async def test_error_responses_close_the_connection_too() -> None:
+    """During the grace period, error responses close their connection as well."""
     async with world() as w, line_to(w.app.url) as line:
         w.app.handler.leave()
         w.upstream.plays(Script([cut()]), Script([cut()]))
@@ -150,7 +150,7 @@ async def test_errors_of_ours_say_so_too() -> None:
 
 
 async def test_what_runs_outlasts_the_grace() -> None:
-    """A stream that began before the signal ends whole, and then the process ends."""
+    """A stream that began before the signal finishes, and then the process ends."""
     async with (
         serving(drain_grace_s=0.3) as (proxy, upstream),
         line_to(proxy.url) as line,
@@ -162,8 +162,8 @@ async def test_what_runs_outlasts_the_grace() -> None:
         script = await begun(line, upstream)
         proxy.signal(signal.SIGTERM)
         await refused(proxy.url)
-        assert await idle.is_closed()  # kept open for a next request
-        late = await unused.ask(GET)  # connected in time, but asks too late
+        assert await idle.is_closed()  # keep-alive connection without a request
+        late = await unused.ask(GET)  # connected in time, but its request is too late
         assert (late.status, json.loads(late.body)["error"]["code"]) == (503, "draining")
         assert (late.mark, late.head.values("retry-after")) == ("error=draining", ["1"])
         assert late.head.values("connection") == ["close"]
@@ -173,15 +173,15 @@ async def test_what_runs_outlasts_the_grace() -> None:
         assert await proxy.exit_code() == 0
 
 
-async def test_a_person_is_not_kept_waiting() -> None:
-    """Ctrl-C has no grace: nobody sends requests to a terminal."""
+async def test_sigint_has_no_grace() -> None:
+    """SIGINT skips the grace period: a process in a terminal has no load balancer."""
     async with serving(drain_grace_s=LONG_S) as (proxy, _):
         proxy.signal(signal.SIGINT)
         assert await proxy.exit_code() == 0
 
 
 async def test_the_grace_is_part_of_the_drain() -> None:
-    """What stops the process reckons with drain_s alone, and learns what was cut off."""
+    """The drain time includes the grace period, and the log counts the exchanges cut off."""
     async with (
         serving(drain_grace_s=LONG_S, drain_s=0.3) as (proxy, upstream),
         line_to(proxy.url) as line,
@@ -196,7 +196,7 @@ async def test_the_grace_is_part_of_the_drain() -> None:
 
 
 async def test_websockets_stay_through_the_grace() -> None:
-    """Whoever is told to leave comes back at once, and should find another replica by then."""
+    """WebSockets stay open during the grace period, as a client would reconnect at once."""
     async with world() as w, tunnelled(w) as (client, upstream):
         w.app.handler.leave()
         assert await client.is_silent()
@@ -209,7 +209,7 @@ async def test_websockets_stay_through_the_grace() -> None:
 
 
 async def test_a_websocket_that_comes_too_late_is_refused() -> None:
-    """As any other request; upstream is not troubled."""
+    """A WebSocket handshake during the drain gets a 503, and upstream is not contacted."""
     async with world() as w, line_to(w.app.url) as line:
         w.app.handler.drain()
         handshake = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
@@ -220,7 +220,7 @@ async def test_a_websocket_that_comes_too_late_is_refused() -> None:
 
 
 async def test_the_end_of_an_answer_is_waited_for_until_its_client_has_it() -> None:
-    """For us it is over when it is written; a process that ends then would take it along."""
+    """The process waits until the client has received the end of its response."""
     body = b"x" * (32 << 20)
     async with world() as w:
         w.upstream.otherwise = whole(body)

@@ -1,4 +1,4 @@
-"""Over a limit a client is told which, and the way out; below it, nobody notices it."""
+"""Limits: an error names the limit and the way out, and nothing changes below the limit."""
 
 import asyncio
 import contextlib
@@ -27,12 +27,12 @@ OK = whole(b"{}")
 
 
 def logged(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return the events that were logged since it was asked last."""
+    """Return the events that were logged since the last call."""
     return [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()]
 
 
 def retry_after(got: Answer) -> int:
-    """Return when to try again."""
+    """Return the value of `Retry-After`, in seconds."""
     (value,) = got.head.values("retry-after")
     return int(value)
 
@@ -43,7 +43,7 @@ def retry_after(got: Answer) -> int:
 async def test_one_connection_too_many_is_answered_503_and_closed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Those that are there go on; it is counted each time, and logged once."""
+    """A connection over the limit gets a 503, is counted each time, and is logged once."""
     async with world(max_connections=2) as w, line_to(w.app.url) as a, line_to(w.app.url) as b:
         w.upstream.otherwise = OK
         for line in (a, b):
@@ -67,8 +67,8 @@ async def test_one_connection_too_many_is_answered_503_and_closed(
             assert (await more.ask(GET)).status == 200
 
 
-async def test_who_is_turned_away_without_a_word_is_not_held() -> None:
-    """A client that neither asks nor leaves is closed after a moment, and its place is free."""
+async def test_a_refused_connection_that_sends_nothing_is_closed() -> None:
+    """A refused connection that neither sends nor closes is closed after a moment."""
     async with world(max_connections=1) as w, line_to(w.app.url) as first:
         w.upstream.otherwise = OK
         assert (await first.ask(GET)).status == 200
@@ -88,15 +88,15 @@ async def test_there_are_no_more_connections_than_files(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each takes two; where that makes them fewer than is set, it is said once."""
+    """Each connection needs two files, and a lowered limit is logged once."""
     monkeypatch.setattr("reasoning_replay.web.wiring.raise_file_limit", lambda: files)
     assert connection_limits(Settings(), Log("info", "json")).max_connections == most
     assert logged(capsys) == (["max_connections_lowered"] if most < 4096 else [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are set by Linux")
-async def test_files_that_run_out_hurt_nobody() -> None:
-    """Who finds none is closed at once, the process does not spin, and serves when there are."""
+async def test_the_process_survives_running_out_of_files() -> None:
+    """While no file is free, connections are closed at once, without a busy loop."""
     async with scripted() as upstream, served(upstream_url=upstream.url + "/v1") as proxy:
         upstream.otherwise = OK
         await proxy.started()
@@ -119,7 +119,7 @@ async def test_files_that_run_out_hurt_nobody() -> None:
 @pytest.mark.parametrize("ends", ["answered", "cut off", "left"])
 @pytest.mark.parametrize("target", ["/v1/responses", "/v1/files"])
 async def test_one_exchange_too_many_is_answered_503(ends: str, target: str) -> None:
-    """Until one has ended, however it ends; the connection is good for the next try."""
+    """An exchange over the limit gets a 503 until another one ends, on the same connection."""
     script = Script([wait(), cut() if ends == "cut off" else send(OK)])
     body = as_json({"model": MODEL, "input": [ASK]})
     async with (
@@ -148,14 +148,14 @@ async def test_one_exchange_too_many_is_answered_503(ends: str, target: str) -> 
 
 
 async def gets(line: Line) -> None:
-    """Read whatever answer there is."""
+    """Read a response, complete or not."""
     with contextlib.suppress(Broken):
         await line.head()
         await line.rest()
 
 
 async def test_a_websocket_is_one_exchange() -> None:
-    """From its handshake to its end."""
+    """A WebSocket counts as one exchange from its handshake to its end."""
     async with world(max_exchanges=1, tenant_max_exchanges=1) as w:
         async with tunnelled(w):
             assert_ours(await w.ask(GET), 503, "too_many_exchanges")
@@ -166,7 +166,7 @@ async def test_a_websocket_is_one_exchange() -> None:
 
 @pytest.mark.parametrize("mode", ["on", "off"])
 async def test_one_exchange_of_a_tenant_too_many_is_answered_429(mode: str) -> None:
-    """Other tenants are served, and so is whoever says not who he is."""
+    """A tenant over its limit gets a 429; other tenants and requests without a key are served."""
     script = Script([wait(), send(OK)])
     async with world(tenant_max_exchanges=1, mode=mode) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -187,8 +187,8 @@ async def test_one_exchange_of_a_tenant_too_many_is_answered_429(mode: str) -> N
         assert w.app.handler.admission._tenants == {}
 
 
-async def test_who_has_no_name_shares_no_limit() -> None:
-    """Two requests without a credential are not one tenant's."""
+async def test_requests_without_a_credential_share_no_limit() -> None:
+    """Requests without a credential do not count as one tenant."""
     script = Script([wait(), send(OK)])
     async with world(tenant_max_exchanges=1) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -206,7 +206,7 @@ async def test_who_has_no_name_shares_no_limit() -> None:
 async def test_a_body_that_says_it_is_too_large_is_not_read(
     target: str, expects: tuple[str, ...]
 ) -> None:
-    """It is answered 413 before any of it was sent on, or asked for."""
+    """A body with too large a length gets a 413 before it is forwarded or asked for."""
     async with world(body_max_bytes=1000) as w, line_to(w.app.url) as line:
         got = await line.ask(request("POST", target, KEY, "Content-Length: 1001", *expects))
         message = assert_ours(got, 413, "body_too_large")
@@ -219,7 +219,7 @@ async def test_a_body_that_says_it_is_too_large_is_not_read(
 
 @pytest.mark.parametrize("target", ["/v1/responses", "/v1/files"])
 async def test_a_body_of_just_the_limit_passes(target: str) -> None:
-    """With a length, and in chunks."""
+    """A body of exactly the limit passes, with a length and in chunks."""
     body = as_json({"input": "x" * 985})
     async with world(body_max_bytes=1000, include="never") as w:
         w.upstream.otherwise = OK
@@ -231,7 +231,7 @@ async def test_a_body_of_just_the_limit_passes(target: str) -> None:
 
 @pytest.mark.parametrize("target", ["/v1/responses", "/v1/files"])
 async def test_a_body_that_turns_out_too_large_ends_what_was_begun(target: str) -> None:
-    """In chunks there is no length to go by: upstream is left amid the body, the client told."""
+    """A chunked body over the limit gets a 413, and upstream is left within the body."""
     script = Script([wait()], reads_body=False)
     async with world(body_max_bytes=1000, inspect_max_bytes=500) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -245,7 +245,7 @@ async def test_a_body_that_turns_out_too_large_ends_what_was_begun(target: str) 
 
 
 async def test_a_body_that_turns_out_too_large_cuts_off_an_answer_that_has_begun() -> None:
-    """There is no status left to say it with; the client sees a break, never an end."""
+    """If a response has begun, a body over the limit breaks it off without a proper end."""
     script = Script([send(stream_head() + chunk(b"data: 1\n\n")), wait()], reads_body=False)
     async with world(body_max_bytes=1000) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -261,8 +261,8 @@ async def test_a_body_that_turns_out_too_large_cuts_off_an_answer_that_has_begun
         )
 
 
-async def test_no_limit_on_bodies_is_none() -> None:
-    """0 lets all pass."""
+async def test_zero_means_no_limit_on_bodies() -> None:
+    """The limit 0 lets bodies of any size pass."""
     async with world(body_max_bytes=0) as w:
         w.upstream.answers(OK)
         assert (await w.ask(request("POST", "/v1/files", KEY, body=b"x" * 3_000_000))).status == 200
@@ -275,7 +275,7 @@ MOST = 4096
 
 
 def head_of(size: int, *, fields: int = 8, body: bytes | None = None) -> bytes:
-    """Spell a request whose head has so many bytes, none of its lines being long."""
+    """Return a request whose head has exactly this size, with no long line."""
     bare = len(request("POST", "/v1/files", KEY, *(f"X-{n}: " for n in range(fields)), body=body))
     more = size + len(body or b"") - bare
     share, rest = divmod(more, fields)
@@ -287,7 +287,7 @@ def head_of(size: int, *, fields: int = 8, body: bytes | None = None) -> bytes:
     "data",
     [
         pytest.param(head_of(MOST + 1), id="in-all"),
-        pytest.param(head_of(MOST + 1, body=b"x" * 9000), id="with-a-body-behind"),
+        pytest.param(head_of(MOST + 1, body=b"x" * 9000), id="with-a-body-after-it"),
         pytest.param(request("GET", "/v1/" + "x" * MOST), id="by-its-line"),
         pytest.param(request("GET", "/v1/files", "X: " + "x" * MOST), id="by-one-header"),
         pytest.param(request("GET", "/v1/files", *["X: y"] * 200), id="by-their-number"),
@@ -297,16 +297,16 @@ def head_of(size: int, *, fields: int = 8, body: bytes | None = None) -> bytes:
 )
 @pytest.mark.parametrize("drips", [False, True])
 async def test_a_head_that_is_too_large_is_answered_431(data: bytes, drips: bool) -> None:
-    """Request line and headers count together; it is refused as soon as that is known."""
+    """Request line and headers count together, and the 431 is sent as soon as possible."""
     async with world(head_max_bytes=MOST) as w, line_to(w.app.url) as line:
-        with contextlib.suppress(ConnectionError):  # it need not read the rest
+        with contextlib.suppress(ConnectionError):  # the proxy need not read the rest
             step = 500 if drips else len(data)
             for at in range(0, len(data), step):
                 await line.send(data[at : at + step])
                 await asyncio.sleep(0.002 if drips else 0)
         got = Answer(await line.head(), await line.rest())
         if data.startswith(b"GGG"):
-            assert got.status == 400  # no method is so long
+            assert got.status == 400  # no method is this long
             return
         message = assert_ours(got, 431, "head_too_large")
         assert "head_max_bytes" in message
@@ -317,7 +317,7 @@ async def test_a_head_that_is_too_large_is_answered_431(data: bytes, drips: bool
 @pytest.mark.parametrize("body", [None, b"x" * 9000])
 @pytest.mark.parametrize("drips", [False, True])
 async def test_a_head_of_just_the_limit_passes(body: bytes | None, drips: bool) -> None:
-    """Also many behind each other, and whatever the size of the body behind one."""
+    """Heads of exactly the limit pass, also one after the other and with large bodies."""
     data = head_of(MOST, body=body)
     assert data.index(b"\r\n\r\n") + 4 == MOST
     async with world(head_max_bytes=MOST) as w, line_to(w.app.url) as line:
@@ -330,7 +330,7 @@ async def test_a_head_of_just_the_limit_passes(body: bytes | None, drips: bool) 
 
 
 async def test_requests_sent_at_once_are_measured_each_for_itself() -> None:
-    """A large one behind two small ones is refused when those are answered."""
+    """The head of each pipelined request is measured alone."""
     small = request("GET", "/v1/models", KEY, "X: " + "x" * 3000)
     async with world(head_max_bytes=MOST) as w, line_to(w.app.url) as line:
         w.upstream.otherwise = OK
@@ -342,7 +342,7 @@ async def test_requests_sent_at_once_are_measured_each_for_itself() -> None:
 
 
 async def test_a_head_without_end_is_refused_before_its_end() -> None:
-    """Of short lines, too, of which the parser counts each for itself."""
+    """An endless head of short lines is refused before its end."""
     fields = [b"X-%d: %b\r\n" % (n, b"y" * 500) for n in range(20)]
     async with world(head_max_bytes=MOST) as w, line_to(w.app.url) as line:
         await line.send(b"GET /v1/files HTTP/1.1\r\nHost: x\r\n")
@@ -358,7 +358,7 @@ async def test_a_head_without_end_is_refused_before_its_end() -> None:
 
 
 async def test_a_head_without_end_does_no_harm_to_the_exchange_before_it() -> None:
-    """That one is answered, and the connection is closed then."""
+    """The exchange before an endless head is answered, then the connection is closed."""
     script = Script([wait(), send(OK)])
     async with world(head_max_bytes=MOST) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -376,7 +376,7 @@ async def test_a_head_without_end_does_no_harm_to_the_exchange_before_it() -> No
         assert len(w.upstream.received) == 1
 
 
-# --- what is held ---
+# --- buffered requests ---
 
 QUESTION = as_json({"model": MODEL, "input": [ASK | {"content": "x" * 900}]})
 FRAMED = request("POST", "/v1/responses", KEY, "Transfer-Encoding: chunked") + chunk(QUESTION) + END
@@ -391,8 +391,8 @@ PACKED = post(gzip.compress(QUESTION), KEY, "Content-Encoding: gzip")
         pytest.param(PACKED, id="encoded"),
     ],
 )
-async def test_what_there_is_no_room_for_is_streamed_unread(data: bytes) -> None:
-    """While another request is held; then there is room again, however often."""
+async def test_a_body_without_room_is_streamed_unread(data: bytes) -> None:
+    """While other requests fill the buffer, a body is streamed unread; then there is room again."""
     async with world(inspect_total_max_bytes=1500, include="never") as w:
         for _ in range(3):
             async with line_to(w.app.url) as line:
@@ -411,8 +411,8 @@ async def test_what_there_is_no_room_for_is_streamed_unread(data: bytes) -> None
         assert w.counted("requests_total", result="busy") == 3
 
 
-async def test_room_is_taken_by_what_has_come_and_not_by_what_is_announced() -> None:
-    """Whoever announces much, and sends none of it, keeps nobody from replay."""
+async def test_received_bytes_take_room_and_announced_bytes_do_not() -> None:
+    """Only received bytes take buffer room, so an announced length blocks no other request."""
     async with (
         world(inspect_total_max_bytes=1500, include="never") as w,
         line_to(w.app.url) as idle,
@@ -425,8 +425,8 @@ async def test_room_is_taken_by_what_has_come_and_not_by_what_is_announced() -> 
 
 
 @pytest.mark.parametrize("is_framed", [True, False])
-async def test_what_runs_out_of_room_amid_its_body_is_passed_on_from_there(is_framed: bool) -> None:
-    """Its first pieces too, byte for byte; their room is free again when they have gone."""
+async def test_a_body_that_runs_out_of_room_is_streamed_from_there(is_framed: bool) -> None:
+    """A body that runs out of room is forwarded complete, and its room is free again."""
     question = as_json({"model": MODEL, "input": [ASK | {"content": "x" * 400_000}]})
     start = question[:300_000]
     async with (
@@ -439,7 +439,7 @@ async def test_what_runs_out_of_room_amid_its_body_is_passed_on_from_there(is_fr
         spelled = chunk if is_framed else bytes
         for line in (first, second):
             await line.send(request("POST", "/v1/responses", KEY, framing) + spelled(start))
-        await eventually(lambda: w.upstream.connections == 1)  # for one of them there is no room
+        await eventually(lambda: w.upstream.connections == 1)  # there is no room for the other one
         ends = spelled(question[300_000:]) + (END if is_framed else b"")
         await first.send(ends)
         await second.send(ends)
@@ -450,7 +450,7 @@ async def test_what_runs_out_of_room_amid_its_body_is_passed_on_from_there(is_fr
 
 
 async def test_a_large_encoded_body_is_unpacked_only_where_there_is_room() -> None:
-    """What it may make counts until it is known what it makes."""
+    """An encoded body reserves its largest possible size until it is decoded."""
     body = as_json({"model": MODEL, "input": [ASK | {"content": "x" * 2_000_000}]})
     packed = post(gzip.compress(body), KEY, "Content-Encoding: gzip")
     for room, mark in ((1_900_000, "injected=0, asked=busy"), (2_100_000, "injected=0")):

@@ -1,4 +1,4 @@
-"""A listener: its port is its own, unless processes share it."""
+"""Listener: its port is its own, unless processes share it."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ FREE = "127.0.0.1:0"
 
 
 def listener() -> Listener:
-    """Return one that answers nothing in particular."""
+    """Return a listener with empty responses."""
 
     async def answer(_: web.BaseRequest) -> web.Response:
         return web.Response()
@@ -22,7 +22,7 @@ def listener() -> Listener:
 
 @pytest.mark.skipif(not hasattr(socket, "SO_REUSEPORT"), reason="this system cannot share ports")
 async def test_a_port_is_shared_where_that_is_asked_for() -> None:
-    """By all who ask for it, and with no other."""
+    """Listeners share a port only if all of them ask for it."""
     first, second, other = listener(), listener(), listener()
     await first.open(FREE, reuse_port=True)
     address = urlsplit(first.url).netloc
@@ -35,14 +35,14 @@ async def test_a_port_is_shared_where_that_is_asked_for() -> None:
 
 
 async def test_a_system_that_cannot_share_ports_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a port that cannot be opened does."""
+    """A system without SO_REUSEPORT raises the same error as a port that cannot be opened."""
     monkeypatch.delattr(socket, "SO_REUSEPORT", raising=False)
     with pytest.raises(OSError, match="reuse_port"):
         await listener().open(FREE, reuse_port=True)
 
 
 async def test_a_client_that_reads_nothing_shows_early() -> None:
-    """The system takes little ahead, so that what waits is seen in this process."""
+    """The kernel buffers little unsent data, so that pending bytes are visible in the process."""
     one = listener()
     await one.open(FREE)
     parts = urlsplit(one.url)

@@ -1,4 +1,4 @@
-"""What is refused because others might read it otherwise is told why, and its connection closed."""
+"""Strict requests: ambiguous ones are refused with a reason, and their connection is closed."""
 
 import pytest
 
@@ -35,10 +35,10 @@ BODY = chunk(b"{}") + END
     ],
 )
 async def test_it_is_an_error_of_ours_and_the_end(data: bytes, status: int, code: str) -> None:
-    """In the shape of all errors, counted, and nothing behind it on the connection is read."""
+    """An ambiguous request gets the proxy's error, is counted, and ends its connection."""
     async with world() as w:
         async with line_to(w.app.url) as line:
-            # aiohttp itself refuses what comes behind a request that ends the connection.
+            # aiohttp itself refuses a request after one that ends the connection.
             behind = b"" if status == 505 else request("GET", "/v1/models", KEY)
             got = await line.ask(data + behind)
             message = assert_ours(got, status, code)
@@ -52,7 +52,7 @@ async def test_it_is_an_error_of_ours_and_the_end(data: bytes, status: int, code
 
 @pytest.mark.parametrize("coding", ["chunked", "Chunked"])
 async def test_chunks_are_understood(coding: str) -> None:
-    """In any case (RFC 9112, 7)."""
+    """The coding `chunked` is recognized in any case (RFC 9112, 7)."""
     async with world() as w:
         w.upstream.answers(whole(b"{}"))
         data = request("POST", "/v1/files", KEY, f"Transfer-Encoding: {coding}") + BODY

@@ -1,4 +1,4 @@
-"""Nobody is waited for without end, and nobody who moves is cut off; an error names the setting."""
+"""Timeouts: every wait is bounded, slow peers are not cut off, and errors name the setting."""
 
 import asyncio
 import contextlib
@@ -21,18 +21,18 @@ KEY = "Authorization: Bearer sk-a"
 GET = request("GET", "/v1/models", KEY)
 OK = whole(b"{}")
 SHORT_S = 0.3
-# A setting that is not the one looked at.
+# For the timeouts that are not under test.
 LONG_S = 60.0
 TARGETS = ["/v1/responses", "/v1/files"]
 
 
 async def answer(line: Line) -> Answer:
-    """Read a whole answer."""
+    """Read a complete response."""
     return Answer(await line.head(), await line.rest())
 
 
 def counted(w: World, outcome: str) -> float:
-    """Return how many exchanges ended so, on any route of these tests."""
+    """Return how many exchanges had this outcome, on the routes of these tests."""
     routes = ("responses", "other", "websocket")
     return sum(w.counted("exchanges_total", route=route, outcome=outcome) for route in routes)
 
@@ -42,7 +42,7 @@ def counted(w: World, outcome: str) -> float:
 
 @pytest.mark.parametrize("is_used", [False, True])
 async def test_a_connection_without_a_request_is_closed(is_used: bool) -> None:
-    """Without a word, since nothing was asked; whether it was used before or never."""
+    """An idle connection is closed without a response, whether it was used before or not."""
     async with world(idle_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
         w.upstream.otherwise = OK
         if is_used:
@@ -53,7 +53,7 @@ async def test_a_connection_without_a_request_is_closed(is_used: bool) -> None:
 @pytest.mark.parametrize("is_used", [False, True])
 @pytest.mark.parametrize("drips", [False, True])
 async def test_a_head_that_does_not_come_to_its_end_is_closed(is_used: bool, drips: bool) -> None:
-    """Also if it comes a byte at a time: it has so long in all, and no place is held for it."""
+    """The head has one time limit, also byte by byte, and a closed connection holds no place."""
     async with world(idle_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
         w.upstream.otherwise = OK
         if is_used:
@@ -66,7 +66,7 @@ async def test_a_head_that_does_not_come_to_its_end_is_closed(is_used: bool, dri
                 await line.send(b"x")
 
         dripping = asyncio.ensure_future(drip())
-        with contextlib.suppress(ConnectionResetError):  # it is dripping still
+        with contextlib.suppress(ConnectionResetError):  # the drip may still be running
             assert await line.is_closed()
         await eventually(lambda: not w.app.server._open)
         dripping.cancel()
@@ -74,7 +74,7 @@ async def test_a_head_that_does_not_come_to_its_end_is_closed(is_used: bool, dri
 
 
 async def test_an_exchange_does_not_make_its_connection_idle() -> None:
-    """An answer may take as long as upstream likes."""
+    """A connection is not idle while its response is pending."""
     script = Script([wait(), send(OK)])
     async with world(idle_timeout_s=0.1, client_timeout_s=0.1) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -86,8 +86,10 @@ async def test_an_exchange_does_not_make_its_connection_idle() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("framing", ["Content-Length: 100", "Transfer-Encoding: chunked"])
-async def test_a_client_that_is_silent_amid_its_body_is_told_408(target: str, framing: str) -> None:
-    """Upstream, if it has seen some of it, is left amid it."""
+async def test_a_client_that_is_silent_within_its_body_is_told_408(
+    target: str, framing: str
+) -> None:
+    """A client that stops sending its body gets a 408, and upstream is left."""
     script = Script([wait()], reads_body=False)
     async with world(client_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -104,7 +106,7 @@ async def test_a_client_that_is_silent_amid_its_body_is_told_408(target: str, fr
 
 @pytest.mark.parametrize("target", TARGETS)
 async def test_a_slow_body_is_not_silent(target: str) -> None:
-    """As long as some of it comes, it is waited for."""
+    """A slow body is not cut off as long as bytes arrive."""
     async with world(client_timeout_s=1.0) as w, line_to(w.app.url) as line:
         w.upstream.otherwise = OK
         await line.send(request("POST", target, KEY, "Content-Length: 10"))
@@ -115,22 +117,22 @@ async def test_a_slow_body_is_not_silent(target: str) -> None:
         assert w.upstream.received[0].body == b"x" * 10
 
 
-LARGE = b"x" * (24 << 20)  # more than the kernel keeps
+LARGE = b"x" * (24 << 20)  # more than the kernel buffers
 
 
 def stops_reading(line: Line) -> None:
-    """It takes nothing more, but what its kernel does."""
+    """Stop reading; only the kernel's buffers still fill."""
     line._writer.transport.pause_reading()  # type: ignore[attr-defined]
 
 
 def reads_again(line: Line) -> None:
-    """It takes what there is."""
+    """Read again."""
     line._writer.transport.resume_reading()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("ends", [False, True])
-async def test_a_client_that_takes_nothing_of_its_answer_is_cut_off(ends: bool) -> None:
-    """And upstream with it; also where upstream has long been done."""
+async def test_a_client_that_does_not_read_is_cut_off(ends: bool) -> None:
+    """A client that stops reading is cut off together with upstream, also if upstream is done."""
     last = [] if ends else [wait()]
     script = Script([send(head("Transfer-Encoding: chunked") + chunk(LARGE) + END), *last])
     async with world(client_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
@@ -147,7 +149,7 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_cut_off(ends: bool) 
 
 
 async def test_a_slow_client_is_never_cut_off() -> None:
-    """It takes a little again and again; the system holds back too little to hide that."""
+    """A client that reads a little at a time is never cut off: kernel buffers do not hide it."""
     script = Script([send(head(f"Content-Length: {len(LARGE)}") + LARGE), wait()])
     loop = asyncio.get_running_loop()
     async with world(client_timeout_s=1.0) as w:
@@ -166,7 +168,7 @@ async def test_a_slow_client_is_never_cut_off() -> None:
 
 
 async def test_what_is_left_of_an_answer_does_not_keep_a_connection_for_ever() -> None:
-    """The handler is done, the client takes nothing, and does not leave either."""
+    """A connection with unread data is closed, though its handler has finished."""
     body = b"x" * (6 << 20)
     async with world(client_timeout_s=SHORT_S, idle_timeout_s=SHORT_S) as w:
         w.upstream.otherwise = whole(body)
@@ -181,13 +183,13 @@ async def test_what_is_left_of_an_answer_does_not_keep_a_connection_for_ever() -
 
 
 def names(got: Answer, setting: str) -> None:
-    """It is a 504 of ours, and names the setting."""
+    """Check for the proxy's 504 with the name of this setting."""
     assert setting in assert_ours(got, 504, "upstream_timeout")
 
 
 @contextlib.contextmanager
 def deaf() -> Iterator[str]:
-    """Give the URL of a port that never completes a connection: its queue is full."""
+    """Return the URL of a port that never completes a connection, as its queue is full."""
     with socket.socket() as listening, contextlib.ExitStack() as waiting:
         listening.bind(("127.0.0.1", 0))
         listening.listen(0)
@@ -201,7 +203,7 @@ def deaf() -> Iterator[str]:
 
 @pytest.mark.parametrize("target", TARGETS)
 async def test_no_connection_in_time_is_a_504(target: str) -> None:
-    """Which names connect_timeout_s."""
+    """A connection that takes too long is a 504 that names connect_timeout_s."""
     with deaf() as url:
         async with world(upstream_url=url + "/v1", connect_timeout_s=SHORT_S) as w:
             names(await w.ask(request("POST", target, KEY, body=b"{}")), "connect_timeout_s")
@@ -216,7 +218,7 @@ SILENT: list[Any] = [
 @pytest.mark.parametrize("steps", SILENT)
 @pytest.mark.parametrize("body", [b"{}", b"x" * 3_000_000])
 async def test_no_answer_in_time_is_a_504(steps: list[Any], body: bytes) -> None:
-    """From the last byte of the request on, whatever its size; upstream is left."""
+    """The wait for a response begins after the last byte of the request, whatever its size."""
     script = Script(steps)
     async with world(first_byte_timeout_s=SHORT_S, read_timeout_s=LONG_S) as w:
         w.upstream.plays(script)
@@ -226,7 +228,7 @@ async def test_no_answer_in_time_is_a_504(steps: list[Any], body: bytes) -> None
 
 
 async def test_the_time_to_the_first_byte_begins_when_the_request_ends() -> None:
-    """A client that is slow to ask does not use it up."""
+    """A slow request does not use up first_byte_timeout_s."""
     async with world(first_byte_timeout_s=0.8) as w, line_to(w.app.url) as line:
         w.upstream.otherwise = OK
         await line.send(request("POST", "/v1/files", KEY, "Content-Length: 10"))
@@ -236,8 +238,8 @@ async def test_the_time_to_the_first_byte_begins_when_the_request_ends() -> None
         assert (await answer(line)).status == 200
 
 
-async def test_silence_amid_an_answer_cuts_it_off() -> None:
-    """After read_timeout_s, counted from the head, which has a longer time of its own."""
+async def test_silence_within_a_response_cuts_it_off() -> None:
+    """The timer of read_timeout_s starts with the head, which has its own timeout."""
     script = Script([wait(), send(stream_head()), wait()])
     async with (
         world(first_byte_timeout_s=LONG_S, read_timeout_s=SHORT_S) as w,
@@ -254,7 +256,7 @@ async def test_silence_amid_an_answer_cuts_it_off() -> None:
 
 
 async def test_the_time_to_the_first_byte_is_over_with_the_head() -> None:
-    """An answer may be silent for longer, if read_timeout_s lets it."""
+    """After the head, only read_timeout_s limits silence."""
     script = Script([send(stream_head()), wait(), send(END)])
     async with (
         world(first_byte_timeout_s=0.2, read_timeout_s=LONG_S) as w,
@@ -269,7 +271,7 @@ async def test_the_time_to_the_first_byte_is_over_with_the_head() -> None:
 
 
 async def test_a_slow_client_does_not_make_upstream_silent() -> None:
-    """While nothing is read of an answer, nobody is waited for."""
+    """The timer of read_timeout_s does not run while the client is not reading."""
     script = Script([send(head(f"Content-Length: {len(LARGE)}") + LARGE)])
     async with world(read_timeout_s=0.2) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -282,8 +284,8 @@ async def test_a_slow_client_does_not_make_upstream_silent() -> None:
 
 
 @pytest.mark.parametrize("framing", [f"Content-Length: {len(LARGE)}", "Transfer-Encoding: chunked"])
-async def test_an_upstream_that_takes_nothing_of_a_request_is_a_504(framing: str) -> None:
-    """For read_timeout_s; the client's own silence is not taken for it."""
+async def test_an_upstream_that_reads_no_request_body_is_a_504(framing: str) -> None:
+    """Upstream must read the body within read_timeout_s; the client's own pause does not count."""
     script = Script([wait(), swallow(len(LARGE))], reads_body=False)
     async with (
         world(read_timeout_s=SHORT_S, client_timeout_s=LONG_S) as w,
@@ -291,19 +293,19 @@ async def test_an_upstream_that_takes_nothing_of_a_request_is_a_504(framing: str
     ):
         w.upstream.plays(script)
         await line.send(request("POST", "/v1/files", KEY, framing))
-        await asyncio.sleep(2 * SHORT_S)  # it is the client's turn
+        await asyncio.sleep(2 * SHORT_S)  # upstream waits for the client
         body = chunk(LARGE) if "chunked" in framing else LARGE
         sending = asyncio.ensure_future(line.send(body))
         names(await answer(line), "read_timeout_s")
-        script.go()  # a connection that is not read from tells of no end
+        script.go()  # the end of a connection shows only when it is read
         await asyncio.wait_for(script.left.wait(), 5)
         assert script.swallowed < len(LARGE)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
 
 
-async def test_a_held_body_that_nobody_takes_is_a_504() -> None:
-    """What was read whole goes out in pieces, and they too are waited for."""
+async def test_a_held_body_that_upstream_does_not_read_is_a_504() -> None:
+    """A buffered body is sent in pieces, and read_timeout_s applies to them."""
     script = Script([wait()], reads_body=False)
     async with world(read_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -311,12 +313,12 @@ async def test_a_held_body_that_nobody_takes_is_a_504() -> None:
         names(await answer(line), "read_timeout_s")
 
 
-# --- all in all ---
+# --- total time ---
 
 
 @pytest.mark.parametrize("steps", SILENT)
 async def test_an_exchange_that_takes_too_long_before_its_answer_is_a_504(steps: list[Any]) -> None:
-    """Which names total_timeout_s."""
+    """An exchange over total_timeout_s without a head is a 504 that names the setting."""
     script = Script(steps)
     async with world(total_timeout_s=SHORT_S) as w:
         w.upstream.plays(script)
@@ -325,8 +327,8 @@ async def test_an_exchange_that_takes_too_long_before_its_answer_is_a_504(steps:
         assert w.app.handler.admission.count == 0
 
 
-async def test_an_exchange_that_takes_too_long_amid_its_answer_is_cut_off() -> None:
-    """Though something comes all the time."""
+async def test_an_exchange_that_takes_too_long_within_its_response_is_cut_off() -> None:
+    """total_timeout_s cuts off a response even if bytes arrive all the time."""
     many = [send(chunk(b"data: 1\n\n")), wait()] * 100
     script = Script([send(stream_head()), *many])
     async with world(total_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
@@ -343,7 +345,7 @@ async def test_an_exchange_that_takes_too_long_amid_its_answer_is_cut_off() -> N
 
 
 async def test_a_websocket_lasts_for_as_long_as_it_likes() -> None:
-    """None of these times is one of a WebSocket."""
+    """None of these timeouts applies to a WebSocket."""
     short: Any = dict.fromkeys(
         ("total_timeout_s", "read_timeout_s", "client_timeout_s", "idle_timeout_s"), 0.2
     )

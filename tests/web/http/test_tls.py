@@ -1,4 +1,4 @@
-"""TLS on the clients' port: as an SDK needs it, renewed without a restart, and never half."""
+"""TLS on the clients' port: it works with SDKs, and certificates are renewed without a restart."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ GET = request("GET", "/v1/models", KEY)
 
 
 class Files:
-    """A certificate and its key, where a proxy looks for them."""
+    """Certificate and key, in the files that a proxy uses."""
 
     def __init__(self, folder: Path) -> None:
         self.authority = Authority(folder)
@@ -38,18 +38,18 @@ class Files:
         self.renew("localhost", "127.0.0.1")
 
     def renew(self, *names: str) -> None:
-        """Put another pair in place."""
+        """Replace both files with a new pair."""
         self.authority.write(self.cert, self.key, *names)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Name both files."""
+        """Settings that name both files."""
         return {"tls_cert_file": str(self.cert), "tls_key_file": str(self.key)}
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
-    """A good pair."""
+    """A valid pair."""
     return Files(tmp_path)
 
 
@@ -69,13 +69,13 @@ async def secure_line(url: str, context: ssl.SSLContext) -> AsyncIterator[Line]:
 
 
 def logged(capsys: pytest.CaptureFixture[str], *events: str) -> list[str]:
-    """Return those of these events that were logged."""
+    """Return the logged events that are among these."""
     lines = [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()]
     return [event for event in lines if event in events]
 
 
 async def shown(w: World, files: Files) -> set[str]:
-    """Return the names in the certificate that a new client is shown."""
+    """Return the names in the certificate that a new client gets."""
     context = files.authority.client()
     context.check_hostname = False
     async with secure_line(w.app.url, context) as line:
@@ -89,10 +89,8 @@ async def shown(w: World, files: Files) -> set[str]:
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 @pytest.mark.parametrize("is_served", [False, True])
-async def test_the_sdk_gets_its_reasoning_back_over_tls(
-    files: Files, host: str, is_served: bool
-) -> None:
-    """With a name and without one in the handshake; streamed; and the URL that is told works."""
+async def test_reasoning_is_injected_over_tls(files: Files, host: str, is_served: bool) -> None:
+    """Replay works over TLS with the SDK, by host name and by address, at the logged URL."""
     async with scripted() as upstream, contextlib.AsyncExitStack() as stack:
         base = upstream.url + "/v1"
         upstream.answers(stream(events(RS, CALL)), whole(as_json(response())))
@@ -117,7 +115,7 @@ async def test_the_sdk_gets_its_reasoning_back_over_tls(
 
 
 async def test_it_is_http_1_1_over_tls_1_2_or_newer(files: Files) -> None:
-    """Older versions are refused, and no other protocol is agreed upon."""
+    """Older TLS versions are refused, and ALPN only selects HTTP/1.1."""
     async with world(**files.settings) as w:
         context = files.authority.client()
         context.set_alpn_protocols(["h2", "http/1.1"])
@@ -126,7 +124,7 @@ async def test_it_is_http_1_1_over_tls_1_2_or_newer(files: Files) -> None:
             assert connection.selected_alpn_protocol() == "http/1.1"
             assert connection.version() == "TLSv1.3"
         old = files.authority.client()
-        with warnings.catch_warnings(action="ignore"):  # Python advises against it, and so do we
+        with warnings.catch_warnings(action="ignore"):  # TLS 1.1 is deprecated
             old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
         old.set_ciphers("DEFAULT@SECLEVEL=0")
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -134,10 +132,10 @@ async def test_it_is_http_1_1_over_tls_1_2_or_newer(files: Files) -> None:
                 pass
 
 
-async def test_a_renewed_certificate_is_shown_to_whoever_connects_next(
+async def test_a_renewed_certificate_is_shown_to_new_connections(
     files: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Connections that are there go on with the old one."""
+    """New connections get a renewed certificate, and open connections go on."""
     context = files.authority.client()
     async with world(**files.settings) as w, secure_line(w.app.url, context) as line:
         w.upstream.otherwise = whole(b"{}")
@@ -149,7 +147,7 @@ async def test_a_renewed_certificate_is_shown_to_whoever_connects_next(
 
 
 async def test_a_pair_that_is_swapped_by_a_link_is_noticed(tmp_path: Path) -> None:
-    """As Kubernetes swaps a mounted secret."""
+    """A pair that is swapped by a symbolic link is reloaded, as Kubernetes does with secrets."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     first, second = Files(tmp_path / "one"), Files(tmp_path / "two")
@@ -167,11 +165,11 @@ async def test_a_pair_that_is_swapped_by_a_link_is_noticed(tmp_path: Path) -> No
 async def test_a_broken_pair_leaves_the_old_one_in_place(
     files: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Half written, of two kinds or gone: one warning each time, until there is a good one."""
+    """A broken pair is logged once, and the old pair is served until there is a good one."""
     async with world(**files.settings) as w:
         good = files.key.read_bytes()
         files.renew("other.test")
-        files.key.write_bytes(good)  # is no longer the certificate's
+        files.key.write_bytes(good)  # no longer matches the certificate
         for _ in range(3):
             assert await shown(w, files) == {"localhost"}
         files.cert.write_bytes(files.cert.read_bytes()[:300])
@@ -188,7 +186,7 @@ async def test_a_broken_pair_leaves_the_old_one_in_place(
 
 @pytest.mark.parametrize("fault", ["two kinds", "no key", "no certificate", "a password"])
 async def test_a_bad_pair_at_the_start_is_one_line(files: Files, fault: str) -> None:
-    """It says which files and what to do, and nothing is served."""
+    """A broken pair at the start ends the process with one line that names the files."""
     match fault:
         case "two kinds":
             good = files.key.read_bytes()
@@ -213,7 +211,7 @@ async def test_a_bad_pair_at_the_start_is_one_line(files: Files, fault: str) -> 
 
 
 async def test_plain_http_on_the_tls_port_does_no_harm(files: Files) -> None:
-    """It is closed; nothing is written about it, and the next is served."""
+    """Plain HTTP on the TLS port is closed without a response, and the next client is served."""
     async with world(**files.settings) as w:
         w.upstream.otherwise = whole(b"{}")
         parts = urlsplit(w.app.url)
@@ -229,7 +227,7 @@ async def test_plain_http_on_the_tls_port_does_no_harm(files: Files) -> None:
 
 
 async def test_limits_hold_over_tls(files: Files) -> None:
-    """Whoever is turned away can read why; whoever takes nothing is cut off."""
+    """Over TLS too, a refused client can read the error, and a stalled client is cut off."""
     context = files.authority.client()
     async with (
         world(max_connections=1, client_timeout_s=0.3, **files.settings) as w,
@@ -249,13 +247,13 @@ async def test_limits_hold_over_tls(files: Files) -> None:
 
 
 async def silent(url: str, count: int) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Connect so often, and say nothing."""
+    """Open this many connections, and send nothing."""
     parts = urlsplit(url)
     return [await asyncio.open_connection(parts.hostname, parts.port) for _ in range(count)]
 
 
-async def test_whoever_begins_no_handshake_is_closed_in_time(files: Files) -> None:
-    """Others are served meanwhile: a connection takes its place when its handshake is done."""
+async def test_a_connection_without_a_handshake_is_closed_in_time(files: Files) -> None:
+    """Connections without a handshake are closed in time, and take no connection slot."""
     context = files.authority.client()
     async with world(max_connections=4, idle_timeout_s=1.5, **files.settings) as w:
         w.upstream.otherwise = whole(b"{}")
@@ -272,7 +270,7 @@ async def test_whoever_begins_no_handshake_is_closed_in_time(files: Files) -> No
 async def test_a_request_in_one_flight_with_the_end_of_the_handshake(
     files: Files, size: int
 ) -> None:
-    """What comes before anybody is there to read it is read."""
+    """A request that arrives together with the end of the handshake is read."""
     body = b"x" * size
     async with world(**files.settings) as w:
         w.upstream.otherwise = whole(b"{}")
@@ -303,7 +301,7 @@ async def test_a_request_in_one_flight_with_the_end_of_the_handshake(
 
 @pytest.mark.parametrize("is_served", [False, True])
 async def test_handshakes_that_hang_hold_up_no_end(files: Files, is_served: bool) -> None:
-    """A proxy that is told to stop ends them."""
+    """Pending handshakes do not delay the end of the process."""
     async with contextlib.AsyncExitStack() as stack:
         if is_served:
             proxy = await stack.enter_async_context(served(**files.settings))
@@ -314,14 +312,14 @@ async def test_handshakes_that_hang_hold_up_no_end(files: Files, is_served: bool
         else:
             async with world(**files.settings) as w:
                 connections = await silent(w.app.url, 3)
-                await asyncio.sleep(0.01)  # all is on one loop: by then they are accepted
+                await asyncio.sleep(0.01)  # one event loop runs both sides
         for _, writer in connections:
             writer.transport.abort()
         await asyncio.sleep(0.01)
 
 
 async def test_verbatim_holds_over_tls(files: Files) -> None:
-    """A large answer in odd pieces is the bytes that upstream wrote."""
+    """Large bodies pass unchanged over TLS."""
     body = bytes(range(256)) * 40_000
     async with world(**files.settings) as w:
         w.upstream.answers(whole(body))
@@ -334,7 +332,7 @@ async def test_verbatim_holds_over_tls(files: Files) -> None:
 async def test_check_looks_at_the_pair(
     files: Files, is_good: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before it is served with."""
+    """The `check` command reports a broken pair."""
     if not is_good:
         files.key.write_bytes(b"not a key")
     async with scripted() as upstream:

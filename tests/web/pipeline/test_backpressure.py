@@ -1,4 +1,4 @@
-"""Who is slow holds up who is fast: what lies between them is bounded, whatever the size."""
+"""Backpressure: a slow side stops the fast one, and the bytes between them are bounded."""
 
 import asyncio
 import contextlib
@@ -19,27 +19,27 @@ KEY = "Authorization: Bearer sk-a"
 PIECE = b"x" * (1 << 16)
 PIECES = 1600  # 100 MiB
 SIZE = len(PIECE) * PIECES
-# Sockets of this machine hold up to 10 MiB a pair, and there are two pairs; ours is a fraction.
+# The kernel holds up to 10 MiB for a pair of sockets, and there are two pairs.
 BETWEEN_MAX_BYTES = 40 << 20
 STILL_S = 0.3
 OPEN, EVENT_BYTES = 20, 40_000
 
 
 class Fast:
-    """Writes as fast as it may, and counts how much it could."""
+    """Writer that writes as fast as it can, and counts the bytes."""
 
     def __init__(self) -> None:
         self.written = 0
 
     async def write(self, writer: asyncio.StreamWriter) -> None:
-        """Write everything, as long as somebody takes it."""
+        """Write all pieces, each as soon as the last one is flushed."""
         for _ in range(PIECES):
             writer.write(PIECE)
             await writer.drain()
             self.written += len(PIECE)
 
     async def stands_still(self) -> int:
-        """Wait until it cannot write any more, and return how much it could."""
+        """Wait until the writer is blocked; return the number of bytes written."""
         async with asyncio.timeout(20):
             while True:
                 before = self.written
@@ -50,7 +50,7 @@ class Fast:
 
 @contextlib.asynccontextmanager
 async def in_front_of(url: str, *, is_served: bool) -> AsyncIterator[str]:
-    """Give the URL of a proxy: one in this process, or one as it is served, on uvloop."""
+    """Give the URL of a proxy, in this process or in its own process on uvloop."""
     if is_served:
         async with served(upstream_url=url + "/v1") as proxy:
             await proxy.started()
@@ -63,7 +63,7 @@ async def in_front_of(url: str, *, is_served: bool) -> AsyncIterator[str]:
 @pytest.mark.parametrize("is_served", [False, True])
 @pytest.mark.parametrize("target", ["/v1/files/f/content", "/v1/responses/resp_1"])
 async def test_a_slow_client_stops_upstream(target: str, is_served: bool) -> None:
-    """Whether its answer is read on the way or not; and it gets all of it in the end."""
+    """A client that does not read blocks upstream, and gets the complete response later."""
     fast = Fast()
 
     async def answer(_: Script, writer: asyncio.StreamWriter) -> None:
@@ -91,7 +91,7 @@ async def test_a_slow_client_stops_upstream(target: str, is_served: bool) -> Non
 async def test_a_slow_upstream_stops_the_client(
     target: str, is_served: bool, is_chunked: bool
 ) -> None:
-    """Also where the beginning of it was read, and found to be too much."""
+    """An upstream that does not read blocks the client, also after a body proved too large."""
     fast = Fast()
     framed = PIECES * (len(PIECE) + len(b"10000\r\n\r\n"))
     script = Script([wait(), swallow(framed if is_chunked else SIZE)], reads_body=False)
@@ -122,7 +122,7 @@ async def test_a_slow_upstream_stops_the_client(
 
 
 async def test_a_stream_that_stays_open_holds_nothing_of_what_has_passed() -> None:
-    """Its request is with upstream, its first event, which was looked at, with the client."""
+    """An open stream keeps neither its request nor the events that have passed."""
     ask = post({"input": "x" * EVENT_BYTES, "stream": True}, KEY)
     event = b'data: {"type":"response.created","pad":"%b"}\n\n' % (b"x" * EVENT_BYTES)
     async with world() as w, contextlib.AsyncExitStack() as stack:

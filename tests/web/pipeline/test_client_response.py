@@ -1,4 +1,4 @@
-"""An answer is framed for its client, whatever framing it came in."""
+"""Framing of responses for the client, whatever framing upstream used."""
 
 import asyncio
 from typing import NamedTuple
@@ -20,12 +20,12 @@ AFTER = b"HTTP/1.1 299 after\r\nContent-Length: 0\r\n\r\n"
 
 class Case(NamedTuple):
     """
-    One exchange, and what its client reads to the byte.
+    One exchange, and the bytes that its client reads.
 
     Attributes:
-        asked: Method and version, and a header.
-        answer: Upstream's, which closes its connection behind it if `ends`.
-        read: The client's.
+        asked: Method, version and one header of the request.
+        answer: Response of upstream, which closes its connection after it if `ends`.
+        read: Bytes that the client reads.
         stays: Whether the client's connection carries another exchange.
     """
 
@@ -47,7 +47,7 @@ NAMES_LENGTH = head("Connection: close, Content-Length", "A: b", "Content-Length
 
 
 def as_10(answer: bytes, *more: str) -> bytes:
-    """Spell an answer in 1.0, with these headers at the end of its head."""
+    """Return a response in HTTP/1.0, with these headers at the end of its head."""
     lines = "".join(f"\r\n{line}" for line in more).encode()
     spelled = answer.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
     return spelled.replace(b"\r\n\r\n", lines + b"\r\n\r\n", 1)
@@ -100,7 +100,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_the_client_knows_where_it_ends(case: Case) -> None:
-    """To the byte: if the connection stays, the answer behind it is the next request's."""
+    """A response has the exact bytes that let its client find its end and the next response."""
     method, version, header = case.asked
     steps = [send(case.answer), *([close()] if case.ends else [])]
     async with world() as w:
@@ -127,7 +127,7 @@ async def test_the_client_knows_where_it_ends(case: Case) -> None:
     ids=["interim-with-a-body", "unknown-coding", "no-status"],
 )
 async def test_what_is_no_answer_is_a_502(answer: bytes) -> None:
-    """Nothing of it reaches the client."""
+    """An invalid response is a 502, and nothing of it reaches the client."""
     async with world() as w:
         w.upstream.answers(answer)
         got = await w.get("/v1/models")
@@ -135,7 +135,7 @@ async def test_what_is_no_answer_is_a_502(answer: bytes) -> None:
 
 
 async def test_it_is_a_response_for_whatever_looks_at_it() -> None:
-    """An access log, a middleware or a debugger: nothing of aiohttp's raises."""
+    """The properties of an aiohttp response work, as for an access log or a debugger."""
     request = make_mocked_request("GET", "/v1/models")
     loop = asyncio.get_running_loop()
     response = UpstreamResponse(Nowhere(), loop.create_future())

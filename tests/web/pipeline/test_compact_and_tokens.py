@@ -1,4 +1,4 @@
-"""`/responses/compact` and `/responses/input_tokens` take the same input, and get the same."""
+"""Routes `/responses/compact` and `/responses/input_tokens`: replay works as on `/responses`."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ sisters = pytest.mark.parametrize("path", ["/v1/responses/compact", "/v1/respons
 
 
 async def taught(w: World) -> None:
-    """Let the proxy have something to give back."""
+    """Let the proxy capture something to inject."""
     w.upstream.answers(whole(as_json(response(RS, CALL))))
     await w.turn(ASK, store=False)
 
 
 @sisters
-async def test_reasoning_is_given_back(path: str) -> None:
-    """Counts of tokens would differ without it, and a compaction would lack it."""
+async def test_reasoning_is_injected(path: str) -> None:
+    """Reasoning is injected on both routes: token counts and compactions depend on it."""
     async with world() as w:
         await taught(w)
         w.upstream.answers(whole(as_json(COMPACTED)))
@@ -38,7 +38,7 @@ async def test_reasoning_is_given_back(path: str) -> None:
 
 @sisters
 async def test_nothing_is_asked_for_and_nothing_is_captured(path: str) -> None:
-    """They know no `include`, and their answers are no turns."""
+    """Both routes have no `include`, and their responses are not captured."""
     async with world(include="always") as w:
         w.upstream.answers(whole(as_json(response(RS, MESSAGE))))
         body = as_json({"model": MODEL, "input": [ASK], "store": False})
@@ -50,7 +50,7 @@ async def test_nothing_is_asked_for_and_nothing_is_captured(path: str) -> None:
 
 @sisters
 async def test_a_refusal_is_cured(path: str) -> None:
-    """Once, as elsewhere."""
+    """A refused request is healed once, as on `/responses`."""
     async with world() as w:
         w.upstream.answers(error(PAIRING), whole(b"{}"))
         body = as_json({"model": MODEL, "input": [ASK, CALL, RESULT]})
@@ -59,7 +59,7 @@ async def test_a_refusal_is_cured(path: str) -> None:
 
 
 async def test_what_upstream_says_of_the_reasoning_it_got_is_counted() -> None:
-    """An operator sees whether what is given back is used."""
+    """Upstream's report on the reasoning that it received is counted."""
     said: dict[str, Any] = {
         "input_transformations": [
             {"id": "rs_1", "type": "reasoning", "action": "removed", "reason": "prefix_mismatch"},

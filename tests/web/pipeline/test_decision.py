@@ -1,4 +1,4 @@
-"""What takes long to read, decide or learn is worked on beside the loop, with the same result."""
+"""Offloaded work: long inputs are parsed and matched in a thread, with the same result."""
 
 import asyncio
 import threading
@@ -18,14 +18,14 @@ LONG = {"role": "user", "content": "long " * (ON_LOOP_BYTES // 4)}
 
 
 async def taught(w: World, **more: object) -> None:
-    """Let the proxy see an answer to a long request."""
+    """Let the proxy capture the response to a long request."""
     w.upstream.answers(whole(as_json(response(RS, CALL) | more)))
     w.upstream.otherwise = whole(b"{}")
     await w.turn(ASK, LONG)
 
 
-async def test_a_long_history_gets_its_reasoning_back() -> None:
-    """As a short one does."""
+async def test_reasoning_is_injected_into_a_long_history() -> None:
+    """Reasoning is injected into a long history as into a short one."""
     async with world() as w:
         await taught(w)
         await w.turn(ASK, LONG, CALL, RESULT)
@@ -34,7 +34,7 @@ async def test_a_long_history_gets_its_reasoning_back() -> None:
 
 
 async def test_a_long_request_that_cannot_be_read_goes_out_as_it_came() -> None:
-    """What is raised beside the loop is heard on it."""
+    """An error in the worker thread is handled, and the request is forwarded unchanged."""
     body = b'{"input":"' + b"x" * ON_LOOP_BYTES + b'","input":1}'
     async with world() as w:
         w.upstream.otherwise = whole(b"{}")
@@ -44,10 +44,10 @@ async def test_a_long_request_that_cannot_be_read_goes_out_as_it_came() -> None:
 
 
 def waiting(act: Callable[..., Any], goes_on: threading.Event) -> Callable[..., Any]:
-    """Return what acts once the loop has gone on: for ever, if it is the loop itself that acts."""
+    """Return a function that waits until the loop runs on; on the loop itself it would fail."""
 
     def late(*args: Any, **named: Any) -> Any:
-        assert goes_on.wait(SOON_S), "the loop is held up"
+        assert goes_on.wait(SOON_S), "the loop is blocked"
         return act(*args, **named)
 
     return late
@@ -60,7 +60,7 @@ def waiting(act: Callable[..., Any], goes_on: threading.Event) -> Callable[..., 
 async def test_the_loop_goes_on_while_a_long_request_is_worked_on(
     where: object, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others' streams are not held up by it."""
+    """The event loop is not blocked while a long request is processed."""
     goes_on = threading.Event()
     async with world() as w:
         await taught(w)
@@ -73,7 +73,7 @@ async def test_the_loop_goes_on_while_a_long_request_is_worked_on(
 async def test_the_loop_goes_on_while_a_long_answer_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It may be megabytes of JSON."""
+    """The event loop is not blocked while megabytes of JSON are captured."""
     goes_on = threading.Event()
     monkeypatch.setattr(ResponsesCapture, "read", waiting(ResponsesCapture.read, goes_on))
     async with world() as w:

@@ -1,4 +1,4 @@
-"""A client that leaves takes its exchange with it: upstream works for nobody no longer."""
+"""Clients that leave: their exchange ends, and upstream stops working for it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ REQUEST = post({"model": MODEL, "input": [ASK, CALL]})
 
 
 async def assert_over(w: World, route: str) -> None:
-    """Check that nothing is left of the exchange, and that the client is named as the reason."""
+    """Check that nothing is left of the exchange, and that its outcome is `client_gone`."""
     await eventually(lambda: w.app.handler.admission.count == 0, PROMPTLY_S)
     assert w.counted("in_flight") == 0
     assert w.counted("exchanges_total", route=route, outcome="client_gone") == 1
@@ -24,7 +24,7 @@ async def assert_over(w: World, route: str) -> None:
 
 
 async def test_while_much_is_still_to_be_written() -> None:
-    """A client that stopped reading before it left holds nothing up."""
+    """A client that stopped reading before it left does not block the end of its exchange."""
     script = Script([send(stream_head()), *[send(chunk(b"x" * 65536))] * 200, wait()])
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -40,7 +40,7 @@ async def test_while_much_is_still_to_be_written() -> None:
     ("target", "route"), [("/v1/files", "other"), ("/v1/responses", "responses")]
 )
 async def test_in_the_middle_of_the_request(target: str, route: str) -> None:
-    """Upstream never gets a body that looks whole."""
+    """If a client leaves within its body, upstream never gets a body that looks complete."""
     script = Script([swallow(100), wait()], reads_body=False)
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
@@ -49,18 +49,18 @@ async def test_in_the_middle_of_the_request(target: str, route: str) -> None:
 
         await line.leave()
         await assert_over(w, route)
-        if route == "other":  # the other is read whole before anything is sent
+        if route == "other":  # the other route reads the whole body first
             await asyncio.wait_for(script.left.wait(), PROMPTLY_S)
         assert (script.digest, len(w.upstream.received)) == ("", int(route == "other"))
 
 
 async def in_recall(w: World, line: Line) -> None:
-    """Leave while the store is being asked."""
+    """Send a request that looks up."""
     await line.send(REQUEST)
 
 
 async def in_save(w: World, line: Line) -> None:
-    """Leave while the store is being told."""
+    """Send a request whose response is saved."""
     w.upstream.plays(Script([send(stream_head() + b"".join(map(chunk, events(RS, CALL)))), wait()]))
     await line.send(post({"model": MODEL, "input": [ASK]}))
 
@@ -69,7 +69,7 @@ async def in_save(w: World, line: Line) -> None:
 async def test_while_the_store_is_waited_for(
     asks: Callable[[World, Line], Awaitable[None]],
 ) -> None:
-    """It is no failure of the store's, either."""
+    """A client that leaves during a store call ends its exchange, and the store has not failed."""
     waiting, never = asyncio.Event(), asyncio.Event()
 
     async def hangs(_: str) -> None:

@@ -1,4 +1,4 @@
-"""The way out: authorities of one's own, and a proxy in between, which changes no byte."""
+"""Egress: private certificate authorities and HTTP proxies on the way to upstream."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 
 @pytest.fixture(autouse=True)
 def _no_proxy_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin with an environment that says nothing."""
+    """Remove the proxy variables of this machine from the environment."""
     for name in PROXY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -63,7 +63,7 @@ async def listening(context: ssl.SSLContext | None) -> AsyncIterator[Upstream]:
 async def behind(
     proxy: WayOut, authority: Authority, *, is_tls: bool, user: str = "", **settings: Any
 ) -> AsyncIterator[World]:
-    """Run a proxy of ours whose upstream is reached through another."""
+    """Run the proxy under test; it reaches its upstream through another proxy."""
     context = authority.server("localhost") if is_tls else None
     async with (
         listening(context) as upstream,
@@ -79,7 +79,7 @@ async def behind(
 
 
 async def test_a_private_authority_is_trusted_if_it_is_named(authority: Authority) -> None:
-    """And only then."""
+    """A private authority is trusted only if a setting names its file."""
     async with listening(authority.server("localhost")) as upstream:
         upstream.otherwise = whole(b"{}")
         for given, status in (({"upstream_ca_file": str(authority.file)}, 200), ({}, 502)):
@@ -90,7 +90,7 @@ async def test_a_private_authority_is_trusted_if_it_is_named(authority: Authorit
 
 
 async def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None:
-    """Whoever issued it."""
+    """A certificate for another host name is refused, whatever authority issued it."""
     async with (
         listening(authority.server("other.test")) as upstream,
         world(upstream_url=upstream.url + "/v1", upstream_ca_file=str(authority.file)) as w,
@@ -99,8 +99,8 @@ async def test_a_certificate_for_another_name_is_refused(authority: Authority) -
         assert upstream.received == []
 
 
-def test_the_authorities_of_the_system_are_trusted_besides(authority: Authority) -> None:
-    """A file adds to them."""
+def test_the_authorities_of_the_system_are_trusted_as_well(authority: Authority) -> None:
+    """A private authority is added to those of the system."""
     more = egress("https://x", str(authority.file)).tls
     assert isinstance(more, ssl.SSLContext)
     of_the_system = ssl.create_default_context().cert_store_stats()["x509"]
@@ -110,7 +110,7 @@ def test_the_authorities_of_the_system_are_trusted_besides(authority: Authority)
 
 
 async def test_a_file_without_a_certificate_stops_the_start(tmp_path: Path) -> None:
-    """With one line that names it."""
+    """A file without a certificate ends the start with one line that names it."""
     file = tmp_path / "ca.pem"
     file.write_text("no certificate")
     async with served(upstream_ca_file=file) as proxy:
@@ -124,7 +124,7 @@ async def test_a_file_without_a_certificate_stops_the_start(tmp_path: Path) -> N
 async def test_bytes_pass_unchanged_through_a_proxy(
     authority: Authority, is_tls: bool, user: str
 ) -> None:
-    """By CONNECT to an upstream with TLS, in full to one without; the password stays with it."""
+    """A proxy is used by CONNECT for TLS and by full URL otherwise; upstream gets no password."""
     body = bytes(range(256)) * 10_000
     async with (
         way_out("me:p@ss:w" if user else "") as proxy,
@@ -146,8 +146,8 @@ async def test_bytes_pass_unchanged_through_a_proxy(
             assert received.body == body
 
 
-async def test_reasoning_is_given_back_through_a_proxy(authority: Authority) -> None:
-    """Streamed, chunk by chunk, over one tunnel that is used again."""
+async def test_reasoning_is_injected_through_a_proxy(authority: Authority) -> None:
+    """Replay and streaming work through one reused tunnel."""
     script = Script([send(stream_head() + chunk(b"data: 1\n\n")), wait(), send(b"0\r\n\r\n")])
     async with way_out() as proxy, behind(proxy, authority, is_tls=True) as w:
         w.upstream.answers(stream(events(RS, CALL)), whole(b"{}"))
@@ -169,7 +169,7 @@ async def test_reasoning_is_given_back_through_a_proxy(authority: Authority) -> 
 async def test_a_websocket_passes_through_a_proxy(
     wanted: str, given: str, authority: Authority, is_tls: bool
 ) -> None:
-    """Like everything else; the proxy's password is not the upstream's to see."""
+    """A WebSocket passes through a proxy, and upstream does not get the proxy's password."""
     async with (
         way_out(wanted) as proxy,
         behind(proxy, authority, is_tls=is_tls, user=given) as w,
@@ -187,7 +187,7 @@ async def test_a_websocket_passes_through_a_proxy(
 async def test_a_websocket_that_a_proxy_refuses_is_a_502(
     authority: Authority, is_tls: bool
 ) -> None:
-    """Where it tunnels; where it forwards, its refusal cannot be told from the upstream's."""
+    """A refused tunnel is a 502; a refusal by a forwarding proxy looks like upstream's own."""
     async with way_out() as proxy, behind(proxy, authority, is_tls=is_tls) as w:
         proxy.refusal = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
         got = await w.ask(request("GET", "/v1/responses", *UPGRADE))
@@ -199,7 +199,7 @@ async def test_a_websocket_that_a_proxy_refuses_is_a_502(
 async def test_a_proxy_that_refuses_is_a_502(
     status: int, authority: Authority, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Which names it and what it said, and never the password."""
+    """The error names the proxy and its status, and never the password."""
     async with (
         way_out("me:p@ss:w") as proxy,
         behind(
@@ -218,7 +218,7 @@ async def test_a_proxy_that_refuses_is_a_502(
 
 @pytest.mark.parametrize("is_tls", [True, False])
 async def test_a_proxy_that_is_not_there_is_a_502(authority: Authority, is_tls: bool) -> None:
-    """It is the proxy that is named, with the way out."""
+    """The error names the unreachable proxy, and never the password."""
     async with way_out() as proxy:
         pass
     async with behind(proxy, authority, is_tls=is_tls, user="me:secret@") as w:
@@ -228,7 +228,7 @@ async def test_a_proxy_that_is_not_there_is_a_502(authority: Authority, is_tls: 
 
 
 async def test_a_proxy_that_says_nothing_is_a_504(authority: Authority) -> None:
-    """Within connect_timeout_s, which is for all of the way."""
+    """connect_timeout_s covers the whole way, including the proxy's response to CONNECT."""
 
     async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
@@ -243,10 +243,10 @@ async def test_a_proxy_that_says_nothing_is_a_504(authority: Authority) -> None:
             assert f"through the proxy {proxy.address}" in message
 
 
-async def test_the_environment_is_heard_only_where_it_is_asked(
+async def test_the_environment_is_read_only_if_configured(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By `env`; and what NO_PROXY names goes straight even then."""
+    """The environment's proxy is used only with `env`, and NO_PROXY bypasses it."""
     async with way_out() as proxy, listening(None) as upstream:
         upstream.otherwise = whole(b"{}")
         monkeypatch.setenv("HTTP_PROXY", f"http://{proxy.address}")
@@ -280,7 +280,7 @@ async def test_the_environment_is_heard_only_where_it_is_asked(
 def test_what_the_environment_says(
     upstream: str, variables: dict[str, str], via: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As other programs read it."""
+    """The proxy variables are interpreted as other programs do."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     got = egress(upstream, proxy="env").via
@@ -290,7 +290,7 @@ def test_what_the_environment_says(
 def test_an_environment_that_names_another_kind_of_proxy_stops_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rather than to go around it; what it says is not quoted."""
+    """An unsupported proxy ends the start, and the error does not quote its URL."""
     monkeypatch.setenv("HTTPS_PROXY", "socks5://me:secret@a.test:1080")
     with pytest.raises(OSError, match="HTTPS_PROXY") as caught:
         egress("https://api.test", proxy="env")
@@ -301,7 +301,7 @@ def test_an_environment_that_names_another_kind_of_proxy_stops_the_start(
 async def test_check_goes_the_same_way(
     authority: Authority, is_refused: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Through the proxy, with the same authorities, and it says so."""
+    """The `check` command uses the same proxy and authorities, and says so."""
     async with way_out("me:pw") as proxy, listening(authority.server("localhost")) as upstream:
         upstream.otherwise = whole(b"{}")
         password = "other" if is_refused else "pw"
@@ -324,7 +324,7 @@ async def test_check_goes_the_same_way(
 async def test_the_start_is_logged_without_the_password(
     authority: Authority, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever else is logged of the way out."""
+    """The log of the start contains no proxy password."""
     async with way_out() as proxy, behind(proxy, authority, is_tls=True, user="me:secret@"):
         pass
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -1,4 +1,4 @@
-"""An encoded request is decoded to be read; what goes out is what came, or plain."""
+"""Encoded requests: the proxy reads a decoded copy; upstream gets the original or plain JSON."""
 
 import gzip
 import zlib
@@ -34,18 +34,18 @@ MIB = 1 << 20
 
 
 def streamed(plain: bytes) -> bytes:
-    """Encode with zstd as Codex does: the frame does not say how long its content is."""
+    """Encode with zstd as Codex does, without the content size in the frame."""
     encoder = zstandard.ZstdCompressor().compressobj()
     return encoder.compress(plain) + encoder.flush()
 
 
 def bare(plain: bytes) -> bytes:
-    """Encode with deflate alone."""
+    """Encode with raw deflate."""
     return zlib.compress(plain, wbits=-zlib.MAX_WBITS)
 
 
 def brotlied(plain: bytes) -> bytes:
-    """Encode with brotli, in a bearable time."""
+    """Encode with brotli, at a fast level."""
     return bytes(brotli.compress(plain, quality=4))
 
 
@@ -62,12 +62,12 @@ ENCODED = pytest.mark.parametrize(("coding", "encode"), ENCODERS.values(), ids=l
 # A history that lacks reasoning, and one that lacks nothing.
 LACKING = {"model": MODEL, "input": [ASK, CALL, RESULT]}
 WHOLE = {"model": MODEL, "input": [ASK, RS, CALL, RESULT]}
-# What is longer than this once it is encoded is decoded in a thread.
+# Long enough, even encoded, to be decoded in a thread.
 NOISE = "".join(f"{n * n * 2654435761:x}" for n in range(15_000))
 
 
 async def taught(w: World) -> None:
-    """Let the proxy have something to inject."""
+    """Let the proxy capture something to inject."""
     w.upstream.otherwise = OK
     w.upstream.answers(whole(as_json(response(RS, CALL))))
     await w.turn(ASK)
@@ -75,7 +75,7 @@ async def taught(w: World) -> None:
 
 
 async def sent(w: World, body: bytes, coding: str, *more: str) -> tuple[Received, str | None]:
-    """Send an encoded body; return what upstream got, and what the proxy says it did."""
+    """Send an encoded body; return what upstream received and the proxy's header."""
     got = await w.post(body, KEY, JSON, f"Content-Encoding: {coding}", *more)
     assert (got.status, got.body) == (200, b'{"ok":true}')
     (received,) = w.upstream.received
@@ -84,10 +84,10 @@ async def sent(w: World, body: bytes, coding: str, *more: str) -> tuple[Received
 
 @ENCODED
 @pytest.mark.parametrize("more", [{}, {"user": NOISE}], ids=["small", "large"])
-async def test_reasoning_goes_back_into_an_encoded_request(
+async def test_reasoning_is_injected_into_an_encoded_request(
     coding: str, encode: Encode, more: dict[str, object]
 ) -> None:
-    """What upstream gets is plain, says so, and is as long as it says."""
+    """An edited request is sent plain, with the right length and no Content-Encoding."""
     async with world() as w:
         await taught(w)
         received, mark = await sent(w, encode(as_json(LACKING | more)), coding)
@@ -107,7 +107,7 @@ async def test_reasoning_goes_back_into_an_encoded_request(
 async def test_an_encoded_request_that_lacks_nothing_goes_out_as_it_came(
     coding: str, encode: Encode, more: dict[str, object]
 ) -> None:
-    """The very bytes, and the header that says how to read them as it was spelled."""
+    """A request without edits keeps its encoded bytes and its Content-Encoding."""
     body = encode(as_json(WHOLE | more))
     async with world() as w:
         await taught(w)
@@ -123,7 +123,7 @@ async def test_an_encoded_request_that_lacks_nothing_goes_out_as_it_came(
 
 
 async def test_an_encoded_request_is_remembered() -> None:
-    """The answer to one that goes out as it came is captured as the answer to what it says."""
+    """The response to an encoded request is captured with the request's history."""
     async with world() as w:
         w.upstream.answers(whole(as_json(response(RS, CALL))), OK)
         asked = as_json({"model": MODEL, "input": [ASK]})
@@ -133,7 +133,7 @@ async def test_an_encoded_request_is_remembered() -> None:
 
 
 async def test_a_body_in_chunks_may_be_encoded() -> None:
-    """However it was framed, it is read whole."""
+    """A chunked body may be encoded."""
     body = streamed(as_json(LACKING))
     head = request(
         "POST", "/v1/responses", KEY, "Content-Encoding: zstd", "Transfer-Encoding: chunked"
@@ -146,7 +146,7 @@ async def test_a_body_in_chunks_may_be_encoded() -> None:
 
 @pytest.mark.parametrize("coding", ["identity", "", "Identity"])
 async def test_a_body_that_is_said_to_be_plain_is_plain(coding: str) -> None:
-    """The header goes on with the client's own bytes, and not with ours."""
+    """The header `identity` stays with the client's own bytes, and not with edited ones."""
     async with world() as w:
         await taught(w)
         received, _ = await sent(w, as_json(WHOLE), coding)
@@ -163,9 +163,9 @@ UNREADABLE = [
     pytest.param("zstd", ZSTD[:-1], [], "encoded", id="zstd-cut-off"),
     pytest.param("br", brotli.compress(as_json(LACKING))[:-1], [], "encoded", id="br-cut-off"),
     pytest.param("gzip", GZIPPED[:20] + b"\0" + GZIPPED[21:], [], "encoded", id="damaged"),
-    pytest.param("gzip", GZIPPED + b"{}", [], "encoded", id="something-behind"),
+    pytest.param("gzip", GZIPPED + b"{}", [], "encoded", id="trailing-bytes"),
     pytest.param("gzip", b"", [], "encoded", id="empty"),
-    pytest.param("zstd", as_json(LACKING), [], "encoded", id="plain-after-all"),
+    pytest.param("zstd", as_json(LACKING), [], "encoded", id="not-encoded"),
     pytest.param("gzip", ZSTD, [], "encoded", id="another-coding"),
     pytest.param("aws-chunked", GZIPPED, [], "encoded", id="unknown"),
     pytest.param("gzip, gzip", gzip.compress(GZIPPED), [], "encoded", id="stacked"),
@@ -185,7 +185,7 @@ UNREADABLE = [
 async def test_a_body_that_cannot_be_read_goes_out_as_it_came(
     coding: str, body: bytes, more: list[str], asked: str
 ) -> None:
-    """Whether it is damaged, a bomb or beyond us: upstream is the one to refuse it."""
+    """A damaged, unknown or oversized encoding is forwarded unchanged for upstream to refuse."""
     async with world(decoded_max_bytes=100_000) as w:
         await taught(w)
         received, mark = await sent(w, body, coding, *more)
@@ -196,7 +196,7 @@ async def test_a_body_that_cannot_be_read_goes_out_as_it_came(
 
 
 async def test_the_bound_is_on_what_comes_out() -> None:
-    """As much as is allowed is read, one byte more is not; on the loop and in a thread."""
+    """decoded_max_bytes is an inclusive limit, on the loop and in a thread."""
     for size in (1000, 2 * MIB):
         body = as_json(WHOLE | {"user": "x" * size})
         for room, mark in ((0, "injected=0, present=1"), (-1, "injected=0, asked=too_large")):
@@ -206,7 +206,7 @@ async def test_the_bound_is_on_what_comes_out() -> None:
 
 
 async def test_the_bound_on_what_comes_in_holds_as_well() -> None:
-    """A body too large to be held is not held to be decoded."""
+    """inspect_max_bytes limits the encoded body as well."""
     async with world(inspect_max_bytes=len(GZIPPED) - 1) as w:
         w.upstream.otherwise = OK
         received, mark = await sent(w, GZIPPED, "gzip")
@@ -216,7 +216,7 @@ async def test_the_bound_on_what_comes_in_holds_as_well() -> None:
 async def test_a_request_without_a_credential_is_not_decoded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody would read it."""
+    """A body is not decoded if its request has no credential."""
     monkeypatch.delattr(body_decoder, "decode")
     async with world() as w:
         w.upstream.otherwise = OK
@@ -225,7 +225,7 @@ async def test_a_request_without_a_credential_is_not_decoded(
 
 
 async def test_a_bug_in_decoding_is_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither on the loop nor in a thread."""
+    """A bug in the decoder does not reach the client, on the loop or in a thread."""
 
     def fails(*_: object) -> bytes:
         raise RuntimeError
@@ -242,7 +242,7 @@ async def test_a_bug_in_decoding_is_not_noticed(monkeypatch: pytest.MonkeyPatch)
 async def test_a_proxy_that_changes_nothing_changes_no_encoded_request(
     mode: str, mark: str | None
 ) -> None:
-    """A trial run reads it all the same."""
+    """The modes `shadow` and `off` forward an encoded request unchanged."""
     async with world(mode=mode) as w:
         await taught(w)
         received, got = await sent(w, GZIPPED, "gzip")
@@ -251,7 +251,7 @@ async def test_a_proxy_that_changes_nothing_changes_no_encoded_request(
 
 
 async def test_other_routes_decode_nothing() -> None:
-    """Not even to look."""
+    """Other routes forward encoded bodies undecoded."""
     async with world() as w:
         w.upstream.otherwise = OK
         for target in ("/v1/chat/completions", "/v1/responses/resp_1/cancel"):
@@ -261,7 +261,7 @@ async def test_other_routes_decode_nothing() -> None:
 
 
 async def test_a_refused_edit_is_taken_back_in_plain() -> None:
-    """The second request says what the client said, and does not claim to be encoded."""
+    """The second attempt has the client's content as plain JSON, without Content-Encoding."""
     async with world() as w:
         await taught(w)
         w.upstream.answers(error("That is odd."), OK)

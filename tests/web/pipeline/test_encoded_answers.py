@@ -1,4 +1,4 @@
-"""Answers are asked for in identity where they are read; encoded, they are read all the same."""
+"""Encoded responses: the proxy asks for identity, and decodes a copy of encoded ones."""
 
 import gzip
 import zlib
@@ -42,7 +42,7 @@ ENCODED = pytest.mark.parametrize(
 
 
 async def accepted(w: World, data: bytes) -> list[str]:
-    """Send a request; return what upstream was told to choose from."""
+    """Send a request; return the `Accept-Encoding` that upstream received."""
     w.upstream.answers(OK)
     assert (await w.ask(data)).status == 200
     return w.upstream.received[-1].values("accept-encoding")
@@ -56,7 +56,7 @@ async def accepted(w: World, data: bytes) -> list[str]:
     ],
 )
 async def test_an_answer_that_is_read_is_asked_for_in_identity(data: bytes) -> None:
-    """In place of what the client accepts, who can read that always."""
+    """If the response is read, identity replaces the codings that the client accepts."""
     async with world() as w:
         assert await accepted(w, data) == ["identity"]
 
@@ -66,20 +66,22 @@ async def test_an_answer_that_is_read_is_asked_for_in_identity(data: bytes) -> N
     [
         pytest.param(request("POST", "/v1/responses", ACCEPTS, body=BODY), id="no-credential"),
         pytest.param(request("POST", "/v1/responses", KEY, ACCEPTS, body=b"{"), id="unreadable"),
-        pytest.param(request("GET", "/v1/responses/resp_1", ACCEPTS), id="fetched-by-nobody"),
+        pytest.param(
+            request("GET", "/v1/responses/resp_1", ACCEPTS), id="fetched-without-credential"
+        ),
         pytest.param(request("POST", "/v1/embeddings", KEY, ACCEPTS, body=b"{}"), id="post"),
         pytest.param(request("GET", "/v1/files/f/content", KEY, ACCEPTS), id="get"),
     ],
 )
 async def test_an_answer_that_is_not_read_is_the_clients_business(data: bytes) -> None:
-    """Its compression saves the client what it always did."""
+    """If the response is not read, Accept-Encoding stays as it is."""
     async with world() as w:
         assert await accepted(w, data) == ["gzip, deflate, br, zstd"]
 
 
 @pytest.mark.parametrize("mode", ["shadow", "off"])
 async def test_a_proxy_that_changes_no_request_leaves_it(mode: str) -> None:
-    """A trial run is one for the headers, too."""
+    """The modes `shadow` and `off` do not change Accept-Encoding."""
     async with world(mode=mode) as w:
         data = request("POST", "/v1/responses", KEY, ACCEPTS, body=BODY)
         assert await accepted(w, data) == ["gzip, deflate, br, zstd"]
@@ -87,24 +89,24 @@ async def test_a_proxy_that_changes_no_request_leaves_it(mode: str) -> None:
 
 @pytest.mark.parametrize("refusal", ["gzip, identity;q=0", "gzip;q=1.0, *;q=0"])
 async def test_a_client_that_refuses_identity_is_not_overruled(refusal: str) -> None:
-    """It gets what it asks for, and a copy is decoded."""
+    """Accept-Encoding stays as it is if the client refuses identity."""
     async with world() as w:
         data = request("POST", "/v1/responses", KEY, f"Accept-Encoding: {refusal}", body=BODY)
         assert await accepted(w, data) == [refusal]
 
 
 async def test_a_client_that_accepts_anything_is_not_made_to_choose() -> None:
-    """No header is added to a request."""
+    """A request without Accept-Encoding does not get one."""
     async with world() as w:
         assert await accepted(w, request("POST", "/v1/responses", KEY, body=BODY)) == []
 
 
 @ENCODED
 @pytest.mark.parametrize("is_stream", [False, True], ids=["json", "streamed"])
-async def test_an_answer_that_is_encoded_all_the_same_is_captured(
+async def test_an_encoded_response_is_captured(
     coding: str, encode: Encode, is_stream: bool
 ) -> None:
-    """The client gets the bytes that upstream wrote, and a copy is decoded."""
+    """The client gets the encoded bytes, and a decoded copy is captured."""
     plain = b"".join(events(RS, CALL)) if is_stream else as_json(response(RS, CALL))
     body, named = encode(plain), f"Content-Encoding: {coding}"
     answer = whole(body, "Content-Type: application/json", named)
@@ -120,10 +122,10 @@ async def test_an_answer_that_is_encoded_all_the_same_is_captured(
 
 @ENCODED
 @pytest.mark.parametrize("is_stream", [False, True], ids=["json", "streamed"])
-async def test_an_answer_that_is_a_bomb_is_given_up_on(
+async def test_a_decompression_bomb_is_not_captured(
     coding: str, encode: Encode, is_stream: bool
 ) -> None:
-    """It reaches the client as it is."""
+    """A decompression bomb reaches the client unchanged, and its capture is abandoned."""
     kind = "text/event-stream" if is_stream else "application/json"
     body = encode(b"\n" * (8 << 20))
     async with world(capture_max_bytes=1 << 20) as w:
@@ -144,7 +146,7 @@ async def test_an_answer_that_is_a_bomb_is_given_up_on(
 async def test_an_answer_that_cannot_be_decoded_is_not_captured(
     body: bytes, codings: list[str]
 ) -> None:
-    """And is the client's to read, as it is."""
+    """A response that cannot be decoded reaches the client unchanged, and is not captured."""
     async with world() as w:
         w.upstream.answers(whole(body, *(f"Content-Encoding: {coding}" for coding in codings)))
         got = await w.turn(ASK)

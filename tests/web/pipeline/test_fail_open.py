@@ -1,4 +1,4 @@
-"""Promise 2: whatever fails in us, the exchange goes on as if we were not there."""
+"""Promise 2: whatever fails in the proxy, the exchange goes on as if it were not there."""
 
 import json
 
@@ -32,11 +32,11 @@ EVENTS = events(RS, CALL)
 
 
 class Bug(Exception):
-    """What nobody expected."""
+    """An unexpected error."""
 
 
 async def three_exchanges(w: World) -> list[Answer]:
-    """Make a plain, a streamed and a fetched answer."""
+    """Make exchanges with a plain, a streamed and a fetched response."""
     w.upstream.answers(whole(PLAIN), stream(EVENTS), whole(PLAIN))
     return [
         await w.post(BODY),
@@ -46,7 +46,7 @@ async def three_exchanges(w: World) -> list[Answer]:
 
 
 def assert_nothing_happened(w: World, answers: list[Answer]) -> None:
-    """Every answer is upstream's, and upstream got each request once."""
+    """Check that each response is upstream's, and that upstream got each request once."""
     assert [(got.status, got.body) for got in answers] == [
         (200, PLAIN),
         (200, b"".join(EVENTS)),
@@ -65,7 +65,7 @@ def assert_nothing_happened(w: World, answers: list[Answer]) -> None:
         ("plan_injection", True),
         ("include_edit", True),
         ("ResponsesCapture", True),
-        # What only a fetched answer needs:
+        # Used only for a fetched response:
         ("turn_id", False),
         ("key_of_response", False),
     ],
@@ -73,7 +73,7 @@ def assert_nothing_happened(w: World, answers: list[Answer]) -> None:
 async def test_a_bug_before_the_request_is_sent_is_not_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch, *, is_ours: bool
 ) -> None:
-    """The request goes out as it came."""
+    """A bug in request processing leaves the request unchanged."""
 
     def fails(*_: object, **__: object) -> None:
         raise Bug
@@ -86,10 +86,10 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
         assert not is_ours or w.upstream.received[0].body == BODY
 
 
-async def test_a_bug_in_what_people_see_costs_nothing_else(
+async def test_a_bug_in_the_inspector_summary_costs_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Reasoning goes back all the same."""
+    """A bug in the inspector's summary does not stop injection."""
 
     def fails(*_: object) -> None:
         raise Bug
@@ -105,7 +105,7 @@ async def test_a_bug_in_what_people_see_costs_nothing_else(
 async def test_a_bug_in_the_capture_is_not_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stream goes on, byte for byte."""
+    """A bug in the capture does not change the response."""
 
     def fails(*_: object, **__: object) -> None:
         raise Bug
@@ -120,10 +120,10 @@ async def test_a_bug_in_the_capture_is_not_noticed(
     ("module", "name"),
     [(replay, "keys_of_turn"), (capture_tee, "decoder_for"), (answer_phase, "capture_tee_for")],
 )
-async def test_a_bug_beside_the_answer_is_not_noticed(
+async def test_a_bug_next_to_the_response_is_not_noticed(
     module: object, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever else the capture needs."""
+    """A bug around the capture does not change the response."""
 
     def fails(*_: object, **__: object) -> None:
         raise Bug
@@ -139,7 +139,7 @@ async def test_a_bug_beside_the_answer_is_not_noticed(
 async def test_a_bug_while_healing_is_not_noticed(
     module: object, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refusal that could not be read is upstream's answer, and the client's."""
+    """If a bug stops healing, the client gets upstream's refusal."""
 
     def fails(*_: object, **__: object) -> None:
         raise Bug
@@ -148,7 +148,7 @@ async def test_a_bug_while_healing_is_not_noticed(
     async with world() as w:
         w.upstream.answers(error("No.", "include"))
         got = await w.post(BODY)
-        assert w.upstream.received[0].body != BODY  # edited, so that its refusal is looked into
+        assert w.upstream.received[0].body != BODY  # edited, so that its refusal is examined
         assert (got.status, len(w.upstream.received)) == (400, 1)
 
 
@@ -157,17 +157,17 @@ async def test_a_bug_while_healing_is_not_noticed(
     [
         pytest.param(Metrics, "inc", "metrics_failed", id="counting"),
         pytest.param(Metrics, "observe", "metrics_failed", id="timing"),
-        pytest.param(exchange_log, "_fields", "log_failed", id="telling"),
+        pytest.param(exchange_log, "_fields", "log_failed", id="logging"),
     ],
 )
-async def test_an_account_that_cannot_be_given_is_not_noticed(
+async def test_a_bug_in_metrics_or_log_is_not_noticed(
     owner: object,
     name: str,
     said: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Also where we answer ourselves: the client is told what is wrong with its request."""
+    """A bug in metrics or the log changes no response, nor the proxy's own errors."""
 
     def fails(*_: object, **__: object) -> None:
         raise Bug
@@ -185,7 +185,7 @@ async def test_an_account_that_cannot_be_given_is_not_noticed(
 
 
 async def test_what_was_not_kept_is_not_taken_from_another_that_says_the_same() -> None:
-    """Its id is one that upstream gave, so it is not the answer that was kept."""
+    """A message whose turn was not saved does not match another turn with the same text."""
 
     async def fails(_: str) -> None:
         raise Bug

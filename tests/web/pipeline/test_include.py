@@ -1,4 +1,4 @@
-"""Encrypted reasoning is asked for where replay will need it, and nowhere else."""
+"""The `include` edit: encrypted reasoning is requested only if replay will need it."""
 
 import json
 
@@ -25,7 +25,7 @@ OK = whole(b"{}")
 async def test_it_is_merged_into_a_request_that_upstream_will_not_keep(
     sent: bytes, want: bytes
 ) -> None:
-    """What the client asked for stays, and no other byte of its request changes."""
+    """`include` is merged into a request with `store: false`; no other byte changes."""
     async with world() as w:
         w.upstream.answers(OK)
         await w.post(sent)
@@ -50,7 +50,7 @@ async def test_it_is_merged_into_a_request_that_upstream_will_not_keep(
 async def test_it_is_not_added_where_it_would_be_refused_or_is_there(
     body: dict[str, object],
 ) -> None:
-    """Models that don't reason, upstream's own history, background, and odd values of it."""
+    """`include` is not added if the request would be refused, or has one already."""
     sent = as_json(body | {"store": False})
     async with world(include="always") as w:
         w.upstream.answers(OK)
@@ -59,7 +59,7 @@ async def test_it_is_not_added_where_it_would_be_refused_or_is_there(
 
 
 async def test_it_is_never_asked_for_on_a_get() -> None:
-    """The API refuses it there."""
+    """`include` is never added to a GET, which the API would refuse."""
     async with world() as w:
         w.upstream.answers(OK)
         await w.get("/v1/responses/resp_1")
@@ -79,7 +79,7 @@ async def test_it_is_never_asked_for_on_a_get() -> None:
     ],
 )
 async def test_the_setting_says_when(setting: str, *, store: bool | None, is_added: bool) -> None:
-    """`auto` asks where upstream keeps nothing, `always` everywhere, `never` nowhere."""
+    """`auto` adds it if upstream stores nothing, `always` everywhere, `never` nowhere."""
     body = {"model": MODEL, "input": "x"} | ({} if store is None else {"store": store})
     async with world(include=setting) as w:
         w.upstream.answers(OK)
@@ -98,7 +98,7 @@ async def test_the_setting_says_when(setting: str, *, store: bool | None, is_add
     ],
 )
 async def test_the_profile_says_where(profile: str, setting: str, *, is_added: bool) -> None:
-    """From the first request on where nothing is kept; nowhere, where it brings nothing."""
+    """A profile of an upstream without storage adds it always; one without blobs never does."""
     async with world(include=setting, upstream_profile=profile) as w:
         w.upstream.answers(OK)
         await w.turn(ASK)
@@ -109,7 +109,7 @@ async def test_the_profile_says_where(profile: str, setting: str, *, is_added: b
 async def test_an_upstream_that_keeps_nothing_is_known_by_its_answers(
     blob: str | None, *, is_added: bool
 ) -> None:
-    """It says `store: false` whatever was asked for; where a blob was missing, the next is not."""
+    """A response with `store: false` and a missing blob makes the next request ask for blobs."""
     part = RS | {"encrypted_content": blob}
     async with world() as w:
         w.upstream.answers(whole(as_json(response(part, CALL, store=False))), OK)
@@ -119,7 +119,7 @@ async def test_an_upstream_that_keeps_nothing_is_known_by_its_answers(
 
 
 async def test_a_model_that_refuses_it_is_asked_once_more_without() -> None:
-    """The client never sees the refusal; the header and a counter say that it happened."""
+    """If a model refuses `include`, a second attempt without it succeeds, and is reported."""
     body = as_json({"model": "mystery-1", "input": "x", "store": False})
     async with world() as w:
         w.upstream.answers(REFUSAL, OK)
@@ -135,7 +135,7 @@ async def test_a_model_that_refuses_it_is_asked_once_more_without() -> None:
 
 
 async def test_the_retry_keeps_what_was_injected() -> None:
-    """Only the edit that was refused is taken back."""
+    """The second attempt takes back only the refused edit."""
     async with world() as w:
         w.upstream.answers(whole(as_json(response(RS, CALL, model="mystery-1"))), REFUSAL, OK)
         await w.turn(ASK, model="mystery-1", store=False)
@@ -149,7 +149,7 @@ async def test_the_retry_keeps_what_was_injected() -> None:
 
 
 async def test_the_retry_has_the_headers_of_the_request() -> None:
-    """Nothing but the body and its length differs."""
+    """The second attempt differs only in its body and length."""
     async with world() as w:
         w.upstream.answers(REFUSAL, OK)
         await w.post(
@@ -165,7 +165,7 @@ async def test_the_retry_has_the_headers_of_the_request() -> None:
 
 
 async def test_a_model_that_refused_it_is_remembered() -> None:
-    """For this tenant and this model alone."""
+    """A refusal is remembered for this tenant and this model only."""
     other = "Authorization: Bearer sk-b"
     async with world() as w:
         w.upstream.answers(REFUSAL, OK)
@@ -179,7 +179,7 @@ async def test_a_model_that_refused_it_is_remembered() -> None:
 
 
 async def test_a_model_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gateways change what a name means."""
+    """A remembered refusal expires, as gateways change their models."""
     monkeypatch.setattr("reasoning_replay.core.dialects.responses.refusal_memory.REMEMBERED_S", 0.0)
     async with world() as w:
         w.upstream.answers(REFUSAL, OK, OK)
@@ -189,7 +189,7 @@ async def test_a_model_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_refusal_without_it_is_not_remembered() -> None:
-    """If the request is refused either way, `include` was not the reason."""
+    """A request that is refused either way proves nothing about `include`."""
     async with world() as w:
         w.upstream.answers(REFUSAL, error("No such model.", "model"), OK)
         got = await w.turn(ASK, model="mystery-1", store=False)
@@ -205,7 +205,7 @@ async def test_a_refusal_without_it_is_not_remembered() -> None:
 async def test_the_clients_own_include_is_left_out_as_well(
     given: list[str], left: list[str] | None
 ) -> None:
-    """The answer comes without blobs, which this model has none of."""
+    """The second attempt also drops the client's own `include` of blobs."""
     body = as_json({"model": "mystery-1", "include": given, "input": "x", "store": False})
     async with world() as w:
         w.upstream.answers(REFUSAL, OK)

@@ -1,4 +1,4 @@
-"""What a refusal teaches, once the cured request was taken: not before, and not for others."""
+"""Refusal memory: filled only after the healed request was accepted, for one tenant only."""
 
 import pytest
 
@@ -15,7 +15,7 @@ INCLUDED = ["reasoning.encrypted_content"]
 
 
 async def refused(w: World, *answers: bytes) -> list[object]:
-    """Let what was captured be refused; return what goes out the next time."""
+    """Let a captured item be refused; return the input of the next request."""
     w.upstream.answers(whole(as_json(response(RS, CALL))), *answers, OK)
     await w.turn(ASK, include=INCLUDED)
     await w.post(BODY)
@@ -25,15 +25,15 @@ async def refused(w: World, *answers: bytes) -> list[object]:
 
 
 @pytest.mark.parametrize("refusal", [NAMED, UNNAMED], ids=["named", "not-named"])
-async def test_what_was_refused_is_not_given_back(refusal: bytes) -> None:
-    """The next request needs no second try."""
+async def test_refused_reasoning_is_not_injected_again(refusal: bytes) -> None:
+    """Refused reasoning is left out of the next request, which needs no second attempt."""
     async with world() as w:
         assert await refused(w, refusal, OK) == BY_VALUE
         assert len(w.upstream.received) == 4
 
 
 async def test_what_was_named_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the store, so for every replica, and for longer than an hour."""
+    """An item that the refusal names is deleted from the store, for every replica."""
     monkeypatch.setattr("reasoning_replay.core.dialects.responses.refusal_memory.REMEMBERED_S", 0.0)
     async with world() as w:
         assert await refused(w, NAMED, OK) == BY_VALUE
@@ -42,20 +42,20 @@ async def test_what_was_named_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_what_was_not_named_is_tried_again_after_an_hour(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It may have been another one's fault."""
+    """An item that the refusal does not name is tried again after an hour."""
     monkeypatch.setattr("reasoning_replay.core.dialects.responses.refusal_memory.REMEMBERED_S", 0.0)
     async with world() as w:
         assert await refused(w, UNNAMED, OK) == WHOLE
 
 
 async def test_nothing_is_learned_before_it_is_proven() -> None:
-    """Refused without it as well: it was not the fault, and stays."""
+    """If the second attempt is refused as well, the item stays."""
     async with world() as w:
         assert await refused(w, NAMED, error("Something else.")) == WHOLE
 
 
 async def test_what_one_tenant_was_refused_another_is_not() -> None:
-    """Even the very same bytes."""
+    """A refusal for one tenant changes no request of another, even with the same bytes."""
     replayed = as_json({"model": MODEL, "input": WHOLE})
     async with world() as w:
         await refused(w, UNNAMED, OK)
@@ -65,7 +65,7 @@ async def test_what_one_tenant_was_refused_another_is_not() -> None:
 
 
 async def test_an_answer_that_failed_proves_nothing() -> None:
-    """It is the client's, as any answer, but nobody knows what it would have been."""
+    """A healed request whose response failed proves nothing."""
     failed = as_json(response(rid="resp_2222222222", status="failed"))
     async with world() as w:
         assert await refused(w, NAMED, whole(failed)) == WHOLE

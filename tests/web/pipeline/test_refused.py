@@ -1,4 +1,4 @@
-"""What upstream refuses because of us, it gets once more as the client sent it: once, if at all."""
+"""Healing: a refused request is retried once, without the proxy's edits or with a cure."""
 
 import gzip
 
@@ -27,7 +27,7 @@ OK = whole(b'{"ok":true}')
 
 
 async def taught(w: World) -> None:
-    """Let the proxy have something to inject."""
+    """Let the proxy capture something to inject."""
     w.upstream.answers(whole(as_json(response(RS, CALL))))
     await w.turn(ASK, include=INCLUDED)
     w.upstream.received.clear()
@@ -75,7 +75,7 @@ async def taught(w: World) -> None:
     ],
 )
 async def test_a_refusal_of_what_we_added_is_healed_once(refusal: bytes, fault: str) -> None:
-    """What we added is not in the second request, and the client gets its answer."""
+    """The second attempt does not contain the refused edit, and succeeds."""
     async with world() as w:
         await taught(w)
         w.upstream.answers(refusal, OK)
@@ -87,7 +87,7 @@ async def test_a_refusal_of_what_we_added_is_healed_once(refusal: bytes, fault: 
 
 
 async def test_a_second_refusal_is_not_the_clients() -> None:
-    """It gets the first answer, untouched, and there is no third try."""
+    """If both attempts are refused, the client gets the first refusal unchanged."""
     async with world() as w:
         await taught(w)
         w.upstream.answers(error(PAIRING), error("Its own fault."))
@@ -111,7 +111,7 @@ async def test_a_second_refusal_is_not_the_clients() -> None:
     ],
 )
 async def test_no_other_status_is_tried_again(status: str) -> None:
-    """Retries are the client's to make: ours would double its load."""
+    """Other statuses are not retried: the client's own retries would multiply the load."""
     answer = error(PAIRING, status=status)
     async with world() as w:
         await taught(w)
@@ -124,7 +124,7 @@ async def test_no_other_status_is_tried_again(status: str) -> None:
 
 @pytest.mark.parametrize("message", ["Invalid value for temperature.", "No such model."])
 async def test_a_refusal_of_something_else_passes(message: str) -> None:
-    """What is not about items, ids or reasoning was not caused by us."""
+    """A refusal that is not about items, ids or reasoning is not retried."""
     answer = error(message, "temperature")
     async with world() as w:
         await taught(w)
@@ -135,7 +135,7 @@ async def test_a_refusal_of_something_else_passes(message: str) -> None:
 
 
 async def test_a_request_that_we_did_not_edit_is_healed_too() -> None:
-    """The call goes by value, which demands no reasoning."""
+    """An unedited request is healed: a call without its id requires no reasoning."""
     by_value = {name: value for name, value in CALL.items() if name != "id"}
     async with world() as w:
         w.upstream.answers(error(PAIRING), OK)
@@ -145,7 +145,7 @@ async def test_a_request_that_we_did_not_edit_is_healed_too() -> None:
 
 
 async def test_a_refusal_without_an_end_is_not_waited_for() -> None:
-    """A body too large to be an error of the API's is passed on as it comes."""
+    """A refusal that is too large for an API error is streamed to the client."""
     page = b"x" * (300 * 1024)
     start = head("Content-Type: text/html", "Content-Length: 409600", status="400 Bad Request")
     script = Script([send(start + page), wait(), send(b"y" * (409_600 - len(page)))])
@@ -161,7 +161,7 @@ async def test_a_refusal_without_an_end_is_not_waited_for() -> None:
 
 
 async def test_a_refusal_that_is_cut_off_stays_upstreams() -> None:
-    """What there is of it goes to the client, and breaks off there as well."""
+    """A refusal that breaks off is passed on, and breaks off for the client."""
     start = head("Content-Type: application/json", "Content-Length: 500", status="400 Bad Request")
     async with world() as w, line_to(w.app.url) as line:
         await taught(w)
@@ -172,7 +172,7 @@ async def test_a_refusal_that_is_cut_off_stays_upstreams() -> None:
 
 
 async def test_a_retry_that_cannot_be_sent_leaves_the_refusal() -> None:
-    """The client gets the answer that there is."""
+    """If the second attempt cannot be sent, the client gets the refusal."""
     answer = error(PAIRING)
     async with world() as w:
         await taught(w)
@@ -183,7 +183,7 @@ async def test_a_retry_that_cannot_be_sent_leaves_the_refusal() -> None:
 
 
 async def test_the_healed_answer_is_captured() -> None:
-    """The conversation goes on from it."""
+    """The response to a healed request is captured."""
     call_2 = CALL | {"id": "fc_7766554433221100aabb", "call_id": "call_Pq8NvX2mK4tR6yB1"}
     rs_2 = RS | {"id": "rs_7766554433221100aabb", "encrypted_content": "gAAAA-2"}
     async with world() as w:
@@ -195,8 +195,8 @@ async def test_the_healed_answer_is_captured() -> None:
         assert w.sent()["input"] == [ASK, rs_2, call_2]
 
 
-async def test_what_was_mended_beforehand_is_taken_back_whatever_is_refused() -> None:
-    """Nobody had asked for it, so it must not be why a request fails."""
+async def test_a_repair_is_taken_back_whatever_is_refused() -> None:
+    """Any refusal takes a repair back, as the client did not ask for it."""
     twice = as_json({"model": MODEL, "input": [ASK, CALL, RESULT, CALL, RESULT]})
     async with world() as w:
         w.upstream.answers(error("No such thing.", "thing"), OK)

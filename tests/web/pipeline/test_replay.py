@@ -1,4 +1,4 @@
-"""The product: reasoning captured from an answer is in the next request, at its place."""
+"""Replay: reasoning captured from a response is injected into the next request, at its place."""
 
 import gzip
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ ANSWERS = [
 
 
 async def taught(w: World, answer: bytes = IN_ONE_PIECE, **more: object) -> None:
-    """Let the proxy see one answer."""
+    """Let the proxy capture one response."""
     w.upstream.answers(answer)
     w.upstream.otherwise = whole(b"{}")
     await w.turn(ASK, **more)
@@ -45,7 +45,7 @@ async def taught(w: World, answer: bytes = IN_ONE_PIECE, **more: object) -> None
 
 @pytest.mark.parametrize("answer", ANSWERS)
 async def test_what_an_answer_brought_is_in_the_next_request(answer: bytes) -> None:
-    """However it came: reasoning stands before the call it led to, all else as the client sent."""
+    """Reasoning is injected before the call that it led to, whatever the response's form."""
     async with world() as w:
         await taught(w, answer)
         await w.turn(ASK, CALL, RESULT, include=["reasoning.encrypted_content"])
@@ -57,7 +57,7 @@ async def test_what_an_answer_brought_is_in_the_next_request(answer: bytes) -> N
 
 
 async def test_ids_travel_as_the_profile_says() -> None:
-    """Azure is sent reasoning with its id, OpenAI only where what it led to has one."""
+    """Azure gets reasoning with its id; OpenAI only if the item after it has one."""
     bare = {key: value for key, value in CALL.items() if key != "id"}
     rs = {key: value for key, value in RS.items() if key != "id"}
     for profile, want in (("azure", RS), ("openai", rs)):
@@ -68,7 +68,7 @@ async def test_ids_travel_as_the_profile_says() -> None:
 
 
 async def test_the_header_says_what_was_done() -> None:
-    """A person sees at once that it works."""
+    """The response header reports what the proxy did."""
     async with world() as w:
         w.upstream.answers(IN_ONE_PIECE, *[whole(b"{}")] * 3)
         marks = [
@@ -89,7 +89,7 @@ async def test_the_header_says_what_was_done() -> None:
 
 
 async def test_a_second_round_carries_the_reasoning_of_both() -> None:
-    """What was restored once is restored every time: upstream's prefix is stable."""
+    """Reasoning that was injected once is injected every time, so the prefix is stable."""
     call_2 = CALL | {"id": "fc_7766554433221100aabb", "call_id": "call_Pq8NvX2mK4tR6yB1"}
     result_2 = RESULT | {"call_id": call_2["call_id"]}
     async with world() as w:
@@ -103,7 +103,7 @@ async def test_a_second_round_carries_the_reasoning_of_both() -> None:
 
 
 async def test_a_client_that_replays_its_own_reasoning_is_left_alone() -> None:
-    """Byte for byte, once its request needs no `include` either."""
+    """A request that lacks neither reasoning nor `include` is forwarded byte for byte."""
     body = as_json(
         {"model": "gpt-5.4", "input": [ASK, RS, CALL, RESULT], "include": ["reasoning.encrypted_content"]}  # noqa: E501
     )  # fmt: skip
@@ -114,7 +114,7 @@ async def test_a_client_that_replays_its_own_reasoning_is_left_alone() -> None:
 
 
 async def test_shadow_decides_and_changes_nothing() -> None:
-    """It says and counts what it would have done, and the request goes out as it came."""
+    """Shadow mode reports and counts its decision, and forwards the request unchanged."""
     body = as_json({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]})
     async with world(mode="shadow") as w:
         await taught(w)
@@ -126,7 +126,7 @@ async def test_shadow_decides_and_changes_nothing() -> None:
 
 
 async def test_off_adds_nothing_at_all() -> None:
-    """No edit, no capture and no header; it is counted that it was off."""
+    """Mode `off` edits and captures nothing, adds no header, and is counted."""
     body = as_json({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]})
     async with world(mode="off") as w:
         await taught(w)
@@ -147,7 +147,7 @@ NAMELESS: Item = {key: value for key, value in MESSAGE.items() if key != "id"}
     ],
 )
 async def test_anchors_choose_what_is_restored(anchors: str, want: list[Item]) -> None:
-    """`tool_calls` leaves out the reasoning that led to a message, and the id that demands it."""
+    """`tool_calls` omits a message's reasoning, and the message's id that requires it."""
     async with world(anchors=anchors) as w:
         await taught(w)
         w.upstream.answers(whole(as_json(response(RS_2, MESSAGE, rid="resp_2222222222"))))
@@ -162,7 +162,7 @@ async def test_anchors_choose_what_is_restored(anchors: str, want: list[Item]) -
     "state", [{"previous_response_id": "resp_0c1d2e3f4a5b6071"}, {"conversation": "conv_1"}]
 )
 async def test_a_stateful_request_is_never_changed(state: dict[str, str]) -> None:
-    """Upstream holds the history: nothing goes in, `include` neither."""
+    """A request whose history upstream holds is not changed, not even by `include`."""
     body = as_json({"model": "gpt-5.4", "input": [CALL, RESULT], **state})
     async with world() as w:
         await taught(w)
@@ -172,7 +172,7 @@ async def test_a_stateful_request_is_never_changed(state: dict[str, str]) -> Non
 
 
 async def test_the_answer_to_a_stateful_request_is_captured() -> None:
-    """A client that goes on without state finds its reasoning."""
+    """A client can continue a stateful conversation without state."""
     async with world() as w:
         await taught(w, previous_response_id="resp_before")
         await w.turn(ASK, CALL, RESULT)
@@ -180,7 +180,7 @@ async def test_the_answer_to_a_stateful_request_is_captured() -> None:
 
 
 async def test_another_models_reasoning_stays_out_and_its_id_is_left_out() -> None:
-    """Degrade: the call is accepted without its reasoning, once nothing names it."""
+    """Reasoning of another model is not injected; its call is degraded to be accepted."""
     async with world() as w:
         await taught(w)
         got = await w.turn(ASK, CALL, RESULT, model="o3")
@@ -191,7 +191,7 @@ async def test_another_models_reasoning_stays_out_and_its_id_is_left_out() -> No
 
 @pytest.mark.parametrize("asked_for", ["gpt-5.4-2026-03-05", "openai/gpt-5.4"])
 async def test_a_snapshot_is_the_same_model(asked_for: str) -> None:
-    """Another spelling of one model's name is no other model."""
+    """Another spelling of a model's name counts as the same model."""
     async with world() as w:
         await taught(w)
         await w.turn(ASK, CALL, RESULT, model=asked_for)
@@ -199,7 +199,7 @@ async def test_a_snapshot_is_the_same_model(asked_for: str) -> None:
 
 
 async def test_without_a_credential_nothing_is_kept_and_nothing_injected() -> None:
-    """Nobody to keep it for: two strangers must not meet."""
+    """Without a credential nothing is saved or injected: strangers would share a scope."""
     body = as_json({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]})
     async with world() as w:
         w.upstream.answers(IN_ONE_PIECE, whole(b"{}"), whole(b"{}"))
@@ -220,7 +220,7 @@ async def test_without_a_credential_nothing_is_kept_and_nothing_injected() -> No
     ],
 )
 async def test_another_tenant_sees_nothing(headers: list[str]) -> None:
-    """Credential, organisation and project: one that differs is somebody else."""
+    """Another credential, organisation or project is another tenant."""
     async with world() as w:
         await taught(w)
         got = await w.post({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]}, *headers)

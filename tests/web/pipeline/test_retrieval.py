@@ -1,4 +1,4 @@
-"""`GET /v1/responses/{id}` is captured as the answer to the request that began it."""
+"""Fetched responses: `GET /v1/responses/{id}` is captured for the request that began it."""
 
 import pytest
 
@@ -13,7 +13,7 @@ STREAMED = stream(events(RS, CALL, rid=RID))
 
 
 async def restored(w: World, **more: object) -> object:
-    """Send the history without its reasoning; return what upstream got."""
+    """Send the history without its reasoning; return the input that upstream received."""
     w.upstream.answers(whole(b"{}"))
     await w.turn(ASK, CALL, RESULT, **more)
     return w.sent()["input"]
@@ -29,7 +29,7 @@ async def restored(w: World, **more: object) -> object:
 async def test_a_background_response_is_captured_when_it_is_fetched(
     target: str, answer: bytes
 ) -> None:
-    """The request that queued it says what had been said before, the fetch what came of it."""
+    """A fetched background response is captured with the history of its request."""
     async with world() as w:
         w.upstream.answers(QUEUED, QUEUED, answer)
         await w.turn(ASK, background=True)
@@ -40,7 +40,7 @@ async def test_a_background_response_is_captured_when_it_is_fetched(
 
 
 async def test_a_background_request_is_not_asked_to_include() -> None:
-    """What is fetched later never has blobs, and the API refuses to be asked for them."""
+    """`include` is not added to a background request: the API refuses it."""
     body = as_json({"model": "gpt-5.4", "input": [ASK], "background": True})
     async with world() as w:
         w.upstream.answers(QUEUED)
@@ -48,8 +48,8 @@ async def test_a_background_request_is_not_asked_to_include() -> None:
         assert w.upstream.received[-1].body == body
 
 
-async def test_reasoning_without_a_blob_goes_back_by_its_id() -> None:
-    """Where upstream keeps items, the pair of ids says all."""
+async def test_reasoning_without_a_blob_is_injected_by_its_id() -> None:
+    """Reasoning without a blob is injected by id if upstream stores items."""
     async with world() as w:
         w.upstream.answers(QUEUED, whole(as_json(response(BARE_RS, CALL, rid=RID))))
         await w.turn(ASK, background=True)
@@ -57,8 +57,8 @@ async def test_reasoning_without_a_blob_goes_back_by_its_id() -> None:
         assert await restored(w) == [ASK, BARE_RS, CALL, RESULT]
 
 
-async def test_a_response_that_nobody_here_asked_for_is_captured() -> None:
-    """It is found again by the ids that its items carry."""
+async def test_a_response_of_an_unknown_request_is_captured() -> None:
+    """A fetched response of an unknown request is found by the ids of its items."""
     async with world() as w:
         w.upstream.answers(PLAIN)
         await w.get(f"/v1/responses/{RID}")
@@ -66,7 +66,7 @@ async def test_a_response_that_nobody_here_asked_for_is_captured() -> None:
 
 
 async def test_a_fetch_does_not_replace_what_was_captured_with_blobs() -> None:
-    """The API leaves them out of what it is asked for later."""
+    """A fetched response without blobs does not replace a captured one with blobs."""
     async with world() as w:
         w.upstream.answers(PLAIN, whole(as_json(response(BARE_RS, CALL, rid=RID))))
         await w.turn(ASK)
@@ -75,7 +75,7 @@ async def test_a_fetch_does_not_replace_what_was_captured_with_blobs() -> None:
 
 
 async def test_a_fetch_is_forwarded_untouched() -> None:
-    """Its query is the client's, and nothing is ever included in it."""
+    """The query of a fetch is forwarded unchanged."""
     target = f"/v1/responses/{RID}?include[]=message.output_text.logprobs"
     async with world() as w:
         w.upstream.answers(PLAIN)
@@ -84,7 +84,7 @@ async def test_a_fetch_is_forwarded_untouched() -> None:
 
 
 async def test_a_fetch_that_is_refused_teaches_nothing() -> None:
-    """Only upstream's own answers are kept."""
+    """A refused fetch is not captured."""
     async with world() as w:
         w.upstream.answers(error("Response not found.", None, "404 Not Found"))
         assert (await w.get(f"/v1/responses/{RID}")).status == 404
@@ -92,7 +92,7 @@ async def test_a_fetch_that_is_refused_teaches_nothing() -> None:
 
 
 async def test_another_tenant_cannot_fetch_into_a_conversation() -> None:
-    """What one credential fetched, another does not get."""
+    """A response that one tenant fetched is not injected for another."""
     async with world() as w:
         w.upstream.answers(PLAIN, whole(b"{}"))
         await w.get(f"/v1/responses/{RID}")

@@ -1,4 +1,4 @@
-"""A client that has seen a call can already be served by any replica: saved first, then shown."""
+"""Save before release: a client sees a call only after every replica can find its reasoning."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ UNTIL_THE_CALL = CREATED + RS_ADDED + RS_DONE + CALL_ADDED
 
 
 class Gate:
-    """Holds every save back until it is opened."""
+    """Blocks every save until it is opened."""
 
     def __init__(self, w: World) -> None:
         self.saving = 0
@@ -46,18 +46,18 @@ class Gate:
             await self._open.wait()
 
     def opens(self) -> None:
-        """Let all saves happen."""
+        """Let all saves continue."""
         self._open.set()
 
 
 @pytest.fixture(autouse=True)
 def _the_head_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These scripts wait between the head and the first event."""
+    """Shorten the wait for the first event, as these scripts pause before it."""
     monkeypatch.setattr("reasoning_replay.web.pipeline.healing_retry.LOOK_MAX_S", 0.01)
 
 
 async def silent(line: Line) -> bool:
-    """Tell whether nothing more comes, for a while."""
+    """Return whether no byte arrives for a while."""
     try:
         await asyncio.wait_for(line._reader.read(1), HELD_S)
     except TimeoutError:
@@ -66,14 +66,14 @@ async def silent(line: Line) -> bool:
 
 
 async def asked(w: World, line: Line, script: Script) -> None:
-    """Ask for a response and read the head of its answer."""
+    """Send a request and read the head of its response."""
     w.upstream.plays(script)
     await line.send(post({"model": MODEL, "input": [ASK]}))
     assert (await line.head()).status == 200
 
 
 async def test_the_chunk_that_completes_an_item_waits_for_its_save() -> None:
-    """Everything before it has passed on; it comes once the store has it."""
+    """The chunk that completes an item is held until its save is done; earlier ones are not."""
     script = Script([send(stream_head() + chunk(UNTIL_THE_CALL)), wait(), send(chunk(CALL_DONE))])
     async with world(store_timeout_ms=5000) as w, line_to(w.app.url) as line:
         gate = Gate(w)
@@ -88,7 +88,7 @@ async def test_the_chunk_that_completes_an_item_waits_for_its_save() -> None:
 
 
 async def test_the_next_request_is_served_while_the_answer_still_streams() -> None:
-    """Who has read the call may answer it at once, on another connection or replica."""
+    """A client may answer a call at once, while the response still streams."""
     script = Script(
         [send(stream_head() + chunk(UNTIL_THE_CALL) + chunk(CALL_DONE)), wait(), send(END)]
     )
@@ -116,7 +116,7 @@ async def test_the_next_request_is_served_while_the_answer_still_streams() -> No
     ],
 )
 async def test_a_plain_answer_is_not_whole_before_it_is_saved(answer: bytes) -> None:
-    """A client cannot act on half a JSON document: its end waits for the store."""
+    """The end of a JSON response is held until its save is done."""
     async with world(store_timeout_ms=5000) as w, line_to(w.app.url) as line:
         gate = Gate(w)
         await asked(w, line, Script([send(answer)]))
@@ -129,8 +129,8 @@ async def test_a_plain_answer_is_not_whole_before_it_is_saved(answer: bytes) -> 
         assert await reading == BODY
 
 
-async def test_what_came_while_a_chunk_was_held_is_not_lost_in_a_break() -> None:
-    """The client sees everything that upstream sent, and then that it broke off."""
+async def test_bytes_received_while_a_chunk_is_held_are_not_lost_in_a_break() -> None:
+    """If upstream breaks off while a chunk is held, the client still gets all bytes before it."""
     steps = [send(stream_head() + chunk(CREATED)), wait(), send(chunk(CALL_DONE))]
     script = Script([*steps, wait(), send(chunk(DELTA)), close()])
     async with world(store_timeout_ms=5000) as w, line_to(w.app.url) as line:
@@ -141,13 +141,13 @@ async def test_what_came_while_a_chunk_was_held_is_not_lost_in_a_break() -> None
         await eventually(lambda: gate.saving == 1)
         script.go()
         await script.ended.wait()
-        await asyncio.sleep(HELD_S)  # so that the break has arrived
+        await asyncio.sleep(HELD_S)  # until the break has arrived
         gate.opens()
         assert await line.until_it_ends() == (CALL_DONE + DELTA, False)
 
 
 async def test_what_completes_nothing_is_never_held() -> None:
-    """Deltas and reasoning pass on at once, whatever the store does."""
+    """Chunks that complete no item pass at once, whatever the store does."""
     script = Script(
         [send(stream_head() + chunk(CREATED)), wait(), send(chunk(DELTA)), wait(), send(END)]
     )
@@ -163,7 +163,7 @@ async def test_what_completes_nothing_is_never_held() -> None:
 
 
 async def test_a_store_that_hangs_holds_a_chunk_for_the_budget_alone() -> None:
-    """Then it goes out, and its turn is saved behind it; that is counted."""
+    """A chunk is held for the budget at most; the late save still finishes and is counted."""
     script = Script(
         [send(stream_head() + chunk(UNTIL_THE_CALL)), wait(), send(chunk(CALL_DONE) + END)]
     )
@@ -186,7 +186,7 @@ async def test_a_store_that_hangs_holds_a_chunk_for_the_budget_alone() -> None:
 
 
 async def test_a_store_that_hangs_costs_one_budget_and_no_more() -> None:
-    """So that a long answer is not slow from end to end; all of it is saved when it goes on."""
+    """A hanging store costs a response one budget in total, and all is saved later."""
     calls = [CALL | {"id": f"fc_{n:016x}", "call_id": f"call_{n:016x}"} for n in range(20)]
     told = events(RS, *calls)
     script = Script([send(stream_head()), *[s for e in told for s in (wait(), send(chunk(e)))]])
@@ -194,11 +194,11 @@ async def test_a_store_that_hangs_costs_one_budget_and_no_more() -> None:
         gate = Gate(w)
         await asked(w, line, script)
         started = time.monotonic()
-        for event in told:  # one by one, so that no two arrive together
+        for event in told:  # one by one, so that no two events share a chunk
             script.go()
             assert await line.exactly(len(event)) == event
         assert time.monotonic() - started < 10
-        assert gate.saving == 1  # the others wait behind it, as one
+        assert gate.saving == 1  # the others wait for it, as one save
         gate.opens()
         await eventually(
             lambda: w.counted("store_operations_total", operation="save", outcome="late") == 2
@@ -209,7 +209,7 @@ async def test_a_store_that_hangs_costs_one_budget_and_no_more() -> None:
 
 
 async def test_each_save_holds_what_came_before_it() -> None:
-    """Parallel calls are saved one by one, so that none is seen before it can be answered."""
+    """Parallel calls are saved one by one, before the client sees them."""
     call_2 = CALL | {"id": "fc_7766554433221100aabb", "call_id": "call_Pq8NvX2mK4tR6yB1"}
     first, last = events(RS, CALL, call_2)[:5], events(RS, CALL, call_2)[5:]
     script = Script(

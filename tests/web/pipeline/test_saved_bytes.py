@@ -1,4 +1,4 @@
-"""What one answer costs on the way to the store: in proportion to what is new, and sent once."""
+"""Cost of saving: what a response sends to the store is proportional to what is new."""
 
 from tests.redis_server import RedisServer
 from tests.web.line import line_to
@@ -24,7 +24,7 @@ SENT_PER_BYTE_MAX = 1.2
 
 
 def pair(number: int) -> list[Item]:
-    """Return reasoning of 20 KB and the call that it led to."""
+    """Return 20 KB of reasoning and the call that it led to."""
     blob = f"gAAAAB{number:04}".ljust(PAIR_BYTES, "x")
     names = {
         "id": f"fc_0c1d2e3f4a5b607182{number:04}",
@@ -37,7 +37,7 @@ def pair(number: int) -> list[Item]:
 
 
 async def test_an_answer_is_sent_to_the_store_about_once(own_redis: RedisServer) -> None:
-    """Each of 32 calls is saved before the client sees it, without what was saved before."""
+    """Each of 32 calls is saved without the bytes that were saved before."""
     items = [item for number in range(PAIRS) for item in pair(number)]
     told = events(*items)
     steps: list[Step] = [step for event in told[1:] for step in (wait(), send(chunk(event)))]
@@ -54,7 +54,7 @@ async def test_an_answer_is_sent_to_the_store_about_once(own_redis: RedisServer)
         w.upstream.plays(script)
         await line.send(post({"model": MODEL, "input": [ASK]}))
         assert (await line.head()).status == 200
-        for event in told:  # one by one, so that no two arrive together
+        for event in told:  # one by one, so that no two events share a chunk
             script.go()
             assert await line.exactly(len(event)) == event
         await line.rest()

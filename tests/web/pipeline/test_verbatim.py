@@ -1,4 +1,4 @@
-"""Promise 1: bytes that we do not add, we do not change, in either direction."""
+"""Promise 1: the proxy changes no byte that it did not add, in either direction."""
 
 import pytest
 
@@ -8,11 +8,11 @@ from tests.web.wire import END, chunk, head, stream_head, whole
 from tests.web.world import post, world
 
 KEY = "Authorization: Bearer sk-a"
-# Spelled as no encoder would: it must come through anyway.
+# In a spelling that no encoder produces, to detect any re-encoding.
 ODD = (
     b'{ "model":"gpt-4o",\n\t"input" : "caf\\u00e9 \xc3\xa9", "n": 1.0e5,"z":1, "a":[ ] , "x":-0}\n'
 )
-# What an answer is made of, and the framing it comes in.
+# (response with its framing, body)
 ANSWERS = [
     pytest.param(whole(b'{ "a": 1.0e5 }\n'), b'{ "a": 1.0e5 }\n', id="with-a-length"),
     pytest.param(whole(b""), b"", id="empty"),
@@ -35,7 +35,7 @@ ANSWERS = [
 async def test_the_client_reads_the_bytes_that_upstream_wrote(
     answer: bytes, want: bytes, target: str
 ) -> None:
-    """No route decodes, encodes or reformats a body."""
+    """No route decodes, encodes or reformats a response body."""
     async with world() as w:
         w.upstream.answers(answer)
         got = await w.ask(request("POST", target, KEY, body=ODD))
@@ -43,7 +43,7 @@ async def test_the_client_reads_the_bytes_that_upstream_wrote(
 
 
 async def test_a_body_that_ends_with_its_connection_is_whole() -> None:
-    """An upstream may say neither a length nor chunks; the client still learns of the end."""
+    """A body without length or chunks ends with upstream's connection, and is complete."""
     async with world() as w:
         w.upstream.plays(Script([send(head("Content-Type: text/plain") + b"all of it"), close()]))
         assert (await w.get("/v1/files/f/content")).body == b"all of it"
@@ -51,7 +51,7 @@ async def test_a_body_that_ends_with_its_connection_is_whole() -> None:
 
 @pytest.mark.parametrize("target", ["/v1/responses", "/v1/chat/completions"])
 async def test_each_chunk_is_passed_on_as_it_comes(target: str) -> None:
-    """The first chunk is with the client while upstream still holds the second."""
+    """The client gets the first chunk while upstream still holds the second."""
     script = Script(
         [send(stream_head() + chunk(b"data: 1\n\n")), wait(), send(chunk(b"data: 2") + END)]
     )
@@ -75,7 +75,7 @@ async def test_each_chunk_is_passed_on_as_it_comes(target: str) -> None:
 async def test_the_head_is_passed_on_before_any_of_the_body(
     start: bytes, first_event_max_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client waits for upstream alone, and a moment for the first event, which may refuse."""
+    """The head is sent before the body, or after a short wait for a stream's first event."""
     monkeypatch.setattr("reasoning_replay.web.pipeline.healing_retry.LOOK_MAX_S", first_event_max_s)
     script = Script([send(start), wait(), send(END)])
     async with world() as w, line_to(w.app.url) as line:
@@ -89,7 +89,7 @@ async def test_the_head_is_passed_on_before_any_of_the_body(
 
 @pytest.mark.parametrize("target", ["/v1/responses", "/v1/chat/completions", "/other"])
 async def test_upstream_reads_the_bytes_that_the_client_wrote(target: str) -> None:
-    """Nothing to add means that the body goes out as it came."""
+    """A request body without edits is forwarded unchanged."""
     async with world() as w:
         w.upstream.answers(whole(b"{}"), whole(b"{}"))
         await w.ask(request("POST", target, KEY, body=ODD))
@@ -99,7 +99,7 @@ async def test_upstream_reads_the_bytes_that_the_client_wrote(target: str) -> No
 
 
 async def test_request_headers_keep_their_spelling_order_and_number() -> None:
-    """Names, case, repeated headers and odd values arrive as they were sent; but for one."""
+    """Request headers keep their case, order and number; only Accept-Encoding changes."""
     given = [
         "X-Stainless-Retry-Count: 0",
         "authorization: Bearer sk-a",
@@ -110,7 +110,7 @@ async def test_request_headers_keep_their_spelling_order_and_number() -> None:
         "Accept-Encoding: gzip, br;q=0.1",
         "x-empty:",
     ]
-    # The answer will be read: tests/web/test_encoded_answers.py.
+    # The response is read: see test_encoded_answers.py.
     want = [line.replace("gzip, br;q=0.1", "identity") for line in given]
     async with world() as w:
         w.upstream.answers(whole(b"{}"))
@@ -120,7 +120,7 @@ async def test_request_headers_keep_their_spelling_order_and_number() -> None:
 
 
 async def test_a_header_repeated_in_another_case_is_repeated() -> None:
-    """No value is lost; which of the spellings they arrive under means nothing (RFC 9110, 5.1)."""
+    """A header repeated in another case keeps all its values (RFC 9110, 5.1)."""
     async with world() as w:
         w.upstream.answers(whole(b"{}"))
         await w.post(ODD, KEY, "X-Twice: a", "x-twice: b", "X-TWICE: c")
@@ -128,7 +128,7 @@ async def test_a_header_repeated_in_another_case_is_repeated() -> None:
 
 
 async def test_a_request_gets_no_header_of_ours() -> None:
-    """A bare request stays bare: no User-Agent, Accept, Accept-Encoding or Content-Type."""
+    """A request gets no User-Agent, Accept, Accept-Encoding or Content-Type."""
     async with world() as w:
         w.upstream.answers(whole(b"{}"), whole(b"{}"))
         await w.ask(request("GET", "/v1/models"))
@@ -138,7 +138,7 @@ async def test_a_request_gets_no_header_of_ours() -> None:
 
 
 async def test_upstream_is_addressed_by_its_own_name() -> None:
-    """`Host` is the one of the upstream, once."""
+    """Upstream gets one `Host` header, with its own name."""
     async with world() as w:
         w.upstream.answers(whole(b"{}"))
         await w.get("/v1/models")
@@ -146,7 +146,7 @@ async def test_upstream_is_addressed_by_its_own_name() -> None:
 
 
 async def test_answer_headers_keep_their_spelling_order_and_number() -> None:
-    """Names, case, repeated headers and odd values arrive as upstream sent them."""
+    """Response headers keep their case, order, number and odd values."""
     given = [
         "x-Request-ID: req_1",
         "Set-Cookie: a=1; Path=/",
@@ -167,7 +167,7 @@ async def test_answer_headers_keep_their_spelling_order_and_number() -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST"], ids=["passed-through", "replayed"])
 async def test_an_answer_gets_no_header_of_ours_but_one(method: str) -> None:
-    """No Date, Server or Content-Type is made up; replayed routes say in one what we did."""
+    """A response gets no header except `x-reasoning-replay` on replayed routes."""
     async with world() as w:
         w.upstream.answers(head("Content-Length: 2") + b"{}")
         got = await w.ask(request(method, "/v1/responses", KEY, body=ODD))
@@ -177,7 +177,7 @@ async def test_an_answer_gets_no_header_of_ours_but_one(method: str) -> None:
 
 
 async def test_headers_of_one_hop_end_at_this_hop() -> None:
-    """What RFC 9110 7.6.1 lists, and what `Connection` names, goes no further in a request."""
+    """Hop-by-hop headers of a request are not forwarded (RFC 9110, 7.6.1)."""
     mine = ["Connection: keep-alive, X-Mine", "X-Mine: 1", "Keep-Alive: timeout=5", "TE: trailers"]
     mine += ["Proxy-Authorization: Basic eA==", "Proxy-Connection: keep-alive", "X-Yours: 2"]
     async with world() as w:
@@ -188,7 +188,7 @@ async def test_headers_of_one_hop_end_at_this_hop() -> None:
 
 
 async def test_headers_of_upstreams_hop_end_at_this_hop() -> None:
-    """The same for an answer."""
+    """Hop-by-hop headers of a response are not forwarded."""
     theirs = ["Connection: X-Theirs, keep-alive", "X-Theirs: 1", "Keep-Alive: timeout=5"]
     theirs += ["Proxy-Authenticate: Basic", "Upgrade: h2c", "X-Yours: 2"]
     async with world() as w:
@@ -206,7 +206,7 @@ async def test_headers_of_upstreams_hop_end_at_this_hop() -> None:
     ],
 )
 async def test_header_values_are_bytes(value: bytes) -> None:
-    """A value beyond ASCII goes on as the bytes that it is, in both directions."""
+    """Non-ASCII header values pass as bytes, in both directions."""
     async with world() as w:
         w.upstream.answers(head("Content-Length: 0", "X-Odd: " + value.decode("latin-1")))
         got = await w.get("/v1/models", "X-Odd: " + value.decode("latin-1"))
@@ -228,7 +228,7 @@ async def test_header_values_are_bytes(value: bytes) -> None:
     ],
 )
 async def test_the_target_is_not_normalised(rest: str) -> None:
-    """Path and query arrive with their own percent-encoding, dots and slashes."""
+    """Path and query keep their percent-encoding, dots and slashes."""
     async with world() as w:
         w.upstream.answers(whole(b"{}"), whole(b"{}"))
         await w.get("/v1" + rest)
@@ -238,19 +238,19 @@ async def test_the_target_is_not_normalised(rest: str) -> None:
 
 
 async def test_an_answer_to_head_has_headers_and_no_body() -> None:
-    """Its length is the one that upstream names."""
+    """A response to HEAD keeps upstream's length and has no body."""
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.answers(head("Content-Length: 1234", "ETag: x"), whole(b"{}"))
         got = await line.ask(request("HEAD", "/v1/files/f/content", KEY))
         assert (got.head.headers, got.body) == ([("Content-Length", "1234"), ("ETag", "x")], b"")
 
         again = await line.ask(request("GET", "/v1/models", KEY))
-        assert again.body == b"{}"  # the line is still in step
+        assert again.body == b"{}"  # the connection is still usable
 
 
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
 async def test_an_answer_without_a_body_stays_one(status: str) -> None:
-    """Neither a length nor chunks are added to it, and the connection stays in step."""
+    """A response without a body gets no framing header, and the connection stays usable."""
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.answers(head("ETag: x", status=status), whole(b"{}"))
         got = await line.ask(request("DELETE", "/v1/files/f", KEY))
@@ -262,7 +262,7 @@ async def test_an_answer_without_a_body_stays_one(status: str) -> None:
 
 @pytest.mark.parametrize("status", ["200 Fine by me", "299 ", "418 I'm a teapot", "529 Overloaded"])
 async def test_the_status_line_is_upstreams(status: str) -> None:
-    """Known or not, with its own words."""
+    """Any status code and reason phrase is passed on."""
     async with world() as w:
         w.upstream.answers(whole(b"{}", status=status))
         got = await w.get("/v1/models")
@@ -271,7 +271,7 @@ async def test_the_status_line_is_upstreams(status: str) -> None:
 
 @pytest.mark.parametrize("status", ["301 Moved", "303 See Other", "307 Temporary Redirect"])
 async def test_a_redirect_is_the_clients_to_follow(status: str) -> None:
-    """One request, one answer: the location is passed on as it is."""
+    """A redirect is passed on and not followed."""
     async with world() as w:
         w.upstream.answers(whole(b"go", "Location: /v1/elsewhere?a=%7E", status=status))
         got = await w.get("/v1/files/f/content")
@@ -283,7 +283,7 @@ async def test_a_redirect_is_the_clients_to_follow(status: str) -> None:
 
 
 async def test_cookies_are_not_kept() -> None:
-    """What one answer sets, no later request carries: it may be another tenant's."""
+    """The proxy keeps no cookies: they may belong to another tenant."""
     async with world() as w:
         w.upstream.answers(whole(b"{}", "Set-Cookie: session=1; Path=/"), whole(b"{}"))
         await w.get("/v1/models")

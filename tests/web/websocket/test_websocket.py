@@ -132,7 +132,7 @@ async def test_bytes_pass_in_any_cut() -> None:
 async def test_frames_directly_after_the_heads_are_not_lost(size: int) -> None:
     """Frames in one packet with the upgrade, or with its acceptance, are not lost."""
     up, down = frame(BINARY, b"x" * size, key=KEY) * 3, frame(BINARY, b"y" * size) * 3
-    async with world() as w, tunnelled(w, ahead=down, behind=up) as (client, upstream):
+    async with world() as w, tunnelled(w, greeting=down, early=up) as (client, upstream):
         await client.gets(down)
         await upstream.gets(up)
 
@@ -141,7 +141,7 @@ async def test_an_upstream_that_leaves_at_once_loses_nothing() -> None:
     """The client gets all messages of an upstream that accepts, sends and disconnects at once."""
     down = said({"type": "x"}) + close(1008, b"no")
     async with world() as w:
-        w.upstream.plays(Script([agree(w, behind=down), cut()]))
+        w.upstream.plays(Script([agree(w, after=down), cut()]))
         async with opened(w.app.url, request("GET", "/v1/responses", *UPGRADE)) as client:
             await client.reader.readuntil(b"\r\n\r\n")
             await client.gets(down)
@@ -483,7 +483,7 @@ async def test_it_is_the_same_on_uvloop() -> None:
     up, down = frame(TEXT, b"x" * 900_000, key=KEY), frame(TEXT, b"y" * 900_000)
     async with world() as w, served(upstream_url=w.upstream.url + "/v1") as proxy:
         await proxy.started()
-        async with tunnelled(w, url=proxy.url, behind=up, ahead=down) as (c, u):
+        async with tunnelled(w, url=proxy.url, early=up, greeting=down) as (c, u):
             await asyncio.gather(c.gets(down), u.gets(up))
             await u.send(down)
             await c.gets(down)
