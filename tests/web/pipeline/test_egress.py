@@ -315,7 +315,7 @@ async def test_check_goes_the_same_way(
         assert await check(settings, {"OPENAI_API_KEY": "sk-a"}) == is_refused
         told = capsys.readouterr().out
         assert f"through the proxy {proxy.address}" in told
-        assert ("407" in told) == is_refused
+        assert ("answered CONNECT with status 407" in told) == is_refused
         assert ("is upstream_proxy right" in told) == is_refused
         assert len(upstream.received) == (not is_refused)
         assert password not in told.replace("another", "")
