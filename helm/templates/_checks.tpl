@@ -114,6 +114,9 @@ The least memory of the process in MiB: 64, plus the memory store and the cache 
 {{- if and .Values.persistence.enabled (eq $kind "memory") -}}
 {{- fail (printf "persistence.enabled: memory:// does not use a volume; set config.store_url to sqlite://%s/replay.db" (trimSuffix "/" .Values.persistence.mountPath)) -}}
 {{- end -}}
+{{- if and (eq .Values.dnsPolicy "None") (not (get (.Values.dnsConfig | default dict) "nameservers")) -}}
+{{- fail "dnsPolicy: None resolves no name by itself; set dnsConfig.nameservers" -}}
+{{- end -}}
 {{- $mounts := .Values.extraVolumeMounts -}}
 {{- if .Values.persistence.enabled -}}
 {{- $mounts = append $mounts (dict "mountPath" .Values.persistence.mountPath) -}}

@@ -22,15 +22,22 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: gateway
 {{- end -}}
 
-{{- define "reasoning-replay.labels" -}}
-{{- include "reasoning-replay.labelsAnd" (list . dict) -}}
-{{- end -}}
-
-{{/* Labels of one object: (list $ mapping). A label that is set twice appears once: the mapping's wins. */}}
-{{- define "reasoning-replay.labelsAnd" -}}
-{{- $root := index . 0 -}}
-{{- $own := include "reasoning-replay.ownLabels" $root | fromYaml -}}
-{{- include "reasoning-replay.over" (list $root.Values.commonLabels $own (index . 1)) -}}
+{{/*
+Metadata of one object: (dict "root" $), and, where the object has them, "name" or the "suffix" of the
+common name, "namespace", "labels" and "annotations". What is set twice appears once: the object's own wins.
+*/}}
+{{- define "reasoning-replay.metadata" -}}
+{{- $own := include "reasoning-replay.ownLabels" .root | fromYaml -}}
+name: {{ .name | default (print (include "reasoning-replay.fullname" .root) (.suffix | default "")) | quote }}
+{{- with .namespace }}
+namespace: {{ . | quote }}
+{{- end }}
+labels:
+  {{- include "reasoning-replay.over" (list .root.Values.commonLabels $own .labels) | nindent 2 }}
+{{- with include "reasoning-replay.over" (list .root.Values.commonAnnotations .annotations) | fromYaml }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* Labels of the pods that serve. The selector's labels win, because they can never change. */}}
@@ -54,6 +61,12 @@ helm.sh/chart: {{ printf "reasoning-replay-%s" .Chart.Version | replace "+" "_" 
 
 {{- define "reasoning-replay.image" -}}
 {{- $image := .Values.image -}}
+{{- with $image.registry -}}
+{{- if regexMatch "^[^/]*[.:][^/]*/" $image.repository -}}
+{{- fail (printf "image.registry, image.repository: %s and %s both name a registry; keep one" . $image.repository) -}}
+{{- end -}}
+{{- printf "%s/" . -}}
+{{- end -}}
 {{- if $image.digest -}}
 {{- printf "%s@%s" $image.repository $image.digest -}}
 {{- else -}}

@@ -46,24 +46,26 @@ settings, and a sidecar would need a ConfigMap. A changed setting also changes t
 {{- regexFindAll ":[0-9]+" $hosts -1 | join "" | trimPrefix ":" | replace ":" "," -}}
 {{- end -}}
 
-{{/* Environment variables of one container: (dict "root" $ "config" mapping "extraEnv" list). */}}
+{{/* The members `env` and `envFrom` of one container: (dict "root" $ "config" mapping "extraEnv" list). */}}
 {{- define "reasoning-replay.env" -}}
 {{- $root := .root -}}
+{{- with $root.Values.extraEnvFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+env:
 {{- range $name, $value := .config }}
-- name: REPLAY_{{ upper $name }}
-  value: {{ include "reasoning-replay.text" $value | quote }}
+  - name: REPLAY_{{ upper $name }}
+    value: {{ include "reasoning-replay.text" $value | quote }}
 {{- end }}
 {{- range $name, $key := $root.Values.secrets.keys }}
-- name: REPLAY_{{ upper $name }}
-  valueFrom:
-    secretKeyRef:
-      name: {{ $root.Values.secrets.existingSecret | quote }}
-      key: {{ $key | quote }}
+  - name: REPLAY_{{ upper $name }}
+    valueFrom:
+      secretKeyRef:
+        name: {{ $root.Values.secrets.existingSecret | quote }}
+        key: {{ $key | quote }}
 {{- end }}
-{{- with $root.Values.extraEnv }}
-{{ toYaml . }}
-{{- end }}
-{{- with .extraEnv }}
-{{ toYaml . }}
+{{- with concat ($root.Values.extraEnv | default list) (.extraEnv | default list) }}
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}

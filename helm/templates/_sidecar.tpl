@@ -67,8 +67,7 @@ depends on it with the alias `replay` has them as .Subcharts.replay:
 image: {{ include "reasoning-replay.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 args: [serve]
-env:
-  {{- include "reasoning-replay.env" (dict "root" . "config" $config "extraEnv" .Values.sidecar.extraEnv) | trim | nindent 2 }}
+{{- include "reasoning-replay.env" (dict "root" . "config" $config "extraEnv" .Values.sidecar.extraEnv) }}
 ports:
   - name: admin
     containerPort: {{ include "reasoning-replay.port" $config.admin_listen }}

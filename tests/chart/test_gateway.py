@@ -13,6 +13,7 @@ from reasoning_replay.settings.model import Settings
 from tests.chart.rendering import CHART, CI, Helm, env_of_container
 
 REDIS = {"config": {"store_url": "redis://redis:6379/0"}}
+PLATFORM = CI["platform"]
 # Valid values for keys of the Secret.
 HELD = {
     "REPLAY_STORE_URL": "redis://:secret@redis:6379/0",
@@ -105,6 +106,21 @@ SAID: list[Any] = [
     pytest.param({"networkPolicy": {"enabled": True}}, "NetworkPolicy", "spec.egress.2", None, id="no-store-no-way"),  # noqa: E501
     pytest.param(CI["gateway-redis"], "Ingress", "spec.rules.0.http.paths.0.backend.service", {"name": "r-reasoning-replay", "port": {"name": "http"}}, id="ingress"),  # noqa: E501
     pytest.param(CI["gateway-redis"], "ServiceMonitor", "metadata.labels.release", "prometheus", id="label-of-the-operator"),  # noqa: E501
+    pytest.param(PLATFORM, "Deployment", "spec.template.spec.containers.0.image", f"registry.example.com:5000/mirror/ai/reasoning-replay:{__version__}", id="registry"),  # noqa: E501
+    pytest.param(PLATFORM, "Deployment", "spec.template.spec.containers.0.envFrom", [{"configMapRef": {"name": "proxy-environment", "optional": True}}, {"prefix": "OTEL_", "secretRef": {"name": "collector"}}], id="env-from"),  # noqa: E501
+    pytest.param({}, "Deployment", "spec.template.spec.containers.0.envFrom", None, id="no-env-from"),  # noqa: E501
+    pytest.param(PLATFORM, "Deployment", "spec.template.spec.containers.0.name", "reasoning-replay", id="the-proxy-comes-first"),  # noqa: E501
+    pytest.param(PLATFORM, "Deployment", "spec.template.spec.containers.1.name", "tunnel", id="container-beside"),  # noqa: E501
+    pytest.param(PLATFORM, "Deployment", "spec.template.spec.initContainers.0.name", "wait", id="container-before"),  # noqa: E501
+    pytest.param(PLATFORM, "Deployment", "spec.template.spec.hostAliases", [{"ip": "10.0.0.7", "hostnames": ["llm.internal"]}], id="hosts"),  # noqa: E501
+    pytest.param(PLATFORM, "Deployment", "spec.template.spec.dnsPolicy", "None", id="dns-policy"),
+    pytest.param(PLATFORM, "Deployment", "spec.template.spec.dnsConfig.nameservers", ["10.0.0.53"], id="dns"),  # noqa: E501
+    pytest.param(PLATFORM, "Deployment", "spec.template.spec.runtimeClassName", "gvisor", id="runtime"),  # noqa: E501
+    pytest.param(PLATFORM, "Deployment", "spec.revisionHistoryLimit", 0, id="no-history"),
+    pytest.param({"revisionHistoryLimit": None}, "Deployment", "spec.revisionHistoryLimit", None, id="history-of-kubernetes"),  # noqa: E501
+    pytest.param(PLATFORM, "Deployment", "metadata.annotations", {"example.com/owner": "ai", "example.com/backup": "no"}, id="annotations"),  # noqa: E501
+    pytest.param({"commonAnnotations": {"a": "all"}, "deploymentAnnotations": {"a": "own"}}, "Deployment", "metadata.annotations", {"a": "own"}, id="own-annotation-wins"),  # noqa: E501
+    pytest.param(PLATFORM, "Deployment", "spec.template.metadata.annotations", None, id="pods-have-their-own-annotations"),  # noqa: E501
 ]  # fmt: skip
 
 
@@ -119,6 +135,19 @@ def test_a_manifest_says(helm: Helm, values: Any, kind: str, where: str, what: o
             found = (found or {}).get(step)
 
     assert found == what
+
+
+def test_every_object_has_the_common_annotations(helm: Helm) -> None:
+    """The object's own annotations stay, those of Helm's hook included."""
+    values = yaml.safe_load(CI["gateway-redis"].read_text()) | {"commonAnnotations": {"a": "b"}}
+    made = {
+        (each["kind"], each["metadata"]["name"]): each["metadata"]["annotations"]
+        for each in helm.manifests(values)
+    }
+
+    assert [key for key, said in made.items() if said.get("a") != "b"] == []
+    assert made["Pod", "r-reasoning-replay-test"]["helm.sh/hook"] == "test"
+    assert "nginx.ingress.kubernetes.io/proxy-buffering" in made["Ingress", "r-reasoning-replay"]
 
 
 @pytest.mark.parametrize("name", sorted(set(CI) - {"sidecar-library"}))

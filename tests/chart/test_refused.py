@@ -141,6 +141,12 @@ REFUSED = [
         ["metrics.podMonitor.selector: empty"],
         id="monitor-of-nothing",
     ),
+    pytest.param(
+        {"image": {"registry": "a.example", "repository": "b.example/replay"}},
+        ["a.example and b.example/replay both name a registry"],
+        id="two-registries",
+    ),
+    pytest.param({"dnsPolicy": "None"}, ["set dnsConfig.nameservers"], id="no-name-server"),
     # The schema refuses these:
     pytest.param({"config": {"ttl": 5}}, ["'/config'", "'ttl' not allowed"], id="unknown-setting"),
     pytest.param({"config": {"ttl_s": 0}}, ["'/config/ttl_s'", "want 1"], id="out-of-range"),
@@ -153,6 +159,13 @@ REFUSED = [
     pytest.param({"fullnameOverride": "My_Name"}, ["'/fullnameOverride'"], id="no-name"),
     pytest.param({"extraEnv": [{"name": "A", "value": 1}]}, ["'/extraEnv/0/value'"], id="no-text"),
     pytest.param({"image": {"digest": "latest"}}, ["'/image/digest'"], id="no-digest"),
+    pytest.param({"image": {"registry": "https://a"}}, ["'/image/registry'"], id="no-registry"),
+    pytest.param({"extraContainers": [{"image": "a"}]}, ["'name'"], id="container-without-name"),
+    pytest.param({"extraEnvFrom": [{"name": "a"}]}, ["'/extraEnvFrom/0'"], id="env-from-nothing"),
+    pytest.param({"hostAliases": [{"ip": "::1"}]}, ["'hostnames'"], id="alias-of-no-name"),
+    pytest.param({"dnsPolicy": "Cluster"}, ["'/dnsPolicy'"], id="no-dns-policy"),
+    pytest.param({"revisionHistoryLimit": -1}, ["'/revisionHistoryLimit'"], id="no-number"),
+    pytest.param({"commonAnnotations": {"a": 1}}, ["'/commonAnnotations/a'"], id="annotation"),
 ]
 
 
