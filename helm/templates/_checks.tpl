@@ -114,6 +114,12 @@ The least memory of the process in MiB: 64, plus the memory store and the cache 
 {{- if and .Values.persistence.enabled (eq $kind "memory") -}}
 {{- fail (printf "persistence.enabled: memory:// does not use a volume; set config.store_url to sqlite://%s/replay.db" (trimSuffix "/" .Values.persistence.mountPath)) -}}
 {{- end -}}
+{{- if and .Values.service.nodePort (eq .Values.service.type "ClusterIP") -}}
+{{- fail (printf "service.nodePort: %v has no meaning with service.type ClusterIP; set the type to NodePort or LoadBalancer" .Values.service.nodePort) -}}
+{{- end -}}
+{{- if and (or .Values.service.loadBalancerIP .Values.service.loadBalancerSourceRanges) (ne .Values.service.type "LoadBalancer") -}}
+{{- fail (printf "service.loadBalancerIP, service.loadBalancerSourceRanges: have no meaning with service.type %s; set the type to LoadBalancer" .Values.service.type) -}}
+{{- end -}}
 {{- if and (eq .Values.dnsPolicy "None") (not (get (.Values.dnsConfig | default dict) "nameservers")) -}}
 {{- fail "dnsPolicy: None resolves no name by itself; set dnsConfig.nameservers" -}}
 {{- end -}}

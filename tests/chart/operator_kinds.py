@@ -1,8 +1,9 @@
 """
-Schemas of the Prometheus operator's resources, after its definitions (v0.93).
+Schemas of kinds that are not Kubernetes' own, after the definitions of their projects.
 
-They cover only the fields that the chart uses: the whole schemas are hundreds of kilobytes, and
-no package has them. For a new field, look up its definition and add it here.
+These are the Prometheus operator (v0.93) and the Gateway API (v1.2, standard channel). They cover
+only the fields that the chart uses: the whole schemas are hundreds of kilobytes, and no package
+has them. For a new field, look up its definition and add it here.
 """
 
 from typing import Any, Final
@@ -61,7 +62,52 @@ RULE: Final = _object(
     annotations=LABELS,
     **{"for": DURATION, "keep_firing_for": DURATION},
 )
+GATEWAY_DURATION: Final = {"type": "string", "pattern": r"^([0-9]{1,5}(h|m|s|ms)){1,4}$"}
+MATCH: Final = _object(
+    path=_object(
+        type={"enum": ["Exact", "PathPrefix", "RegularExpression"]},
+        value={"type": "string"},
+    ),
+    method={"type": "string"},
+    headers=_array({"type": "object"}),
+    queryParams=_array({"type": "object"}),
+)
+ROUTE: Final = _object(
+    "parentRefs",
+    "rules",
+    parentRefs=_array(
+        _object(
+            "name",
+            group={"type": "string"},
+            kind={"type": "string"},
+            namespace={"type": "string"},
+            name={"type": "string"},
+            sectionName={"type": "string"},
+            port={"type": "integer"},
+        )
+    ),
+    hostnames=_array({"type": "string", "pattern": r"^(\*\.)?[a-z0-9.-]+$"}),
+    rules=_array(
+        _object(
+            "backendRefs",
+            name={"type": "string"},
+            matches=_array(MATCH),
+            filters=_array({"type": "object"}),
+            backendRefs=_array(
+                _object(
+                    "name",
+                    "port",
+                    name={"type": "string"},
+                    port={"type": "integer"},
+                    weight={"type": "integer"},
+                )
+            ),
+            timeouts=_object(request=GATEWAY_DURATION, backendRequest=GATEWAY_DURATION),
+        )
+    ),
+)
 SPECS: Final = {
+    "HTTPRoute": ROUTE,
     "ServiceMonitor": _object("selector", "endpoints", selector=SELECTOR, endpoints=ENDPOINTS),
     "PodMonitor": _object(
         "selector",
@@ -86,5 +132,5 @@ SPECS: Final = {
 
 
 def assert_valid(manifest: dict[str, Any]) -> None:
-    """Fail for a manifest that the operator would refuse, and for a field that is not listed."""
+    """Fail for a manifest that its project would refuse, and for a field that is not listed."""
     jsonschema.Draft202012Validator(SPECS[manifest["kind"]]).validate(manifest["spec"])

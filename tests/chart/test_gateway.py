@@ -121,6 +121,16 @@ SAID: list[Any] = [
     pytest.param(PLATFORM, "Deployment", "metadata.annotations", {"example.com/owner": "ai", "example.com/backup": "no"}, id="annotations"),  # noqa: E501
     pytest.param({"commonAnnotations": {"a": "all"}, "deploymentAnnotations": {"a": "own"}}, "Deployment", "metadata.annotations", {"a": "own"}, id="own-annotation-wins"),  # noqa: E501
     pytest.param(PLATFORM, "Deployment", "spec.template.metadata.annotations", None, id="pods-have-their-own-annotations"),  # noqa: E501
+    pytest.param(CI["gateway-redis"], "Ingress", "spec.rules.0.http.paths.0.path", "/", id="every-path"),  # noqa: E501
+    pytest.param(PLATFORM, "Ingress", "spec.rules.0.http.paths.0.path", "/v1", id="a-path"),
+    pytest.param(PLATFORM, "Ingress", "spec.rules.0.http.paths.1.pathType", "Exact", id="path-type"),  # noqa: E501
+    pytest.param(PLATFORM, "HTTPRoute", "spec.parentRefs.0.name", "public", id="gateway-api"),
+    pytest.param(PLATFORM, "HTTPRoute", "spec.rules", [{"matches": [{"path": {"type": "PathPrefix", "value": "/"}}], "timeouts": {"request": "0s"}, "backendRefs": [{"name": "r-reasoning-replay", "port": 8080}]}], id="route-without-timeout"),  # noqa: E501
+    pytest.param({"httpRoute": {"enabled": True, "parentRefs": [{"name": "a"}], "rules": [{"backendRefs": [{"name": "b", "port": 1}]}]}}, "HTTPRoute", "spec.rules", [{"backendRefs": [{"name": "b", "port": 1}]}], id="route-of-ones-own"),  # noqa: E501
+    pytest.param(CI["sentinel-tls"], "Service", "spec.ports.0.nodePort", 30443, id="node-port"),
+    pytest.param({}, "Service", "spec.ports.0.nodePort", None, id="no-node-port"),
+    pytest.param(CI["sentinel-tls"], "Service", "spec.loadBalancerIP", "192.0.2.7", id="address"),
+    pytest.param(CI["sentinel-tls"], "Service", "spec.loadBalancerSourceRanges", ["192.0.2.0/24"], id="source-ranges"),  # noqa: E501
 ]  # fmt: skip
 
 
@@ -217,7 +227,9 @@ def test_a_changed_setting_rolls_the_pods(helm: Helm) -> None:
         pytest.param(REDIS, ["scope_secret is not set"], id="no-scope-secret"),
         pytest.param(CI["shadow"], ["mode is shadow"], id="shadow"),
         pytest.param(CI["gateway-redis"], ["OPENAI_BASE_URL=https://replay.example.com/v1"], id="from-outside"),  # noqa: E501
-        pytest.param({"ingress": {"enabled": True, "hosts": ["a.b"]}, "networkPolicy": {"enabled": True}}, ["=http://a.b/v1", "networkPolicy.clients"], id="shut-out"),  # noqa: E501
+        pytest.param({"ingress": {"enabled": True, "hosts": [{"host": "a.b"}]}, "networkPolicy": {"enabled": True}}, ["=http://a.b/v1", "networkPolicy.clients"], id="shut-out"),  # noqa: E501
+        pytest.param(PLATFORM, ["=https://replay.example.com/v1   (http, if the Gateway"], id="gateway-api"),  # noqa: E501
+        pytest.param({"httpRoute": {"enabled": True, "parentRefs": [{"name": "a"}]}}, ["=https://<host name of the Gateway>/v1"], id="any-host"),  # noqa: E501
         pytest.param({"resources": {"limits": {"memory": "512Mi"}}}, ["512Mi is less than 864 MiB"], id="burst"),  # noqa: E501
         pytest.param(CI["sidecar-library"], ["No gateway is installed"], id="library"),
     ],

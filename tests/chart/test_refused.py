@@ -147,6 +147,19 @@ REFUSED = [
         id="two-registries",
     ),
     pytest.param({"dnsPolicy": "None"}, ["set dnsConfig.nameservers"], id="no-name-server"),
+    pytest.param(
+        {"httpRoute": {"enabled": True}}, ["httpRoute.parentRefs: empty"], id="route-of-no-gateway"
+    ),
+    pytest.param(
+        {"service": {"nodePort": 30080}},
+        ["service.nodePort: 30080", "ClusterIP", "NodePort or LoadBalancer"],
+        id="node-port-of-cluster-ip",
+    ),
+    pytest.param(
+        {"service": {"type": "NodePort", "loadBalancerSourceRanges": ["10.0.0.0/8"]}},
+        ["service.loadBalancerSourceRanges: have no meaning with service.type NodePort"],
+        id="ranges-without-load-balancer",
+    ),
     # The schema refuses these:
     pytest.param({"config": {"ttl": 5}}, ["'/config'", "'ttl' not allowed"], id="unknown-setting"),
     pytest.param({"config": {"ttl_s": 0}}, ["'/config/ttl_s'", "want 1"], id="out-of-range"),
@@ -163,6 +176,14 @@ REFUSED = [
     pytest.param({"extraContainers": [{"image": "a"}]}, ["'name'"], id="container-without-name"),
     pytest.param({"extraEnvFrom": [{"name": "a"}]}, ["'/extraEnvFrom/0'"], id="env-from-nothing"),
     pytest.param({"hostAliases": [{"ip": "::1"}]}, ["'hostnames'"], id="alias-of-no-name"),
+    pytest.param({"ingress": {"hosts": ["a.b"]}}, ["'/ingress/hosts/0'", "object"], id="host-text"),
+    pytest.param(
+        {"ingress": {"hosts": [{"host": "a.b", "paths": [{"path": "v1"}]}]}},
+        ["'/ingress/hosts/0/paths/0/path'"],
+        id="no-path",
+    ),
+    pytest.param({"httpRoute": {"rules": []}}, ["'/httpRoute/rules'"], id="route-of-no-rule"),
+    pytest.param({"service": {"nodePort": 70000}}, ["'/service/nodePort'"], id="no-node-port"),
     pytest.param({"dnsPolicy": "Cluster"}, ["'/dnsPolicy'"], id="no-dns-policy"),
     pytest.param({"revisionHistoryLimit": -1}, ["'/revisionHistoryLimit'"], id="no-number"),
     pytest.param({"commonAnnotations": {"a": 1}}, ["'/commonAnnotations/a'"], id="annotation"),

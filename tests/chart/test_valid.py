@@ -13,7 +13,7 @@ from tests.chart import operator_kinds
 from tests.chart.rendering import CHART, CI, NEWEST, OLDEST, SIDECARS, Helm
 
 SNIPPETS = CHART.parent / "config" / "kubernetes"
-OPERATORS = "monitoring.coreos.com/v1"
+OPERATORS = {"monitoring.coreos.com/v1", "gateway.networking.k8s.io/v1"}
 
 
 def assert_valid(manifest: dict[str, Any], version: str) -> None:
@@ -34,7 +34,7 @@ def test_helm_finds_no_fault(helm: Helm, name: str) -> None:
 def test_every_manifest_is_of_its_schema(helm: Helm, name: str, version: str) -> None:
     """Every manifest is valid in all allowed versions, without a field that would be dropped."""
     for manifest in helm.manifests(CI[name]):
-        if manifest["apiVersion"] != OPERATORS:
+        if manifest["apiVersion"] not in OPERATORS:
             assert_valid(manifest, version)
 
 
@@ -54,9 +54,9 @@ def test_names_and_labels_are_complete(helm: Helm, name: str) -> None:
 
 
 def test_the_operators_own_kinds_are_of_their_schema(helm: Helm) -> None:
-    """All three of the operator's resources are valid, for the fields that the chart uses."""
+    """Resources of the operator and of the Gateway API are valid, for the fields that are used."""
     made = [each for path in CI.values() for each in helm.manifests(path)]
-    theirs = [each for each in made if each["apiVersion"] == OPERATORS]
+    theirs = [each for each in made if each["apiVersion"] in OPERATORS]
     for manifest in theirs:
         operator_kinds.assert_valid(manifest)
 
