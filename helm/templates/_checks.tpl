@@ -114,6 +114,14 @@ The least memory of the process in MiB: 64, plus the memory store and the cache 
 {{- if and .Values.persistence.enabled (eq $kind "memory") -}}
 {{- fail (printf "persistence.enabled: memory:// does not use a volume; set config.store_url to sqlite://%s/replay.db" (trimSuffix "/" .Values.persistence.mountPath)) -}}
 {{- end -}}
+{{- $fewest := ternary .Values.autoscaling.minReplicas .Values.replicaCount .Values.autoscaling.enabled -}}
+{{- if and .Values.pdb.enabled .Values.pdb.minAvailable $fewest -}}
+{{- $text := include "reasoning-replay.text" .Values.pdb.minAvailable -}}
+{{- $part := divf (mulf (trimSuffix "%" $text | float64) $fewest) 100 | ceil -}}
+{{- if ge (ternary $part (float64 $text) (hasSuffix "%" $text)) (float64 $fewest) -}}
+{{- fail (printf "pdb.minAvailable: %s of %d replicas must stay, so maintenance could never stop a pod; lower it, or use pdb.maxUnavailable" $text (int $fewest)) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.service.nodePort (eq .Values.service.type "ClusterIP") -}}
 {{- fail (printf "service.nodePort: %v has no meaning with service.type ClusterIP; set the type to NodePort or LoadBalancer" .Values.service.nodePort) -}}
 {{- end -}}

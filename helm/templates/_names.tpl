@@ -80,3 +80,21 @@ helm.sh/chart: {{ printf "reasoning-replay-%s" .Chart.Version | replace "+" "_" 
 {{- $scheme := ternary "http" "https" (empty (get $config "tls_cert_file")) -}}
 {{- printf "%s://%s.%s:%v/v1" $scheme (include "reasoning-replay.fullname" .) .Release.Namespace (include "reasoning-replay.text" .Values.service.port) -}}
 {{- end -}}
+
+{{/* The endpoint that a ServiceMonitor or a PodMonitor scrapes. */}}
+{{- define "reasoning-replay.endpoint" -}}
+- port: admin
+  path: /metrics
+  interval: {{ .interval }}
+  {{- with .scrapeTimeout }}
+  scrapeTimeout: {{ . }}
+  {{- end }}
+  {{- with .relabelings }}
+  relabelings:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .metricRelabelings }}
+  metricRelabelings:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}

@@ -44,6 +44,20 @@ SELECTOR: Final = {
     ),
     "minProperties": 1,  # an empty selector would select everything
 }
+RELABELINGS: Final = _array(
+    _object(
+        sourceLabels=_array({"type": "string"}),
+        separator={"type": "string"},
+        targetLabel={"type": "string"},
+        regex={"type": "string"},
+        modulus={"type": "integer"},
+        replacement={"type": "string"},
+        action={
+            "enum": ["replace", "keep", "drop", "hashmod", "labelmap", "labeldrop", "labelkeep"]
+        },
+    )
+)
+NAMESPACES: Final = _object(any={"type": "boolean"}, matchNames=_array({"type": "string"}))
 ENDPOINTS: Final = _array(
     _object(
         "port",
@@ -51,6 +65,8 @@ ENDPOINTS: Final = _array(
         path={"type": "string", "pattern": "^/"},
         interval=DURATION,
         scrapeTimeout=DURATION,
+        relabelings=RELABELINGS,
+        metricRelabelings=RELABELINGS,
     )
 )
 RULE: Final = _object(
@@ -108,12 +124,18 @@ ROUTE: Final = _object(
 )
 SPECS: Final = {
     "HTTPRoute": ROUTE,
-    "ServiceMonitor": _object("selector", "endpoints", selector=SELECTOR, endpoints=ENDPOINTS),
+    "ServiceMonitor": _object(
+        "selector",
+        "endpoints",
+        selector=SELECTOR,
+        namespaceSelector=NAMESPACES,
+        endpoints=ENDPOINTS,
+    ),
     "PodMonitor": _object(
         "selector",
         "podMetricsEndpoints",
         selector=SELECTOR,
-        namespaceSelector=_object(any={"type": "boolean"}, matchNames=_array({"type": "string"})),
+        namespaceSelector=NAMESPACES,
         podMetricsEndpoints=ENDPOINTS,
     ),
     "PrometheusRule": _object(

@@ -13,7 +13,13 @@ from reasoning_replay.settings.model import Settings
 from tests.chart.rendering import CHART, CI, Helm, env_of_container
 
 REDIS = {"config": {"store_url": "redis://redis:6379/0"}}
+SQLITE = {"config": {"store_url": "sqlite:///var/lib/replay/replay.db"}}
 PLATFORM = CI["platform"]
+GATEWAY_LABELS = {
+    "app.kubernetes.io/name": "reasoning-replay",
+    "app.kubernetes.io/instance": "r",
+    "app.kubernetes.io/component": "gateway",
+}
 # Valid values for keys of the Secret.
 HELD = {
     "REPLAY_STORE_URL": "redis://:secret@redis:6379/0",
@@ -99,7 +105,7 @@ SAID: list[Any] = [
     pytest.param({**REDIS, "autoscaling": {"enabled": True}}, "HorizontalPodAutoscaler", "spec.metrics.0.resource.target.averageUtilization", 70, id="by-cpu"),  # noqa: E501
     pytest.param(CI["gateway-redis"], "HorizontalPodAutoscaler", "spec.metrics.1.pods", {"metric": {"name": "reasoning_replay_in_flight"}, "target": {"type": "AverageValue", "averageValue": "200"}}, id="by-exchanges"),  # noqa: E501
     pytest.param(CI["gateway-redis"], "HorizontalPodAutoscaler", "spec.behavior.scaleDown.stabilizationWindowSeconds", 600, id="slow-to-shrink"),  # noqa: E501
-    pytest.param(CI["gateway-redis"], "PodDisruptionBudget", "spec.maxUnavailable", "25%", id="budget"),  # noqa: E501
+    pytest.param(CI["gateway-redis"], "PodDisruptionBudget", "spec", {"minAvailable": "60%", "selector": {"matchLabels": GATEWAY_LABELS}}, id="budget"),  # noqa: E501
     pytest.param(CI["gateway-redis"], "NetworkPolicy", "spec.ingress.0.from", [{"namespaceSelector": {"matchLabels": {"uses": "reasoning-replay"}}}], id="clients"),  # noqa: E501
     pytest.param({"networkPolicy": {"enabled": True, "clients": []}}, "NetworkPolicy", "spec.ingress.0.from", None, id="any-client"),  # noqa: E501
     pytest.param(CI["sentinel-tls"], "NetworkPolicy", "spec.egress.2.ports", [{"port": 6379, "protocol": "TCP"}, {"port": 26379, "protocol": "TCP"}], id="way-to-the-store"),  # noqa: E501
@@ -131,6 +137,24 @@ SAID: list[Any] = [
     pytest.param({}, "Service", "spec.ports.0.nodePort", None, id="no-node-port"),
     pytest.param(CI["sentinel-tls"], "Service", "spec.loadBalancerIP", "192.0.2.7", id="address"),
     pytest.param(CI["sentinel-tls"], "Service", "spec.loadBalancerSourceRanges", ["192.0.2.0/24"], id="source-ranges"),  # noqa: E501
+    pytest.param(CI["sqlite"], "PodDisruptionBudget", "spec.maxUnavailable", 1, id="default-budget"),  # noqa: E501
+    pytest.param(CI["sqlite"], "PersistentVolumeClaim", "spec.accessModes", ["ReadWriteOncePod"], id="access-modes"),  # noqa: E501
+    pytest.param(CI["sqlite"], "PersistentVolumeClaim", "metadata.annotations", {"helm.sh/resource-policy": "keep", "example.com/backup": "daily"}, id="uninstall-keeps-the-claim"),  # noqa: E501
+    pytest.param({**SQLITE, "persistence": {"enabled": True, "resourcePolicy": ""}}, "PersistentVolumeClaim", "metadata.annotations", None, id="uninstall-deletes-the-claim"),  # noqa: E501
+    pytest.param({"metrics": {"serviceMonitor": {"enabled": True}}}, "ServiceMonitor", "spec.endpoints", [{"port": "admin", "path": "/metrics", "interval": "30s"}], id="monitor"),  # noqa: E501
+    pytest.param({"metrics": {"serviceMonitor": {"enabled": True}}}, "ServiceMonitor", "spec.namespaceSelector", None, id="monitor-in-its-namespace"),  # noqa: E501
+    *(
+        param
+        for kind, endpoints in (("ServiceMonitor", "endpoints"), ("PodMonitor", "podMetricsEndpoints"))  # noqa: E501
+        for param in (
+            pytest.param(PLATFORM, kind, "metadata.namespace", "monitoring", id=f"{kind}-elsewhere"),  # noqa: E501
+            pytest.param(PLATFORM, kind, "spec.namespaceSelector", {"matchNames": ["ns"]}, id=f"{kind}-finds-the-release"),  # noqa: E501
+            pytest.param(PLATFORM, kind, f"spec.{endpoints}.0.scrapeTimeout", "10s", id=f"{kind}-timeout"),  # noqa: E501
+            pytest.param(PLATFORM, kind, f"spec.{endpoints}.0.relabelings.0.targetLabel", "node", id=f"{kind}-relabelings"),  # noqa: E501
+            pytest.param(PLATFORM, kind, f"spec.{endpoints}.0.metricRelabelings.0.action", "drop", id=f"{kind}-metric-relabelings"),  # noqa: E501
+        )
+    ),
+    pytest.param(CI["sidecar-library"], "PodMonitor", "spec.namespaceSelector", {"any": True}, id="sidecars-anywhere"),  # noqa: E501
 ]  # fmt: skip
 
 

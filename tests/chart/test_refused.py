@@ -160,6 +160,20 @@ REFUSED = [
         ["service.loadBalancerSourceRanges: have no meaning with service.type NodePort"],
         id="ranges-without-load-balancer",
     ),
+    pytest.param(
+        {"pdb": {"enabled": True, "minAvailable": 1}},
+        ["pdb.minAvailable: 1 of 1 replicas must stay", "pdb.maxUnavailable"],
+        id="budget-of-all",
+    ),
+    pytest.param(
+        {
+            "pdb": {"enabled": True, "minAvailable": "51%"},
+            "autoscaling": {"enabled": True, "minReplicas": 2},
+            "config": {"store_url": REDIS},
+        },
+        ["pdb.minAvailable: 51% of 2 replicas must stay"],
+        id="share-of-all",
+    ),
     # The schema refuses these:
     pytest.param({"config": {"ttl": 5}}, ["'/config'", "'ttl' not allowed"], id="unknown-setting"),
     pytest.param({"config": {"ttl_s": 0}}, ["'/config/ttl_s'", "want 1"], id="out-of-range"),
@@ -184,6 +198,16 @@ REFUSED = [
     ),
     pytest.param({"httpRoute": {"rules": []}}, ["'/httpRoute/rules'"], id="route-of-no-rule"),
     pytest.param({"service": {"nodePort": 70000}}, ["'/service/nodePort'"], id="no-node-port"),
+    pytest.param({"pdb": {"minAvailable": "100%"}}, ["'/pdb/minAvailable'"], id="budget-of-100"),
+    pytest.param(
+        {"persistence": {"accessModes": ["ReadOnlyMany"]}}, ["accessModes/0'"], id="read-only-claim"
+    ),
+    pytest.param(
+        {"persistence": {"resourcePolicy": "delete"}}, ["resourcePolicy'"], id="no-policy"
+    ),
+    pytest.param(
+        {"metrics": {"serviceMonitor": {"scrapeTimeout": "10"}}}, ["scrapeTimeout'"], id="no-unit"
+    ),
     pytest.param({"dnsPolicy": "Cluster"}, ["'/dnsPolicy'"], id="no-dns-policy"),
     pytest.param({"revisionHistoryLimit": -1}, ["'/revisionHistoryLimit'"], id="no-number"),
     pytest.param({"commonAnnotations": {"a": 1}}, ["'/commonAnnotations/a'"], id="annotation"),
@@ -236,6 +260,18 @@ def test_a_secret_has_no_place_in_values(helm: Helm, name: str) -> None:
                 "extraVolumeMounts": [{"name": "x", "mountPath": "/"}],
             },
             id="volume-of-ones-own",
+        ),
+        pytest.param(
+            {
+                "pdb": {"enabled": True, "minAvailable": "50%"},
+                "replicaCount": 2,
+                "config": {"store_url": REDIS},
+            },
+            id="budget-of-half",
+        ),
+        pytest.param(
+            {"pdb": {"enabled": True, "minAvailable": 3}, "replicaCount": None},
+            id="budget-of-unknown-replicas",
         ),
         pytest.param({"global": {"region": "eu"}}, id="globals-of-others"),
         pytest.param({"config": None, "secrets": {"keys": None}}, id="keys-without-values"),
