@@ -4,9 +4,16 @@ depends on it with the alias `replay` has them as .Subcharts.replay:
 
     initContainers:
       {{- include "reasoning-replay.sidecar" .Subcharts.replay | nindent 8 }}
+    containers:
+      - name: my-agent
+        env:
+          {{- include "reasoning-replay.sidecarEnv" .Subcharts.replay | nindent 12 }}
 */}}
 
-{{/* A native sidecar: starts before the app, ends after it, and lets a Job end. Kubernetes 1.29. */}}
+{{/*
+A native sidecar: starts before the app, ends after it, and lets a Job end. Kubernetes 1.29. It has no
+preStop: the kubelet sends SIGTERM after the app has ended, and a sleep would only delay the end of a Job.
+*/}}
 {{- define "reasoning-replay.sidecar" -}}
 {{- if semverCompare "<1.29.0-0" .Capabilities.KubeVersion.Version -}}
 {{- fail (printf "reasoning-replay.sidecar: Kubernetes %s has no sidecar containers, 1.29 or newer has; include reasoning-replay.sidecarClassic under containers" .Capabilities.KubeVersion.Version) -}}
@@ -14,14 +21,15 @@ depends on it with the alias `replay` has them as .Subcharts.replay:
 - name: {{ .Values.sidecar.name }}
   restartPolicy: Always
 {{- include "reasoning-replay.sidecarBody" . | nindent 2 }}
-  {{- include "reasoning-replay.checkGrace" (dict "grace" .Values.sidecar.terminationGracePeriodSeconds "preStop" .Values.sidecar.preStopSeconds.native "config" (include "reasoning-replay.sidecarConfig" . | fromYaml) "where" "sidecar.") }}
-  {{- with .Values.sidecar.preStopSeconds.native }}
-  lifecycle:
-    # Runs while the app ends, so it adds no delay if the app takes longer than this.
-    preStop:
-      exec:
-        command: [python, -c, import time; time.sleep({{ int . }})]
-  {{- end }}
+  {{- include "reasoning-replay.checkGrace" (dict "grace" .Values.sidecar.terminationGracePeriodSeconds "preStop" 0 "config" (include "reasoning-replay.sidecarConfig" . | fromYaml) "where" "sidecar.") }}
+{{- end -}}
+
+{{/* The base URL for the app, an entry of its container's `env`. */}}
+{{- define "reasoning-replay.sidecarEnv" -}}
+{{- $config := include "reasoning-replay.sidecarConfig" . | fromYaml -}}
+{{- $address := $config.listen | replace "0.0.0.0:" "127.0.0.1:" | replace "[::]:" "[::1]:" -}}
+- name: OPENAI_BASE_URL
+  value: {{ ternary "http" "https" (empty (get $config "tls_cert_file")) }}://{{ $address }}/v1
 {{- end -}}
 
 {{/* The pod's grace period in seconds, which the checks of both containers use. */}}
@@ -34,7 +42,7 @@ depends on it with the alias `replay` has them as .Subcharts.replay:
 {{- $admin := include "reasoning-replay.port" (include "reasoning-replay.sidecarConfig" . | fromYaml).admin_listen -}}
 - name: {{ .Values.sidecar.name }}
 {{- include "reasoning-replay.sidecarBody" . | nindent 2 }}
-  {{- include "reasoning-replay.checkGrace" (dict "grace" .Values.sidecar.terminationGracePeriodSeconds "preStop" .Values.sidecar.preStopSeconds.classic "config" (include "reasoning-replay.sidecarConfig" . | fromYaml) "where" "sidecar.") }}
+  {{- include "reasoning-replay.checkGrace" (dict "grace" .Values.sidecar.terminationGracePeriodSeconds "preStop" .Values.sidecar.preStopSeconds "config" (include "reasoning-replay.sidecarConfig" . | fromYaml) "where" "sidecar.") }}
   lifecycle:
     # The kubelet starts the next containers when this is done.
     postStart:
@@ -54,7 +62,7 @@ depends on it with the alias `replay` has them as .Subcharts.replay:
     # All containers get SIGTERM at the same time: the app still needs the proxy for a while.
     preStop:
       exec:
-        command: [python, -c, import time; time.sleep({{ int .Values.sidecar.preStopSeconds.classic }})]
+        command: [python, -c, import time; time.sleep({{ int .Values.sidecar.preStopSeconds }})]
 {{- end -}}
 
 {{- define "reasoning-replay.sidecarBody" -}}

@@ -106,7 +106,7 @@ async def test_the_sidecar_needs_no_rights(consumer: Helm) -> None:
 
 async def test_the_classic_ones_hooks_work(consumer: Helm) -> None:
     """The postStart hook ends when the proxy is ready, the preStop hook after its sleep."""
-    sidecar = {"preStopSeconds": {"classic": 0}}
+    sidecar = {"preStopSeconds": 0}
     values = {"classic": True, "replay": {"sidecar": sidecar}}
     (pod,) = pod_specs(consumer.manifests(values))
     first = pod["containers"][0]

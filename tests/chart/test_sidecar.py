@@ -63,11 +63,13 @@ def test_the_native_one_starts_first_and_ends_last(native: dict[str, Any]) -> No
     assert container["restartPolicy"] == "Always"
     assert container["startupProbe"]["httpGet"] == {"path": "/readyz", "port": "admin"}
     assert container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "admin"}
-    assert slept(container) > 0
+    assert "lifecycle" not in container  # a sleep before SIGTERM would only delay the end of a Job
 
 
 def slept(container: dict[str, Any]) -> int:
-    """Return the sleep of a container's preStop hook, in seconds."""
+    """Return the sleep of a container's preStop hook, in seconds; 0 without one."""
+    if "lifecycle" not in container:
+        return 0
     command = container["lifecycle"]["preStop"]["exec"]["command"]
     return int(command[-1].partition("sleep(")[2][:-1])
 
@@ -96,7 +98,7 @@ def test_the_pod_has_time_for_both(kind: str, request: pytest.FixtureRequest) ->
 def test_a_pod_without_time_for_both_is_refused(consumer: Helm, is_classic: bool) -> None:
     """A grace period that is too short is refused, with the numbers."""
     values = {"classic": is_classic, "replay": {"sidecar": {"config": {"drain_s": 120}}}}
-    slept_s = 30 if is_classic else 5
+    slept_s = 30 if is_classic else 0
 
     with pytest.raises(AssertionError) as told:
         consumer.manifests(values)
@@ -105,12 +107,23 @@ def test_a_pod_without_time_for_both_is_refused(consumer: Helm, is_classic: bool
     assert f"preStopSeconds {slept_s} plus drain_s 120" in str(told.value)
 
 
-def test_the_native_one_may_do_without_a_sleep(consumer: Helm) -> None:
-    """The native sidecar can omit the sleep, since the kubelet stops it last."""
-    sidecar = {"preStopSeconds": {"native": 0}}
-    (pod,) = pod_specs(consumer.manifests({"replay": {"sidecar": sidecar}}))
+@pytest.mark.parametrize(
+    ("config", "url"),
+    [
+        ({"listen": "127.0.0.1:8081"}, "http://127.0.0.1:8081/v1"),
+        ({"listen": "[::1]:8080"}, "http://[::1]:8080/v1"),
+        ({"listen": "0.0.0.0:8080"}, "http://127.0.0.1:8080/v1"),
+        ({"listen": "[::]:8080"}, "http://[::1]:8080/v1"),
+        ({"tls_cert_file": "/a", "tls_key_file": "/b"}, "https://127.0.0.1:8080/v1"),
+    ],
+)
+def test_the_helper_points_the_app_at_the_sidecar(
+    consumer: Helm, config: dict[str, str], url: str
+) -> None:
+    """`reasoning-replay.sidecarEnv` prints the base URL that the settings of the sidecar make."""
+    (pod,) = pod_specs(consumer.manifests({"replay": {"sidecar": {"config": config}}}))
 
-    assert "lifecycle" not in pod["initContainers"][0]
+    assert pod["containers"][0]["env"] == [{"name": "OPENAI_BASE_URL", "value": url}]
 
 
 def test_only_the_pod_may_call_it(native: dict[str, Any]) -> None:
