@@ -48,7 +48,7 @@ redis
 {{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
 {{- $unit := regexFind "[A-Za-z]*$" $text -}}
 {{- if not (hasKey $units $unit) -}}
-{{- fail (printf "resources.limits.memory: %q is not an amount of memory; write 512Mi or 1Gi" $text) -}}
+{{- fail (printf "resources: %q is not an amount of memory; write 512Mi or 1Gi" $text) -}}
 {{- end -}}
 {{- mulf $number (get $units $unit) | floor | int64 -}}
 {{- end -}}

@@ -252,6 +252,7 @@ def test_a_changed_setting_rolls_the_pods(helm: Helm) -> None:
         pytest.param(CI["shadow"], ["mode is shadow"], id="shadow"),
         pytest.param(CI["gateway-redis"], ["OPENAI_BASE_URL=https://replay.example.com/v1"], id="from-outside"),  # noqa: E501
         pytest.param({"ingress": {"enabled": True, "hosts": [{"host": "a.b"}]}, "networkPolicy": {"enabled": True}}, ["=http://a.b/v1", "networkPolicy.clients"], id="shut-out"),  # noqa: E501
+        pytest.param({"resources": {"requests": {"memory": "128Mi"}}}, ["resources.requests.memory 128Mi is less than 352 MiB"], id="evicted-first"),  # noqa: E501
         pytest.param(PLATFORM, ["=https://replay.example.com/v1   (http, if the Gateway"], id="gateway-api"),  # noqa: E501
         pytest.param({"httpRoute": {"enabled": True, "parentRefs": [{"name": "a"}]}}, ["=https://<host name of the Gateway>/v1"], id="any-host"),  # noqa: E501
         pytest.param({"resources": {"limits": {"memory": "512Mi"}}}, ["512Mi is less than 864 MiB"], id="burst"),  # noqa: E501
@@ -263,6 +264,16 @@ def test_the_notes_say_what_to_do(helm: Helm, values: Any, words: list[str]) -> 
     notes = helm.notes(values)
 
     assert [word for word in words if word not in notes] == []
+
+
+def test_the_requested_memory_fits_what_is_kept(helm: Helm) -> None:
+    """A pod with a full store and cache takes no more than it requested."""
+    settings = Settings()
+    requested = helm.pod({})["containers"][0]["resources"]["requests"]["memory"]
+
+    kept_bytes = settings.memory_max_bytes + settings.recent_max_bytes
+    assert int(requested.removesuffix("Mi")) == 64 + kept_bytes / 2**20
+    assert "resources.requests.memory" not in helm.notes({})
 
 
 def test_the_library_alone_makes_nothing_that_runs(helm: Helm) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -82,6 +83,23 @@ async def test_the_sidecar_serves_and_ends(container: dict[str, Any]) -> None:
 
         proxy.signal(signal.SIGTERM)
         assert await proxy.exit_code() == 0
+
+
+def children_cpu_s() -> float:
+    """Return the CPU time of all ended children; unlike the clock, the load hardly changes it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+async def test_the_startup_probe_does_not_fail_in_a_normal_start(container: dict[str, Any]) -> None:
+    """On a node with a free core the proxy is ready before the kubelet asks for the first time."""
+    before_s = children_cpu_s()
+    async with contained(container, "http://127.0.0.1:9/v1") as proxy:
+        assert await probe(proxy, container, "startupProbe") == 200
+        proxy.signal(signal.SIGTERM)
+        assert await proxy.exit_code() == 0
+
+    assert children_cpu_s() - before_s < container["startupProbe"]["initialDelaySeconds"]
 
 
 def restricted() -> list[str]:

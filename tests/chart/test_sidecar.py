@@ -138,12 +138,14 @@ def test_only_the_pod_may_call_it(native: dict[str, Any]) -> None:
 
 
 def test_what_it_may_hold_is_within_its_limit(native: dict[str, Any]) -> None:
-    """The memory limit is at least the idle process plus all requests and stored reasoning."""
+    """The limit covers full requests and a full store; the memory request covers the store."""
     (container,) = native["initContainers"]
     settings = load({}, env_of_container(container), None)
     stored_bytes = settings.memory_max_bytes + settings.recent_max_bytes
     most_mib = 64 + (stored_bytes + settings.inspect_total_max_bytes) / 2**20
 
+    requested = container["resources"]["requests"]["memory"]
+    assert int(requested.removesuffix("Mi")) == 64 + stored_bytes / 2**20
     assert most_mib <= int(container["resources"]["limits"]["memory"].removesuffix("Mi"))
 
 
