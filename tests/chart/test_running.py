@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from reasoning_replay.settings.loader import ENV_PREFIX
 
-from tests.chart.rendering import Helm, env_of_container, pod_specs
+from tests.chart.rendering import CI, Helm, env_of_container, pod_specs
+from tests.ports import free_port
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, Upstream, scripted, send
 from tests.web.served import Served, served
@@ -139,26 +140,76 @@ async def test_the_classic_ones_hooks_work(consumer: Helm) -> None:
         assert await run(hooks["preStop"]) == (0, "")
 
 
+async def release_test(helm: Helm, admin_url: str, url: str, retry_s: int = 0) -> tuple[int, str]:
+    """Run the container of `helm test`; return its exit code and what it wrote."""
+    (test,) = helm.one({}, "Pod", "r-reasoning-replay-test")["spec"]["containers"]
+    return await run(
+        test["command"], ADMIN=admin_url, CLIENTS=f"{url}/v1", RETRY_SECONDS=str(retry_s)
+    )
+
+
 @pytest.mark.parametrize("status", [200, 401])
 async def test_the_test_passes_when_upstream_was_asked(helm: Helm, status: int) -> None:
     """The release test passes on any response of upstream, such as 401 without a key."""
-    (test,) = helm.one({}, "Pod", "r-reasoning-replay-test")["spec"]["containers"]
     async with scripted() as upstream, served(upstream_url=f"{upstream.url}/v1") as proxy:
         await proxy.started()
         answers(upstream, status)
-        code, said = await run(test["command"], ADMIN=proxy.admin_url, CLIENTS=f"{proxy.url}/v1")
+        code, said = await release_test(helm, proxy.admin_url, proxy.url)
 
     assert (code, f"models: {status}" in said) == (0, True), said
 
 
 async def test_the_test_fails_when_upstream_cannot_be_reached(helm: Helm) -> None:
     """The release test fails on the proxy's own error, which it detects by its header."""
-    (test,) = helm.one({}, "Pod", "r-reasoning-replay-test")["spec"]["containers"]
     async with served(upstream_url="http://127.0.0.1:9/v1") as proxy:
         await proxy.started()
-        code, said = await run(test["command"], ADMIN=proxy.admin_url, CLIENTS=f"{proxy.url}/v1")
+        code, said = await release_test(helm, proxy.admin_url, proxy.url)
 
     assert (code, "models: 502 error=" in said) == (1, True), said
+
+
+async def test_the_test_fails_when_the_proxy_is_not_ready(helm: Helm) -> None:
+    """A health check that returns 503 is a failure, whatever the clients' port returns."""
+    async with scripted() as upstream:
+        answers(upstream, 503)
+        code, said = await release_test(helm, upstream.url, upstream.url)
+
+    assert (code, "failed: HTTP Error 503" in said) == (1, True), said
+
+
+async def test_the_test_retries(helm: Helm) -> None:
+    """Right after an installation the first attempts may fail; the test waits for a minute."""
+    (test,) = helm.one({}, "Pod", "r-reasoning-replay-test")["spec"]["containers"]
+    assert {"name": "RETRY_SECONDS", "value": "60"} in test["env"]
+    listen, admin_listen = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    testing = asyncio.create_task(
+        release_test(helm, f"http://{admin_listen}", f"http://{listen}", retry_s=60)
+    )
+    await asyncio.sleep(1)
+    async with (
+        scripted() as upstream,
+        served(
+            upstream_url=f"{upstream.url}/v1", listen=listen, admin_listen=admin_listen
+        ) as proxy,
+    ):
+        await proxy.started()
+        answers(upstream, 200)
+        code, said = await testing
+
+    assert (code, "again in 2 s: <urlopen error" in said, "models: 200" in said) == (0, True, True)
+
+
+def test_the_test_runs_where_the_gateway_runs(helm: Helm) -> None:
+    """Its pod is scheduled as the gateway's, and stays until the next run for `--logs`."""
+    test = helm.one(CI["gateway-redis"], "Pod", "r-reasoning-replay-test")
+    gateway = helm.pod(CI["gateway-redis"])
+
+    for name in ("nodeSelector", "tolerations", "imagePullSecrets"):
+        assert test["spec"][name] == gateway[name]
+    assert test["metadata"]["annotations"] == {
+        "helm.sh/hook": "test",
+        "helm.sh/hook-delete-policy": "before-hook-creation",
+    }
 
 
 def test_the_test_asks_the_services_that_there_are(helm: Helm) -> None:
@@ -169,6 +220,7 @@ def test_the_test_asks_the_services_that_there_are(helm: Helm) -> None:
     (test,) = helm.one(values, "Pod", "r-reasoning-replay-test")["spec"]["containers"]
 
     assert {each["name"]: each["value"] for each in test["env"]} == {
+        "RETRY_SECONDS": "60",
         "ADMIN": "http://r-reasoning-replay-admin:9191",
         "CLIENTS": "https://r-reasoning-replay.ns:8080/v1",
     }
