@@ -1,3 +1,4 @@
+# Needs BuildKit (Docker 23 or newer has it on), or podman build --format docker.
 # To pin the base image, name its digest as well:
 #   docker build --build-arg BASE=docker.io/library/python:3.13.14-slim-bookworm@sha256:... .
 ARG BASE=docker.io/library/python:3.13.14-slim-bookworm
@@ -48,6 +49,8 @@ ENV PATH=/opt/replay/bin:$PATH \
     REPLAY_LISTEN=0.0.0.0:8080 \
     REPLAY_ADMIN_LISTEN=0.0.0.0:9090
 COPY --from=build /opt/replay /opt/replay
+# An empty volume that is mounted here takes this owner, so that sqlite:// works in a named volume.
+RUN install --directory --mode=0700 --owner=65532 --group=65532 /var/lib/replay
 # A number, so that Kubernetes can see that it is not root. Any other non-root UID works.
 USER 65532:65532
 EXPOSE 8080 9090

@@ -3,7 +3,7 @@ Dockerfile interpreter: reads a Dockerfile and runs its steps without a containe
 
 A stage becomes a folder below `root`, and absolute paths of the image are below it. The base image
 is a virtual environment with only pip, for the Python that runs the tests. Steps that only an
-engine can run (the user, layers, ports) are parsed and not run.
+engine can run (the user, owners, layers, ports) are parsed and not run.
 """
 
 import json
@@ -21,7 +21,8 @@ from typing import NamedTuple
 __all__ = ["Built", "Instruction", "build", "instructions", "passes_ignore"]
 
 # Absolute paths to the folders that the steps write, except the system's own.
-OURS = re.compile(r"(?<![\w./-])/(?=(?:opt|src|wheels)\b)")
+OURS = re.compile(r"(?<![\w./-])/(?=(?:opt|src|wheels|var/lib/replay)\b)")
+OWNERS = re.compile(r" --(?:owner|group)=\d+")
 FLAG = re.compile(r"--([a-z-]+)=(\S+)\s+")
 # Prefixes of variables that pip may need to reach its index.
 FROM_OUTSIDE = ("PIP_", "SSL_", "HTTP", "http", "NO_PROXY", "no_proxy", "HOME", "LANG")
@@ -140,7 +141,7 @@ def _perform(
 def _run(built: Built, text: str) -> None:
     outside = {k: v for k, v in os.environ.items() if k.startswith(FROM_OUTSIDE)}
     subprocess.run(  # noqa: S603
-        ["/bin/sh", "-ec", built.placed(text)],
+        ["/bin/sh", "-ec", built.placed(OWNERS.sub("", text))],
         cwd=_below(built.root, built.workdir),
         env={**outside, **built.environ},
         check=True,

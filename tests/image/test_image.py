@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import reasoning_replay
+import yaml
 
 from tests.image.dockerfile import Built, build, instructions, passes_ignore
 from tests.image.installing import environment, pip
@@ -20,6 +21,7 @@ from tests.programs import require
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+DEPLOY = (ROOT / "docs" / "deploy.md").read_text()
 STEPS = list(instructions(DOCKERFILE))
 STARTS_S = 30
 
@@ -75,8 +77,9 @@ def test_it_is_built_alike_and_serves_and_is_not_written(
     built = build(ROOT, tmp_path / "root", base)
 
     second = tree(built.root)
-    assert {path for path in first | second if first.get(path) != second.get(path)} <= {"opt"}
-    assert len(second) > 1000  # the layer of /opt/replay, the only content of the last stage
+    changed = {path for path in first | second if first.get(path) != second.get(path)}
+    assert changed <= {"opt", "var", "var/lib", "var/lib/replay"}  # folders, by their time
+    assert len(second) > 1000  # the layer of /opt/replay, the only large content of the last stage
     assert [path.name for path in (built.root / "opt").iterdir()] == ["replay"]
     names = {Path(path).name for path in second}
     assert not names & {"pip", "hatchling", "pytest", "test_image.py", "gcc"}
@@ -136,6 +139,31 @@ def test_its_user_is_a_number_and_not_root() -> None:
     uid, gid = user.split(":")
     assert int(uid) > 0
     assert int(gid) > 0
+
+
+def test_a_named_volume_belongs_to_its_user() -> None:
+    """An empty volume takes owner and mode of the folder of the image that it covers."""
+    (user,) = [step.text for step in STEPS if step.word == "USER"]
+    uid, gid = user.split(":")
+    owned = f"install --directory --mode=0700 --owner={uid} --group={gid} "
+    (folder,) = [
+        step.text.removeprefix(owned)
+        for step in STEPS
+        if step.word == "RUN" and step.text.startswith(owned)
+    ]
+
+    assert f"-v replay:{folder} -e REPLAY_STORE_URL=sqlite://{folder}/" in DEPLOY
+    values = yaml.safe_load((ROOT / "helm" / "values.yaml").read_text())
+    assert values["persistence"]["mountPath"] == folder
+
+
+@pytest.mark.parametrize("page", ["getting-started", "deploy", "kubernetes"])
+def test_pages_that_build_the_image_name_buildkit(page: str) -> None:
+    """The cache mounts of the Dockerfile fail with the builder of an old Docker."""
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+
+    assert "docker build" in text
+    assert "BuildKit" in text
 
 
 def test_its_label_has_the_version_of_the_package() -> None:
