@@ -1,0 +1,94 @@
+"""The number of replicas when an autoscaler has it: an upgrade keeps the live one."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.chart.rendering import CHART, NEWEST, Helm
+
+DEPLOYMENT = "/apis/apps/v1/namespaces/ns/deployments/r-reasoning-replay"
+AUTOSCALED = ["--set=autoscaling.enabled=true", "--set=config.store_url=redis://redis:6379/0"]
+
+
+class Api(BaseHTTPRequestHandler):
+    """What Helm reads of a cluster: the resources of one API group, and one Deployment."""
+
+    objects: ClassVar[dict[str, Any]] = {
+        "/apis/apps/v1": {
+            "kind": "APIResourceList",
+            "groupVersion": "apps/v1",
+            "resources": [
+                {"name": "deployments", "namespaced": True, "kind": "Deployment", "verbs": ["get"]}
+            ],
+        },
+        DEPLOYMENT: {
+            "kind": "Deployment",
+            "apiVersion": "apps/v1",
+            "metadata": {"name": "r-reasoning-replay"},
+            "spec": {"replicas": 7},
+        },
+    }
+
+    def do_GET(self) -> None:
+        """Return an object, or say that there is none."""
+        found = self.objects.get(self.path.partition("?")[0])
+        body = json.dumps(found or {"kind": "Status", "reason": "NotFound", "code": 404}).encode()
+        self.send_response(200 if found else 404)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Write nothing to stderr."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The URL of an API server."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Api) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def replicas(helm: Helm, *arguments: str, release: str = "r") -> int | None:
+    """Render the chart; return the replicas that its Deployment has."""
+    done = helm.run(
+        "template", release, str(CHART), "--namespace=ns", f"--kube-version={NEWEST}", *arguments
+    )
+    assert done.returncode == 0, done.stderr
+    (found,) = [each for each in helm.read(done.stdout) if each["kind"] == "Deployment"]
+    number: int | None = found["spec"].get("replicas")
+    return number
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [
+        pytest.param(AUTOSCALED, 7, id="autoscaler-of-the-chart"),
+        pytest.param(["--set=replicaCount=null"], 7, id="autoscaler-of-the-user"),
+        pytest.param([], 1, id="no-autoscaler"),
+    ],
+)
+def test_an_upgrade_keeps_the_live_number_of_replicas(
+    helm: Helm, cluster: str, arguments: list[str], number: int
+) -> None:
+    """Kubernetes would start again with one replica if the upgrade removed the member."""
+    asked = ["--dry-run=server", f"--kube-apiserver={cluster}"]
+
+    assert replicas(helm, *asked, *arguments) == number
+
+
+def test_an_installation_leaves_the_number_to_the_autoscaler(helm: Helm, cluster: str) -> None:
+    """Where no Deployment exists yet, and where `helm template` sees no cluster."""
+    asked = ["--dry-run=server", f"--kube-apiserver={cluster}"]
+
+    assert replicas(helm, *asked, *AUTOSCALED, release="new") is None
+    assert replicas(helm, *AUTOSCALED) is None
