@@ -7,7 +7,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.adapters.telemetry.metrics import Metrics, process_exposition
 from reasoning_replay.core.dialects.base import Origin, Usage
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -30,8 +30,8 @@ AS_OTHERS = {"exchange_seconds", "store_seconds"}
 
 def metric_rows() -> dict[str, list[str]]:
     """Return the row of each metric by its name."""
-    tables = ("### Exchanges and time", "### Requests and reasoning", "### Capture and store")
-    rows = [row for heading in tables for row in rows_of(PAGE, heading)]
+    tables = ("Exchanges and time", "Connections and process", "Requests and reasoning")
+    rows = [row for name in (*tables, "Capture and store") for row in rows_of(PAGE, f"### {name}")]
     return {name: row for row in rows for name in names_in(row[0])}
 
 
@@ -42,9 +42,8 @@ def test_every_metric_is_in_a_table() -> None:
     metrics.store_seconds.labels("recall")
     labels: dict[str, set[str]] = {}
     words: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(metrics.exposition().decode()):
-        if family.name.endswith("_created"):  # creation time of a series
-            continue
+    text = (metrics.exposition() + process_exposition()).decode()
+    for family in text_string_to_metric_families(text):
         ends = {"counter": "_total", "info": "_info"}
         name = family.name.removeprefix("reasoning_replay_") + ends.get(family.type, "")
         samples = [sample.labels for sample in family.samples]

@@ -86,7 +86,9 @@ class App:
         )
         self._looking: asyncio.Task[None] | None = None
         bounds = connection_limits(settings, self.log)
-        self.server = Server(self.handler, self.handler.handle, bounds, self.log)
+        self.server = server = Server(self.handler, self.handler.handle, bounds, self.log)
+        self.metrics.max_connections.set(bounds.max_connections)
+        self.metrics.connections.set_function(lambda: len(server.connections))
         self._clients = Listener(web.ServerRunner(self.server, shutdown_timeout=CUT_OFF_S))
         self._operators: Listener | None = None
         self._has_started = False

@@ -8,11 +8,21 @@ __all__ = ["MemoryBudget", "MemoryLease"]
 
 
 class MemoryBudget:
-    """Counter of the bytes that all exchanges together may still hold."""
+    """
+    Counter of the bytes that all exchanges together may still hold.
+
+    Attributes:
+        max_bytes: All bytes, reserved and free.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         """Start with `max_bytes` free."""
-        self._free = max_bytes
+        self.max_bytes = self._free = max_bytes
+
+    @property
+    def used_bytes(self) -> int:
+        """Number of reserved bytes."""
+        return self.max_bytes - self._free
 
     def reserve(self, size: int) -> bool:
         """Reserve `size` bytes; if fewer are free, reserve none and return False."""

@@ -1,6 +1,10 @@
 """Every series exists from the start, and no label has an unlimited number of values."""
 
+import resource
+import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +15,7 @@ from reasoning_replay.adapters.telemetry.metrics import (
     PHASES,
     TOKENS,
     Metrics,
+    process_exposition,
     status_label,
     usual_status,
 )
@@ -125,6 +130,27 @@ def test_each_instance_has_its_own_registry() -> None:
     assert samples(other)["reasoning_replay_captured_items_total"] == {frozenset(): 0.0}
 
 
+def test_no_series_tells_when_another_began() -> None:
+    """Counters and histograms have no `_created` series: Prometheus would store each of them."""
+    metrics = Metrics()
+    metrics.observe(metrics.store_seconds, 0.1, "recall")
+    assert {name for name in samples(metrics) if name.endswith("_created")} == set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="read from /proc")
+def test_the_process_is_measured() -> None:
+    """The `process_*` metrics of every Prometheus client are there, and are those of now."""
+    files = len(list(Path("/proc/self/fd").iterdir()))
+    families = text_string_to_metric_families(process_exposition().decode())
+    found = {family.name: family.samples[0].value for family in families}
+
+    assert found["process_open_fds"] == pytest.approx(files, abs=2)
+    assert found["process_max_fds"] == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert found["process_resident_memory_bytes"] > 10e6
+    assert found["process_cpu_seconds"] == pytest.approx(time.process_time(), abs=1)
+    assert found["process_start_time_seconds"] < time.time()
+
+
 @pytest.mark.parametrize(
     ("status", "label"),
     [
@@ -176,9 +202,4 @@ def test_cached_series_count_as_those_of_prometheus(steps: list[tuple[str, int, 
         theirs.first_byte_seconds.observe(took_s)
         ours.observe(ours.store_seconds, took_s, name)
         theirs.store_seconds.labels(name).observe(took_s)
-    assert without_times(samples(ours)) == without_times(samples(theirs))
-
-
-def without_times(found: dict[str, dict[Labels, float]]) -> dict[str, dict[Labels, float]]:
-    """Return the samples without the creation time of each series."""
-    return {name: series for name, series in found.items() if not name.endswith("_created")}
+    assert samples(ours) == samples(theirs)

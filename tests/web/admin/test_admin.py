@@ -4,12 +4,15 @@ import asyncio
 import json
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from reasoning_replay.core.dialects.states import CaptureState, RequestState
 from reasoning_replay.core.history.plan import Outcome
 
 from tests.redis_server import RedisServer
-from tests.web.wire import whole
-from tests.web.world import Hooked, world
+from tests.web.line import line_to, request
+from tests.web.scripted import Script, send, wait
+from tests.web.wire import ASK, as_json, whole
+from tests.web.world import Hooked, eventually, world
 
 
 async def test_livez_is_ok_while_the_event_loop_responds() -> None:
@@ -92,6 +95,36 @@ async def test_metrics_have_every_outcome_from_the_start() -> None:
         for outcome in Outcome:
             assert f'reasoning_replay_items_total{{outcome="{outcome.value}"}} 0.0' in lines
         assert got.head.values("content-type")[0].startswith("text/plain; version=")
+
+
+async def test_metrics_have_those_of_the_process() -> None:
+    """Memory, CPU, open files and start time are read at each scrape; each metric is there once."""
+    async with world() as w:
+        text = (await w.ask_admin("/metrics")).body.decode()
+        families = [family.name for family in text_string_to_metric_families(text)]
+        assert {"process_resident_memory_bytes", "process_cpu_seconds"} < set(families)
+        assert {"process_open_fds", "process_start_time_seconds"} < set(families)
+        assert len(set(families)) == len(families)
+
+
+async def test_connections_and_held_bytes_are_those_of_the_moment() -> None:
+    """A gauge rises while a request waits for the upstream, and falls with its end."""
+    body = as_json({"model": "gpt-5.4", "input": [ASK]})
+    async with world(max_connections=7, inspect_total_max_bytes=1_000_000) as w:
+        assert w.counted("max_connections") == 7
+        assert w.counted("memory_budget_max_bytes") == 1_000_000
+        script = Script([wait(), send(whole(b"{}"))])
+        w.upstream.plays(script)
+        async with line_to(w.app.url) as line, line_to(w.app.url):
+            await line.send(request("POST", "/v1/responses", "Authorization: Bearer a", body=body))
+            await script.arrived.wait()
+            text = (await w.ask_admin("/metrics")).body.decode()
+            assert "\nreasoning_replay_connections 2.0\n" in text
+            assert f"\nreasoning_replay_memory_budget_used_bytes {float(len(body))}\n" in text
+            assert "\nreasoning_replay_in_flight 1.0\n" in text
+        await eventually(lambda: w.counted("connections") == 0)
+        await eventually(lambda: w.counted("memory_budget_used_bytes") == 0)
+        await eventually(lambda: w.counted("in_flight") == 0)
 
 
 async def test_exchanges_are_counted() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from aiohttp import hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from reasoning_replay.adapters.telemetry.metrics import process_exposition
 from reasoning_replay.web.admin.conversations import Access, Conversations, refused
 from reasoning_replay.web.admin.inspector.recorder import ExchangeFeed
 from reasoning_replay.web.errors import ErrorResponse, ProxyError
@@ -91,7 +92,9 @@ def admin_app(
         return web.json_response(state, status=200 if ready.is_ready else 503)
 
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=exposition(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        process = await asyncio.to_thread(process_exposition)
+        body = exposition() + process
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def index(request: web.Request) -> web.Response:
         if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):

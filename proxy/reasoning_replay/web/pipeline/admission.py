@@ -30,6 +30,7 @@ class AdmissionControl:
         self.idle = asyncio.Event()
         self.idle.set()
         recorder.metrics.max_exchanges.set(limits.max_exchanges)
+        recorder.metrics.in_flight.set_function(lambda: self.count)
 
     def acquire(self, request: web.BaseRequest) -> bytes | None:
         """
@@ -51,7 +52,6 @@ class AdmissionControl:
             self._tenants[tenant] += 1
         self.count += 1
         self.idle.clear()
-        self._publish()
         return tenant
 
     def release(self, tenant: bytes | None) -> None:
@@ -63,10 +63,6 @@ class AdmissionControl:
         self.count -= 1
         if not self.count:
             self.idle.set()
-        self._publish()
-
-    def _publish(self) -> None:
-        self._recorder.metrics.in_flight.set(self.count)
 
     def _tenant(self, request: web.BaseRequest) -> bytes | None:
         try:

@@ -71,7 +71,9 @@ class ProxyHandler:
         address = UpstreamAddress(upstream_url)
         healer = Healer(replay, recorder) if replay is not None and replay.heals else None
         self.admission = AdmissionControl(limits, recorder)
-        self._budget = MemoryBudget(limits.inspect_total_max_bytes)
+        self._budget = budget = MemoryBudget(limits.inspect_total_max_bytes)
+        recorder.metrics.memory_budget_max.set(budget.max_bytes)
+        recorder.metrics.memory_budget_used.set_function(lambda: budget.used_bytes)
         self._requests = RequestPhase(address, replay, limits, recorder.log, recorder.clock)
         self._sending = UpstreamPhase(upstream, address.origin, healer, recorder)
         self._answers = AnswerPhase(replay, healer, limits.capture_max_bytes, recorder)
