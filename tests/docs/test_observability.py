@@ -6,6 +6,7 @@ import re
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from reasoning_replay.adapters.stores.base import StoreUsage
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics, process_exposition
 from reasoning_replay.core.dialects.base import Origin, Usage
@@ -40,6 +41,7 @@ def test_every_metric_is_in_a_table() -> None:
     metrics = Metrics()
     metrics.exchange_seconds.labels("responses")  # not every histogram series exists yet
     metrics.store_seconds.labels("recall")
+    metrics.show_usage(StoreUsage(0, 0, 0, 0))  # there is none before it was read
     labels: dict[str, set[str]] = {}
     words: dict[str, set[str]] = {}
     text = (metrics.exposition() + process_exposition()).decode()

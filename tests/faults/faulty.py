@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from reasoning_replay.adapters.stores.base import Page, Store, StoreResult
+from reasoning_replay.adapters.stores.base import Page, Store, StoreResult, StoreUsage
 from reasoning_replay.core.history.lookup_keys import Lookup
 
 __all__ = ["Act", "Failing", "Faulty", "after_all", "gives", "hangs", "raises"]
@@ -77,6 +77,10 @@ class Faulty:
         """Delete from the inner store, or fail."""
         is_done: bool = await self._do("forget", lambda: self._inner.forget(scope, conversation))
         return is_done
+
+    async def usage(self) -> StoreUsage | None:
+        """As the store."""
+        return await self._inner.usage()
 
     async def check(self) -> None:
         """Check the inner store, or fail."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from reasoning_replay.adapters.stores.base import Page, Store, StoreResult
+from reasoning_replay.adapters.stores.base import Page, Store, StoreResult, StoreUsage
 from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
@@ -132,6 +132,11 @@ class Hooked:
         """Call the hook, then delete."""
         await self._before("forget")
         return await self._inner.forget(scope, conversation)
+
+    async def usage(self) -> StoreUsage | None:
+        """As the store, afterwards."""
+        await self._before("usage")
+        return await self._inner.usage()
 
     async def check(self) -> None:
         """Call the hook, then check."""

@@ -124,6 +124,9 @@ class Shared:
                 leads_to.remove(conversation)
         return self.kept.pop((scope, conversation), None) is not None
 
+    async def usage(self) -> None:
+        """As `Store.usage`."""
+
     async def check(self) -> None:
         """Implement `Store.check`."""
         if self.is_away:

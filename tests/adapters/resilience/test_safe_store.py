@@ -22,6 +22,7 @@ from reasoning_replay.adapters.stores.base import (
     StoredConversation,
     StoreError,
     StoreResult,
+    StoreUsage,
 )
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
@@ -100,6 +101,11 @@ class Inner:
         await self._act()
         return True
 
+    async def usage(self) -> StoreUsage:
+        """Have room for ten, with three evicted."""
+        await self._act()
+        return StoreUsage(5, 10, 2, 3)
+
     async def check(self) -> None:
         """Succeed or fail."""
         await self._act()
@@ -148,6 +154,10 @@ class Guarded:
     async def settles(self) -> None:
         """Wait until no operation is in flight."""
         await eventually(lambda: not self.store._tasks)
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        """Return a sample of a metric, None if it does not exist."""
+        return self.metrics.registry.get_sample_value(f"reasoning_replay_{name}", labels)
 
     def counted(self, operation: str, outcome: str) -> float:
         """Return the number of operations with this outcome."""
@@ -733,3 +743,27 @@ async def test_closing_is_bounded_by_the_timeout() -> None:
     await g.store.close()
     assert time.monotonic() - started < LONG_S / 10
     assert (g.inner.under_way, g.inner.closed, g.store._tasks) == (0, True, {})
+
+
+USAGE_METRICS = ("store_bytes", "store_max_bytes", "store_conversations", "store_evicted_total")
+
+
+async def test_the_use_of_the_store_is_published() -> None:
+    """Once it was read, the four metrics have its numbers; no operation is counted."""
+    g = Guarded()
+    assert [g.sample(name) for name in USAGE_METRICS] == [None] * 4
+    await g.store.measure()
+
+    assert [g.sample(name) for name in USAGE_METRICS] == [5, 10, 2, 3]
+    assert g.sample("store_seconds_count", operation="check") is None
+
+
+async def test_a_use_that_cannot_be_read_is_absent() -> None:
+    """Numbers of a store that fails are not shown as if they were of now."""
+    g = Guarded()
+    await g.store.measure()
+    g.inner.error = StoreError("down")
+    await g.store.measure()
+
+    assert [g.sample(name) for name in USAGE_METRICS] == [None] * 4
+    assert (g.up, g.events) == (1, [])

@@ -100,6 +100,7 @@ async def test_the_least_recently_used_conversation_is_evicted_first() -> None:
     await save(store, turn("c", "c", size=1000), [key("c")])
     left = [name for name in "abc" if await found(store, name)]
     assert left == ["a", "c"]
+    assert await store.usage() == (store.size_bytes, room_for_two, 2, 1)
     assert_exact(store, room_for_two)
 
 

@@ -205,6 +205,42 @@ async def test_a_full_store_evicts_the_least_recently_used(
     assert left == [0, *range(left[1], 120)]
     assert len(left) > 15
     assert len(content_of(path)) < 1.2 * bound
+    usage = await store.usage()
+    assert usage == ((used[0] - used[1]) * used[2], bound, len(left), 120 - len(left))
+    other = opens(max_bytes=bound, clock=clock)
+    assert await other.usage() == (*usage[:3], 0)  # each process counts its own evictions
+
+
+async def test_what_has_expired_is_not_evicted(opens: Callable[..., SqliteStore]) -> None:
+    """A conversation that had to go in any case is not lost for lack of room."""
+    clock, bound = Clock(), 600 * KIB
+    store = opens(max_bytes=bound, clock=clock)
+    for n in range(20):
+        await save(store, turn(f"{n}", f"{n}", size=20 * KIB), [key(f"{n}")])
+    clock.now_s += TTL_S
+    await save(store, turn("new", "new", size=400 * KIB), [key("new")])
+    usage = await store.usage()
+    assert (usage.conversations, usage.evicted) == (1, 0)
+
+
+async def test_a_save_that_fails_evicts_nothing(
+    opens: Callable[..., SqliteStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was dropped in a transaction that is rolled back is still there, and not counted."""
+    store = opens(max_bytes=600 * KIB)
+    for n in range(20):
+        await save(store, turn(f"{n}", f"{n}", size=20 * KIB), [key(f"{n}")])
+    before = await store.usage()
+    make_room = SqliteStore._make_room
+
+    def fail(store: SqliteStore, db: sqlite3.Connection, now: float) -> int:
+        assert make_room(store, db, now) > 0
+        raise sqlite3.OperationalError
+
+    monkeypatch.setattr(SqliteStore, "_make_room", fail)
+    with pytest.raises(StoreError):
+        await save(store, turn("new", "new", size=400 * KIB), [key("new")])
+    assert await store.usage() == before
 
 
 async def test_a_turn_larger_than_the_store_is_not_saved(
@@ -386,6 +422,7 @@ async def test_the_event_loop_does_not_wait_for_the_disk(
         behind = asyncio.ensure_future(save(store, turn("c"), [key("1")]))
         for _ in range(20):
             assert await found(store, "1") == ["a"]
+            assert (await store.usage()).conversations == 1
         assert not waiting.done()
         behind.cancel()
         other.execute("ROLLBACK")

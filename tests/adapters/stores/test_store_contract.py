@@ -13,6 +13,7 @@ from reasoning_replay.adapters.stores.base import (
     StoredConversation,
     StoreError,
 )
+from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.core.history.lookup_keys import (
     CONVERSATIONS_LOADED,
     Lookup,
@@ -338,6 +339,33 @@ async def test_parallel_saves_lose_nothing(kept: Kept) -> None:
 async def test_a_check_of_a_working_store_passes(kept: Kept) -> None:
     """`check` returns nothing, and raises only if the store does not respond."""
     await kept.opens(WIDE).check()
+
+
+async def test_the_use_of_an_embedded_store_is_known(kept: Kept) -> None:
+    """It rises with each conversation and falls with its end; Redis limits its own size."""
+    store = kept.opens(WIDE)
+    empty = await store.usage()
+    if isinstance(store, RedisStore):
+        assert empty is None
+        return
+    assert empty is not None
+    for n in range(3):
+        await save(store, turn(f"{n}", f"{n}", size=50_000), [key(f"{n}")])
+    await save(store, turn("2nd", "0", size=50_000), [key("0")])
+    full = await store.usage()
+    assert full is not None
+    assert await store.forget(SCOPE, bytes_of("1"))
+    less = await store.usage()
+    assert less is not None
+    await kept.passes(WIDE.ttl_s)
+    expired = await store.usage()
+    assert expired is not None
+
+    counts = [one.conversations for one in (empty, full, less, expired)]
+    assert counts == [0, 3, 2, 0]
+    assert empty.size_bytes < less.size_bytes < full.size_bytes
+    assert 200_000 < full.size_bytes - empty.size_bytes < 300_000
+    assert {(one.max_bytes, one.evicted) for one in (empty, full, less, expired)} == {(64 << 20, 0)}
 
 
 async def test_a_survey_returns_the_stored_conversations(kept: Kept) -> None:

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,8 +14,8 @@ from reasoning_replay.core.history.plan import Outcome
 from tests.redis_server import RedisServer
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, send, wait
-from tests.web.wire import ASK, as_json, whole
-from tests.web.world import Hooked, eventually, world
+from tests.web.wire import ASK, CALL, RS, as_json, whole
+from tests.web.world import Hooked, World, eventually, world
 
 
 async def test_livez_is_ok_while_the_event_loop_responds() -> None:
@@ -125,6 +128,65 @@ async def test_connections_and_held_bytes_are_those_of_the_moment() -> None:
         await eventually(lambda: w.counted("connections") == 0)
         await eventually(lambda: w.counted("memory_budget_used_bytes") == 0)
         await eventually(lambda: w.counted("in_flight") == 0)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_store_that_is_full_shows_it(kind: str, tmp_path: Path) -> None:
+    """Size, limit, conversations and evictions of an embedded store are read at each scrape."""
+    limit = 120_000
+    settings: dict[str, Any] = {
+        "memory": {"store_url": "memory://", "memory_max_bytes": limit},
+        "sqlite": {
+            "store_url": f"sqlite://{tmp_path}/replay.db",
+            "scope_secret": "s",
+            "sqlite_max_bytes": limit,
+        },
+    }[kind]
+    conversations = 20
+    async with world(**settings) as w:
+        first = await usage(w)
+        for n in range(conversations):
+            item = {**CALL, "id": f"fc_{n}", "call_id": f"call_{n}"}
+            reasoning = {**RS, "id": f"rs_{n}", "encrypted_content": "x" * 20_000}
+            answer = {"id": f"resp_{n}", "status": "completed", "output": [reasoning, item]}
+            w.upstream.answers(whole(as_json(answer)))
+            assert (await w.turn({"role": "user", "content": f"{n}"})).status == 200
+        full = await usage(w)
+
+    assert (first["store_conversations"], first["store_evicted_total"]) == (0, 0)
+    assert first["store_max_bytes"] == full["store_max_bytes"] == limit
+    assert 0.5 * limit < full["store_bytes"] <= limit
+    assert full["store_conversations"] + full["store_evicted_total"] == conversations
+    assert 0 < full["store_conversations"] < full["store_evicted_total"]
+
+
+async def usage(w: World) -> dict[str, float]:
+    """Return the metrics of a store's use from a scrape, by name."""
+    text = (await w.ask_admin("/metrics")).body.decode()
+    found = re.findall(r"^reasoning_replay_(store_\w+) (\S+)$", text, re.MULTILINE)
+    return {name: float(value) for name, value in found if name != "store_up"}
+
+
+async def test_a_store_that_hangs_does_not_hold_up_a_scrape() -> None:
+    """The use of a store has a moment to be read; all scrapes share one call, and go on without."""
+    never = asyncio.Event()
+    asked: list[str] = []
+
+    async def hangs(operation: str) -> None:
+        asked.append(operation)
+        await never.wait()
+
+    async with world() as w:
+        w.app.store.inner = Hooked(w.app.store.inner, hangs)
+        for _ in range(3):
+            assert await asyncio.wait_for(usage(w), 5) == {}
+        assert asked == ["usage"]
+
+
+async def test_redis_limits_its_own_size(shared_redis: RedisServer) -> None:
+    """There are no metrics of a store whose limit is on its server."""
+    async with world(store_url=shared_redis.url, scope_secret="s") as w:
+        assert await usage(w) == {}
 
 
 async def test_exchanges_are_counted() -> None:

@@ -203,6 +203,13 @@ class SafeStore:
         finally:
             self._cache.discard(name)  # a lookup may have loaded it meanwhile
 
+    async def measure(self) -> None:
+        """Update the metrics of the store's use; if it cannot be read, they are absent."""
+        usage = None
+        with contextlib.suppress(StoreError):
+            usage = await self.inner.usage()
+        self._guard.show_usage(usage)
+
     async def check(self) -> bool:
         """Return whether the store works; this also asks it while its breakers are open."""
 

@@ -12,7 +12,7 @@ from reasoning_replay.adapters.resilience.circuit_breaker import (
     Permit,
     State,
 )
-from reasoning_replay.adapters.stores.base import StoreError
+from reasoning_replay.adapters.stores.base import StoreError, StoreUsage
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import BREAKERS, Metrics
 
@@ -75,6 +75,10 @@ class StoreGuard:
         self._metrics = metrics
         self._log = log
         self._failed_at = float("-inf")
+
+    def show_usage(self, usage: StoreUsage | None) -> None:
+        """Publish the use of the store; None: unknown."""
+        self._metrics.show_usage(usage)
 
     async def run(
         self, call: Call, act: Callable[[], Awaitable[_Got]], *, waits: bool = True

@@ -20,6 +20,7 @@ __all__ = [
     "Store",
     "StoreError",
     "StoreResult",
+    "StoreUsage",
     "StoredConversation",
 ]
 
@@ -120,6 +121,23 @@ class StoreResult(NamedTuple):
     crowded: AbstractSet[int] = frozenset()
 
 
+class StoreUsage(NamedTuple):
+    """
+    Use of a store that has a limit of its own.
+
+    Attributes:
+        size_bytes: Size of all conversations, as the limit counts it.
+        max_bytes: The limit; beyond it, the least recently used conversations are evicted.
+        conversations: Number of conversations.
+        evicted: Number of conversations that this process has evicted for lack of room.
+    """
+
+    size_bytes: int
+    max_bytes: int
+    conversations: int
+    evicted: int
+
+
 class Store(Protocol):
     """Store of records by scope and conversation, with an index from keys to conversations."""
 
@@ -194,6 +212,15 @@ class Store(Protocol):
 
         Raises:
             StoreError: The conversation may still be stored.
+        """
+        ...
+
+    async def usage(self) -> StoreUsage | None:
+        """
+        Return the use of the store; None if a server limits its size, as with Redis.
+
+        Raises:
+            StoreError: The store could not be read.
         """
         ...
 

@@ -16,6 +16,7 @@ from reasoning_replay.adapters.stores.base import (
     StoredConversation,
     StoreError,
     StoreResult,
+    StoreUsage,
 )
 from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
 from reasoning_replay.adapters.stores.trimming import what_to_drop
@@ -96,6 +97,7 @@ class MemoryStore:
         self._index: dict[bytes, dict[bytes, tuple[bytes, ...]]] = {}
         # A conversation that is deleted and created again must not have one of its old versions.
         self._first_versions = count(step=VERSIONS_EACH)
+        self._evicted = 0
         self.size_bytes = 0
 
     async def look_up(
@@ -141,6 +143,7 @@ class MemoryStore:
         self.size_bytes += kept.size_bytes - before
         while self.size_bytes > self._max_bytes and self._conversations:
             self._drop(next(iter(self._conversations)))
+            self._evicted += 1
         return kept.version
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
@@ -170,6 +173,12 @@ class MemoryStore:
             return False
         self._drop((scope, conversation))
         return True
+
+    async def usage(self) -> StoreUsage:
+        """Implement `Store.usage`."""
+        self._expire()
+        count = len(self._conversations)
+        return StoreUsage(self.size_bytes, self._max_bytes, count, self._evicted)
 
     async def check(self) -> None:
         """Implement `Store.check`."""

@@ -4,7 +4,7 @@ Metrics: the Prometheus metrics of the proxy, and the values of their labels.
 Cardinality is bounded: label values come from fixed lists, and none is an id, a model or a path.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any, TypeVar
 
@@ -18,9 +18,13 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric as MetricFamily
+from prometheus_client.registry import Collector
 
 from reasoning_replay import __version__
 from reasoning_replay.adapters.resilience.circuit_breaker import State
+from reasoning_replay.adapters.stores.base import StoreUsage
 from reasoning_replay.core.dialects.registry import CONTEXTS, REFUSALS, REMOVALS, REPAIRS
 from reasoning_replay.core.dialects.states import (
     CaptureState,
@@ -100,6 +104,33 @@ def process_exposition() -> bytes:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     return generate_latest(registry)
+
+
+class _StoreUsage(Collector):
+    """Metrics of the use of a store, as it was last read; without a use there are none."""
+
+    usage: StoreUsage | None = None
+
+    def collect(self) -> Iterator[MetricFamily]:
+        if self.usage is None:
+            return
+        size_bytes, max_bytes, conversations, evicted = self.usage
+        yield GaugeMetricFamily(
+            _PREFIX + "store_bytes", "Size of the embedded store.", value=size_bytes
+        )
+        yield GaugeMetricFamily(
+            _PREFIX + "store_max_bytes", "Limit on the size of the embedded store.", value=max_bytes
+        )
+        yield GaugeMetricFamily(
+            _PREFIX + "store_conversations",
+            "Conversations in the embedded store.",
+            value=conversations,
+        )
+        yield CounterMetricFamily(
+            _PREFIX + "store_evicted",
+            "Conversations evicted from the embedded store for lack of room.",
+            value=evicted,
+        )
 
 
 class Metrics:
@@ -208,7 +239,13 @@ class Metrics:
         Info(_PREFIX + "build", "Version of this program.", registry=self.registry).info(
             {"version": __version__}
         )
+        self._store_usage = _StoreUsage()
+        self.registry.register(self._store_usage)
         self._begin_at_zero()
+
+    def show_usage(self, usage: StoreUsage | None) -> None:
+        """Set the use of the store; None: it is unknown, so its metrics are absent."""
+        self._store_usage.usage = usage
 
     def inc(self, counter: Counter, *labels: str, by: float = 1) -> None:
         """Add to one series of a counter."""

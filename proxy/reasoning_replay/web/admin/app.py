@@ -65,6 +65,10 @@ class Probed(Protocol):
         """Return whether it works."""
         ...
 
+    async def measure(self) -> None:
+        """Update the metrics of its use."""
+        ...
+
 
 def admin_app(
     exposition: Callable[[], bytes],
@@ -79,13 +83,13 @@ def admin_app(
     Readiness does not depend on the store. The proxy forwards requests without it, and a store that
     is down must not take every replica out of service (docs/decisions.md).
     """
-    signs = _SignsOfLife(store.check)
+    check, measurement = _SharedCall(store.check), _SharedCall(store.measure)
 
     async def livez(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
     async def readyz(_: web.Request) -> web.Response:
-        has_answered = await signs.within(STORE_WAIT_S)
+        has_answered = await check.within(STORE_WAIT_S)
         ready = readiness()
         is_well = has_answered and not store.is_degraded
         state = {"status": ready.status, "store": "ok" if is_well else "degraded"}
@@ -93,6 +97,7 @@ def admin_app(
 
     async def metrics(_: web.Request) -> web.Response:
         process = await asyncio.to_thread(process_exposition)
+        await measurement.within(STORE_WAIT_S)  # a late result is shown by the next scrape
         body = exposition() + process
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
@@ -116,7 +121,8 @@ def admin_app(
     _add_events(app, exposition, store, readiness, shown)
 
     async def leave(_: web.Application) -> None:
-        await signs.close()
+        await check.close()
+        await measurement.close()
 
     app.on_cleanup.append(leave)
     return app
@@ -158,25 +164,25 @@ def _add_events(
     app.on_shutdown.append(shut)
 
 
-class _SignsOfLife:
-    """One store check for all concurrent probes, each with a bounded wait."""
+class _SharedCall:
+    """One call of a store for all concurrent requests, each with a bounded wait."""
 
-    def __init__(self, check: Callable[[], Awaitable[bool]]) -> None:
-        self._check = check
-        self._asking: asyncio.Task[None] | None = None
+    def __init__(self, act: Callable[[], Awaitable[object]]) -> None:
+        self._act = act
+        self._acting: asyncio.Task[None] | None = None
 
     async def within(self, wait_s: float) -> bool:
-        """Check the store; return False if the check has not ended in time, whatever its result."""
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(self._ask())
-        done, _ = await asyncio.wait([self._asking], timeout=wait_s)
+        """Make the call; return False if it has not ended in time, whatever its result."""
+        if self._acting is None or self._acting.done():
+            self._acting = asyncio.create_task(self._run())
+        done, _ = await asyncio.wait([self._acting], timeout=wait_s)
         return bool(done)
 
     async def close(self) -> None:
-        """Cancel a running check."""
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.wait([self._asking])
+        """Cancel a running call."""
+        if self._acting is not None:
+            self._acting.cancel()
+            await asyncio.wait([self._acting])
 
-    async def _ask(self) -> None:
-        await self._check()
+    async def _run(self) -> None:
+        await self._act()

@@ -199,6 +199,9 @@ class RedisStore:
         await self._run([command for command, result in pairs if isinstance(result, Exception)])
         return bool(deleted)
 
+    async def usage(self) -> None:
+        """Implement `Store.usage`."""
+
     async def check(self) -> None:
         """Implement `Store.check`."""
         try:
