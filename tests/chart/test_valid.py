@@ -104,3 +104,17 @@ def test_alerts_and_dashboard_are_passed_on_as_they_are(helm: Helm) -> None:
     (shown,) = dashboard["data"].values()
     assert json.loads(shown) == json.loads((CHART / "files" / "dashboard.json").read_text())
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+
+
+def test_alerts_link_to_the_runbook_where_it_can_be_read(helm: Helm) -> None:
+    """`runbookUrl` replaces the page in each alert, and nothing else; the section stays."""
+    page = "https://wiki.example/replay/alerts"
+    values = {"metrics": {"prometheusRule": {"enabled": True, "runbookUrl": page}}}
+    plain = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
+    alerts = [rule for group in plain["groups"] for rule in group["rules"] if "alert" in rule]
+    for alert in alerts:
+        notes = alert["annotations"]
+        notes["runbook_url"] = notes["runbook_url"].replace("docs/alerts.md#", f"{page}#")
+
+    assert helm.one(values, "PrometheusRule")["spec"] == plain
+    assert {alert["annotations"]["runbook_url"].partition("#")[0] for alert in alerts} == {page}

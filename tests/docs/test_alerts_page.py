@@ -37,7 +37,7 @@ def test_each_alert_has_a_section_and_there_is_no_other() -> None:
 @pytest.mark.parametrize("alert", ALERTS)
 def test_each_alert_leads_to_its_section(alert: str) -> None:
     """The annotation of an alert contains the path of the page and the anchor of the section."""
-    assert ALERTS[alert]["annotations"]["runbook"] == f"docs/{PAGE}#{alert.lower()}"
+    assert ALERTS[alert]["annotations"]["runbook_url"] == f"docs/{PAGE}#{alert.lower()}"
     assert f"docs/{PAGE}" == str((DOCS / PAGE).relative_to(DOCS.parent))
 
 

@@ -73,7 +73,7 @@ def test_each_alert_says_what_is_wrong_and_where_and_the_way_out(alert: str) -> 
     assert len(said["description"]) > len(said["summary"])
     if alert != "ReasoningReplayAbsent":  # it has no series, so no labels
         assert re.search(r"\{\{ \$labels\.(job|instance) \}\}", said["description"])
-    page, _, anchor = said["runbook"].partition("#")
+    page, _, anchor = said["runbook_url"].partition("#")
     headings = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("#")]
     assert anchor in {slug(heading) for heading in headings}
 
