@@ -60,8 +60,8 @@ The least memory of the process in MiB: 64, plus the memory store and the cache 
 {{- define "reasoning-replay.leastMiB" -}}
 {{- $defaults := dict "recent_max_bytes" 33554432 "memory_max_bytes" 268435456 -}}
 {{- $config := mergeOverwrite $defaults .config -}}
-{{- $stored := ternary $config.memory_max_bytes 0 (eq .storeKind "memory") -}}
-{{- $kept := divf (addf $config.recent_max_bytes $stored) 1048576 | ceil | int -}}
+{{- $stored := ternary (include "reasoning-replay.amount" $config.memory_max_bytes) "0" (eq .storeKind "memory") | float64 -}}
+{{- $kept := divf (addf (include "reasoning-replay.amount" $config.recent_max_bytes | float64) $stored) 1048576 | ceil | int -}}
 {{- add 64 $kept -}}
 {{- end -}}
 
@@ -144,9 +144,9 @@ The least memory of the process in MiB: 64, plus the memory store and the cache 
 {{/* (dict "grace" and "preStop" in seconds "config" mapping "where" the prefix of their names in values) */}}
 {{- define "reasoning-replay.checkGrace" -}}
 {{- $drain := ternary (get .config "drain_s") 600 (hasKey .config "drain_s") -}}
-{{- $needed := addf (float64 $drain) (float64 .preStop) -}}
+{{- $needed := addf (include "reasoning-replay.amount" $drain | float64) (float64 .preStop) -}}
 {{- if le (float64 .grace) $needed -}}
-{{- fail (printf "%sterminationGracePeriodSeconds: %v is not more than preStopSeconds %v plus drain_s %v, so streams would be killed; set at least %v" .where (int .grace) .preStop $drain (addf $needed 1)) -}}
+{{- fail (printf "%sterminationGracePeriodSeconds: %v is not more than preStopSeconds %v plus drain_s %v, so streams would be killed; set at least %v" .where (int .grace) .preStop $drain (addf $needed 1 | ceil | int64)) -}}
 {{- end -}}
 {{- end -}}
 

@@ -35,6 +35,13 @@ settings, and a sidecar would need a ConfigMap. A changed setting also changes t
 {{- end -}}
 {{- end -}}
 
+{{/* A size in bytes or a duration in seconds, from a setting with or without a unit: 64MiB, 10m, 600. */}}
+{{- define "reasoning-replay.amount" -}}
+{{- $text := include "reasoning-replay.text" . -}}
+{{- $factors := dict "" 1 "B" 1 "kB" 1e3 "MB" 1e6 "GB" 1e9 "TB" 1e12 "KiB" 1024 "MiB" 1048576 "GiB" 1073741824 "TiB" 1099511627776 "ms" 0.001 "s" 1 "m" 60 "h" 3600 "d" 86400 -}}
+{{- mulf (regexFind "^[0-9.]+" $text | float64) (get $factors (regexFind "[A-Za-z]*$" $text) | float64) -}}
+{{- end -}}
+
 {{/* The port: the part after the last colon of host:port. */}}
 {{- define "reasoning-replay.port" -}}
 {{- splitList ":" . | last -}}

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import SecretStr
 from reasoning_replay.settings.loader import SECRET_NAMES
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.units import kind_of
 
 __all__ = ["SCHEMA", "definitions"]
 
@@ -43,6 +44,10 @@ def _of_setting(name: str, about: dict[str, Any]) -> dict[str, Any]:
         # A template refuses it with a way out; a schema could only refuse it.
         return {"description": f"A secret: set secrets.keys.{name} to its key in the Secret."}
     said: dict[str, Any] = {key: about[key] for key in KEPT if key in about}
+    if kind := kind_of(name):
+        # A number, or text with a unit: `minimum` is for the number, `pattern` for the text.
+        said["type"] = [about["type"], "string"]
+        said["pattern"] = rf"^[0-9]+(\.[0-9]+)?\s*({'|'.join(kind.factors)})?$"
     words = about.get("enum", ())
     if booleans := [value for word, value in YAML_BOOLEANS.items() if word in words]:
         del said["type"]

@@ -54,6 +54,17 @@ REFUSED = [
         id="memory-store-above-limit",
     ),
     pytest.param(
+        {"resources": {"limits": {"memory": "1Gi"}}, "config": {"memory_max_bytes": "1GiB"}},
+        ["1Gi is less than 1120 MiB"],
+        id="memory-store-above-limit-with-units",
+    ),
+    pytest.param(
+        {"config": {"drain_s": "0.25h"}},
+        ["terminationGracePeriodSeconds: 660", "drain_s 0.25h", "at least 901"],
+        id="drain-longer-than-grace-with-units",
+    ),
+    pytest.param({"config": {"ttl_s": "10 parsecs"}}, ["ttl_s", "pattern"], id="no-unit"),
+    pytest.param(
         {"resources": {"limits": {"memory": "90M"}}, "secrets": SECRET},
         ["90M is less than 96 MiB", "recent_max_bytes"],
         id="limit-below-recent",
@@ -177,7 +188,7 @@ REFUSED = [
     # The schema refuses these:
     pytest.param({"config": {"ttl": 5}}, ["'/config'", "'ttl' not allowed"], id="unknown-setting"),
     pytest.param({"config": {"ttl_s": 0}}, ["'/config/ttl_s'", "want 1"], id="out-of-range"),
-    pytest.param({"config": {"ttl_s": "1h"}}, ["'/config/ttl_s'", "integer"], id="wrong-type"),
+    pytest.param({"config": {"ttl_s": True}}, ["'/config/ttl_s'", "integer"], id="wrong-type"),
     pytest.param({"config": {"mode": "maybe"}}, ["'/config/mode'", "'shadow'"], id="unknown-word"),
     pytest.param({"secrets": {"keys": {"listen": "x"}}}, ["'/secrets/keys'"], id="no-such-secret"),
     pytest.param({"replicas": 2}, ["'replicas' not allowed"], id="unknown-value"),

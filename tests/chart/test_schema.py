@@ -1,14 +1,15 @@
 """The chart's schema, tables and values match the settings."""
 
 import json
+import math
 import re
 
 import pytest
 import yaml
-from reasoning_replay.settings.loader import SECRET_NAMES
+from reasoning_replay.settings.loader import SECRET_NAMES, load
 from reasoning_replay.settings.model import Settings
 
-from tests.chart.rendering import CHART
+from tests.chart.rendering import CHART, Helm
 from tests.chart.schema import SCHEMA, definitions
 from tests.chart.values_table import table, written
 
@@ -23,6 +24,27 @@ def test_the_schema_knows_every_setting_and_no_other() -> None:
 def test_every_secret_may_come_from_a_secret() -> None:
     """The secret keys of the schema are exactly the secret settings."""
     assert set(definitions()["secretKeys"]["properties"]) == SECRET_NAMES
+
+
+@pytest.mark.parametrize("unit", ["B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"])
+def test_the_chart_reads_a_size_as_the_proxy_does(helm: Helm, unit: str) -> None:
+    """The memory that its checks demand is that of the setting."""
+    value = f"1{unit}"
+    least_mib = 64 + math.ceil(Settings(recent_max_bytes=value).recent_max_bytes / 2**20)
+    values = {"config": {"store_url": "redis://redis", "recent_max_bytes": value}}
+    done = helm.template(values | {"resources": {"limits": {"memory": "1k"}}})
+
+    assert f"1k is less than {least_mib} MiB" in done.stderr
+
+
+@pytest.mark.parametrize("unit", ["ms", "s", "m", "h", "d"])
+def test_the_chart_reads_a_duration_as_the_proxy_does(helm: Helm, unit: str) -> None:
+    """The grace period that its checks demand is that of the setting."""
+    value = f"2000{unit}"
+    least_s = load({"drain_s": value}, {}, None).drain_s + 1
+    done = helm.template({"config": {"drain_s": value}, "terminationGracePeriodSeconds": 1})
+
+    assert f"set at least {least_s:.0f}\n" in done.stderr
 
 
 def test_a_setting_that_yaml_reads_as_a_boolean_may_be_one() -> None:

@@ -10,9 +10,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
-from reasoning_replay.settings.loader import env_of
+from reasoning_replay.settings.loader import default_of, env_of
 from reasoning_replay.settings.model import Settings
-from reasoning_replay.settings.reference import GROUPS, default_value
+from reasoning_replay.settings.reference import GROUPS
 
 from tests.docs.page_tables import DOCS, ROOT
 
@@ -67,9 +67,9 @@ def _sections(*, is_expert: bool) -> Iterator[str]:
 
 
 def _row(name: str) -> str:
-    value, unit = default_value(name)
+    value = default_of(name)
     shown = value if value == "empty" else f"`{value}`"
-    cells = (f"`{name}`", f"`{env_of(name)}`", f"{shown} {unit}".rstrip(), _linked(_text(name)))
+    cells = (f"`{name}`", f"`{env_of(name)}`", shown, _linked(_text(name)))
     return f"| {' | '.join(cells)} |"
 
 
@@ -80,10 +80,8 @@ def _text(name: str) -> str:
 
 
 def _line(name: str) -> str:
-    """Return the line of a setting in the example file; a large number also has a larger unit."""
-    value, note = default_value(name)
-    larger = note.partition("(")[2].rstrip(")")
-    return f"{name}: {value if value != 'empty' else EMPTY}{larger and f' # {larger}'}"
+    value = default_of(name)
+    return f"{name}: {value if value != 'empty' else EMPTY}"
 
 
 def _linked(text: str) -> str:

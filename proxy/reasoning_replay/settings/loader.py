@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from reasoning_replay.settings import urls
+from reasoning_replay.settings import units, urls
 from reasoning_replay.settings.model import Settings
 
 __all__ = ["SettingsError", "default_of", "env_of", "flag_of", "load"]
@@ -58,11 +58,13 @@ def flag_of(name: str) -> str:
 
 
 def default_of(name: str) -> str:
-    """Return a setting's default as a user writes it; "empty" for a secret."""
+    """Return a setting's default as a user writes it, such as `7d`; "empty" if it is empty."""
     default = Settings.model_fields[name].default
-    if isinstance(default, SecretStr):
+    if default == "" or isinstance(default, SecretStr):
         return "empty"
-    return str(default).lower() if isinstance(default, bool) else str(default)
+    if isinstance(default, bool):
+        return str(default).lower()
+    return units.shown(name, default) if isinstance(default, int | float) else str(default)
 
 
 def env_of(name: str) -> str:

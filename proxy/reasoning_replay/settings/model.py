@@ -7,9 +7,9 @@ values. `loader` fills it from flags, environment and file.
 
 from typing import Self
 
-from pydantic import ConfigDict, model_validator
+from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
 
-from reasoning_replay.settings import urls
+from reasoning_replay.settings import units, urls
 from reasoning_replay.settings.access import AccessSettings
 from reasoning_replay.settings.clients import ClientSettings
 from reasoning_replay.settings.process import ProcessSettings
@@ -43,6 +43,11 @@ class Settings(  # the last base's fields come first
         # The bases are never instantiated alone; building their validators would take time.
         defer_build=False,
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _with_unit(cls, value: object, info: ValidationInfo) -> object:
+        return units.read(info.field_name or "", value)
 
     @model_validator(mode="after")
     def _two_ports(self) -> Self:

@@ -1,5 +1,5 @@
 """
-Settings reference: the groups, units and defaults that `--help` and the documentation show.
+Settings reference: the groups, texts and defaults that `--help` and the documentation show.
 
 The text of a setting is its description in the model. docs/configuration.md and config/replay.yaml
 are generated from the same source (`python -m tests.docs.configuration`).
@@ -7,11 +7,11 @@ are generated from the same source (`python -m tests.docs.configuration`).
 
 from typing import Final, NamedTuple, get_args
 
-from reasoning_replay.settings.field_types import MIB
 from reasoning_replay.settings.loader import default_of, env_of
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.units import kind_of
 
-__all__ = ["GROUPS", "Group", "default_value", "help_of", "metavar_of", "unit_of"]
+__all__ = ["GROUPS", "Group", "help_of", "metavar_of"]
 
 
 class Group(NamedTuple):
@@ -115,53 +115,20 @@ GROUPS: Final = (
     ),
 )
 
-# End of a setting's name -> its unit: in words, and as a symbol after a number.
-_UNITS: Final = {
-    "_ms": ("milliseconds", "ms"),
-    "_s": ("seconds", "s"),
-    "_bytes": ("bytes", ""),  # a number of bytes stands alone
-}
 # Metavars of settings without a unit, by the end of their name.
 _METAVARS: Final = {"_url": "URL", "_proxy": "URL", "_file": "FILE", "listen": "HOST:PORT"}
 _SHORT_CHOICE: Final = 4  # more words than this would fill the line
-# (size of a larger unit, its name), the largest first
-_LARGER: Final = {
-    "bytes": ((1024 * MIB, "GiB"), (MIB, "MiB"), (1024, "KiB")),
-    "seconds": ((86_400, "days"), (60, "minutes")),
-}
-
-
-def unit_of(name: str) -> tuple[str, str]:
-    """Return the unit of a setting, in words and as a symbol; "" for both if it has none."""
-    return next((unit for end, unit in _UNITS.items() if name.endswith(end)), ("", ""))
-
-
-def default_value(name: str) -> tuple[str, str]:
-    """
-    Return the default of a setting and a note on it.
-
-    For example "604800", "s (7 days)", or "33554432", "(32 MiB)". An empty default is "empty".
-    """
-    default = Settings.model_fields[name].default
-    value = f"{default:g}" if isinstance(default, float) else default_of(name)
-    if not isinstance(default, int | float):
-        return value or "empty", ""
-    words, symbol = unit_of(name)
-    for size, larger in _LARGER.get(words, ()):
-        if default >= size and default % size == 0:
-            return value, f"{symbol} ({default / size:g} {larger})".lstrip()
-    return value, symbol
 
 
 def metavar_of(name: str) -> str:
-    """Return the placeholder for a setting's value: its few choices, or its unit or kind."""
+    """Return the placeholder for a setting's value: its few choices, or its kind."""
     annotation = Settings.model_fields[name].annotation
     if 0 < len(choices := get_args(annotation)) <= _SHORT_CHOICE:
         return "|".join(choices)
     if annotation is bool:
         return "true|false"
-    if words := unit_of(name)[0]:
-        return words.upper()
+    if kind := kind_of(name):
+        return kind.metavar
     ends = (metavar for end, metavar in _METAVARS.items() if name.endswith(end))
     return next(ends, "NUMBER" if annotation is int else "TEXT")
 
@@ -169,5 +136,4 @@ def metavar_of(name: str) -> str:
 def help_of(name: str) -> str:
     """Return the help text of a setting: its description, default and variable."""
     text = (Settings.model_fields[name].description or "").replace("`", "")
-    default = " ".join(default_value(name)).rstrip()
-    return f"{text} Default: {default}. Environment: {env_of(name)}."
+    return f"{text} Default: {default_of(name)}. Environment: {env_of(name)}."

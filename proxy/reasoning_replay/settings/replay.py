@@ -28,9 +28,6 @@ class ReplayPolicySettings(BaseModel, defer_build=True):
         description="Whether to request `reasoning.encrypted_content` if the client did not. "
         '`auto`: if the request has `"store": false` or the upstream keeps no items. `always`: '
         "on every request with its own history, for zero data retention. `never`: much reasoning "
-        "cannot be injected. Not sent to upstreams that ignore it."
-        '`auto`: if the request has `"store": false` or the upstream keeps no items. `always`: '
-        "on every request with its own history, for zero data retention. `never`: much reasoning "
         "cannot be injected. Not sent to upstreams that ignore it.",
     )
     heal: Literal["on", "off"] = Field(
