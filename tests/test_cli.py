@@ -3,6 +3,7 @@
 import base64
 import gc
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -14,10 +15,12 @@ import reasoning_replay
 from reasoning_replay import cli, demo
 from reasoning_replay.settings.loader import flag_of
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.reference import COMMON
 from reasoning_replay.web import serve
 
 SECRET = "hunter2-hunter2"
 ROOT = Path(__file__).parents[1]
+COMMANDS = ["serve", "check", "health"]
 
 
 @pytest.fixture(autouse=True)
@@ -303,17 +306,55 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == f"reasoning-replay {reasoning_replay.__version__}\n"
 
 
-def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    """The help lists every setting with its flag and its variable."""
+def help_text(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """Return the printed help, on long lines."""
     with pytest.raises(SystemExit) as caught:
-        cli.main(["serve", "--help"])
-
-    text = capsys.readouterr().out
+        cli.main(argv)
     assert caught.value.code == 0
+    return capsys.readouterr().out
+
+
+def flags_in(text: str) -> set[str]:
+    """Return the flags that begin a line of a help text."""
+    return set(re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_whole_help_has_every_setting(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each one with its flag and its variable."""
+    text = help_text(capsys, command, "--help-all")
+
+    assert set(map(flag_of, Settings.model_fields)) <= flags_in(text)
     for name in Settings.model_fields:
-        assert flag_of(name) in text
         assert f"REPLAY_{name.upper()}" in text
     assert "REPLAY_SCOPE_SECRET_FILE" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_is_short(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has the settings that most deployments change, and the flag that shows the others."""
+    shown = ["admin_listen"] if command == "health" else COMMON
+    text = help_text(capsys, command, "--help")
+
+    assert flags_in(text) - {"--config", "--help-all", "--ready", "--prove"} == set(
+        map(flag_of, shown)
+    )
+    assert "--help-all" in text
+    assert len(text.splitlines()) <= 80
+
+
+def test_the_short_help_shows_choices_units_and_groups(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader needs no other page to write the value."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    text = help_text(capsys, "serve", "-h")
+
+    assert "--mode on|shadow|off" in text
+    assert "One of auto, openai, azure," in text
+    assert re.search("--ttl-s DURATION +Time that .* last use. Default: 7d.\n", text)
+    assert "\nStore:\n" in text
+    assert "\nTimeouts:\n" not in text
 
 
 def test_runs_as_a_module(

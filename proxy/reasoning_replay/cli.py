@@ -5,14 +5,20 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from reasoning_replay import __version__
 from reasoning_replay.settings.loader import SettingsError, flag_of, load
 from reasoning_replay.settings.model import Settings
-from reasoning_replay.settings.reference import GROUPS, help_of, metavar_of
+from reasoning_replay.settings.reference import (
+    COMMON,
+    GROUPS,
+    help_of,
+    metavar_of,
+    short_help_of,
+)
 
 __all__ = ["main"]
 
@@ -20,10 +26,14 @@ USAGE_ERROR = 2
 UNHEALTHY = 1  # not 2, which Docker reserves
 
 EPILOG = """\
-A flag overrides its environment variable, which overrides the --config file, which overrides the
-default. Each secret can be read from a file: REPLAY_<NAME>_FILE names it, for example
-REPLAY_SCOPE_SECRET_FILE. The same works for store_url and upstream_proxy, which may contain a
-password. docs/configuration.md explains every setting; config/replay.yaml has all defaults.
+A SIZE is 64MiB (powers of 1024), 64MB (powers of 1000) or a number of bytes. A DURATION is 7d, 12h,
+10m, 30s, 250ms, or a number in the unit at the end of the name.
+
+Each flag has an environment variable: --ttl-s is REPLAY_TTL_S. A flag overrides its variable, which
+overrides the --config file, which overrides the default. Each secret can be read from a file:
+REPLAY_<NAME>_FILE names it, for example REPLAY_SCOPE_SECRET_FILE. The same works for store_url and
+upstream_proxy, which may contain a password. docs/configuration.md explains every setting;
+config/replay.yaml has all defaults.
 """
 
 
@@ -106,7 +116,8 @@ def _parser(words: Sequence[str]) -> _Parser:
             allow_abbrev=False,
         )
         if name in words:  # adding flags takes time
-            _add_settings(command)
+            most = ("admin_listen",) if name == "health" else COMMON
+            _add_settings(command, Settings.model_fields if "--help-all" in words else most)
         if name == "check":
             text = "also run a conversation of two turns with MODEL through the proxy; costs tokens"
             command.add_argument("--prove", default="", metavar="MODEL", help=text)
@@ -120,12 +131,23 @@ def _parser(words: Sequence[str]) -> _Parser:
     return parser
 
 
-def _add_settings(command: argparse.ArgumentParser) -> None:
-    """Add one flag per setting; a flag that is not given is absent from the arguments."""
+def _add_settings(command: argparse.ArgumentParser, shown: Collection[str]) -> None:
+    """
+    Add one flag per setting; a flag that is not given is absent from the arguments.
+
+    Args:
+        command: Parser of one command.
+        shown: Settings that its help has.
+    """
+    command.add_argument("--help-all", action="help", help="show every setting and exit")
     command.add_argument("--config", type=Path, metavar="FILE", help="a YAML file of settings")
     command.usage = "%(prog)s [OPTION VALUE ...]"
+    is_short = len(shown) < len(Settings.model_fields)
+    text_of = short_help_of if is_short else help_of
     for group in GROUPS:
-        section = command.add_argument_group(group.title, group.about)
+        # A group without a shown setting must have no text, or its title is printed.
+        about = None if is_short else group.about
+        section = command.add_argument_group(group.title, about)
         for name in group.names:
             # A switch without a value means true.
             is_switch = isinstance(Settings.model_fields[name].default, bool)
@@ -136,7 +158,7 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
                 nargs="?" if is_switch else None,
                 const="true" if is_switch else None,
                 default=argparse.SUPPRESS,
-                help=help_of(name).replace("%", "%%"),
+                help=text_of(name).replace("%", "%%") if name in shown else argparse.SUPPRESS,
             )
 
 

@@ -195,7 +195,7 @@ def test_no_line_of_help_shows_a_secret(name: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv(env_of(name), HOLDING[name])
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed), pytest.raises(SystemExit):
-        cli.main(["serve", "--help"])
+        cli.main(["serve", "--help-all"])
 
     assert env_of(name) in printed.getvalue()
     assert HIDDEN[name] not in printed.getvalue()

@@ -112,8 +112,8 @@ def test_a_fault_names_what_where_and_the_way_out(
     ("env", "file", "want"),
     [
         pytest.param({"REPLAY_TTL": "1"}, None, "REPLAY_TTL: unknown setting; did you mean REPLAY_TTL_S?", id="variable"),  # noqa: E501
-        pytest.param({"REPLAY_XYZZY": "1"}, None, "REPLAY_XYZZY: unknown setting; `serve --help` lists all", id="nothing-near"),  # noqa: E501
-        pytest.param({"REPLAY_PORT": "8080"}, None, "REPLAY_PORT: unknown setting; `serve --help` lists all", id="port-by-hand"),  # noqa: E501
+        pytest.param({"REPLAY_XYZZY": "1"}, None, "REPLAY_XYZZY: unknown setting; `serve --help-all` lists all", id="nothing-near"),  # noqa: E501
+        pytest.param({"REPLAY_PORT": "8080"}, None, "REPLAY_PORT: unknown setting; `serve --help-all` lists all", id="port-by-hand"),  # noqa: E501
         pytest.param({}, "drain: 1", "replay.yaml:1: drain: unknown setting; did you mean drain_s?", id="key"),  # noqa: E501
         pytest.param({}, "mode: on\nmode: off", "replay.yaml:2: mode: set twice; keep one", id="key-twice"),  # noqa: E501
         pytest.param({}, "redis:\n  url: x", "replay.yaml:1: nested value; write one `name: value` per line", id="nested-map"),  # noqa: E501
@@ -134,7 +134,7 @@ def test_an_unknown_or_unreadable_setting_stops_the_start(
 
 def test_an_unknown_flag_is_a_fault(tmp_path: Path) -> None:
     """For an unknown flag, the suggestion is spelt as a flag."""
-    want = ["--time-to-live: unknown setting; `serve --help` lists all"]
+    want = ["--time-to-live: unknown setting; `serve --help-all` lists all"]
     assert faults(tmp_path, flags={"time_to_live": ""}) == want
     want = ["--store: unknown setting; did you mean --store-url?"]
     assert faults(tmp_path, flags={"store": ""}) == want

@@ -190,7 +190,9 @@ def _take(
         import difflib  # noqa: PLC0415 (only this hint needs it)
 
         near = difflib.get_close_matches(entry.name, Settings.model_fields, n=1)
-        way_out = f"did you mean {entry.spell(near[0])}?" if near else "`serve --help` lists all"
+        way_out = (
+            f"did you mean {entry.spell(near[0])}?" if near else "`serve --help-all` lists all"
+        )
         faults.append(f"{entry.place}: unknown setting; {way_out}")
 
 

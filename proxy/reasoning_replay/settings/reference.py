@@ -11,7 +11,7 @@ from reasoning_replay.settings.loader import default_of, env_of
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.units import kind_of
 
-__all__ = ["GROUPS", "Group", "help_of", "metavar_of"]
+__all__ = ["COMMON", "GROUPS", "Group", "help_of", "metavar_of", "short_help_of"]
 
 
 class Group(NamedTuple):
@@ -115,6 +115,22 @@ GROUPS: Final = (
     ),
 )
 
+COMMON: Final = (
+    "upstream_url",
+    "upstream_profile",
+    "listen",
+    "tls_cert_file",
+    "tls_key_file",
+    "mode",
+    "store_url",
+    "ttl_s",
+    "scope_secret",
+    "admin_listen",
+    "admin_token",
+    "log_level",
+)
+"""The settings that most deployments change; the short help has only these."""
+
 # Metavars of settings without a unit, by the end of their name.
 _METAVARS: Final = {"_url": "URL", "_proxy": "URL", "_file": "FILE", "listen": "HOST:PORT"}
 _SHORT_CHOICE: Final = 4  # more words than this would fill the line
@@ -134,6 +150,25 @@ def metavar_of(name: str) -> str:
 
 
 def help_of(name: str) -> str:
-    """Return the help text of a setting: its description, default and variable."""
-    text = (Settings.model_fields[name].description or "").replace("`", "")
-    return f"{text} Default: {default_of(name)}. Environment: {env_of(name)}."
+    """Return the help text of a setting: its description, choices, default and variable."""
+    return (
+        f"{_text(name)} {_choices(name)}Default: {default_of(name)}. Environment: {env_of(name)}."
+    )
+
+
+def short_help_of(name: str) -> str:
+    """Return the first sentence of the help text, with the choices and the default."""
+    text = _text(name)
+    if "|" not in metavar_of(name):  # else each sentence explains a choice
+        text = text.partition(". ")[0].removesuffix(".") + "."
+    return f"{text} {_choices(name)}Default: {default_of(name)}."
+
+
+def _text(name: str) -> str:
+    return (Settings.model_fields[name].description or "").replace("`", "")
+
+
+def _choices(name: str) -> str:
+    """Return a sentence with the choices that are too many for the metavar."""
+    choices = get_args(Settings.model_fields[name].annotation)
+    return f"One of {', '.join(choices)}. " if len(choices) > _SHORT_CHOICE else ""
