@@ -11,6 +11,7 @@ import aiohttp
 from reasoning_replay.check.report import Finding
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import authority, dialled, host_and_port
+from reasoning_replay.web.http.listener import why_refused
 
 __all__ = ["of_ports"]
 
@@ -38,7 +39,8 @@ async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
         yield Finding("ok", "ports", words)
         faults = {name: fault for name, fault in faults.items() if not _is_taken(fault)}
     for name, fault in faults.items():
-        yield Finding("problem", "ports", f"{name} {getattr(settings, name)}: {_words(fault)}")
+        address = getattr(settings, name)
+        yield Finding("problem", "ports", f"{name} {address}: {why_refused(fault, address)}")
     if not faults and running is None:
         words = f"free: {settings.listen} and {settings.admin_listen}; serve can listen there"
         yield Finding("ok", "ports", words)
@@ -57,18 +59,6 @@ def _fault(listen: str, *, reuse_port: bool) -> OSError | None:
 
 def _is_taken(fault: OSError) -> bool:
     return fault.errno == errno.EADDRINUSE
-
-
-def _words(fault: OSError) -> str:
-    if isinstance(fault, socket.gaierror):
-        return "its host is not a name or address of this machine; use 127.0.0.1 or 0.0.0.0"
-    if _is_taken(fault):
-        return "another program uses this port; stop it, or choose another port"
-    if fault.errno in {errno.EACCES, errno.EPERM}:
-        return "this user may not use this port; choose one above 1023"
-    if fault.errno == errno.EADDRNOTAVAIL:
-        return "this machine has no such address; use 127.0.0.1, or 0.0.0.0 for every interface"
-    return f"cannot listen there: {fault.strerror}"
 
 
 async def _maybe_running(admin_listen: str) -> Running | None:

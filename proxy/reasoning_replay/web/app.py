@@ -89,7 +89,7 @@ class App:
         self.server = server = Server(self.handler, self.handler.handle, bounds, self.log)
         self.metrics.max_connections.set(bounds.max_connections)
         self.metrics.connections.set_function(lambda: len(server.connections))
-        self._clients = Listener(web.ServerRunner(self.server, shutdown_timeout=CUT_OFF_S))
+        self._clients = Listener(web.ServerRunner(server, shutdown_timeout=CUT_OFF_S), "listen")
         self._operators: Listener | None = None
         self._has_started = False
 
@@ -115,7 +115,7 @@ class App:
         admin = admin_app(
             self.metrics.exposition, self.store, self._readiness, conversations, shown
         )
-        self._operators = Listener(admin_runner(admin))
+        self._operators = Listener(admin_runner(admin), "admin_listen")
         await self._operators.open(settings.admin_listen)
         self.admin_url = self._operators.url
         self._has_started = True

@@ -96,7 +96,7 @@ async def desk(
     ready = Readiness(is_ready=True, status="ready")
     shown = Shown(Recorder(time.monotonic, lambda: 0), Access(token, host), dict)
     admin = admin_app(Metrics().exposition, Signs(), lambda: ready, about, shown)
-    port = Listener(admin_runner(admin))
+    port = Listener(admin_runner(admin), "admin_listen")
     await port.open("127.0.0.1:0")
     try:
         found = Desk(port.url)

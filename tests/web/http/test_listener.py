@@ -17,7 +17,7 @@ def listener() -> Listener:
     async def answer(_: web.BaseRequest) -> web.Response:
         return web.Response()
 
-    return Listener(web.ServerRunner(web.Server(answer)))
+    return Listener(web.ServerRunner(web.Server(answer)), "listen")
 
 
 @pytest.mark.skipif(not hasattr(socket, "SO_REUSEPORT"), reason="this system cannot share ports")

@@ -1,15 +1,17 @@
 """Listener: one listening port of the process, with its server."""
 
 import asyncio
+import errno
 import socket
 import ssl
 
 from aiohttp import web
 
+from reasoning_replay.adapters.runtime.port_owner import port_owner
 from reasoning_replay.adapters.runtime.tcp import keep_little_unsent
 from reasoning_replay.settings.urls import authority, host_and_port
 
-__all__ = ["Listener"]
+__all__ = ["Listener", "why_refused"]
 
 BACKLOG = 1024
 HANDSHAKE_MAX_S = 60.0
@@ -23,9 +25,16 @@ class Listener:
         url: URL of the port; "" until it is open.
     """
 
-    def __init__(self, runner: web.ServerRunner | web.AppRunner) -> None:
-        """Wrap the runner of a server; `close` cleans it up."""
+    def __init__(self, runner: web.ServerRunner | web.AppRunner, setting: str) -> None:
+        """
+        Wrap the runner of a server; `close` cleans it up.
+
+        Args:
+            runner: Runner of the server.
+            setting: Setting of the address, for errors.
+        """
         self._runner = runner
+        self._setting = setting
         self._listening: asyncio.Server | None = None
         self.url = ""
 
@@ -48,16 +57,21 @@ class Listener:
                 spreads connections over them.
 
         Raises:
-            OSError: The port cannot be opened or shared; the text names the cause.
+            OSError: The port cannot be opened or shared; the text names the setting, the cause
+                and the way out.
         """
         if reuse_port and not hasattr(socket, "SO_REUSEPORT"):
             raise OSError("this system cannot share a port between processes; turn reuse_port off")
         await self._runner.setup()
         host, port = host_and_port(address)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server(
-            (host, port), family=family, backlog=BACKLOG, reuse_port=reuse_port
-        )
+        try:
+            listening = socket.create_server(
+                (host, port), family=family, backlog=BACKLOG, reuse_port=reuse_port
+            )
+        except OSError as error:
+            reason = await asyncio.to_thread(why_refused, error, address)
+            raise OSError(f"{self._setting} {address}: {reason}") from error
         keep_little_unsent(listening)
         self.url = f"{'https' if tls else 'http'}://{authority(*listening.getsockname()[:2])}"
         if self._runner.server is not None:
@@ -79,3 +93,17 @@ class Listener:
         """Stop listening, and close every connection."""
         self.stop_listening()
         await self._runner.cleanup()
+
+
+def why_refused(error: OSError, address: str) -> str:
+    """Return why a process cannot listen on an address, with a way out; takes some milliseconds."""
+    if isinstance(error, socket.gaierror):
+        return "its host is not a name or address of this machine; use 127.0.0.1 or 0.0.0.0"
+    if error.errno == errno.EADDRINUSE:
+        owner = port_owner(*host_and_port(address)) or "another program"
+        return f"{owner} uses this port; stop it, or choose another port"
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        return "this user may not use this port; choose one above 1023"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this machine has no such address; use 127.0.0.1, or 0.0.0.0 for every interface"
+    return f"cannot listen there: {error.strerror}"
