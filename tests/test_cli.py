@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 import reasoning_replay
 from reasoning_replay import cli, demo
-from reasoning_replay.settings.loader import flag_of
+from reasoning_replay.settings.loader import flag_of, load
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.reference import COMMON
 from reasoning_replay.web import serve
 
 SECRET = "hunter2-hunter2"
 ROOT = Path(__file__).parents[1]
-COMMANDS = ["serve", "check", "health"]
+COMMANDS = ["serve", "check", "config", "health"]
 
 
 @pytest.fixture(autouse=True)
@@ -247,6 +247,20 @@ def test_check_gets_the_environment_of_its_caller(monkeypatch: pytest.MonkeyPatc
     assert cli.main(["check", "--mode=off"]) == 1
     assert cli.main(["check", "--prove", "gpt-5.4"]) == 1
     assert got == [(Settings(mode="off"), SECRET, ""), (Settings(), SECRET, "gpt-5.4")]
+
+
+def test_config_prints_the_settings_in_effect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The output is a file of settings, and shows no secret."""
+    monkeypatch.setenv("REPLAY_SCOPE_SECRET", SECRET)
+    assert cli.main(["config", "--ttl-s", "2d"]) == 0
+    printed = capsys.readouterr().out
+    (tmp_path / "replay.yaml").write_text(printed)
+
+    assert re.search("^ttl_s: 2d +# --ttl-s$", printed, re.MULTILINE)
+    assert SECRET not in printed
+    assert load({}, {}, tmp_path / "replay.yaml") == Settings(ttl_s=172_800)
 
 
 def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:

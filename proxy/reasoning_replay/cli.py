@@ -1,4 +1,4 @@
-"""Command line: serve, check, health, demo and --version."""
+"""Command line: serve, check, config, health, demo and --version."""
 
 import argparse
 import asyncio
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from reasoning_replay import __version__
-from reasoning_replay.settings.loader import SettingsError, flag_of, load
+from reasoning_replay.settings.loader import SettingsError, flag_of, load_with_sources
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.reference import (
     COMMON,
@@ -64,11 +64,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             _settle()
             return demo.run()
-        settings = load(overrides, os.environ, arguments.config)
+        loaded = load_with_sources(overrides, os.environ, arguments.config)
     except SettingsError as error:
         for fault in error.faults:
             print(fault, file=sys.stderr)
         return UNHEALTHY if arguments.command == "health" else USAGE_ERROR
+    settings = loaded.settings
+    if arguments.command == "config":
+        from reasoning_replay.settings.effective import effective  # noqa: PLC0415 (as above)
+
+        print(*effective(loaded), sep="\n")
+        return 0
     if arguments.command == "health":
         from reasoning_replay.healthcheck import health  # noqa: PLC0415 (as above)
 
@@ -102,6 +108,7 @@ def _parser(words: Sequence[str]) -> _Parser:
     for name, purpose in [
         ("serve", "run the proxy"),
         ("check", "check whether the settings, the ports, the upstream and the store work"),
+        ("config", "print the settings in effect, each with its source, as a YAML file"),
         (
             "health",
             "check whether the proxy with these settings is live; the exit code is 0 or 1",

@@ -16,7 +16,15 @@ from pydantic_core import ErrorDetails
 from reasoning_replay.settings import units, urls
 from reasoning_replay.settings.model import Settings
 
-__all__ = ["SettingsError", "default_of", "env_of", "flag_of", "load"]
+__all__ = [
+    "Loaded",
+    "SettingsError",
+    "default_of",
+    "env_of",
+    "flag_of",
+    "load",
+    "load_with_sources",
+]
 
 ENV_PREFIX: Final = "REPLAY_"
 # Variables that Kubernetes sets for a Service called "replay" or "replay-..."; no settings.
@@ -50,6 +58,19 @@ class SettingEntry(NamedTuple):
     place: str  # the start of an error line: a flag, a variable, or a file with line and key
     spell: Callable[[str], str]  # a setting's name -> its spelling in this place
     is_hidden: bool = False  # the value came from a secret's file
+
+
+class Loaded(NamedTuple):
+    """
+    Settings, and where each was set.
+
+    Attributes:
+        sources: Name of a setting -> its flag, its variable, or file and line. Settings with their
+            default are absent.
+    """
+
+    settings: Settings
+    sources: Mapping[str, str]
 
 
 def flag_of(name: str) -> str:
@@ -87,6 +108,13 @@ def load(
     Raises:
         SettingsError: There are errors; it has all of them, so that one start shows each.
     """
+    return load_with_sources(argv_overrides, environ, config_path).settings
+
+
+def load_with_sources(
+    argv_overrides: Mapping[str, str], environ: Mapping[str, str], config_path: Path | None
+) -> Loaded:
+    """Do what `load` does, and return the source of each setting too."""
     written: dict[str, SettingEntry] = {}
     faults: list[str] = []
     try:
@@ -105,7 +133,8 @@ def load(
         faults += [_fault(detail, written) for detail in error.errors(include_url=False)]
     if faults:
         raise SettingsError(faults)
-    return settings
+    sources = {name: entry.place.removesuffix(f": {name}") for name, entry in written.items()}
+    return Loaded(settings, sources)
 
 
 def _from_environ(environ: Mapping[str, str], faults: list[str]) -> Iterator[SettingEntry]:
