@@ -7,7 +7,7 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -36,8 +36,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """The settings that `serve` would have run with."""
     got: list[Settings] = []
 
-    def run(settings: Settings) -> int:
+    def run(settings: Settings, load_again: Callable[[], Settings]) -> int:
         got.append(settings)
+        assert load_again() == settings
         return 0
 
     monkeypatch.setattr(serve, "run", run)

@@ -17,6 +17,8 @@ def main() -> int:
     # The first process of a container receives only signals that it handles. A SIGTERM during the
     # imports would be lost, and the container would continue to run.
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+    if sys.argv[1:2] == ["serve"] and hasattr(signal, "SIGHUP"):  # not on Windows
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # `serve` reloads at it, once it runs
 
     if sys.argv[1:] in (["health"], ["health", "--ready"]):
         from reasoning_replay.healthcheck import ADMIN_LISTEN, health  # noqa: PLC0415 (a tenth of the cost of `cli`)

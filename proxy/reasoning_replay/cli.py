@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from reasoning_replay import __version__
-from reasoning_replay.settings.loader import SettingsError, flag_of, load_with_sources
+from reasoning_replay.settings.loader import SettingsError, flag_of, load, load_with_sources
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.reference import (
     COMMON,
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from reasoning_replay.web import serve  # noqa: PLC0415 (as above)
 
     _settle()
-    return serve.run(settings)
+    return serve.run(settings, lambda: load(overrides, os.environ, arguments.config))
 
 
 def _settle() -> None:

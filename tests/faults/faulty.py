@@ -27,6 +27,7 @@ class Faulty:
     def __init__(self, inner: Store, *, is_embedded: bool = False) -> None:
         """Wrap `inner`, and fail nothing yet. An embedded store counts as never waiting."""
         self.is_embedded = is_embedded
+        self.codec = inner.codec
         self._inner = inner
         self._failing: Failing | None = None
         self._picks: Callable[[int], bool] = lambda _: False

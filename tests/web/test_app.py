@@ -79,7 +79,8 @@ def test_a_port_that_is_taken_ends_the_start(
 ) -> None:
     """A port in use ends the start with exit code 1; one line names the setting and a way out."""
     addresses: dict[str, Any] = {"listen": FREE, "admin_listen": FREE, which: taken}
-    assert run(Settings(**addresses, log_format="json")) == 1
+    settings = Settings(**addresses, log_format="json")
+    assert run(settings, lambda: settings) == 1
     lines = logged(capsys)
     assert lines["cannot_listen"]["level"] == "error"
     reason = str(lines["cannot_listen"]["reason"])

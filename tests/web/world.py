@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any
 
 from reasoning_replay.adapters.stores.base import Page, Store, StoreResult, StoreUsage
+from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
@@ -100,6 +101,7 @@ class Hooked:
     """Store that lets a test wait, count or raise before each operation."""
 
     is_embedded = False
+    codec: Codec | None = None
 
     def __init__(self, inner: Store, before: Callable[[str], Awaitable[None]]) -> None:
         self._inner = inner

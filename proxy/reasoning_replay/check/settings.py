@@ -11,7 +11,7 @@ from reasoning_replay.core.tenancy.scope import read_parts
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port
 from reasoning_replay.web.admin.conversations import is_loopback
-from reasoning_replay.web.wiring import connection_limits, profile, tls
+from reasoning_replay.web.wiring import certificate, connection_limits, profile
 
 __all__ = ["of_settings"]
 
@@ -27,7 +27,7 @@ async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
     yield Finding("ok", "settings", words)
     log = Log("error", "text")
     try:
-        tls(settings, log)
+        certificate(settings, log)
     except OSError as error:
         yield Finding("problem", "settings", str(error))
     most = connection_limits(settings, log).max_connections

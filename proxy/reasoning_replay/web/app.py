@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from typing import Self
+from typing import NamedTuple, Self
 
 from aiohttp import web
 
@@ -21,27 +21,45 @@ from reasoning_replay.web.admin.store_probe import look_after
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.http.listener import Listener
 from reasoning_replay.web.http.server import Server, silent
+from reasoning_replay.web.http.tls import Certificate
 from reasoning_replay.web.pipeline.handler import ProxyHandler
 from reasoning_replay.web.wiring import (
+    certificate,
+    codec,
     connection_limits,
     limits,
     profile,
     replay,
     safe_store,
-    tls,
     tracer,
     upstream,
 )
 
-__all__ = ["App", "access", "admin_runner", "announce", "running"]
+__all__ = ["App", "Reloaded", "access", "admin_runner", "announce", "running"]
 
 # How long aiohttp waits for handlers when a port is closed; the drain is over by then.
 CUT_OFF_S = 0.1
 # How long the last spans have to reach their collector: the rest of the drain, in these bounds.
 TRACES_S = 2.0
 TRACES_LEAST_S = 0.1
+# Settings that a reload changes. A new `scope_secret` would hide every stored conversation, and
+# every other setting is part of connections and limits that exist already.
+RELOADABLE = ("admin_token", "encryption_keys")
 # How often a drain checks whether the clients have read their responses.
 LOOK_S = 0.02
+
+
+class Reloaded(NamedTuple):
+    """
+    Result of a reload.
+
+    Attributes:
+        changed: Settings that are new and in use.
+        waiting: Settings that are new, and come into use at a restart.
+    """
+
+    changed: list[str]
+    waiting: list[str]
 
 
 class App:
@@ -85,6 +103,8 @@ class App:
             account,
         )
         self._looking: asyncio.Task[None] | None = None
+        self._access = access(settings)
+        self._certificate: Certificate | None = None
         bounds = connection_limits(settings, self.log)
         self.server = server = Server(self.handler, self.handler.handle, bounds, self.log)
         self.metrics.max_connections.set(bounds.max_connections)
@@ -101,17 +121,17 @@ class App:
             OSError: A port cannot be opened or the TLS files are invalid; the text names the cause.
         """
         settings = self.settings
+        self._certificate = certificate(settings, self.log)
         await self._clients.open(
             settings.listen,
-            tls(settings, self.log),
+            None if self._certificate is None else self._certificate.context,
             handshake_s=settings.idle_timeout_s,
             reuse_port=settings.reuse_port,
         )
         self.url = self._clients.url
         self._looking = asyncio.create_task(look_after(self.store))
-        may_look = access(settings)
-        conversations = Conversations(self.store, may_look)
-        shown = Shown(self.recorder, may_look, lambda: _facts(settings, self.url))
+        conversations = Conversations(self.store, self._access)
+        shown = Shown(self.recorder, self._access, lambda: _facts(settings, self.url))
         admin = admin_app(
             self.metrics.exposition, self.store, self._readiness, conversations, shown
         )
@@ -125,6 +145,32 @@ class App:
     def _readiness(self) -> Readiness:
         is_ready = not self.handler.is_leaving
         return Readiness(is_ready, "ready" if is_ready else "draining")
+
+    def reload(self, settings: Settings) -> Reloaded:
+        """
+        Use new secrets and a new certificate; exchanges in flight continue.
+
+        Args:
+            settings: The settings as they are now; most of them need a restart.
+
+        Raises:
+            OSError: The TLS files are invalid, and nothing is changed; the text names the way out.
+        """
+        names = [
+            name
+            for name in Settings.model_fields
+            if getattr(settings, name) != getattr(self.settings, name)
+        ]
+        changed = [name for name in names if name in RELOADABLE]
+        if self._certificate is not None and self._certificate.reload():
+            changed.append("tls_cert_file")
+        if "admin_token" in changed:
+            self._access.use(settings.admin_token.get_secret_value())
+        if "encryption_keys" in changed:
+            self.store.inner.codec = codec(settings)
+        update = {name: getattr(settings, name) for name in changed}
+        self.settings = self.settings.model_copy(update=update)
+        return Reloaded(changed, [name for name in names if name not in RELOADABLE])
 
     async def stop(self, drain_s: float = 0.0, grace_s: float = 0.0) -> None:
         """

@@ -3,11 +3,12 @@
 import asyncio
 import os
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from reasoning_replay.adapters.runtime.offload import shorten_switch_interval
 from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.settings.loader import SettingsError
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App
 
@@ -18,9 +19,15 @@ _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _SIGNALLED: Final = 128
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, load: Callable[[], Settings]) -> int:
     """
     Serve until a stop signal. SIGTERM or SIGINT drains; a second one ends the process at once.
+
+    SIGHUP reloads secrets and the certificate.
+
+    Args:
+        settings: All settings of this process.
+        load: Loads the settings again, or raises SettingsError.
 
     Returns:
         The exit code: 0 after a drain, 1 if it could not start, 130 if it was interrupted before
@@ -28,7 +35,7 @@ def run(settings: Settings) -> int:
     """
     shorten_switch_interval()
     try:
-        return _run_loop(_serve(settings))
+        return _run_loop(_serve(settings, load))
     except KeyboardInterrupt:
         return _SIGNALLED + signal.SIGINT
 
@@ -41,7 +48,7 @@ def _run_loop(main: Coroutine[Any, Any, int]) -> int:
     return uvloop.run(main)
 
 
-async def _serve(settings: Settings) -> int:
+async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
     signals = StopSignals()
     log = Log(settings.log_level, settings.log_format)
     try:
@@ -56,14 +63,43 @@ async def _serve(settings: Settings) -> int:
         await app.stop()
         return 1
     await app.store.check()  # so that a failing store is logged at once
+    reloads = asyncio.create_task(_reload(app, load, signals.hangup))
     grace_s = await signals.grace_s(settings.drain_grace_s)
     signals.end_at_next()
+    reloads.cancel()
     await app.stop(settings.drain_s, grace_s)
     return 0
 
 
+async def _reload(app: App, load: Callable[[], Settings], hangup: asyncio.Event) -> None:
+    """Reload at each SIGHUP, and log the result."""
+    while True:
+        await hangup.wait()
+        hangup.clear()
+        try:
+            settings = await asyncio.to_thread(load)
+            changed, waiting = app.reload(settings)
+        except SettingsError as error:
+            app.log.warning("not_reloaded", reason="; ".join(error.faults))
+        except OSError as error:
+            app.log.warning("not_reloaded", reason=str(error))
+        else:
+            fields = {"needs_restart": ",".join(waiting)} if waiting else {}
+            if "scope_secret" in waiting:
+                fields["hint"] = "a new scope_secret hides every stored conversation"
+            app.log.info("reloaded", changed=",".join(changed) or "nothing", **fields)
+
+
 class StopSignals:
-    """SIGTERM and SIGINT: the first one starts the drain, the second one ends the process."""
+    """
+    SIGTERM and SIGINT: the first one starts the drain, the second one ends the process.
+
+    A SIGHUP asks for a reload. If it comes because the terminal of the process was closed, it
+    counts as SIGINT: the process would go on unseen.
+
+    Attributes:
+        hangup: Set by each SIGHUP that asks for a reload.
+    """
 
     def __init__(self) -> None:
         """Install the signal handlers; needs a running event loop."""
@@ -71,6 +107,10 @@ class StopSignals:
         self._first: asyncio.Future[int] = self._loop.create_future()
         for number in _STOP_SIGNALS:
             self._loop.add_signal_handler(number, self._note, number)
+        self.hangup = asyncio.Event()
+        self._has_terminal = _has_terminal()
+        if hasattr(signal, "SIGHUP"):  # not on Windows
+            self._loop.add_signal_handler(signal.SIGHUP, self._hang_up)
 
     async def grace_s(self, most_s: float) -> float:
         """Wait for the first signal; return the grace period in seconds, which is 0 for SIGINT."""
@@ -91,3 +131,13 @@ class StopSignals:
     def _note(self, number: int) -> None:
         if not self._first.done():
             self._first.set_result(number)
+
+    def _hang_up(self) -> None:
+        if self._has_terminal and not _has_terminal():
+            self._note(signal.SIGINT)
+        else:
+            self.hangup.set()
+
+
+def _has_terminal() -> bool:
+    return os.isatty(0)

@@ -1,6 +1,5 @@
 """Wiring: the composition root, which creates each part from the settings."""
 
-import ssl
 import threading
 import time
 
@@ -33,13 +32,14 @@ from reasoning_replay.web.tracing.tracer import Tracer
 
 __all__ = [
     "bare_store",
+    "certificate",
+    "codec",
     "connection_limits",
     "limits",
     "profile",
     "replay",
     "safe_store",
     "scoping",
-    "tls",
     "tracer",
     "upstream",
 ]
@@ -100,16 +100,16 @@ def connection_limits(settings: Settings, log: Log) -> ConnectionLimits:
     )
 
 
-def tls(settings: Settings, log: Log) -> ssl.SSLContext | None:
+def certificate(settings: Settings, log: Log) -> Certificate | None:
     """
-    Return the TLS context of the clients' port; None if it serves plain HTTP.
+    Return the certificate of the clients' port; None if it serves plain HTTP.
 
     Raises:
         OSError: The two files cannot be read, or do not match.
     """
     if not settings.tls_cert_file:
         return None
-    return Certificate(settings.tls_cert_file, settings.tls_key_file, log).context
+    return Certificate(settings.tls_cert_file, settings.tls_key_file, log)
 
 
 def scoping(settings: Settings) -> Scoping:
@@ -173,17 +173,21 @@ def bare_store(settings: Settings) -> Store:
     bounds = Bounds(
         settings.ttl_s, settings.conversation_max_turns, settings.conversation_max_bytes
     )
-    codec = _codec(settings)
     timeout_s = settings.store_timeout_ms / 1000
     url = read_store_url(settings.store_url)
     match url.kind:
         case "memory":
-            return MemoryStore(bounds, settings.memory_max_bytes, time.monotonic, codec)
+            return MemoryStore(bounds, settings.memory_max_bytes, time.monotonic, codec(settings))
         case "sqlite":
             from reasoning_replay.adapters.stores.sqlite import SqliteStore  # noqa: PLC0415 (as above)
 
             return SqliteStore(
-                url.path, bounds, settings.sqlite_max_bytes, timeout_s, time.time, codec=codec
+                url.path,
+                bounds,
+                settings.sqlite_max_bytes,
+                timeout_s,
+                time.time,
+                codec=codec(settings),
             )
         case _:
             from reasoning_replay.adapters.stores.redis.connect import Credentials, connect  # noqa: PLC0415 (as above)
@@ -195,10 +199,11 @@ def bare_store(settings: Settings) -> Store:
                 settings.store_password_file,
             )
             link = connect(url, credentials, timeout_s, REDIS_MAX_CONNECTIONS)
-            return RedisStore(link, bounds, settings.store_prefix, codec)
+            return RedisStore(link, bounds, settings.store_prefix, codec(settings))
 
 
-def _codec(settings: Settings) -> Codec | None:
+def codec(settings: Settings) -> Codec | None:
+    """Return the stored form of values; None: plain."""
     keys = parse_keys(settings.encryption_keys.get_secret_value())
     if not keys:
         return None

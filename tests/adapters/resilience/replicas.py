@@ -15,6 +15,7 @@ from reasoning_replay.adapters.stores.base import (
     StoreError,
     StoreResult,
 )
+from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import (
@@ -56,6 +57,7 @@ class Shared:
     """
 
     is_embedded = False
+    codec: Codec | None = None
 
     def __init__(self) -> None:
         self.now_s = 1000.0

@@ -24,6 +24,7 @@ from reasoning_replay.adapters.stores.base import (
     StoreResult,
     StoreUsage,
 )
+from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
@@ -51,6 +52,7 @@ class Inner:
     """
 
     is_embedded = False
+    codec: Codec | None = None
 
     def __init__(self) -> None:
         self.calls = 0

@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.core.history.lookup_keys import Lookup
 
 __all__ = [
@@ -139,7 +140,14 @@ class StoreUsage(NamedTuple):
 
 
 class Store(Protocol):
-    """Store of records by scope and conversation, with an index from keys to conversations."""
+    """
+    Store of records by scope and conversation, with an index from keys to conversations.
+
+    Attributes:
+        codec: Stored form of values; None: plain. It may be replaced at any time.
+    """
+
+    codec: Codec | None
 
     @property
     def is_embedded(self) -> bool:

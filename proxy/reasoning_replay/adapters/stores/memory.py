@@ -88,7 +88,7 @@ class MemoryStore:
             clock: Monotonic clock, in seconds.
             codec: Stored form of values; None: plain.
         """
-        self._codec = codec
+        self.codec = codec
         self._bounds = bounds
         self._max_bytes = max_bytes
         self._clock = clock
@@ -114,7 +114,7 @@ class MemoryStore:
                 continue
             records = None
             if held.get(conversation) != kept.version:
-                records = decoded(self._codec, scope, conversation, kept.records)
+                records = decoded(self.codec, scope, conversation, kept.records)
             found.append(StoredConversation(conversation, kept.version, records))
         return StoreResult(found, choice.crowded)
 
@@ -134,7 +134,7 @@ class MemoryStore:
             version = next(self._first_versions)
             kept = self._conversations[name] = _Conversation(now + self._bounds.ttl_s, version)
         kept.version += 1
-        for field, value in encoded(self._codec, scope, conversation, records).items():
+        for field, value in encoded(self.codec, scope, conversation, records).items():
             kept.record_bytes += len(value) - len(kept.records.get(field, b""))
             kept.records[field] = value
             kept.turns[turn_of_record(field)] = None

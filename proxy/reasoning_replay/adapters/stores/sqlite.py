@@ -79,7 +79,7 @@ class SqliteStore:
         self._bounds = bounds
         self._max_bytes = max_bytes
         self._clock = clock
-        self._codec = codec
+        self.codec = codec
         self._read_file = SqliteFile(path, timeout_s / 2)
         self._write_file = SqliteFile(path, timeout_s / 2)
         self._evicted = 0  # written by the writer's thread
@@ -127,7 +127,7 @@ class SqliteStore:
         keys: Sequence[bytes],
     ) -> int:
         """Implement `Store.save`."""
-        values = encoded(self._codec, scope, conversation, records)
+        values = encoded(self.codec, scope, conversation, records)
         now = self._clock()
 
         def write(db: sqlite3.Connection) -> int:
@@ -233,7 +233,7 @@ class SqliteStore:
         self, db: sqlite3.Connection, scope: bytes, conversation: bytes, row: _Row
     ) -> dict[bytes, bytes]:
         kept = db.execute("SELECT name, value FROM records WHERE conversation_id = ?", (row.id,))
-        return decoded(self._codec, scope, conversation, dict(kept))
+        return decoded(self.codec, scope, conversation, dict(kept))
 
     def _note_use(self, used: Sequence[_Row], now: float) -> None:
         """Extend the expiry of used conversations in the background."""

@@ -68,6 +68,10 @@ class Access:
         self._token = token.encode()
         self._host = host
 
+    def use(self, token: str) -> None:
+        """Replace the token."""
+        self._token = token.encode()
+
     @property
     def is_off(self) -> bool:
         """Whether all access is refused."""

@@ -36,22 +36,35 @@ class Certificate:
         # OpenSSL calls it in every handshake, with or without a server name.
         self.context.sni_callback = self._choose
 
+    def reload(self) -> bool:
+        """
+        Read both files again; return whether they have changed.
+
+        Raises:
+            OSError: They are invalid, and the old pair stays in use; the text names the way out.
+        """
+        stamp = self._read_stamp()
+        has_changed = stamp != self._stamp
+        self._stamp = stamp
+        try:
+            self._newest = self._read()
+        except OSError as error:
+            raise OSError(self._complaint(error)) from error
+        return has_changed
+
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
         self._reload_if_changed()
         connection.context = self._newest
 
     def _reload_if_changed(self) -> None:
         """Reload the files if they have changed; if they are invalid, the old pair stays in use."""
-        stamp = self._read_stamp()
-        if stamp == self._stamp:
+        if self._read_stamp() == self._stamp:
             return
-        self._stamp = stamp
         try:
-            self._newest = self._read()
-        except OSError as error:
-            self._log.warning("tls_unchanged", reason=self._complaint(error))
-        else:
+            self.reload()
             self._log.info("tls_reloaded", cert_file=str(self._files[0]))
+        except OSError as error:
+            self._log.warning("tls_unchanged", reason=str(error))
 
     def _read(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

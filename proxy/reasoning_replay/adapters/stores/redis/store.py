@@ -63,7 +63,7 @@ class RedisStore:
         self._link = link
         self._bounds = bounds
         self._prefix = prefix
-        self._codec = codec
+        self.codec = codec
 
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
@@ -115,7 +115,7 @@ class RedisStore:
         name = self._name(scope, conversation)
         ttl_s = self._bounds.ttl_s
         written: list[bytes] = []
-        for record in encoded(self._codec, scope, conversation, records).items():
+        for record in encoded(self.codec, scope, conversation, records).items():
             written += record
         # Records before the version, so that no version is visible without all of its records.
         commands: list[Command] = [("HSET", name, *written)] if written else []
@@ -261,7 +261,7 @@ class RedisStore:
     ) -> dict[bytes, bytes]:
         """Return the records of a hash that can be decoded."""
         records = {field: value for field, value in kept.items() if field not in _COUNTERS}
-        return decoded(self._codec, scope, conversation, records)
+        return decoded(self.codec, scope, conversation, records)
 
     async def _trim(self, name: str) -> int | None:
         """Trim a conversation and correct its counters; return the version if turns are dropped."""
