@@ -157,13 +157,14 @@ async def test_a_history_of_thousands_folds(cleared: tuple[Stage, Seen]) -> None
     record(on, [{"role": "user", "content": "x"}] * 200)
     await expect(rows(page)).to_have_count(50)
     large = rows(page).nth(1)
-    assert await large.locator(".plus").count() == len(notes)
-    assert await large.locator(".hole").count() == 1
+    await expect(large.locator(".plus")).to_have_count(len(notes))  # a row is filled when in sight
+    await expect(large.locator(".hole")).to_have_count(1)
     await expect(large).to_contain_text("items 4,000")
     folded = rows(page).first
+    await expect(folded.locator("button.fold")).to_be_visible()
     assert await folded.locator(".strip > *").count() < 40
     await folded.locator("button.fold").click()
-    assert await folded.locator(".strip > *").count() == 200
+    await expect(folded.locator(".strip > *")).to_have_count(200)
     assert seen.complaints == []
 
 
