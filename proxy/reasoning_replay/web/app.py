@@ -174,11 +174,15 @@ class App:
 
     async def stop(self, drain_s: float = 0.0, grace_s: float = 0.0) -> None:
         """
-        Accept no new requests, wait for the exchanges in flight, then close.
+        Accept no new connections, wait for the exchanges in flight, then close.
+
+        A connection with an exchange in flight was promised another request. That request is
+        served, too, if it arrives before the end of the drain, and its response closes the
+        connection.
 
         Args:
             drain_s: Time for the exchanges in flight, from now on; the rest is cut off.
-            grace_s: The part of `drain_s` in which new requests are still accepted, because load
+            grace_s: The part of `drain_s` in which new connections are still accepted, because load
                 balancers need time to notice that this process is no longer ready.
         """
         ends_at = asyncio.get_running_loop().time() + drain_s
@@ -192,10 +196,10 @@ class App:
         self.server.close_idle()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(ends_at):
-                await self.handler.admission.idle.wait()
                 # An exchange ends before a slow client has read the end of its response.
-                while self.server.unsent:  # noqa: ASYNC110 (write buffers have no event)
-                    await asyncio.sleep(LOOK_S)
+                while self.handler.admission.count or self.server.unsent:
+                    await self.handler.admission.idle.wait()
+                    await asyncio.sleep(LOOK_S)  # write buffers have no event
         cut_off = max(self.handler.admission.count, self.server.unsent)
         await self._clients.close()
         await self._upstream.close()

@@ -79,7 +79,7 @@ BUG = ErrorResponse(
 DRAINING = ErrorResponse(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "draining",
-    "This replica of the proxy is shutting down and accepts no new requests. Try again: another "
+    "This replica of the proxy is shutting down and accepts no new WebSockets. Try again: another "
     "replica, or the restarted one, will respond.",
     retry_after_s=1,
     ends=True,

@@ -149,7 +149,7 @@ async def test_error_responses_close_the_connection_too() -> None:
         assert (got.status, got.head.values("connection")) == (502, ["close"])
 
 
-async def test_what_runs_outlasts_the_grace() -> None:
+async def test_a_running_stream_outlasts_the_grace() -> None:
     """A stream that began before the signal finishes, and then the process ends."""
     async with (
         serving(drain_grace_s=0.3) as (proxy, upstream),
@@ -163,13 +163,56 @@ async def test_what_runs_outlasts_the_grace() -> None:
         proxy.signal(signal.SIGTERM)
         await refused(proxy.url)
         assert await idle.is_closed()  # keep-alive connection without a request
-        late = await unused.ask(GET)  # connected in time, but its request is too late
-        assert (late.status, json.loads(late.body)["error"]["code"]) == (503, "draining")
-        assert (late.mark, late.head.values("retry-after")) == ("error=draining", ["1"])
-        assert late.head.values("connection") == ["close"]
+        upstream.answers(whole(b"{}"))
+        late = await unused.ask(GET)  # connected in time, so its request is served
+        assert (late.status, late.head.values("connection")) == (200, ["close"])
         assert await readiness(proxy) == (503, "draining")
         script.go()
         assert await line.rest() == b"data: 2\n\n"
+        assert await proxy.exit_code() == 0
+
+
+async def test_a_connection_that_was_promised_another_request_may_send_it() -> None:
+    """A stream that outlives the grace leaves its client one more request on the connection."""
+    async with (
+        serving(drain_grace_s=0.1) as (proxy, upstream),
+        line_to(proxy.url) as line,
+        line_to(proxy.url) as longest,
+    ):
+        script = await begun(line, upstream)
+        last = await begun(longest, upstream)
+        proxy.signal(signal.SIGTERM)
+        await refused(proxy.url)
+        script.go()
+        assert await line.rest() == b"data: 2\n\n"
+        upstream.answers(whole(b"{}"))
+        late = await line.ask(GET)
+        assert (late.status, late.head.values("connection")) == (200, ["close"])
+        assert await line.is_closed()
+        last.go()
+        assert await longest.rest() == b"data: 2\n\n"
+        assert await proxy.exit_code() == 0
+
+
+async def test_the_last_request_of_a_drain_is_awaited() -> None:
+    """A request that follows the last response at once is not cut off by the end of the drain."""
+    async with (
+        serving(drain_grace_s=0.1) as (proxy, upstream),
+        line_to(proxy.url) as line,
+    ):
+        script = await begun(line, upstream)
+        proxy.signal(signal.SIGTERM)
+        await refused(proxy.url)
+        slow = Script([wait(), send(whole(b"{}"))])
+        upstream.plays(slow)
+        await line.send(GET)  # pipelined: it is there as soon as the stream ends
+        script.go()
+        assert await line.rest() == b"data: 2\n\n"
+        await slow.arrived.wait()
+        await asyncio.sleep(0.5)  # longer than a port takes to close
+        slow.go()
+        head = await line.head()
+        assert (head.status, head.values("connection")) == (200, ["close"])
         assert await proxy.exit_code() == 0
 
 
@@ -215,6 +258,7 @@ async def test_a_websocket_that_comes_too_late_is_refused() -> None:
         handshake = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
         got = await line.ask(request("GET", "/v1/responses", *handshake))
         assert (got.status, got.mark) == (503, "error=draining")
+        assert (got.head.values("retry-after"), got.head.values("connection")) == (["1"], ["close"])
         assert w.upstream.connections == 0
         assert w.counted("exchanges_total", route="websocket", outcome="draining") == 1
 

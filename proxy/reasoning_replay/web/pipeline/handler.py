@@ -91,7 +91,11 @@ class ProxyHandler:
         self.is_leaving = True
 
     def drain(self) -> None:
-        """Reject new requests, and close each WebSocket once no response runs on it."""
+        """
+        Reject new WebSockets, and close each open one once no response runs on it.
+
+        A request is still served: only connections that were promised another request can send one.
+        """
         self.is_leaving = True
         self._draining.set()
 
@@ -160,7 +164,7 @@ class ProxyHandler:
             raise ConnectionResetError from None
 
     async def _carry(self, exchange: Exchange, client: ClientRequest) -> web.StreamResponse:
-        if self._draining.is_set():
+        if self._draining.is_set() and exchange.route is Route.WEBSOCKET:
             raise ProxyError(DRAINING)
         body = client.body
         try:
