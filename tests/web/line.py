@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 __all__ = ["Answer", "Broken", "Head", "Line", "line_to", "request"]
 
 SOON_S = 5.0
+REQUEST_ID = "x-reasoning-replay-request-id"
 
 
 class Broken(Exception):
@@ -17,11 +18,18 @@ class Broken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Status line and headers, as received and in order."""
+    """
+    Status line and headers, as received and in order.
+
+    Attributes:
+        request_id: Value of the header with the proxy's id of the exchange, which is random and
+            therefore not in `headers`. None if there is none.
+    """
 
     status: int
     reason: str
     headers: list[tuple[str, str]]
+    request_id: str | None = None
 
     def values(self, name: str) -> list[str]:
         """Return every value of a header, whatever its case."""
@@ -72,7 +80,11 @@ class Line:
         first, *rest = raw[:-4].decode("latin-1").split("\r\n")
         _, status, reason = [*first.split(" ", 2), ""][:3]
         pairs = [line.split(":", 1) for line in rest]
-        head = Head(int(status), reason, [(name, value.strip(" \t")) for name, value in pairs])
+        headers = [(name, value.strip(" \t")) for name, value in pairs]
+        ids = [value for name, value in headers if name == REQUEST_ID]
+        assert len(ids) <= 1
+        headers = [(name, value) for name, value in headers if name != REQUEST_ID]
+        head = Head(int(status), reason, headers, ids[0] if ids else None)
         lengths = head.values("content-length")
         self._is_chunked = bool(head.values("transfer-encoding"))
         self._left = int(lengths[0]) if lengths else None

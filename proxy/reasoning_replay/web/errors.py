@@ -17,6 +17,7 @@ __all__ = [
     "BUG",
     "DRAINING",
     "MARK",
+    "REQUEST_ID",
     "ErrorResponse",
     "ProxyError",
     "as_bytes",
@@ -34,6 +35,8 @@ __all__ = [
 
 # On replayed routes this header reports the result; on errors, it marks the proxy's own responses.
 MARK = "x-reasoning-replay"
+# Every response carries the id of its exchange in the log under this name.
+REQUEST_ID = "x-reasoning-replay-request-id"
 _JSON = "application/json"
 # Exchanges last from a second to many minutes, so any number is a guess; clients double it.
 RETRY_AFTER_S = 1
@@ -50,6 +53,7 @@ class ErrorResponse(NamedTuple):
         message: What happened, where, and the way out, for people.
         retry_after_s: Value of `Retry-After` in seconds; 0 omits the header.
         ends: Whether the connection is closed after it, because the rest of a request is not read.
+        request_id: Id of the exchange in the log; "" if the error has no log line.
     """
 
     status: int
@@ -57,6 +61,7 @@ class ErrorResponse(NamedTuple):
     message: str
     retry_after_s: int = 0
     ends: bool = False
+    request_id: str = ""
 
 
 class ProxyError(Exception):
@@ -250,6 +255,8 @@ def as_bytes(fault: ErrorResponse) -> bytes:
 
 def _headers_of(fault: ErrorResponse) -> dict[str, str]:
     headers = {"Content-Type": _JSON, MARK: f"error={fault.code}"}
+    if fault.request_id:
+        headers[REQUEST_ID] = fault.request_id
     if fault.retry_after_s:
         headers["Retry-After"] = str(fault.retry_after_s)
     return headers

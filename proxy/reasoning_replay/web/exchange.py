@@ -202,7 +202,7 @@ class Exchange:
 
     @property
     def id(self) -> str:
-        """The request id in the log: 16 random hexadecimal digits."""
+        """The request id in the log and the response: 16 random hexadecimal digits."""
         if not self._id:
             self._id = f"{random.getrandbits(_ID_BITS):016x}"
         return self._id

@@ -110,7 +110,7 @@ class ClientConnection(web.RequestHandler):
         self,
         server: web.Server,
         limits: ConnectionLimits,
-        on_refused: Callable[[ErrorResponse], None],
+        on_refused: Callable[[ErrorResponse], str],
         **options: Any,  # noqa: ANN401 (aiohttp's)
     ) -> None:
         """
@@ -119,7 +119,8 @@ class ClientConnection(web.RequestHandler):
         Args:
             server: Server that handles the requests.
             limits: Limits on client connections.
-            on_refused: Called with the error of each request that cannot be read.
+            on_refused: Called with the error of each request that cannot be read; returns its
+                request id.
             options: Further options of aiohttp.
         """
         super().__init__(
@@ -155,9 +156,7 @@ class ClientConnection(web.RequestHandler):
         self._is_idle = False
         most = self._limits.head_max_bytes
         if _head_size(request) > most:
-            fault = head_too_large(most)
-            self._on_refused(fault)
-            raise ProxyError(fault)
+            raise ProxyError(self._recorded(head_too_large(most)))
 
     def end_exchange(self) -> None:
         """Record that the handler has finished the request."""
@@ -193,8 +192,7 @@ class ClientConnection(web.RequestHandler):
         if status == BUG.status:
             response = as_response(BUG)
         else:
-            fault = self._fault_of(status, exc)
-            self._on_refused(fault)
+            fault = self._recorded(self._fault_of(status, exc))
             response = as_response(fault, _LingeringResponse)
         response.force_close()
         return response
@@ -216,13 +214,15 @@ class ClientConnection(web.RequestHandler):
     def _refuse_head(self) -> None:
         """Reject a head that exceeds the limit before its end; nothing is read after it."""
         self._is_over = True
-        fault = head_too_large(self._limits.head_max_bytes)
-        self._on_refused(fault)
+        fault = self._recorded(head_too_large(self._limits.head_max_bytes))
         if self._is_idle and self.transport is not None:
             self.transport.write(as_bytes(fault))
             self.force_close()
         else:
             self.close()  # when the exchange in progress has ended
+
+    def _recorded(self, fault: ErrorResponse) -> ErrorResponse:
+        return fault._replace(request_id=self._on_refused(fault))
 
     def _fault_of(self, status: int, error: BaseException | None) -> ErrorResponse:
         if isinstance(error, LineTooLong) or _TOO_MANY in str(error):

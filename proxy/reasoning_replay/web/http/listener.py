@@ -1,11 +1,16 @@
-"""Listener: one listening port of the process, with its server."""
+"""
+Listener: one listening port of the process, with its server.
+
+aiohttp's `Server` header tells the versions of Python and aiohttp, also in its answers to malformed
+requests, and it has no setting for that. So the module constant `SERVER_SOFTWARE` is replaced.
+"""
 
 import asyncio
 import errno
 import socket
 import ssl
 
-from aiohttp import web
+from aiohttp import web, web_response
 
 from reasoning_replay.adapters.runtime.port_owner import port_owner
 from reasoning_replay.adapters.runtime.tcp import keep_little_unsent
@@ -15,6 +20,7 @@ __all__ = ["Listener", "why_refused"]
 
 BACKLOG = 1024
 HANDSHAKE_MAX_S = 60.0
+SERVER_NAME = "reasoning-replay"
 
 
 class Listener:
@@ -62,6 +68,7 @@ class Listener:
         """
         if reuse_port and not hasattr(socket, "SO_REUSEPORT"):
             raise OSError("this system cannot share a port between processes; turn reuse_port off")
+        web_response.SERVER_SOFTWARE = SERVER_NAME  # type: ignore[attr-defined]
         await self._runner.setup()
         host, port = host_and_port(address)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -12,7 +12,7 @@ from reasoning_replay.core.dialects.states import (
     Route,
 )
 from reasoning_replay.core.wire.headers import Headers, for_downstream, without
-from reasoning_replay.web.errors import MARK
+from reasoning_replay.web.errors import MARK, REQUEST_ID
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder, summary_header
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee, capture_tee_for
@@ -24,6 +24,7 @@ from reasoning_replay.web.pipeline.replay import Replay
 __all__ = ["AnswerPhase"]
 
 _MARK = MARK.encode()
+_REQUEST_ID = REQUEST_ID.encode()
 
 
 class AnswerPhase:
@@ -85,6 +86,9 @@ class AnswerPhase:
 
     def _headers(self, exchange: Exchange, response: UpstreamResponse) -> Headers:
         headers = for_downstream(response.headers)
+        if response.value(_REQUEST_ID):  # of another proxy
+            headers = without(headers, _REQUEST_ID)
+        headers.append((_REQUEST_ID, exchange.id.encode()))
         replay = self._replay
         if replay is None or exchange.route not in REPLAYED_ROUTES:
             return headers

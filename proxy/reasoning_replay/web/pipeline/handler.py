@@ -113,7 +113,7 @@ class ProxyHandler:
                 self.admission.release(tenant)
         except ProxyError as error:
             exchange.status, exchange.outcome = error.fault.status, error.fault.code
-            return self._error(error.fault)
+            return self._error(exchange, error.fault)
         except ConnectionResetError:
             raise  # the client has left, or was cut off
         except Exception as error:
@@ -122,16 +122,18 @@ class ProxyHandler:
             if exchange.status:
                 raise  # the response has begun: it can only be cut off
             exchange.status = BUG.status
-            return self._error(BUG)
+            return self._error(exchange, BUG)
         finally:
             connection = request.protocol
             if isinstance(connection, ClientConnection) and connection.has_stalled:
                 exchange.outcome = ExchangeOutcome.CLIENT_STALLED
             recorder.settle(exchange)
 
-    def refuse(self, fault: ErrorResponse) -> None:
-        """Record a request that was refused before it became an exchange."""
-        self._recorder.settle(self._refused(fault))
+    def refuse(self, fault: ErrorResponse) -> str:
+        """Record a request that was refused before it became an exchange; return its id."""
+        exchange = self._refused(fault)
+        self._recorder.settle(exchange)
+        return exchange.id
 
     def count_refusal(self, fault: ErrorResponse) -> None:
         """Count a refused connection, without a log line."""
@@ -142,8 +144,9 @@ class ProxyHandler:
         exchange.status, exchange.outcome = fault.status, fault.code
         return exchange
 
-    def _error(self, fault: ErrorResponse) -> web.Response:
-        return as_response(fault._replace(ends=fault.ends or self.is_leaving))
+    def _error(self, exchange: Exchange, fault: ErrorResponse) -> web.Response:
+        ends = fault.ends or self.is_leaving
+        return as_response(fault._replace(ends=ends, request_id=exchange.id))
 
     async def _carry_in_time(self, exchange: Exchange, client: ClientRequest) -> web.StreamResponse:
         """Run an exchange within `total_timeout_s`."""

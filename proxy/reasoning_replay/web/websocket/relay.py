@@ -18,7 +18,8 @@ from reasoning_replay.adapters.runtime.tcp import WriteProgress
 from reasoning_replay.adapters.upstream.client import UpstreamSocket, UpstreamWebSocket
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.dialects.responses.socket_messages import may_be_request
-from reasoning_replay.web.errors import BUG
+from reasoning_replay.core.wire.headers import without
+from reasoning_replay.web.errors import BUG, REQUEST_ID
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.http.upgrade import accept_upgrade
@@ -75,12 +76,13 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     """
     exchange.status = upstream.response.status
     transport = request.transport
+    name = REQUEST_ID.encode()
     try:
         if transport is None:
             raise ConnectionResetError
         client = await accept_upgrade(
             request,
-            upstream.response.headers,
+            [*without(upstream.response.headers, name), (name, exchange.id.encode())],
             message_max_bytes(limits),
             compresses=bool(upstream.socket.compress),
         )

@@ -80,6 +80,7 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
     )
     (kept,) = told.recent()
     assert kept.pop("id").endswith(".1")
+    assert len(kept.pop("request_id")) == 16
     shown = kept.pop("strip")
     assert [entry[1] for entry in shown["items"]] == ["message", "reasoning", "function_call"]
     assert shown["notes"] == [[2, "injected", 1, 7, ""]]

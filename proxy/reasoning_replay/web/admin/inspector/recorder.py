@@ -74,6 +74,7 @@ class _Seen(msgspec.Struct, gc=False):
     strip: ItemSummary
     model: str
     injected_bytes: int
+    request_id: str
 
 
 def _seen(number: int, exchange: Exchange, took_s: float | None) -> _Seen:
@@ -98,6 +99,7 @@ def _seen(number: int, exchange: Exchange, took_s: float | None) -> _Seen:
         exchange.request.summary or _NO_STRIP,
         exchange.request.model[:NAME_CHARS],
         exchange.request.injected_bytes,
+        exchange.id,
     )
 
 
@@ -186,6 +188,7 @@ class Recorder:
             "id": f"{self._name}.{seen.number}",
             "at_ms": round(self._epoch_less_clock_ms + seen.started_s * 1000),
             "open": is_open,
+            "request_id": seen.request_id,
             "route": seen.route,
             "status": seen.status,
             "outcome": "" if is_open else seen.outcome,
