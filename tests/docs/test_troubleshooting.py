@@ -6,7 +6,7 @@ import re
 import pytest
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
-from reasoning_replay.core.dialects.states import RequestState, Route
+from reasoning_replay.core.dialects.states import ErrorCause, RequestState, Route
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.errors import BUG, as_response
@@ -17,6 +17,7 @@ from tests.docs.page_tables import names_in, rows_of, section_of
 from tests.docs.source_words import error_codes, events
 
 PAGE = "troubleshooting.md"
+PORTS = ("## On the clients' port", "## On the admin port")
 REFUSED = "## The upstream refuses the request"
 
 
@@ -71,18 +72,26 @@ def test_the_message_of_a_row_has_the_diagnosis_of_the_row(row: list[str]) -> No
     assert [diagnose(400, body).kind] == names_in(row[1])
 
 
+def test_every_cause_of_an_error_is_explained() -> None:
+    """The field `error` of the log has these values and no others."""
+    assert sorted(first_names("error-codes.md", "## Causes")) == sorted(ErrorCause)
+
+
 # --- error codes ---
 
 
 def test_every_error_code_is_in_a_table() -> None:
     """The page has each error code in the source, and no other."""
-    assert len(error_codes()) > len(first_names("error-codes.md"))  # some codes occur twice
-    assert sorted(first_names("error-codes.md")) == sorted({one.code for one in error_codes()})
+    told = [name for port in PORTS for name in first_names("error-codes.md", port)]
+    assert len(error_codes()) > len(told)  # some codes occur twice
+    assert sorted(told) == sorted({one.code for one in error_codes()})
 
 
 def test_every_error_code_has_its_status() -> None:
     """The status of a row is that of the response, if the source fixes it."""
-    told = {row[0].strip("`"): int(row[1]) for row in rows_of("error-codes.md")}
+    told = {
+        row[0].strip("`"): int(row[1]) for port in PORTS for row in rows_of("error-codes.md", port)
+    }
     for code, status in error_codes():
         assert status in (told[code], None), code
 

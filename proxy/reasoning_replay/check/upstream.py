@@ -4,7 +4,6 @@ import asyncio
 import re
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
-from errno import ECONNREFUSED
 from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
 
+from reasoning_replay.adapters.upstream.causes import reason_of
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.response import UpstreamError
 from reasoning_replay.check.report import Finding
@@ -80,7 +80,7 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
             words = f"{place} did not respond within {error.setting} {settings.connect_timeout_s:g}"
         else:
             who = "that proxy, " if error.source == "proxy" else ""
-            words = f"{place} cannot be reached: {who}{_plain(error)}"
+            words = f"{place} cannot be reached: {who}{reason_of(error)}"
         way_out = [*await _way_out(settings, error), *_proxy_hint(settings)]
         yield Finding("problem", "upstream", "; ".join([words, *way_out]).replace("?;", "?"))
     finally:
@@ -88,20 +88,6 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
 
 
 # --- why not ---
-
-
-def _plain(error: UpstreamError) -> str:
-    """Return the reason itself, without the text that aiohttp adds."""
-    cause = error.__cause__
-    if isinstance(cause, aiohttp.ClientConnectorCertificateError):
-        cause = cause.certificate_error
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is not accepted: {cause.verify_message.rstrip('.')}"
-    if isinstance(cause, aiohttp.ClientConnectorError) and cause.os_error.errno == ECONNREFUSED:
-        return "the connection was refused"
-    return re.sub(
-        r"Cannot connect to host \S+ ssl:\S+ \[(.*)\]", r"\1", str(error), flags=re.DOTALL
-    )
 
 
 async def _way_out(settings: Settings, error: UpstreamError) -> list[str]:

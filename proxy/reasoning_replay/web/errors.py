@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from reasoning_replay.adapters.upstream.client import UpstreamError
+from reasoning_replay.adapters.upstream.client import UpstreamError, cause_of, reason_of
+from reasoning_replay.core.dialects.states import ErrorCause
 
 __all__ = [
     "BAD_TARGET",
@@ -54,6 +55,8 @@ class ErrorResponse(NamedTuple):
         retry_after_s: Value of `Retry-After` in seconds; 0 omits the header.
         ends: Whether the connection is closed after it, because the rest of a request is not read.
         request_id: Id of the exchange in the log; "" if the error has no log line.
+        cause, detail: Why the upstream failed, for the log only: an ErrorCause, and the place with
+            the reason; "" for other errors, which have no cause but their code.
     """
 
     status: int
@@ -62,6 +65,8 @@ class ErrorResponse(NamedTuple):
     retry_after_s: int = 0
     ends: bool = False
     request_id: str = ""
+    cause: str = ""
+    detail: str = ""
 
 
 class ProxyError(Exception):
@@ -189,6 +194,8 @@ def too_long(upstream: str, most_s: float) -> ErrorResponse:
         "upstream_timeout",
         f"{upstream} did not answer in time (the exchange took {most_s:g} s). Try again, or raise "
         "total_timeout_s if the upstream needs longer.",
+        cause=ErrorCause.TOTAL_TIMEOUT,
+        detail=f"{upstream}: {most_s:g} s",
     )
 
 
@@ -204,6 +211,11 @@ def upstream_error(error: UpstreamError, upstream: str, via: str = "") -> ErrorR
         upstream: Scheme and authority of the upstream.
         via: Phrase that names the HTTP proxy in between; "" if there is none.
     """
+    told = _told(error, upstream, via)
+    return told._replace(cause=cause_of(error), detail=f"{upstream}{via}: {reason_of(error)}")
+
+
+def _told(error: UpstreamError, upstream: str, via: str) -> ErrorResponse:
     if error.source == "timeout":
         return ErrorResponse(
             504,

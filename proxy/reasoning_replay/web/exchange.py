@@ -178,6 +178,9 @@ class Exchange:
         request, answer: Reports on both.
         status: Status of the response to the client; 0: no head was sent.
         outcome: An ExchangeOutcome, or the code of an error of the proxy.
+        error, error_detail: Why the upstream failed: an ErrorCause, and the place with the reason;
+            "" for other outcomes.
+        client: IP address of the peer; "" if unknown.
         received_bytes, sent_bytes: Size of the bodies from the client and to it.
         upstream_request_id: The upstream's id of the request; "" if it sent none.
         trace_id: Id of its trace; "" without tracing.
@@ -194,6 +197,9 @@ class Exchange:
     answer: AnswerReport = field(default_factory=AnswerReport)
     status: int = 0
     outcome: str = ExchangeOutcome.CLIENT_GONE
+    error: str = ""
+    error_detail: str = ""
+    client: str = ""
     received_bytes: int = 0
     sent_bytes: int = 0
     upstream_request_id: str = ""

@@ -17,6 +17,8 @@ from reasoning_replay.web.tracing.tracer import Tracer
 
 __all__ = ["ExchangeRecorder", "summary_header"]
 
+# Longest text about a failure of the upstream.
+DETAIL_MAX = 240
 _ERRORS = frozenset({"upstream_error", "cut_off", BUG.code})
 _FAILURES = frozenset({"failed", "store_failed", "budget_exceeded"})
 
@@ -169,6 +171,9 @@ def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
         "route": exchange.route,
         "status": exchange.status or None,
         "outcome": exchange.outcome,
+        "error": exchange.error or None,
+        "error_detail": called(exchange.error_detail, DETAIL_MAX),
+        "client": exchange.client or None,
         "method": called(exchange.method) if exchange.route == Route.OTHER else None,
         "model": called(exchange.request.model),
         "asked": exchange.request.state or None,

@@ -40,17 +40,18 @@ def test_the_line_of_a_successful_exchange_is_short() -> None:
     """The line has columns, and omits fields that are usual, 0 or for programs only."""
     assert told("info", "exchange", WELL) == (
         "info    responses    200 ok             3.2s    model=gpt-5.4 captured=saved injected=2 "
-        "before=0.31ms received=999B sent=1.2MB conversation=a81ea81e.."
+        f"before=0.31ms received=999B sent=1.2MB conversation={'5f0c' * 8}:{'a81e' * 8} "
+        "request_id=0123456789abcdef"
     )
 
 
 def test_the_line_of_a_failed_exchange_has_all_fields() -> None:
-    """The line has every field that may help to find the cause, with shortened ids."""
+    """The line has every field that may help to find the cause, with whole ids."""
     line = told("warning", "exchange", WELL | {"asked": "store_failed", "status": None})
     assert line.startswith("warning responses    -   ok ")
     assert "asked=store_failed" in line
     assert "injected_bytes=3.1kB" in line
-    assert "scope=5f0c5f0c.." in line
+    assert f"conversation={'5f0c' * 8}:{'a81e' * 8}" in line
     assert "request_id=0123456789abcdef" in line
 
 

@@ -27,11 +27,11 @@ _ODD = re.compile(r"[^ -~]")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-def called(name: str) -> str | None:
+def called(name: str, most: int = NAME_MAX) -> str | None:
     """Return a name chosen by a client or upstream, as short, printable ASCII; None if empty."""
-    if len(name) > NAME_MAX or not (name.isascii() and name.isprintable()):
-        name = _ODD.sub("?", name[: NAME_MAX + 1])
-        name = name if len(name) <= NAME_MAX else name[: NAME_MAX - 2] + ".."
+    if len(name) > most or not (name.isascii() and name.isprintable()):
+        name = _ODD.sub("?", name[: most + 1])
+        name = name if len(name) <= most else name[: most - 2] + ".."
     return name or None
 
 

@@ -12,15 +12,12 @@ __all__ = ["Value", "is_coloured", "text_line"]
 Value = str | int | float | bool | None
 # A value that needs no quotes: one word, without control characters.
 _WORD = re.compile(r"[!#-<>-\[\]-~]+")
-# Ids are cut to eight digits; JSON has them in full.
-_HASHES = frozenset({"scope", "conversation", "trace_id"})
-_HASH_DIGITS = 8
 # The columns of an exchange, and their widths.
 _COLUMNS = {"route": 12, "status": 3, "outcome": 14, "total_ms": 7}
 _USUAL = {"asked": "planned"}
 _FOR_PROGRAMS = frozenset(
     {
-        *("scope", "request_id", "upstream_request_id", "trace_id"),
+        *("scope", "upstream_request_id", "trace_id", "client"),
         *("injected_bytes", "captured_bytes", "cached_tokens", "between_ms", "after_ms"),
     }
 )
@@ -43,7 +40,8 @@ def text_line(
     Format an event.
 
     The line of an exchange begins with columns, and omits fields that are 0 or empty. At level
-    `info`, it also omits usual values and fields that only programs need.
+    `info`, it also omits usual values and fields that only programs need. A conversation is written
+    with its scope, as the paths of the admin port have it.
 
     Args:
         now_s: Seconds since the epoch; written as the local time of day.
@@ -61,6 +59,8 @@ def text_line(
             f"{cell:{width}}" for cell, width in zip(cells, _COLUMNS.values(), strict=True)
         )
         rest = {key: value for key, value in rest.items() if value}
+        if "scope" in rest and "conversation" in rest:
+            rest["conversation"] = f"{rest.pop('scope')}:{rest['conversation']}"
         if level == "info":
             rest = {key: value for key, value in rest.items() if _is_for_people(key, value)}
     words = [first, *(f"{_name(key, rest)}={_value(key, value)}" for key, value in rest.items())]
@@ -84,8 +84,6 @@ def _value(key: str, value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        if key in _HASHES and len(value) > _HASH_DIGITS and value.isascii() and value.isalnum():
-            return value[:_HASH_DIGITS] + ".."
         return value if _WORD.fullmatch(value) else json.dumps(value)
     if value is None:
         return "-"

@@ -6,6 +6,7 @@ Upstream HTTP client: the interface that the request pipeline uses.
 
 from typing import Protocol
 
+from reasoning_replay.adapters.upstream.causes import cause_of, reason_of
 from reasoning_replay.adapters.upstream.request_writer import Body
 from reasoning_replay.adapters.upstream.response import (
     READ_BUFFER_BYTES,
@@ -23,6 +24,8 @@ __all__ = [
     "UpstreamResponse",
     "UpstreamSocket",
     "UpstreamWebSocket",
+    "cause_of",
+    "reason_of",
 ]
 
 

@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from reasoning_replay.adapters.runtime.tcp import WriteProgress, buffered_bytes, unread_poll
 from reasoning_replay.adapters.upstream.dialer import DialledConnection
 from reasoning_replay.adapters.upstream.request_writer import Body, RequestWriter
-from reasoning_replay.adapters.upstream.response import (
-    UpstreamError,
-    UpstreamResponse,
-)
+from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError, UpstreamResponse
 from reasoning_replay.adapters.upstream.response_parser import ResponseParser
 
 __all__ = ["Timeouts", "UpstreamConnection"]
@@ -28,7 +25,6 @@ ONE_PIECE_BYTES = 1024 * 1024
 CHECKS = 4
 # An idle connection is closed after this time.
 IDLE_S = 15.0
-_CLOSED = "it closed the connection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +115,7 @@ class UpstreamConnection(asyncio.Protocol):
             UpstreamError: No response arrived; the connection is closed.
         """
         if self._is_lost or self._transport.is_closing():
-            raise UpstreamError("read", _CLOSED)
+            raise UpstreamError("read", CLOSED)
         response = self._response = UpstreamResponse(self, self._loop.create_future())
         self._parser.expect(response, has_no_body=has_no_body)
         self._since_s = self._loop.time()
@@ -143,7 +139,7 @@ class UpstreamConnection(asyncio.Protocol):
         transport = self._transport
         is_gentle = response is None and not (transport.is_closing() or buffered_bytes(transport))
         if response is not None and not response.is_over:
-            response.end(UpstreamError("read", _CLOSED))
+            response.end(UpstreamError("read", CLOSED))
         self._timer.cancel()
         self._writer.cancel()
         if self._is_lost:
@@ -240,7 +236,7 @@ class UpstreamConnection(asyncio.Protocol):
             response.end()
         else:
             is_untouched = self.is_used and not response.status and not self._parser.overhead_bytes
-            self._fail("read", _CLOSED, is_untouched=is_untouched)
+            self._fail("read", CLOSED, is_untouched=is_untouched)
 
     def _fail(
         self, source: str, reason: str, setting: str = "", *, is_untouched: bool = False

@@ -19,7 +19,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from reasoning_replay.adapters.upstream.egress import Egress
-from reasoning_replay.adapters.upstream.response import UpstreamError
+from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError
 
 __all__ = ["Dialer", "DialledConnection", "named_errors"]
 
@@ -112,7 +112,7 @@ def named_errors(connect_timeout_s: float) -> Iterator[None]:
         raise UpstreamError("read", reason) from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         is_closed = isinstance(error, (ConnectionError, aiohttp.ServerDisconnectedError))
-        reason = "it closed the connection" if is_closed else type(error).__name__
+        reason = CLOSED if is_closed else type(error).__name__
         raise UpstreamError("read", reason) from error
 
 

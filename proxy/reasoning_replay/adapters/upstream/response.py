@@ -6,10 +6,12 @@ from typing import Protocol
 
 from reasoning_replay.core.wire.headers import Headers
 
-__all__ = ["READ_BUFFER_BYTES", "ResponseOwner", "UpstreamError", "UpstreamResponse"]
+__all__ = ["CLOSED", "READ_BUFFER_BYTES", "ResponseOwner", "UpstreamError", "UpstreamResponse"]
 
 # Bytes of a body that are buffered for its reader before reading is paused.
 READ_BUFFER_BYTES = 64 * 1024
+# The reason of an UpstreamError.
+CLOSED = "it closed the connection"
 
 OnChunk = Callable[[bytes], bool]
 

@@ -19,7 +19,7 @@ from reasoning_replay.adapters.runtime.tcp import buffered_bytes
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.dialer import named_errors
 from reasoning_replay.adapters.upstream.egress import Egress
-from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
+from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError, UpstreamResponse
 from reasoning_replay.core.wire.headers import Headers
 
 __all__ = ["UpstreamSocket", "UpstreamWebSocket", "WebSocketConnector"]
@@ -108,7 +108,7 @@ class WebSocketConnector:
         transport = answer.connection.transport if answer.connection is not None else None
         if transport is None:
             answer.close()
-            raise UpstreamError("read", "it closed the connection")
+            raise UpstreamError("read", CLOSED)
         return UpstreamSocket(_head_of(answer), socket, transport, self._timeouts.read_s, answer)
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ __all__ = [
     "CAPTURED_ROUTES",
     "REPLAYED_ROUTES",
     "CaptureState",
+    "ErrorCause",
     "ExchangeOutcome",
     "RequestState",
     "Route",
@@ -71,3 +72,21 @@ class ExchangeOutcome(StrEnum):
     CUT_OFF = "cut_off"  # upstream broke off after the head of the response
     CLIENT_GONE = "client_gone"  # the client left before the end
     CLIENT_STALLED = "client_stalled"  # the client stopped reading
+
+
+class ErrorCause(StrEnum):
+    """Why the upstream sent no response, or only a part of one; or `bug`."""
+
+    DNS = "dns"  # its name was not resolved
+    REFUSED = "refused"  # nothing listens at its address
+    UNREACHABLE = "unreachable"  # any other failure to connect
+    TLS = "tls"  # no TLS at its port, or no common version
+    CERTIFICATE = "certificate"  # its certificate is not accepted
+    PROXY = "proxy"  # the HTTP proxy in between could not be reached, or refused
+    CONNECT_TIMEOUT = "connect_timeout"
+    FIRST_BYTE_TIMEOUT = "first_byte_timeout"
+    READ_TIMEOUT = "read_timeout"  # it stopped sending its response, or reading the request
+    TOTAL_TIMEOUT = "total_timeout"
+    CLOSED = "closed"  # it closed the connection
+    PROTOCOL = "protocol"  # its response is not valid HTTP
+    BUG = "bug"  # of the proxy

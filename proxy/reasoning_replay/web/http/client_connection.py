@@ -110,7 +110,7 @@ class ClientConnection(web.RequestHandler):
         self,
         server: web.Server,
         limits: ConnectionLimits,
-        on_refused: Callable[[ErrorResponse], str],
+        on_refused: Callable[[ErrorResponse, str], str],
         **options: Any,  # noqa: ANN401 (aiohttp's)
     ) -> None:
         """
@@ -119,8 +119,8 @@ class ClientConnection(web.RequestHandler):
         Args:
             server: Server that handles the requests.
             limits: Limits on client connections.
-            on_refused: Called with the error of each request that cannot be read; returns its
-                request id.
+            on_refused: Called with the error of each request that cannot be read and the client's
+                address; returns its request id.
             options: Further options of aiohttp.
         """
         super().__init__(
@@ -222,7 +222,9 @@ class ClientConnection(web.RequestHandler):
             self.close()  # when the exchange in progress has ended
 
     def _recorded(self, fault: ErrorResponse) -> ErrorResponse:
-        return fault._replace(request_id=self._on_refused(fault))
+        peer = self.peername
+        client = str(peer[0]) if isinstance(peer, tuple) else ""
+        return fault._replace(request_id=self._on_refused(fault, client))
 
     def _fault_of(self, status: int, error: BaseException | None) -> ErrorResponse:
         if isinstance(error, LineTooLong) or _TOO_MANY in str(error):

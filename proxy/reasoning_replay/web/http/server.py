@@ -38,8 +38,8 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 class RefusalRecorder(Protocol):
     """Recorder of refusals before an exchange begins."""
 
-    def refuse(self, fault: ErrorResponse) -> str:
-        """Record a request that cannot be read; return its request id."""
+    def refuse(self, fault: ErrorResponse, client: str) -> str:
+        """Record a request of the client at this address, which cannot be read; return its id."""
 
     def count_refusal(self, fault: ErrorResponse) -> None:
         """Count a connection over the limit; it is not logged, because there may be thousands."""

@@ -7,7 +7,12 @@ from http import HTTPStatus
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
 
-from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
+from reasoning_replay.adapters.upstream.client import (
+    UpstreamError,
+    UpstreamResponse,
+    cause_of,
+    reason_of,
+)
 from reasoning_replay.core.wire.headers import Headers, without
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee
@@ -205,7 +210,8 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
             if not chunk:
                 break
             await write_later(chunk)
-    except UpstreamError:
+    except UpstreamError as error:
+        exchange.error, exchange.error_detail = cause_of(error), reason_of(error)
         downstream.write_head()
         return False
     exchange.times.answered_s = clock()

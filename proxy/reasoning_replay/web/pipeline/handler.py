@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from reasoning_replay.adapters.upstream.client import UpstreamClient
-from reasoning_replay.core.dialects.states import ExchangeOutcome, Route
+from reasoning_replay.core.dialects.states import ErrorCause, ExchangeOutcome, Route
 from reasoning_replay.web.errors import (
     BUG,
     DRAINING,
@@ -104,6 +104,7 @@ class ProxyHandler:
         recorder = self._recorder
         client = client_request(request, self._limits, self._budget)
         exchange = Exchange(client.route, Times(recorder.clock()), request.method)
+        exchange.client = request.remote or ""
         recorder.tracer.begin(request, exchange.route)
         try:
             tenant = self.admission.acquire(request)
@@ -112,13 +113,16 @@ class ProxyHandler:
             finally:
                 self.admission.release(tenant)
         except ProxyError as error:
-            exchange.status, exchange.outcome = error.fault.status, error.fault.code
-            return self._error(exchange, error.fault)
+            fault = error.fault
+            exchange.status, exchange.outcome = fault.status, fault.code
+            exchange.error, exchange.error_detail = fault.cause, fault.detail
+            return self._error(exchange, fault)
         except ConnectionResetError:
             raise  # the client has left, or was cut off
         except Exception as error:
             recorder.failed(exchange, error)
-            exchange.outcome = BUG.code
+            exchange.outcome, exchange.error = BUG.code, ErrorCause.BUG
+            exchange.error_detail = type(error).__name__
             if exchange.status:
                 raise  # the response has begun: it can only be cut off
             exchange.status = BUG.status
@@ -129,9 +133,10 @@ class ProxyHandler:
                 exchange.outcome = ExchangeOutcome.CLIENT_STALLED
             recorder.settle(exchange)
 
-    def refuse(self, fault: ErrorResponse) -> str:
+    def refuse(self, fault: ErrorResponse, client: str) -> str:
         """Record a request that was refused before it became an exchange; return its id."""
         exchange = self._refused(fault)
+        exchange.client = client
         self._recorder.settle(exchange)
         return exchange.id
 
@@ -164,6 +169,7 @@ class ProxyHandler:
                 raise ProxyError(too_long(self._origin, most_s)) from None
             if client.cut_off():
                 exchange.outcome = ExchangeOutcome.CUT_OFF
+                exchange.error = ErrorCause.TOTAL_TIMEOUT
             raise ConnectionResetError from None
 
     async def _carry(self, exchange: Exchange, client: ClientRequest) -> web.StreamResponse:

@@ -68,6 +68,7 @@ def attributes_of(exchange: Exchange) -> Attributes:
     has_counts = exchange.route in REPLAYED_ROUTES
     known: dict[str, str | int | float | None] = {
         "outcome": exchange.outcome,
+        "error": exchange.error,
         "asked": exchange.request.state,
         "captured": exchange.answer.state,
         "healed": exchange.request.healed,

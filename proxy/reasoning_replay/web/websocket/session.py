@@ -36,6 +36,7 @@ class ResponseStreams:
 
     Attributes:
         idle: Event, set while no request waits and no response runs.
+        client: IP address of the client, for the log; "" if unknown.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class ResponseStreams:
         self._headers = headers
         self._keep_max_bytes = keep_max_bytes
         self._resend = resend
+        self.client = ""
         self._streams: dict[str, Stream] = {}
         self._preparing = 0
         self._is_blind = False  # requests may have passed unread
@@ -279,6 +281,7 @@ class ResponseStreams:
 
     def _exchange(self, size: int = 0) -> Exchange:
         exchange = Exchange(Route.CREATE, Times(self._recorder.clock()), received_bytes=size)
+        exchange.client = self.client
         self._replay.identify(exchange, self._headers)
         return exchange
 

@@ -1,0 +1,58 @@
+"""Causes: why an upstream sent no response, as a fixed word and as a short text."""
+
+import re
+import ssl
+from errno import ECONNREFUSED
+
+import aiohttp
+
+from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError
+from reasoning_replay.core.dialects.states import ErrorCause
+
+__all__ = ["cause_of", "reason_of"]
+
+# The text that aiohttp adds to the reason of the system or of OpenSSL.
+_ADDED = re.compile(r"Cannot connect to host \S+ ssl:\S+ \[(.*)\]", re.DOTALL)
+_OF_SETTING = {
+    "connect_timeout_s": ErrorCause.CONNECT_TIMEOUT,
+    "first_byte_timeout_s": ErrorCause.FIRST_BYTE_TIMEOUT,
+    "read_timeout_s": ErrorCause.READ_TIMEOUT,
+}
+
+
+def cause_of(error: UpstreamError) -> ErrorCause:
+    """Return the fixed word for a failure."""
+    match error.source:
+        case "timeout":
+            return _OF_SETTING[error.setting]
+        case "proxy":
+            return ErrorCause.PROXY
+        case "read":
+            return ErrorCause.CLOSED if str(error) == CLOSED else ErrorCause.PROTOCOL
+    return _cause_of_dial(error.__cause__)
+
+
+def _cause_of_dial(cause: BaseException | None) -> ErrorCause:
+    if isinstance(cause, aiohttp.ClientConnectorDNSError):
+        return ErrorCause.DNS
+    if isinstance(cause, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+        return ErrorCause.CERTIFICATE
+    if isinstance(cause, aiohttp.ClientSSLError | ssl.SSLError):
+        return ErrorCause.TLS
+    return ErrorCause.REFUSED if _is_refused(cause) else ErrorCause.UNREACHABLE
+
+
+def reason_of(error: UpstreamError) -> str:
+    """Return the reason of a failure, without the text that aiohttp adds."""
+    cause = error.__cause__
+    if isinstance(cause, aiohttp.ClientConnectorCertificateError):
+        cause = cause.certificate_error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {cause.verify_message.rstrip('.')}"
+    if _is_refused(cause):
+        return "the connection was refused"
+    return _ADDED.sub(r"\1", str(error))
+
+
+def _is_refused(cause: BaseException | None) -> bool:
+    return isinstance(cause, aiohttp.ClientConnectorError) and cause.os_error.errno == ECONNREFUSED
