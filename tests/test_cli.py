@@ -68,6 +68,7 @@ OTHER = {
     "scope_from": "header:x-tenant-id",
     "reuse_port": "true",
     "log_format": "json",
+    "log_fields": "gcp",
     "log_level": "error",
     "tracing": "otlp",
     **dict.fromkeys(["upstream_ca_file", "tls_cert_file", "tls_key_file"], __file__),

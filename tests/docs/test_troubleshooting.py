@@ -2,8 +2,10 @@
 
 import json
 import re
+from typing import get_args
 
 import pytest
+from reasoning_replay.adapters.telemetry.log import FIELD_NAMES
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import ErrorCause, RequestState, Route
@@ -18,6 +20,17 @@ from tests.docs.source_words import error_codes, events
 
 PAGE = "troubleshooting.md"
 PORTS = ("## On the clients' port", "## On the admin port")
+COLLECTORS = "## Field names for collectors"
+# The sets of fields in ECS 8.11: each of these names is an object.
+ECS_OBJECTS = frozenset(
+    {
+        *("agent", "client", "cloud", "container", "data_stream", "destination", "device", "dll"),
+        *("dns", "ecs", "email", "error", "event", "faas", "file", "group", "host", "http", "log"),
+        *("network", "observer", "orchestrator", "organization", "package", "process", "registry"),
+        *("related", "rule", "server", "service", "source", "threat", "tls", "trace"),
+        *("transaction", "url", "user", "user_agent", "vulnerability"),
+    }
+)
 REFUSED = "## The upstream refuses the request"
 
 
@@ -99,15 +112,22 @@ def test_every_error_code_has_its_status() -> None:
 # --- log events ---
 
 
+def event_rows() -> dict[str, list[str]]:
+    """Return the row of each log event by its name."""
+    others = rows_of("log-events.md", COLLECTORS)
+    rows = [row for row in rows_of("log-events.md") if row not in others]
+    assert len(rows) == len({row[0] for row in rows})
+    return {row[0].strip("`"): row for row in rows}
+
+
 def test_every_log_event_is_in_a_table() -> None:
     """The page has each event that the source logs, and no other."""
-    assert sorted(first_names("log-events.md")) == sorted({one.name for one in events()})
+    assert event_rows().keys() == {one.name for one in events()}
 
 
 def test_every_log_event_has_its_levels_and_fields() -> None:
     """A row names the levels of the event and, except for `exchange`, all of its fields."""
-    rows = {row[0].strip("`"): row for row in rows_of("log-events.md")}
-    for name, row in rows.items():
+    for name, row in event_rows().items():
         places = [one for one in events() if one.name == name]
         levels = {level for one in places for level in one.levels}
         fields = {field for one in places for field in one.fields}
@@ -116,6 +136,31 @@ def test_every_log_event_has_its_levels_and_fields() -> None:
         if name == "started":  # these fields are not in the call
             fields |= {"version", "listen", "upstream", "profile", "store", "mode"}
         assert fields <= told, name
+
+
+def test_every_name_of_a_collector_is_in_the_table() -> None:
+    """The table has each renamed field, under the names that each collector expects."""
+    rows = rows_of("log-events.md", COLLECTORS)
+    told = {
+        naming: {row[0].strip("`"): row[at].split("`")[1] for row in rows}
+        for at, naming in enumerate(("gcp", "ecs"), 1)
+    }
+    renamed = {"gcp": FIELD_NAMES["gcp"], "ecs": FIELD_NAMES["ecs"]}
+
+    assert set(FIELD_NAMES) == {"default", *told}
+    assert set(FIELD_NAMES) == set(get_args(Settings.model_fields["log_fields"].annotation))
+    for naming, names in told.items():
+        assert {key: name for key, name in names.items() if key != name} == renamed[naming]
+
+
+def test_no_text_has_the_name_of_an_object() -> None:
+    """Elasticsearch rejects a line that has text where ECS has an object."""
+    page = [name for row in rows_of("observability.md", "## The log") for name in names_in(row[0])]
+    fields = {field for one in events() for field in one.fields} | {"upstream", "admin", *page}
+    names = {FIELD_NAMES["ecs"].get(field, field) for field in fields}
+
+    assert names & ECS_OBJECTS == set()
+    assert fields & ECS_OBJECTS == {"client", "error", "event"}
 
 
 # --- all pages ---

@@ -42,7 +42,7 @@ class Served:
             assert line, f"it ended without {event}: {self.log}"
             entry: dict[str, Any] = json.loads(line)
             self.log.append(entry)
-            if entry["event"] == event:
+            if event in (entry.get("event"), entry.get("message")):  # see log_fields
                 return entry
 
     async def rest(self) -> None:

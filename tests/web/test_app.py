@@ -65,6 +65,31 @@ async def test_it_listens_where_it_says(capsys: pytest.CaptureFixture[str]) -> N
     assert "hunter2" not in str(started)
 
 
+@pytest.mark.parametrize(
+    ("naming", "names", "levels"),
+    [
+        pytest.param("gcp", ("time", "severity", "message"), ("INFO", "ERROR"), id="gcp"),
+        pytest.param("ecs", ("@timestamp", "log.level", "message"), ("info", "error"), id="ecs"),
+    ],
+)
+async def test_every_line_has_the_names_of_the_collector(
+    naming: str, names: tuple[str, str, str], levels: tuple[str, str], taken: str
+) -> None:
+    """With `log_fields`, each line from the start to the stop begins with these names."""
+    url = f"http://{taken}/v1"  # connections are accepted, and no response follows
+    async with served(upstream_url=url, first_byte_timeout_s=0.1, log_fields=naming) as proxy:
+        await proxy.started()
+        async with line_to(proxy.url) as line:
+            assert (await line.ask(GET)).status == 504
+        proxy.signal(signal.SIGTERM)
+        await proxy.rest()
+        lines = proxy.log
+    assert [entry["message"] for entry in lines] == ["started", "exchange", "draining", "stopped"]
+    assert {tuple(entry)[:3] for entry in lines} == {names}
+    assert [entry[names[1]] for entry in lines] == [levels[0], levels[1], levels[0], levels[0]]
+    assert all(entry.get("ecs.version") for entry in lines) is (naming == "ecs")
+
+
 async def test_it_listens_on_ipv6_too() -> None:
     """An IPv6 address is in brackets, in the setting and in the URL."""
     if not socket.has_ipv6:

@@ -36,6 +36,11 @@ class ProcessSettings(BaseModel, defer_build=True):
         default="auto",
         description="`json`, `text`, or `auto`: text on a terminal, JSON lines elsewhere.",
     )
+    log_fields: Literal["default", "gcp", "ecs"] = Field(
+        default="default",
+        description="Field names in JSON: `default`, `gcp` (Google Cloud Logging) or `ecs` "
+        "(Elastic Common Schema).",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
         description="Lowest level that is logged: `debug`, `info`, `warning` or `error`. From "

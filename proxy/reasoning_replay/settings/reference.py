@@ -68,7 +68,10 @@ GROUPS: Final = (
     Group(
         "Process",
         "The shared port, the drain, the log and traces.",
-        ("reuse_port", "drain_grace_s", "drain_s", "log_format", "log_level", "tracing"),
+        (
+            *("reuse_port", "drain_grace_s", "drain_s"),
+            *("log_format", "log_fields", "log_level", "tracing"),
+        ),
     ),
     Group(
         "Timeouts",

@@ -87,7 +87,7 @@ class App:
         self.settings = settings
         self.url = self.admin_url = ""
         self.metrics = Metrics()
-        self.log = Log(settings.log_level, settings.log_format)
+        self.log = Log(settings.log_level, settings.log_format, fields=settings.log_fields)
         self.store = safe_store(settings, self.metrics, self.log)
         self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
         self._tracer = tracer(settings, self.log)

@@ -50,7 +50,7 @@ def _run_loop(main: Coroutine[Any, Any, int]) -> int:
 
 async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
     signals = StopSignals()
-    log = Log(settings.log_level, settings.log_format)
+    log = Log(settings.log_level, settings.log_format, fields=settings.log_fields)
     try:
         app = App(settings)
     except OSError as error:  # an invalid file or variable

@@ -40,6 +40,55 @@ def test_json_is_one_object_on_one_line() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("naming", "own", "others"),
+    [
+        (
+            "gcp",
+            {"severity": "WARNING", "message": "exchange"},
+            {"client": "::1", "error": "dns", "error_detail": "x", "trace_id": "t", "status": 502},
+        ),
+        (
+            "ecs",
+            {"log.level": "warning", "message": "exchange", "ecs.version": "8.11.0"},
+            {
+                "client.ip": "::1",
+                "error.type": "dns",
+                "error.message": "x",
+                "trace.id": "t",
+                "status": 502,
+            },
+        ),
+    ],
+)
+def test_json_has_the_names_of_a_collector(
+    naming: str, own: dict[str, object], others: dict[str, object]
+) -> None:
+    """Each collector finds time, level and event under its own names; other fields stay."""
+    stream = io.StringIO()
+    log = Log("info", "json", stream, fields=naming)
+    log.warning(
+        "exchange",
+        client="::1",
+        error="dns",
+        error_detail="x",
+        trace_id="t",
+        status=502,
+        model=None,
+    )
+    entry = json.loads(stream.getvalue())
+    time = entry.pop({"gcp": "time", "ecs": "@timestamp"}[naming])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", time)
+    assert list(entry.items()) == [*own.items(), *others.items()]
+
+
+def test_text_has_its_own_names() -> None:
+    """The text format has the names of the documentation, whatever the mapping."""
+    stream = io.StringIO()
+    Log("info", "text", stream, fields="ecs").info("stopped", cut_off=0)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d info    stopped cut_off=0\n", stream.getvalue())
+
+
 def test_text_has_time_level_event_and_fields() -> None:
     """The time is the time of day, and fields without a value are left out."""
     stream = io.StringIO()

@@ -10,7 +10,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import IO
 
@@ -19,11 +19,29 @@ import msgspec
 from reasoning_replay.adapters.telemetry.log_output import LineWriter
 from reasoning_replay.adapters.telemetry.log_text import Value, is_coloured, text_line
 
-__all__ = ["Log", "Value", "called"]
+__all__ = ["FIELD_NAMES", "Log", "Value", "called"]
 
 # Names chosen by a client or upstream are cut to this length and reduced to printable ASCII.
 NAME_MAX = 96
 _ODD = re.compile(r"[^ -~]")
+# Names that collectors expect in JSON instead of the log's own. `error` and `client` are objects in
+# ECS, so Elasticsearch would reject a line that has text under these names.
+FIELD_NAMES: Mapping[str, Mapping[str, str]] = {
+    "default": {},
+    "gcp": {"level": "severity", "event": "message"},
+    "ecs": {
+        "time": "@timestamp",
+        "level": "log.level",
+        "event": "message",
+        "error": "error.type",
+        "error_detail": "error.message",
+        "client": "client.ip",
+        "trace_id": "trace.id",
+    },
+}
+# Severities of Google Cloud are upper-case; each line of ECS has the version of the schema.
+_UPPER_CASE = "gcp"
+_ALSO: Mapping[str, Mapping[str, Value]] = {"ecs": {"ecs.version": "8.11.0"}}
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -43,7 +61,9 @@ class Log:
     exchange continued. `info`: start, drain, stop, and one line for each successful exchange.
     """
 
-    def __init__(self, level: str, form: str, stream: IO[str] | None = None) -> None:
+    def __init__(
+        self, level: str, form: str, stream: IO[str] | None = None, *, fields: str = "default"
+    ) -> None:
         """
         Choose the level, the format and the output stream.
 
@@ -51,11 +71,16 @@ class Log:
             level: `debug`, `info`, `warning` or `error`; events below it are not written.
             form: `json`, `text`, or `auto`: text on a terminal, JSON elsewhere.
             stream: None: standard output.
+            fields: Names of the fields in JSON: a key of FIELD_NAMES.
         """
         stream = sys.stdout if stream is None else stream
         self._level = _LEVELS[level]
         is_text = form == "text" or (form == "auto" and stream.isatty())
-        self._line = partial(text_line, coloured=is_coloured(stream)) if is_text else _json_line
+        self._line: Callable[[float, str, str, Mapping[str, Value]], str] = _json_line
+        if is_text:
+            self._line = partial(text_line, coloured=is_coloured(stream))
+        elif FIELD_NAMES[fields]:
+            self._line = partial(_renamed_line, fields)
         self._writer: LineWriter | None = None
         self._stream = stream
         with contextlib.suppress(OSError, ValueError, AttributeError):  # a stream in memory
@@ -103,9 +128,31 @@ def _second(now_s: int) -> str:
 
 
 def _json_line(now_s: float, level: str, event: str, fields: Mapping[str, Value]) -> str:
-    at = f"{_second(int(now_s))}.{int(now_s % 1 * 1000):03}Z"
-    line: dict[str, Value] = {"time": at, "level": level, "event": event}
+    line: dict[str, Value] = {"time": _utc(now_s), "level": level, "event": event}
     line |= {key: value for key, value in fields.items() if value is not None}
+    return _encoded(line)
+
+
+def _renamed_line(
+    naming: str, now_s: float, level: str, event: str, fields: Mapping[str, Value]
+) -> str:
+    """Format an event as `_json_line`, with the names of a collector."""
+    names = FIELD_NAMES[naming]
+    own: dict[str, Value] = {
+        "time": _utc(now_s),
+        "level": level.upper() if naming == _UPPER_CASE else level,
+        "event": event,
+        **_ALSO.get(naming, {}),
+    }
+    line = own | {key: value for key, value in fields.items() if value is not None}
+    return _encoded({names.get(key, key): value for key, value in line.items()})
+
+
+def _utc(now_s: float) -> str:
+    return f"{_second(int(now_s))}.{int(now_s % 1 * 1000):03}Z"
+
+
+def _encoded(line: Mapping[str, Value]) -> str:
     try:
         return msgspec.json.encode(line).decode()
     except UnicodeEncodeError:  # a lone surrogate, in a name that a client or upstream chose
