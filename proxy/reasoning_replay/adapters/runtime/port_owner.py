@@ -20,7 +20,7 @@ class _Listening(NamedTuple):
     inode: str
 
     def takes_from(self, address: str) -> bool:
-        """Return whether nobody else can listen on this address; "" is a name, and unknown."""
+        """Return whether this socket keeps others from an address; "" is a name, and may be any."""
         return self.address == address or not (self.address.strip("0") and address.strip("0"))
 
 
