@@ -9,7 +9,7 @@ from reasoning_replay.settings.model import Settings
 
 from tests.settings.test_secrets import HIDDEN, HOLDING
 
-# Values besides the defaults, of which YAML needs some quoted.
+# Values that differ from the defaults; YAML needs some of them quoted.
 OTHER = {
     "listen": "[::1]:8080",
     "upstream_url": "http://localhost:1/v1",
