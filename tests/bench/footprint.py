@@ -34,7 +34,7 @@ async def footprint(bench: Bench) -> list[Figure]:
     async with bare(bench) as one:
         idle_mb["bare"] = one.rss_bytes() / 1e6
     few, many = bench.either(QUICK_FEW, FEW), bench.either(QUICK_MANY, MANY)
-    settings = {"memory_max_bytes": bench.either(QUICK_FULL_BYTES, FULL_BYTES)}
+    settings = {"store_max_bytes": bench.either(QUICK_FULL_BYTES, FULL_BYTES)}
     async with AsyncExitStack() as stack:
         one = await stack.enter_async_context(ours(bench, settings=settings))
         opened = await connected(stack, one, AT_ONCE)
@@ -43,7 +43,7 @@ async def footprint(bench: Bench) -> list[Figure]:
         await back_to_back(opened, small_requests(bench, many - few))
         later = one.rss_bytes() / early_bytes
     start_s = statistics.median(starts_s)
-    memory = f"memory:// of {settings['memory_max_bytes'] >> 20} MiB"
+    memory = f"memory:// of {settings['store_max_bytes'] >> 20} MiB"
     return [
         Figure(
             "footprint",

@@ -45,16 +45,16 @@ REFUSED = [
     ),
     pytest.param(
         {"resources": {"limits": {"memory": "256Mi"}}},
-        ["resources.limits.memory: 256Mi is less than 352 MiB", "memory_max_bytes"],
+        ["resources.limits.memory: 256Mi is less than 352 MiB", "store_max_bytes"],
         id="limit-below-memory-store",
     ),
     pytest.param(
-        {"resources": {"limits": {"memory": "1Gi"}}, "config": {"memory_max_bytes": 2**30}},
+        {"resources": {"limits": {"memory": "1Gi"}}, "config": {"store_max_bytes": 2**30}},
         ["1Gi is less than 1120 MiB"],
         id="memory-store-above-limit",
     ),
     pytest.param(
-        {"resources": {"limits": {"memory": "1Gi"}}, "config": {"memory_max_bytes": "1GiB"}},
+        {"resources": {"limits": {"memory": "1Gi"}}, "config": {"store_max_bytes": "1GiB"}},
         ["1Gi is less than 1120 MiB"],
         id="memory-store-above-limit-with-units",
     ),

@@ -141,7 +141,7 @@ def test_what_it_may_hold_is_within_its_limit(native: dict[str, Any]) -> None:
     """The limit covers full requests and a full store; the memory request covers the store."""
     (container,) = native["initContainers"]
     settings = load({}, env_of_container(container), None)
-    stored_bytes = settings.memory_max_bytes + settings.recent_max_bytes
+    stored_bytes = settings.store_max_bytes + settings.recent_max_bytes
     most_mib = 64 + (stored_bytes + settings.inspect_total_max_bytes) / 2**20
 
     requested = container["resources"]["requests"]["memory"]
@@ -153,7 +153,7 @@ def test_a_chart_sets_it_as_its_own(consumer: Helm) -> None:
     """A parent chart can set shared settings, the sidecar's own (including 0), and secrets."""
     values = {
         "config": {"upstream_url": "https://example.com/v1", "drain_grace_s": 9, "mode": "shadow"},
-        "sidecar": {"config": {"mode": False, "memory_max_bytes": 2**20}, "name": "replay"},
+        "sidecar": {"config": {"mode": False, "store_max_bytes": 2**20}, "name": "replay"},
         "secrets": {"existingSecret": "made", "keys": {"scope_secret": "key"}},
         "extraEnv": [{"name": "OTEL_SERVICE_NAME", "value": "replay"}],
     }
@@ -165,7 +165,7 @@ def test_a_chart_sets_it_as_its_own(consumer: Helm) -> None:
     assert container["env"][-1]["name"] == "OTEL_SERVICE_NAME"
     assert settings.upstream_url == "https://example.com/v1"
     assert (settings.mode, settings.drain_grace_s) == ("off", 0)
-    assert settings.memory_max_bytes == 2**20
+    assert settings.store_max_bytes == 2**20
     assert settings.scope_secret.get_secret_value() == "secret"
 
 
@@ -175,7 +175,7 @@ REFUSED = [
         {}, "1.28", ["1.28 has no sidecar containers", "reasoning-replay.sidecarClassic"], id="old"
     ),
     pytest.param(
-        {"sidecar": {"config": {"memory_max_bytes": 2**30}}},
+        {"sidecar": {"config": {"store_max_bytes": 2**30}}},
         SIDECARS,
         ["sidecar.resources.limits.memory: 384Mi is less than 1120 MiB"],
         id="limit",

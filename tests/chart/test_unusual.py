@@ -117,7 +117,7 @@ def test_two_sidecars_stand_in_one_pod(consumer: Helm) -> None:
         "config": {
             "listen": "127.0.0.1:8081",
             "admin_listen": "0.0.0.0:9091",
-            "memory_max_bytes": None,
+            "store_max_bytes": None,
         },
     }
     (deployment,) = consumer.manifests({"replay": {"sidecar": second}})
@@ -125,7 +125,7 @@ def test_two_sidecars_stand_in_one_pod(consumer: Helm) -> None:
 
     assert container["name"] == "azure"
     assert container["ports"] == [{"name": "admin", "containerPort": 9091}]
-    assert "REPLAY_MEMORY_MAX_BYTES" not in env_of_container(container)
+    assert "REPLAY_STORE_MAX_BYTES" not in env_of_container(container)
 
 
 def test_a_sidecar_that_cannot_be_probed_is_refused(consumer: Helm) -> None:

@@ -185,7 +185,7 @@ ROOM = 1 << 17
 async def test_any_number_of_tenants_costs_no_more_than_is_allowed() -> None:
     """With many tenants the oldest are evicted without a trace, and new ones are served."""
     async with world(
-        memory_max_bytes=ROOM, recent_max_bytes=ROOM, tenant_max_exchanges=1, **PATIENT
+        store_max_bytes=ROOM, recent_max_bytes=ROOM, tenant_max_exchanges=1, **PATIENT
     ) as w:
         w.upstream.otherwise = whole(as_json(response(RS, CALL, rid="resp_one")))
         body = as_json({"model": MODEL, "input": [ASK]})

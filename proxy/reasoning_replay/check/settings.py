@@ -85,12 +85,13 @@ def _keeping(settings: Settings) -> Iterator[str]:
         yield (
             f"store_password is for Redis, but store_url is {kind}://: is REPLAY_STORE_URL missing?"
         )
+    is_embedded = kind in {"memory", "sqlite"}
+    if is_embedded and settings.store_max_bytes < settings.conversation_max_bytes:
+        yield (
+            f"store_max_bytes {settings.store_max_bytes} is less than one conversation may "
+            f"need (conversation_max_bytes {settings.conversation_max_bytes}): raise it"
+        )
     if kind == "memory":
-        if settings.memory_max_bytes < settings.conversation_max_bytes:
-            yield (
-                f"memory_max_bytes {settings.memory_max_bytes} is less than one conversation may "
-                f"need (conversation_max_bytes {settings.conversation_max_bytes}): raise it"
-            )
         return
     if not settings.scope_secret.get_secret_value():
         yield (

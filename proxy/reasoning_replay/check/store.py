@@ -50,7 +50,7 @@ async def of_store(settings: Settings, environ: Mapping[str, str]) -> AsyncItera
     """Connect to the store, then save, look up and delete a test turn."""
     url = read_store_url(settings.store_url)
     if url.kind == "memory":
-        room = f"up to {settings.memory_max_bytes:,} bytes in this process"
+        room = f"up to {settings.store_max_bytes:,} bytes in this process"
         words = f"memory: {room}, lost at a restart and not shared: run one replica"
         if "KUBERNETES_SERVICE_HOST" in environ:
             words += ", or set store_url to a Redis"

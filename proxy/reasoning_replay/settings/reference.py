@@ -110,8 +110,7 @@ GROUPS: Final = (
         (
             "conversation_max_turns",
             "conversation_max_bytes",
-            "memory_max_bytes",
-            "sqlite_max_bytes",
+            "store_max_bytes",
             "recent_max_bytes",
         ),
         is_expert=True,

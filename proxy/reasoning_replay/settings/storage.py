@@ -73,16 +73,11 @@ class StorageSettings(BaseModel, defer_build=True):
         default=8 * MIB,
         description="Most bytes kept of one conversation; the oldest turns are dropped first.",
     )
-    memory_max_bytes: Count = Field(
+    store_max_bytes: Count = Field(
         default=256 * MIB,
-        description="Most bytes that `memory://` keeps; the least recently used conversations "
-        "are evicted. The process itself needs more: set the memory limit of a container well "
-        "above this.",
-    )
-    sqlite_max_bytes: Count = Field(
-        default=1024 * MIB,
-        description="Most bytes that `sqlite://` keeps; the least recently used conversations "
-        "are evicted. The file may be slightly larger.",
+        description="Most bytes that `memory://` or `sqlite://` keeps; the least recently used "
+        "conversations are evicted. With `memory://`, set the memory limit of a container well "
+        "above this. An SQLite file may be slightly larger. Redis has its own `maxmemory`.",
     )
     recent_max_bytes: Limit = Field(
         default=32 * MIB,

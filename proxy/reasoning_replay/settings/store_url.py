@@ -98,13 +98,13 @@ def read_store_url(url: str) -> StoreUrl:
         case "memory":
             if rest:
                 raise ValueError(
-                    "has text after memory://; remove it, the limit is memory_max_bytes"
+                    "has text after memory://; remove it, the limit is store_max_bytes"
                 )
             return StoreUrl("memory")
         case "sqlite":
             if "?" in rest:
                 raise ValueError(
-                    "sqlite:// has no options; the limit of its size is sqlite_max_bytes"
+                    "sqlite:// has no options; the limit of its size is store_max_bytes"
                 )
             return StoreUrl("sqlite", path=_path(place, "sqlite:///var/lib/replay/replay.db"))
     options = _options(query, kind, tls=tls)

@@ -177,14 +177,14 @@ def bare_store(settings: Settings) -> Store:
     url = read_store_url(settings.store_url)
     match url.kind:
         case "memory":
-            return MemoryStore(bounds, settings.memory_max_bytes, time.monotonic, codec(settings))
+            return MemoryStore(bounds, settings.store_max_bytes, time.monotonic, codec(settings))
         case "sqlite":
             from reasoning_replay.adapters.stores.sqlite import SqliteStore  # noqa: PLC0415 (as above)
 
             return SqliteStore(
                 url.path,
                 bounds,
-                settings.sqlite_max_bytes,
+                settings.store_max_bytes,
                 timeout_s,
                 time.time,
                 codec=codec(settings),
