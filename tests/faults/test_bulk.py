@@ -159,7 +159,7 @@ async def test_an_answer_that_is_large_in_one_piece(
     answers: list[tuple[Kind, Callable[[int], Iterator[bytes]]]], size: int, bound: int
 ) -> None:
     """A huge event passes unchanged; the proxy buffers no more than its bound, and releases it."""
-    async with process(capture_max_bytes=bound) as one:
+    async with process(inspect_max_bytes=bound) as one:
         before = one.proxy.peak_bytes
         for kind, pieces in answers:
             sent, got = hashlib.sha256(), hashlib.sha256()

@@ -158,7 +158,7 @@ async def test_a_download_of_any_size_needs_little_memory(target: str) -> None:
     script = Script([send(start), *[send(BLOCK)] * BLOCKS])
     async with (
         scripted() as upstream,
-        served(upstream_url=upstream.url + "/v1", capture_max_bytes=MIB) as proxy,
+        served(upstream_url=upstream.url + "/v1", inspect_max_bytes=MIB) as proxy,
     ):
         await proxy.started()
         upstream.plays(script)

@@ -46,10 +46,6 @@ class ClientSettings(BaseModel, defer_build=True):
         description="Largest request body, on any path; a larger one gets 413. `0`: no limit. "
         "File uploads are streamed and take no memory.",
     )
-    head_max_bytes: Count = Field(
-        default=64 * 1024,
-        description="Largest request line and headers together; more get 431.",
-    )
     idle_timeout_s: Seconds = Field(
         default=75.0,
         description="Longest time on a client connection from one response to the end of the "
@@ -63,24 +59,14 @@ class ClientSettings(BaseModel, defer_build=True):
     )
     inspect_max_bytes: Count = Field(
         default=32 * MIB,
-        description="Largest request that is read for injection; a larger one is streamed "
-        "through unread. Each request in flight may take this much memory.",
+        description="Largest request that is read for injection, and largest response that is "
+        "captured; encoded ones count decoded. A larger one still passes through, unread. Each "
+        "exchange in flight may take this much memory for each of the two.",
     )
     inspect_total_max_bytes: Count = Field(
         default=512 * MIB,
         description="Memory for all requests that one process reads at the same time. While it "
         "is used up, further requests are streamed through unread.",
-    )
-    decoded_max_bytes: Count = Field(
-        default=64 * MIB,
-        description="Largest decoded request with a `Content-Encoding`; a larger one, perhaps a "
-        "decompression bomb, is forwarded unread. Each request in flight may take this much "
-        "additional memory.",
-    )
-    capture_max_bytes: Count = Field(
-        default=64 * MIB,
-        description="Largest response that is captured. A larger one still reaches the client "
-        "complete.",
     )
 
     @model_validator(mode="after")

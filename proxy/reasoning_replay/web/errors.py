@@ -166,12 +166,12 @@ def body_too_large(size: int, most: int) -> ErrorResponse:
 
 
 def head_too_large(most: int) -> ErrorResponse:
-    """Return the error of `head_max_bytes`."""
+    """Return the error of a head over the limit."""
     return ErrorResponse(
         431,
         "head_too_large",
-        f"The request line and headers exceed {_amount(most)} (head_max_bytes), or there are more "
-        "than 128 headers. Send fewer or shorter headers, or raise head_max_bytes.",
+        f"The request line and headers exceed {_amount(most)}, or there are more than 128 headers. "
+        "Send fewer or shorter headers.",
         ends=True,
     )
 

@@ -26,12 +26,10 @@ class Limits:
     Limits on exchanges, in bytes and seconds.
 
     Attributes:
-        inspect_max_bytes: Largest request body, as received, that is inspected; a larger one is
-            streamed unread.
+        inspect_max_bytes: Largest request body that is inspected, as received and decoded, and
+            largest response, or event of a stream, that is captured; a larger one passes unread.
         inspect_total_max_bytes: Largest total of the bodies held for inspection; a body that
             exceeds it is streamed unread.
-        decoded_max_bytes: Largest request body after decoding; a larger one is forwarded unread.
-        capture_max_bytes: Largest response, or event of a stream, that is captured.
         body_max_bytes: Largest request body; a larger one is rejected. 0: no limit.
         max_exchanges: Most exchanges in flight.
         tenant_max_exchanges: Most exchanges in flight of one tenant. 0: no limit.
@@ -43,8 +41,6 @@ class Limits:
 
     inspect_max_bytes: int
     inspect_total_max_bytes: int
-    decoded_max_bytes: int
-    capture_max_bytes: int
     body_max_bytes: int
     max_exchanges: int
     tenant_max_exchanges: int

@@ -73,8 +73,6 @@ def limits(settings: Settings) -> Limits:
     return Limits(
         inspect_max_bytes=settings.inspect_max_bytes,
         inspect_total_max_bytes=settings.inspect_total_max_bytes,
-        decoded_max_bytes=settings.decoded_max_bytes,
-        capture_max_bytes=settings.capture_max_bytes,
         body_max_bytes=settings.body_max_bytes,
         max_exchanges=settings.max_exchanges,
         tenant_max_exchanges=settings.tenant_max_exchanges,
@@ -94,7 +92,6 @@ def connection_limits(settings: Settings, log: Log) -> ConnectionLimits:
         most = fits
     return ConnectionLimits(
         max_connections=most,
-        head_max_bytes=settings.head_max_bytes,
         idle_timeout_s=settings.idle_timeout_s,
         client_timeout_s=settings.client_timeout_s,
     )
@@ -127,7 +124,7 @@ def replay(settings: Settings, store: SafeStore) -> Replay:
         profile=profile(settings),
         include=settings.include,
         repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
-        capture_max_bytes=settings.capture_max_bytes,
+        capture_max_bytes=settings.inspect_max_bytes,
     )
     plain = ReplaySettings(
         scoping=scoping(settings),

@@ -10,6 +10,7 @@ import sys
 import pytest
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.http.client_connection import HEAD_MAX_BYTES
 from reasoning_replay.web.wiring import connection_limits
 
 from tests.web.line import Answer, Broken, Line, line_to, request
@@ -271,7 +272,7 @@ async def test_zero_means_no_limit_on_bodies() -> None:
 
 # --- heads ---
 
-MOST = 4096
+MOST = HEAD_MAX_BYTES
 
 
 def head_of(size: int, *, fields: int = 8, body: bytes | None = None) -> bytes:
@@ -298,9 +299,9 @@ def head_of(size: int, *, fields: int = 8, body: bytes | None = None) -> bytes:
 @pytest.mark.parametrize("drips", [False, True])
 async def test_a_head_that_is_too_large_is_answered_431(data: bytes, drips: bool) -> None:
     """Request line and headers count together, and the 431 is sent as soon as possible."""
-    async with world(head_max_bytes=MOST) as w, line_to(w.app.url) as line:
+    async with world() as w, line_to(w.app.url) as line:
         with contextlib.suppress(ConnectionError):  # the proxy need not read the rest
-            step = 500 if drips else len(data)
+            step = 4000 if drips else len(data)
             for at in range(0, len(data), step):
                 await line.send(data[at : at + step])
                 await asyncio.sleep(0.002 if drips else 0)
@@ -309,7 +310,7 @@ async def test_a_head_that_is_too_large_is_answered_431(data: bytes, drips: bool
             assert got.status == 400  # no method is this long
             return
         message = assert_ours(got, 431, "head_too_large")
-        assert "head_max_bytes" in message
+        assert "65,536 bytes" in message
         assert w.upstream.connections == 0
         assert w.counted("exchanges_total", route="other", outcome="head_too_large") == 1
 
@@ -320,19 +321,19 @@ async def test_a_head_of_just_the_limit_passes(body: bytes | None, drips: bool) 
     """Heads of exactly the limit pass, also one after the other and with large bodies."""
     data = head_of(MOST, body=body)
     assert data.index(b"\r\n\r\n") + 4 == MOST
-    async with world(head_max_bytes=MOST) as w, line_to(w.app.url) as line:
+    async with world() as w, line_to(w.app.url) as line:
         w.upstream.otherwise = OK
         for _ in range(3):
-            for at in range(0, len(data), 500 if drips else len(data)):
-                await line.send(data[at : at + 500] if drips else data)
+            for at in range(0, len(data), 4000 if drips else len(data)):
+                await line.send(data[at : at + 4000] if drips else data)
             assert Answer(await line.head(), await line.rest()).status == 200
         assert [received.body for received in w.upstream.received] == [body or b""] * 3
 
 
 async def test_requests_sent_at_once_are_measured_each_for_itself() -> None:
     """The head of each pipelined request is measured alone."""
-    small = request("GET", "/v1/models", KEY, "X: " + "x" * 3000)
-    async with world(head_max_bytes=MOST) as w, line_to(w.app.url) as line:
+    small = request("GET", "/v1/models", KEY, "X: " + "x" * 40_000)
+    async with world() as w, line_to(w.app.url) as line:
         w.upstream.otherwise = OK
         await line.send(small + small + head_of(MOST + 1) + small)
         for status in (200, 200, 431):
@@ -343,8 +344,8 @@ async def test_requests_sent_at_once_are_measured_each_for_itself() -> None:
 
 async def test_a_head_without_end_is_refused_before_its_end() -> None:
     """An endless head of short lines is refused before its end."""
-    fields = [b"X-%d: %b\r\n" % (n, b"y" * 500) for n in range(20)]
-    async with world(head_max_bytes=MOST) as w, line_to(w.app.url) as line:
+    fields = [b"X-%d: %b\r\n" % (n, b"y" * 8000) for n in range(20)]
+    async with world() as w, line_to(w.app.url) as line:
         await line.send(b"GET /v1/files HTTP/1.1\r\nHost: x\r\n")
         for field in fields[:8]:
             await line.send(field)
@@ -360,13 +361,13 @@ async def test_a_head_without_end_is_refused_before_its_end() -> None:
 async def test_a_head_without_end_does_no_harm_to_the_exchange_before_it() -> None:
     """The exchange before an endless head is answered, then the connection is closed."""
     script = Script([wait(), send(OK)])
-    async with world(head_max_bytes=MOST) as w, line_to(w.app.url) as line:
+    async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
         await line.send(GET)
         await script.arrived.wait()
         await line.send(b"GET /v1/files HTTP/1.1\r\nHost: x\r\n")
         for n in range(20):
-            await line.send(b"X-%d: %b\r\n" % (n, b"y" * 500))
+            await line.send(b"X-%d: %b\r\n" % (n, b"y" * 8000))
             await asyncio.sleep(0.002)
         assert w.counted("exchanges_total", route="other", outcome="head_too_large") == 1
         script.go()

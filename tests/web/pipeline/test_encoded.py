@@ -186,7 +186,7 @@ async def test_a_body_that_cannot_be_read_goes_out_as_it_came(
     coding: str, body: bytes, more: list[str], asked: str
 ) -> None:
     """A damaged, unknown or oversized encoding is forwarded unchanged for upstream to refuse."""
-    async with world(decoded_max_bytes=100_000) as w:
+    async with world(inspect_max_bytes=100_000) as w:
         await taught(w)
         received, mark = await sent(w, body, coding, *more)
         assert received.body == body
@@ -196,11 +196,11 @@ async def test_a_body_that_cannot_be_read_goes_out_as_it_came(
 
 
 async def test_the_bound_is_on_what_comes_out() -> None:
-    """decoded_max_bytes is an inclusive limit, on the loop and in a thread."""
+    """inspect_max_bytes is an inclusive limit, on the loop and in a thread."""
     for size in (1000, 2 * MIB):
         body = as_json(WHOLE | {"user": "x" * size})
         for room, mark in ((0, "injected=0, present=1"), (-1, "injected=0, asked=too_large")):
-            async with world(decoded_max_bytes=len(body) + room) as w:
+            async with world(inspect_max_bytes=len(body) + room) as w:
                 await taught(w)
                 assert (await sent(w, gzip.compress(body), "gzip"))[1] == mark
 

@@ -128,7 +128,7 @@ async def test_a_decompression_bomb_is_not_captured(
     """A decompression bomb reaches the client unchanged, and its capture is abandoned."""
     kind = "text/event-stream" if is_stream else "application/json"
     body = encode(b"\n" * (8 << 20))
-    async with world(capture_max_bytes=1 << 20) as w:
+    async with world(inspect_max_bytes=1 << 20) as w:
         w.upstream.answers(whole(body, f"Content-Type: {kind}", f"Content-Encoding: {coding}"))
         got = await w.turn(ASK)
         assert (got.status, got.body) == (200, body)

@@ -98,7 +98,7 @@ async def test_messages_pass_unchanged(spelled: Callable[[bytes], bytes], target
     """Every message, and the close frame after it, arrives unchanged and in order, both ways."""
     up, down = spelled(KEY), spelled(b"")
     async with (
-        world(inspect_max_bytes=LIMIT, capture_max_bytes=LIMIT) as w,
+        world(inspect_max_bytes=LIMIT) as w,
         tunnelled(w, target=target) as (client, upstream),
     ):
         await upstream.send(down)
@@ -214,7 +214,7 @@ async def test_a_message_over_the_limit_ends_both_connections(
     """
     monkeypatch.setattr("reasoning_replay.web.websocket.relay.MESSAGE_MAX_BYTES", LIMIT)
     async with (
-        world(inspect_max_bytes=1000, capture_max_bytes=1000) as w,
+        world(inspect_max_bytes=1000) as w,
         tunnelled(w) as (client, upstream),
     ):
         one, other = (upstream, client) if is_upstream else (client, upstream)

@@ -421,9 +421,9 @@ async def test_messages_over_the_memory_budget_pass_unread_and_are_counted() -> 
 
 
 async def test_a_long_answer_passes_unread_and_is_counted() -> None:
-    """A response over `capture_max_bytes` passes and is counted, even if only its end is long."""
+    """A response over `inspect_max_bytes` passes and is counted, even if only its end is long."""
     big = told(RS, MESSAGE | {"content": [{"type": "output_text", "text": "x" * 5000}]})
-    async with world(capture_max_bytes=4000) as w, tunnelled(w) as (client, upstream):
+    async with world(inspect_max_bytes=4000) as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), big)
         assert w.counted("captures_total", result="too_large") == 1
         await turn(client, upstream, create(ASK), told(RS, CALL))

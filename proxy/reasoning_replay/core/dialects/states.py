@@ -41,7 +41,7 @@ class RequestState(StrEnum):
     NO_SCOPE = "no_scope"  # no credential, so nothing is stored or injected
     UNREADABLE = "unreadable"  # not JSON, or JSON on which parsers could disagree
     ENCODED = "encoded"  # a Content-Encoding that cannot be decoded: unknown or damaged
-    # Over inspect_max_bytes, decoded_max_bytes, a WebSocket limit, or the limit of items or values.
+    # Over inspect_max_bytes, a WebSocket limit, or the limit of items or values.
     TOO_LARGE = "too_large"
     BUSY = "busy"  # inspect_total_max_bytes was used up: forwarded without parsing
     STORE_FAILED = "store_failed"  # the store failed, or is not asked because it failed before

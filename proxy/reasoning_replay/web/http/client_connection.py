@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import EMPTY_PAYLOAD, StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
@@ -28,8 +28,11 @@ from reasoning_replay.web.errors import (
     malformed,
 )
 
-__all__ = ["ClientConnection", "ConnectionLimits", "Unreadable"]
+__all__ = ["HEAD_MAX_BYTES", "ClientConnection", "ConnectionLimits", "Unreadable"]
 
+# Largest request line and headers together. Most servers and gateways allow 8 to 32 KiB, so a
+# larger limit would help no client.
+HEAD_MAX_BYTES: Final = 64 * 1024
 # How long a client may take to read the error response to an unreadable request.
 LINGER_S = 1.0
 _TOO_MANY = "Too many headers"  # aiohttp has no exception class for it
@@ -42,14 +45,12 @@ class ConnectionLimits:
 
     Attributes:
         max_connections: Most open connections.
-        head_max_bytes: Largest request line and headers together.
         idle_timeout_s: Longest wait for the complete head of the next request, and longest TLS
             handshake.
         client_timeout_s: Longest time in which a client reads nothing of a pending response.
     """
 
     max_connections: int
-    head_max_bytes: int
     idle_timeout_s: float
     client_timeout_s: float
 
@@ -126,8 +127,8 @@ class ClientConnection(web.RequestHandler):
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
-            max_line_size=limits.head_max_bytes,
-            max_field_size=limits.head_max_bytes,
+            max_line_size=HEAD_MAX_BYTES,
+            max_field_size=HEAD_MAX_BYTES,
             # From the end of the last response to the end of the next head.
             keepalive_timeout=limits.idle_timeout_s,
             **options,
@@ -154,9 +155,8 @@ class ClientConnection(web.RequestHandler):
             ProxyError: The head exceeds the limit; the refusal is already recorded.
         """
         self._is_idle = False
-        most = self._limits.head_max_bytes
-        if _head_size(request) > most:
-            raise ProxyError(self._recorded(head_too_large(most)))
+        if _head_size(request) > HEAD_MAX_BYTES:
+            raise ProxyError(self._recorded(head_too_large(HEAD_MAX_BYTES)))
 
     def end_exchange(self) -> None:
         """Record that the handler has finished the request."""
@@ -176,7 +176,7 @@ class ClientConnection(web.RequestHandler):
             self._begin()
         elif not (is_in_body or self._upgraded or self._buffer_paused):
             self._head_bytes += len(data)
-            if self._head_bytes > self._limits.head_max_bytes:
+            if self._head_bytes > HEAD_MAX_BYTES:
                 self._refuse_head()
 
     def handle_error(
@@ -214,7 +214,7 @@ class ClientConnection(web.RequestHandler):
     def _refuse_head(self) -> None:
         """Reject a head that exceeds the limit before its end; nothing is read after it."""
         self._is_over = True
-        fault = self._recorded(head_too_large(self._limits.head_max_bytes))
+        fault = self._recorded(head_too_large(HEAD_MAX_BYTES))
         if self._is_idle and self.transport is not None:
             self.transport.write(as_bytes(fault))
             self.force_close()
@@ -228,7 +228,7 @@ class ClientConnection(web.RequestHandler):
 
     def _fault_of(self, status: int, error: BaseException | None) -> ErrorResponse:
         if isinstance(error, LineTooLong) or _TOO_MANY in str(error):
-            return head_too_large(self._limits.head_max_bytes)
+            return head_too_large(HEAD_MAX_BYTES)
         return malformed(status)
 
 

@@ -76,7 +76,7 @@ class ProxyHandler:
         recorder.metrics.memory_budget_used.set_function(lambda: budget.used_bytes)
         self._requests = RequestPhase(address, replay, limits, recorder.log, recorder.clock)
         self._sending = UpstreamPhase(upstream, address.origin, healer, recorder)
-        self._answers = AnswerPhase(replay, healer, limits.capture_max_bytes, recorder)
+        self._answers = AnswerPhase(replay, healer, limits.inspect_max_bytes, recorder)
         self._upstream = upstream
         self._replay = replay
         self._origin = address.origin

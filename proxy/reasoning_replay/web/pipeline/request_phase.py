@@ -39,7 +39,7 @@ class RequestPhase:
         self._address = address
         self._replay = replay
         self._inspect_max_bytes = limits.inspect_max_bytes
-        self._decoder = BodyDecoder(limits.decoded_max_bytes)
+        self._decoder = BodyDecoder(limits.inspect_max_bytes)
         self._log = log
         self._clock = clock
 

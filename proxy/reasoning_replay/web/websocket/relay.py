@@ -48,7 +48,7 @@ _PASSED = frozenset({WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgType
 
 def message_max_bytes(limits: Limits) -> int:
     """Return the size limit of a message in bytes, for both directions."""
-    return max(MESSAGE_MAX_BYTES, limits.inspect_max_bytes, limits.capture_max_bytes) + 1
+    return max(MESSAGE_MAX_BYTES, limits.inspect_max_bytes) + 1
 
 
 async def relay_websocket(  # noqa: PLR0913, PLR0917 (all parts of one relay)
@@ -179,12 +179,11 @@ class _Relay:
         self._recorder = recorder
         self._lease = lease
         self._streams: ResponseStreams | None = None
-        self._inspect_max_bytes = self._capture_max_bytes = 0
+        self._inspect_max_bytes = 0
 
     def read_with(self, replay: Replay, headers: Mapping[str, str], limits: Limits) -> None:
         """Read messages from now on; `headers` are those of the handshake."""
         self._inspect_max_bytes = limits.inspect_max_bytes
-        self._capture_max_bytes = limits.capture_max_bytes
         self._streams = ResponseStreams(
             replay, self._recorder, headers, limits.inspect_max_bytes, self._resend
         )
@@ -299,7 +298,7 @@ class _Relay:
         self, streams: ResponseStreams, kind: WSMsgType, data: bytes
     ) -> bytes | None:
         if kind is WSMsgType.TEXT and is_worth_reading(data):
-            if len(data) <= self._capture_max_bytes:
+            if len(data) <= self._inspect_max_bytes:
                 return await streams.capture(data)
             streams.skip_event()
         return data
