@@ -271,7 +271,7 @@ def test_the_requested_memory_fits_what_is_kept(helm: Helm) -> None:
     settings = Settings()
     requested = helm.pod({})["containers"][0]["resources"]["requests"]["memory"]
 
-    kept_bytes = settings.memory_max_bytes + settings.recent_max_bytes
+    kept_bytes = settings.store_max_bytes + settings.recent_max_bytes
     assert int(requested.removesuffix("Mi")) == 64 + kept_bytes / 2**20
     assert "resources.requests.memory" not in helm.notes({})
 

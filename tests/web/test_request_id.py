@@ -79,7 +79,7 @@ async def test_an_error_of_the_upstream_carries_it(status: HTTPStatus, capsys: L
 )
 async def test_an_error_of_the_proxy_carries_it(asked: bytes, status: int, capsys: Logged) -> None:
     """Requests that cannot be read have an id, too."""
-    async with world(head_max_bytes=65_536) as w:
+    async with world() as w:
         w.upstream.plays(Script([cut()]))
         got = await w.ask(asked)
     assert (got.status, [got.head.request_id]) == (status, ids_in_the_log(capsys))

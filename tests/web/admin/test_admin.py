@@ -135,11 +135,11 @@ async def test_a_store_that_is_full_shows_it(kind: str, tmp_path: Path) -> None:
     """Size, limit, conversations and evictions of an embedded store are read at each scrape."""
     limit = 120_000
     settings: dict[str, Any] = {
-        "memory": {"store_url": "memory://", "memory_max_bytes": limit},
+        "memory": {"store_url": "memory://", "store_max_bytes": limit},
         "sqlite": {
             "store_url": f"sqlite://{tmp_path}/replay.db",
             "scope_secret": "s",
-            "sqlite_max_bytes": limit,
+            "store_max_bytes": limit,
         },
     }[kind]
     conversations = 20
