@@ -102,7 +102,6 @@ async def stage(variant: Any = "chain", **settings: Any) -> AsyncIterator[Stage]
             "listen": "127.0.0.1:0",
             "admin_listen": "127.0.0.1:0",
             "log_level": "error",
-            "store_timeout_ms": 5000,
             "store_budget_ms": 5000,
         }
         async with running(Settings(**(given | settings))) as app:

@@ -37,7 +37,7 @@ async def test_memory_in_kubernetes_is_a_warning(settings: Settings) -> None:
 @pytest.fixture
 def patient(settings: Settings) -> Settings:
     """Settings with long timeouts, so that a busy machine is no store failure."""
-    update = {"store_timeout_ms": 20_000, "store_budget_ms": 20_000}
+    update = {"store_budget_ms": 20_000}
     return settings.model_copy(update=update)
 
 
@@ -236,8 +236,8 @@ async def test_a_redis_that_is_spoken_to_in_the_wrong_way_is_a_problem(
     """A missing password and a wrong scheme each name the setting to change."""
     with redis_server("requirepass right") as guarded:
         url = guarded.url.replace("redis://", f"{scheme}://")
-        timeout_ms = 20_000 if scheme == "redis" else 500
-        assert await checked(settings, store_url=url, store_timeout_ms=timeout_ms) == 1
+        budget_ms = 20_000 if scheme == "redis" else 500
+        assert await checked(settings, store_url=url, store_budget_ms=budget_ms) == 1
     (line,) = report(capsys, "store")
     assert way_out in line
 
@@ -279,6 +279,6 @@ async def test_a_password_that_is_refused_is_a_problem(
     """A refused password in the URL is a problem, and is not shown."""
     with redis_server("requirepass right") as guarded:
         url = guarded.url.replace("://", "://:hunter2@")
-        assert await checked(settings, store_url=url, store_timeout_ms=20_000) == 1
+        assert await checked(settings, store_url=url, store_budget_ms=20_000) == 1
     (line,) = report(capsys, "store")
     assert "it refuses the user or the password" in line

@@ -19,7 +19,7 @@ __all__ = ["Above", "ProxyProcess", "proxied"]
 ROOT = Path(__file__).parents[2]
 ANY_PORT = "127.0.0.1:0"
 STARTS_S = 20.0
-STORE_TIMEOUT_MS = 5_000  # long enough for a busy machine
+STORE_BUDGET_MS = 5_000  # long enough for a busy machine
 
 
 class Above(Protocol):
@@ -38,8 +38,7 @@ async def proxied(above: Above, store_url: str = "memory://", **more: Any) -> As
         "listen": ANY_PORT,
         "admin_listen": ANY_PORT,
         "store_url": store_url,
-        "store_timeout_ms": STORE_TIMEOUT_MS,
-        "store_budget_ms": STORE_TIMEOUT_MS,
+        "store_budget_ms": STORE_BUDGET_MS,
         "log_level": "error",
     }
     async with running(Settings(**(given | more))) as app:
@@ -64,8 +63,7 @@ class ProxyProcess:
             **{name: value for name, value in os.environ.items() if name[:7] != "REPLAY_"},
             "REPLAY_UPSTREAM_URL": upstream_url,
             "REPLAY_STORE_URL": store_url,
-            "REPLAY_STORE_TIMEOUT_MS": str(STORE_TIMEOUT_MS),
-            "REPLAY_STORE_BUDGET_MS": str(STORE_TIMEOUT_MS),
+            "REPLAY_STORE_BUDGET_MS": str(STORE_BUDGET_MS),
             "REPLAY_SCOPE_SECRET": "one for all replicas",
             "REPLAY_LISTEN": ANY_PORT,
             "REPLAY_ADMIN_LISTEN": ANY_PORT,

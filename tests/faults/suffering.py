@@ -14,6 +14,7 @@ from unittest import mock
 
 from reasoning_replay.adapters.resilience import circuit_breaker, store_guard
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.web import wiring
 from reasoning_replay.web.app import App, running
 
 from tests.e2e.agent import Agent
@@ -25,7 +26,7 @@ __all__ = ["PATIENT_MS", "RESUMES_S", "WHOLE", "Suffering", "injected", "sufferi
 BUDGET_MS = 50
 PATIENT_MS = 5_000  # for tests of what works: a busy machine is not the proxy's fault
 # Long, so that an exchange that waits for the operation instead of its budget is detected.
-STORE_TIMEOUT_MS = 4_000
+STORE_TIMEOUT_S = 4.0
 # Longest exchange with the stand-in on a busy machine, budget included.
 EXCHANGE_MS_MAX = 3_000
 RESUMES_S = 60.0
@@ -199,18 +200,21 @@ def injected(lines: Sequence[Line]) -> int:
 
 
 @contextlib.asynccontextmanager
-async def hasty_breakers() -> AsyncIterator[None]:
-    """Make breakers probe a failed store soon, always after the same short pause."""
+async def hasty_breakers(store_timeout_s: float) -> AsyncIterator[None]:
+    """Make breakers probe a failed store soon, and its operations end after this time."""
     with (
         mock.patch.object(circuit_breaker, "PAUSE_S", PAUSE_S),
         mock.patch.object(circuit_breaker, "PAUSE_MAX_S", PAUSE_S),
         mock.patch.object(store_guard, "PAUSE_S", PAUSE_S),
+        mock.patch.object(wiring, "STORE_TIMEOUT_S", store_timeout_s),
     ):
         yield
 
 
 @contextlib.asynccontextmanager
-async def suffering(store_url: str, **settings: Any) -> AsyncIterator[Suffering]:
+async def suffering(
+    store_url: str, store_timeout_s: float = STORE_TIMEOUT_S, **settings: Any
+) -> AsyncIterator[Suffering]:
     """Run a proxy on this store, without local copies, and begin one conversation."""
     given: dict[str, Any] = {
         "listen": "127.0.0.1:0",
@@ -219,11 +223,10 @@ async def suffering(store_url: str, **settings: Any) -> AsyncIterator[Suffering]
         "scope_secret": "the tests'",
         "store_url": store_url,
         "store_budget_ms": BUDGET_MS,
-        "store_timeout_ms": STORE_TIMEOUT_MS,
         "recent_max_bytes": 0,
     }
     async with (
-        hasty_breakers(),
+        hasty_breakers(store_timeout_s),
         StandIn("chain", "normal") as standin,
         running(Settings(upstream_url=standin.base_url, **(given | settings))) as app,
         Agent(f"{app.url}/v1", "async-stream") as old,

@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.suffering import PATIENT_MS, WHOLE, injected, suffering
 
-LOCKED_MS = 8_000
+LOCKED_S = 8.0
 
 
 class File:
@@ -96,8 +96,9 @@ async def test_a_fault_is_not_noticed_and_passes(fault: Fault, tmp_path: Path) -
             stack.callback(undo)
         works = "save" in fault.fails and "recall" not in fault.fails
         # A save waits half of its timeout for another process: a response that waits is detected.
-        budget = {"store_budget_ms": PATIENT_MS} if works else {"store_timeout_ms": LOCKED_MS}
-        one = await stack.enter_async_context(suffering(f"sqlite://{file.path}", **budget))
+        url = f"sqlite://{file.path}"
+        patient = suffering(url, store_budget_ms=PATIENT_MS)
+        one = await stack.enter_async_context(patient if works else suffering(url, LOCKED_S))
         one.assert_quick(await one.converse(during=lambda: fault.hurts(file)))
         before = {name: one.operations(name) for name in fault.fails}
         lines = await one.converse()

@@ -16,6 +16,7 @@ from reasoning_replay.adapters.stores.base import (
     StoreError,
     StoreResult,
 )
+from reasoning_replay.web import wiring
 
 from tests.faults.faulty import Failing, Faulty, after_all, gives, hangs, raises
 from tests.faults.stage import Stage, staged
@@ -59,7 +60,7 @@ FAILINGS: dict[str, Failing] = {
     "invalid places": gives(StoreResult((), {"x", None})),  # type: ignore[arg-type] # garbage
 }
 HANGS = hangs()
-TIMES: dict[str, Any] = {"store_budget_ms": 20, "store_timeout_ms": 100}
+TIMES: dict[str, Any] = {"store_budget_ms": 20}
 
 # Response that is fetched before the conversation; it is part of another one.
 FETCHED = whole(
@@ -85,6 +86,12 @@ ASKED: list[list[list[Any]]] = [
         [ASK, RS, CALL, RESULT, RS_2, MESSAGE, NEXT],
     ],
 ]
+
+
+@pytest.fixture
+def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End hanging store operations soon."""
+    monkeypatch.setattr(wiring, "STORE_TIMEOUT_S", 0.1)
 
 
 async def converse(stage: Stage, tenant: str) -> list[tuple[int, list[tuple[str, str]], bytes]]:
@@ -144,6 +151,7 @@ async def test_one_call_fails(failing: Failing, *, is_embedded: bool) -> None:
         await stage.is_as_before()
 
 
+@pytest.mark.usefixtures("short_timeout")
 async def test_one_call_hangs() -> None:
     """One call that hangs longer than its budget and its timeout changes no response."""
     async with staged(**TIMES) as stage:
@@ -158,6 +166,7 @@ async def test_one_call_hangs() -> None:
         await stage.is_as_before()
 
 
+@pytest.mark.usefixtures("short_timeout")
 @pytest.mark.parametrize("is_cached", [False, True])
 @pytest.mark.parametrize("failing", [FAILINGS["a bug"], HANGS], ids=["a bug", "hangs"])
 async def test_all_calls_fail_from_one_on(failing: Failing, *, is_cached: bool) -> None:
@@ -186,6 +195,7 @@ OF_OPERATORS = [name for name in FAILINGS if name not in ("cancelled", *OF_LOOKU
 GARBAGE = OF_OPERATORS[-6:]
 
 
+@pytest.mark.usefixtures("short_timeout")
 @pytest.mark.parametrize("name", [*OF_OPERATORS, "hangs"])
 async def test_a_call_for_an_operator_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator gets the error, while the proxy stays ready and clients see nothing."""

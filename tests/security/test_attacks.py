@@ -32,7 +32,7 @@ HARM = ["Authorization: Bearer sk-harm"]
 BLOB = RS["encrypted_content"].encode()
 EVIL = RS_2["encrypted_content"].encode()
 HISTORY = [ASK, CALL, RESULT]
-PATIENT: dict[str, Any] = {"store_budget_ms": 5000, "store_timeout_ms": 5000}
+PATIENT: dict[str, Any] = {"store_budget_ms": 5000}
 
 # Ids with a special meaning for a store, a shell, a log or a parser.
 ODD_IDS = {
@@ -149,12 +149,13 @@ async def test_an_answer_under_the_id_of_another_replaces_nothing() -> None:
         assert BLOB not in await sent_for(w, HARM, HISTORY)
 
 
-async def test_a_conversation_without_end_costs_no_more(shared_redis: RedisServer) -> None:
+async def test_a_conversation_without_end_costs_no_more(
+    shared_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An endless conversation has a bounded size, and another tenant's data stays."""
+    monkeypatch.setattr("reasoning_replay.web.wiring.CONVERSATION_MAX_TURNS", 8)
     shared_redis.do("FLUSHALL")
-    async with world(
-        store_url=shared_redis.url, conversation_max_turns=8, recent_max_bytes=1 << 20, **PATIENT
-    ) as w:
+    async with world(store_url=shared_redis.url, recent_max_bytes=1 << 20, **PATIENT) as w:
         await learned(w, VICTIM, RS, CALL, rid="resp_victim")
         items: list[Any] = [ASK]
         sizes = []

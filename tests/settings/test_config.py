@@ -97,7 +97,6 @@ async def test_an_example_replays_in_front_of_a_backend_of_its_kind(
             "admin_listen": "127.0.0.1:0",
             "log_level": "error",
             "store_budget_ms": "5000",
-            "store_timeout_ms": "5000",
         }
         if name == "redis":
             shared: RedisServer = request.getfixturevalue("shared_redis")

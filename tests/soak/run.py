@@ -21,7 +21,6 @@ __all__ = ["Options", "Result", "soak"]
 
 SETTINGS = {
     "store_budget_ms": "500",
-    "store_timeout_ms": "1000",
     "connect_timeout_s": "2",
     "first_byte_timeout_s": "3",
     "read_timeout_s": "3",

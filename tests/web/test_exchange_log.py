@@ -271,14 +271,17 @@ async def test_a_breaker_is_seen_to_open_and_to_close() -> None:
         assert sum((await scraped(w, "store_breakers")).values()) == 2
 
 
-async def test_a_budget_that_is_used_up_is_no_failure_of_the_store() -> None:
+async def test_a_budget_that_is_used_up_is_no_failure_of_the_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """An exhausted budget is `budget_exceeded`; once the breaker opens it is `store_failed`."""
+    monkeypatch.setattr("reasoning_replay.web.wiring.STORE_TIMEOUT_S", 60.0)
     never = asyncio.Event()
 
     async def hangs(_: str) -> None:
         await never.wait()
 
-    async with world(store_budget_ms=20, store_timeout_ms=60_000) as w:
+    async with world(store_budget_ms=20) as w:
         w.app.store.inner = Hooked(w.app.store.inner, hangs)
         w.upstream.otherwise = DONE
         marks = [(await w.turn(*LOST)).mark for _ in range(5)]

@@ -90,7 +90,6 @@ async def world(base: str = "/v1", **settings: Any) -> AsyncIterator[World]:
             "listen": "127.0.0.1:0",
             "admin_listen": "127.0.0.1:0",
             "log_format": "json",
-            "store_timeout_ms": 1000,
             "store_budget_ms": 5000,
         }
         async with running(Settings(**(given | settings))) as app:

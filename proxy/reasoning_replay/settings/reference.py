@@ -84,7 +84,6 @@ GROUPS: Final = (
             "idle_timeout_s",
             "client_timeout_s",
             "store_budget_ms",
-            "store_timeout_ms",
         ),
         is_expert=True,
     ),
@@ -105,7 +104,6 @@ GROUPS: Final = (
         "Storage limits",
         "Limits on stored reasoning and on the local cache.",
         (
-            "conversation_max_turns",
             "conversation_max_bytes",
             "store_max_bytes",
             "recent_max_bytes",

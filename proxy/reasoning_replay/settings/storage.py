@@ -52,26 +52,18 @@ class StorageSettings(BaseModel, defer_build=True):
     store_budget_ms: Count = Field(
         default=50,
         description="Longest time that one exchange waits for the store in total. After that, a "
-        "lookup counts as empty and a save continues in the background. Too short for a distant "
-        "Redis: nothing is injected.",
-    )
-    store_timeout_ms: Count = Field(
-        default=1000,
-        description="Longest time for one store operation, connecting included. No exchange "
-        "waits for it longer than `store_budget_ms`.",
+        "lookup counts as empty, and a save continues in the background for up to a second. "
+        "Too short for a distant Redis: nothing is injected.",
     )
     ttl_s: Count = Field(
         default=604_800,  # 7 days
         description="Time that a conversation is kept after its last use. Longer costs memory; a "
         "conversation that is resumed later continues without its stored reasoning.",
     )
-    conversation_max_turns: Count = Field(
-        default=1024,
-        description="Most turns kept of one conversation; the oldest are dropped first.",
-    )
     conversation_max_bytes: Count = Field(
         default=8 * MIB,
-        description="Most bytes kept of one conversation; the oldest turns are dropped first.",
+        description="Most bytes kept of one conversation; the oldest turns are dropped first. "
+        "The most turns are 1,024.",
     )
     store_max_bytes: Count = Field(
         default=256 * MIB,

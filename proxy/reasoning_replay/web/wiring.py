@@ -45,6 +45,12 @@ __all__ = [
 ]
 
 REDIS_MAX_CONNECTIONS = 64
+# Timeout of a store operation, connecting included. An exchange waits for it within its own budget;
+# a longer budget also extends the timeout.
+STORE_TIMEOUT_S = 1.0
+# Most turns kept of one conversation. It bounds the time of a lookup, which grows with the turns;
+# `conversation_max_bytes` bounds the memory.
+CONVERSATION_MAX_TURNS = 1024
 # Open files other than connections: the store's, the admin port's, and rejected connections.
 OTHER_FILES = 192
 
@@ -155,7 +161,7 @@ def tracer(settings: Settings, log: Log) -> Tracer:
 
 def safe_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:
     """Return the configured store with its guard and cache; it connects on first use."""
-    guard = StoreGuard(settings.store_timeout_ms / 1000, metrics, log, time.monotonic)
+    guard = StoreGuard(_store_timeout_s(settings), metrics, log, time.monotonic)
     cache = ConversationCache(settings.recent_max_bytes, metrics)
     return SafeStore(bare_store(settings), guard, cache)
 
@@ -167,10 +173,8 @@ def bare_store(settings: Settings) -> Store:
     The packages of a store are imported only for that store: the Redis client, SQLite and the
     encryption would take a fifth of a process's idle memory, and of its start time.
     """
-    bounds = Bounds(
-        settings.ttl_s, settings.conversation_max_turns, settings.conversation_max_bytes
-    )
-    timeout_s = settings.store_timeout_ms / 1000
+    bounds = Bounds(settings.ttl_s, CONVERSATION_MAX_TURNS, settings.conversation_max_bytes)
+    timeout_s = _store_timeout_s(settings)
     url = read_store_url(settings.store_url)
     match url.kind:
         case "memory":
@@ -197,6 +201,10 @@ def bare_store(settings: Settings) -> Store:
             )
             link = connect(url, credentials, timeout_s, REDIS_MAX_CONNECTIONS)
             return RedisStore(link, bounds, settings.store_prefix, codec(settings))
+
+
+def _store_timeout_s(settings: Settings) -> float:
+    return max(STORE_TIMEOUT_S, settings.store_budget_ms / 1000)
 
 
 def codec(settings: Settings) -> Codec | None:

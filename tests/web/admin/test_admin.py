@@ -64,7 +64,7 @@ async def test_a_store_that_hangs_does_not_delay_readyz() -> None:
         asked.append(operation)
         await never.wait()
 
-    async with world(store_timeout_ms=60_000) as w:
+    async with world(store_budget_ms=60_000) as w:
         w.app.store.inner = Hooked(w.app.store.inner, hangs)
         for _ in range(3):
             got = await asyncio.wait_for(w.ask_admin("/readyz"), 5)

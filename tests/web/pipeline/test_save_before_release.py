@@ -75,7 +75,7 @@ async def asked(w: World, line: Line, script: Script) -> None:
 async def test_the_chunk_that_completes_an_item_waits_for_its_save() -> None:
     """The chunk that completes an item is held until its save is done; earlier ones are not."""
     script = Script([send(stream_head() + chunk(UNTIL_THE_CALL)), wait(), send(chunk(CALL_DONE))])
-    async with world(store_timeout_ms=5000) as w, line_to(w.app.url) as line:
+    async with world() as w, line_to(w.app.url) as line:
         gate = Gate(w)
         await asked(w, line, script)
         assert await line.exactly(len(UNTIL_THE_CALL)) == UNTIL_THE_CALL
@@ -117,7 +117,7 @@ async def test_the_next_request_is_served_while_the_answer_still_streams() -> No
 )
 async def test_a_plain_answer_is_not_whole_before_it_is_saved(answer: bytes) -> None:
     """The end of a JSON response is held until its save is done."""
-    async with world(store_timeout_ms=5000) as w, line_to(w.app.url) as line:
+    async with world() as w, line_to(w.app.url) as line:
         gate = Gate(w)
         await asked(w, line, Script([send(answer)]))
         reading = asyncio.ensure_future(line.rest())
@@ -133,7 +133,7 @@ async def test_bytes_received_while_a_chunk_is_held_are_not_lost_in_a_break() ->
     """If upstream breaks off while a chunk is held, the client still gets all bytes before it."""
     steps = [send(stream_head() + chunk(CREATED)), wait(), send(chunk(CALL_DONE))]
     script = Script([*steps, wait(), send(chunk(DELTA)), close()])
-    async with world(store_timeout_ms=5000) as w, line_to(w.app.url) as line:
+    async with world() as w, line_to(w.app.url) as line:
         gate = Gate(w)
         await asked(w, line, script)
         assert await line.exactly(len(CREATED)) == CREATED
@@ -151,7 +151,7 @@ async def test_what_completes_nothing_is_never_held() -> None:
     script = Script(
         [send(stream_head() + chunk(CREATED)), wait(), send(chunk(DELTA)), wait(), send(END)]
     )
-    async with world(store_timeout_ms=5000) as w, line_to(w.app.url) as line:
+    async with world() as w, line_to(w.app.url) as line:
         gate = Gate(w)
         await asked(w, line, script)
         assert await line.exactly(len(CREATED)) == CREATED
@@ -162,12 +162,15 @@ async def test_what_completes_nothing_is_never_held() -> None:
         assert await line.rest() == b""
 
 
-async def test_a_store_that_hangs_holds_a_chunk_for_the_budget_alone() -> None:
+async def test_a_store_that_hangs_holds_a_chunk_for_the_budget_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A chunk is held for the budget at most; the late save still finishes and is counted."""
+    monkeypatch.setattr("reasoning_replay.web.wiring.STORE_TIMEOUT_S", 60.0)
     script = Script(
         [send(stream_head() + chunk(UNTIL_THE_CALL)), wait(), send(chunk(CALL_DONE) + END)]
     )
-    async with world(store_budget_ms=80, store_timeout_ms=60_000) as w, line_to(w.app.url) as line:
+    async with world(store_budget_ms=80) as w, line_to(w.app.url) as line:
         gate = Gate(w)
         await asked(w, line, script)
         await line.exactly(len(UNTIL_THE_CALL))
@@ -185,12 +188,15 @@ async def test_a_store_that_hangs_holds_a_chunk_for_the_budget_alone() -> None:
         assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=1"
 
 
-async def test_a_store_that_hangs_costs_one_budget_and_no_more() -> None:
+async def test_a_store_that_hangs_costs_one_budget_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A hanging store costs a response one budget in total, and all is saved later."""
+    monkeypatch.setattr("reasoning_replay.web.wiring.STORE_TIMEOUT_S", 60.0)
     calls = [CALL | {"id": f"fc_{n:016x}", "call_id": f"call_{n:016x}"} for n in range(20)]
     told = events(RS, *calls)
     script = Script([send(stream_head()), *[s for e in told for s in (wait(), send(chunk(e)))]])
-    async with world(store_budget_ms=30, store_timeout_ms=60_000) as w, line_to(w.app.url) as line:
+    async with world(store_budget_ms=30) as w, line_to(w.app.url) as line:
         gate = Gate(w)
         await asked(w, line, script)
         started = time.monotonic()

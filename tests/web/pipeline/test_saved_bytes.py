@@ -47,7 +47,7 @@ async def test_an_answer_is_sent_to_the_store_about_once(own_redis: RedisServer)
         return int(own_redis.told("stats")["total_net_input_bytes"])
 
     async with (
-        world(store_url=own_redis.url, scope_secret="s", store_timeout_ms=5000) as w,
+        world(store_url=own_redis.url, scope_secret="s") as w,
         line_to(w.app.url) as line,
     ):
         before = received()

@@ -79,7 +79,7 @@ def has_reasoning(seen: dict[str, list[Item]]) -> bool:
 async def test_a_refused_request_is_not_retried_after_a_later_request() -> None:
     """A refused request is not retried if the client sends another request in the meantime."""
     refusal, answer = failed(PAIRING), told(RS_2, SAID, rid="resp_2")
-    async with world(store_timeout_ms=5000) as w, tunnelled(w) as (client, upstream):
+    async with world() as w, tunnelled(w) as (client, upstream):
         await client.send(create(*LOST))
         await upstream.event()
         store = SlowOnce(w)

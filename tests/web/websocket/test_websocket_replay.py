@@ -164,7 +164,7 @@ async def test_the_message_that_completes_an_item_waits_for_its_save() -> None:
     Earlier messages have passed by then, and control frames of the client pass in the meantime.
     """
     answer = told(RS, CALL)
-    async with world(store_timeout_ms=5000) as w, tunnelled(w) as (client, upstream):
+    async with world() as w, tunnelled(w) as (client, upstream):
         gate = Gate(w)
         await client.send(create(ASK))
         await upstream.event()
@@ -186,7 +186,7 @@ async def test_events_flow_while_a_request_is_prepared() -> None:
         if operation == "recall":
             await recalls.wait()
 
-    async with world(store_timeout_ms=5000) as w, tunnelled(w) as (client, upstream):
+    async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         inner: Store = w.app.store.inner
         w.app.store.inner = Hooked(inner, before)
@@ -401,7 +401,7 @@ async def test_messages_over_the_memory_budget_pass_unread_and_are_counted() -> 
             await recalls.wait()
 
     async with (
-        world(inspect_total_max_bytes=100_000, store_timeout_ms=5000) as w,
+        world(inspect_total_max_bytes=100_000) as w,
         tunnelled(w) as (client, upstream),
         tunnelled(w) as (other, other_upstream),
     ):
