@@ -10,8 +10,8 @@
 {{- end -}}
 {{- end -}}
 {{- range $name := list "store_url" "upstream_proxy" -}}
-{{- if regexMatch "//[^/?#]*@|[?&]([a-z_]*password)=" (get $config $name | default "") -}}
-{{- fail (printf "config.%s: has a user or a password, which must not be in values; put it into a Secret, and set secrets.existingSecret to its name and secrets.keys.%s to its key" $name $name) -}}
+{{- if regexMatch "//[^/?#@]*:[^/?#]*@|[?&]([a-z_]*password)=" (get $config $name | default "") -}}
+{{- fail (printf "config.%s: has a password, which must not be in values; put it into a Secret, and set secrets.existingSecret to its name and secrets.keys.%s to its key" $name $name) -}}
 {{- end -}}
 {{- end -}}
 {{- range $name, $key := $keys -}}

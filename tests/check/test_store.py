@@ -146,9 +146,9 @@ async def test_says_what_a_user_may_not_do(
 ) -> None:
     """A missing permission is reported with the command that it is for."""
     shared_redis.do("ACL", "SETUSER", "half", "reset", "on", ">x", *ALLOWED.split(), denied)
-    who = {"store_username": "half", "store_password": SecretStr("x")}
+    url = shared_redis.url.replace("://", "://half@")
 
-    await checked(patient, store_url=shared_redis.url, **who)
+    await checked(patient, store_url=url, store_password=SecretStr("x"))
     line, *_ = [line for line in report(capsys, "store") if not line.startswith("ok")]
     assert line.startswith(want)
     assert "its ACL does not allow this user to do that" in line

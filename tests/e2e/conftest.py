@@ -11,5 +11,6 @@ def store(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The settings of a store that no other test uses."""
     url = "memory://"
     if request.param == "redis":
-        url = request.getfixturevalue("shared_redis").url
-    return {"store_url": url, "store_prefix": f"rr-{secrets.token_hex(8)}", "log_level": "error"}
+        redis = request.getfixturevalue("shared_redis").url
+        url = f"{redis}?prefix=rr-{secrets.token_hex(8)}"
+    return {"store_url": url, "log_level": "error"}

@@ -232,9 +232,11 @@ async def test_replicas_without_the_store_agree(shared_redis: RedisServer) -> No
 
     No replica injects reasoning that only it knows.
     """
-    prefix = f"rr-{secrets.token_hex(8)}"
-    shared: dict[str, Any] = {"store_url": shared_redis.url, "store_prefix": prefix}
-    given = shared | {"scope_secret": "one for all replicas", "store_budget_ms": 20}
+    given: dict[str, Any] = {
+        "store_url": f"{shared_redis.url}?prefix=rr-{secrets.token_hex(8)}",
+        "scope_secret": "one for all replicas",
+        "store_budget_ms": 20,
+    }
     history: list[Item] = [user("Look.")]
     seen: list[list[Item]] = []
     async with world(**given) as one, world(**given) as other:

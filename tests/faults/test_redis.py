@@ -150,7 +150,7 @@ async def test_a_password_is_rotated(tmp_path: Path) -> None:
     file.write_text("old\n")
     async with (
         standalone() as store,
-        suffering(store.line.url, store_username="app", store_password_file=str(file)) as one,
+        suffering(store.line.url.replace("://", "://app@"), store_password_file=str(file)) as one,
     ):
         store.does("ACL SETUSER app resetpass >new", "CLIENT KILL TYPE normal")
         one.assert_quick(await one.converse())

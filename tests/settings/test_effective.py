@@ -25,7 +25,6 @@ OTHER = {
     "body_max_bytes": "10MB",
     "inspect_max_bytes": "1000001",
     "max_exchanges": "17",
-    "store_prefix": "123",
     "scope_from": "claims:tid+oid",
 }
 

@@ -90,7 +90,6 @@ def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
         pytest.param("connect_timeout_s", "0", "should be greater than 0; the default is 10s", id="never"),  # noqa: E501
         pytest.param("body_max_bytes", "-1", "should be greater than or equal to 0; the default is 1GiB", id="below-no-limit"),  # noqa: E501
         pytest.param("tenant_max_exchanges", "1.5", "should be a valid integer, unable to parse string as an integer; the default is 0", id="half-an-exchange"),  # noqa: E501
-        pytest.param("store_prefix", "a b", "String should match pattern '^[A-Za-z0-9_.:-]{1,64}$'; the default is rr", id="prefix"),  # noqa: E501
         pytest.param("upstream_ca_file", "/nowhere/ca.pem", "cannot be read: No such file or directory; name a readable file, or leave it empty", id="file"),  # noqa: E501
         pytest.param("upstream_proxy", "proxy:3128", "not a URL; start it with http:// or https://", id="egress"),  # noqa: E501
         pytest.param("scope_from", "claim:oid", "use a comma-separated list of credential, claims:NAME+NAME and header:NAME", id="source"),  # noqa: E501
@@ -265,19 +264,6 @@ def test_a_file_is_one_that_can_be_read(
     assert load({"upstream_ca_file": ""}, {}, None) == Settings()
 
 
-@pytest.mark.parametrize("prefix", ["rr", "a", "team-a:rr", "A.b_c-9", "x" * 64])
-def test_a_prefix_is_a_word(prefix: str) -> None:
-    """A prefix has only characters that an ACL pattern reads literally."""
-    assert load({"store_prefix": prefix}, {}, None).store_prefix == prefix
-
-
-@pytest.mark.parametrize("prefix", ["", "*", "a*", "a b", "é", "{a}", "a\n", "a\0", "x" * 65])
-def test_a_prefix_is_nothing_else(prefix: str) -> None:
-    """A prefix with a pattern or a brace, which would change a key's slot, is refused."""
-    with pytest.raises(ValidationError):
-        Settings(store_prefix=prefix)
-
-
 @pytest.mark.parametrize(
     "proxy", ["", "env", "http://h", "http://h:3128", "https://u:p@h:1", "http://[::1]:1"]
 )
@@ -399,7 +385,6 @@ def test_settings_are_frozen() -> None:
         ("conversation_max_bytes", 8 * 1024**2),
         ("store_max_bytes", 256 * 1024**2),
         ("inspect_max_bytes", 32 * 1024**2),
-        ("store_prefix", "rr"),
         ("store_budget_ms", 50),
         ("recent_max_bytes", 32 * 1024**2),
         ("inspect_total_max_bytes", 512 * 1024**2),

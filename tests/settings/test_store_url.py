@@ -105,7 +105,7 @@ def test_reads_an_address(url: str, want: StoreUrl) -> None:
         pytest.param("sqlite://", "has no absolute path", id="no-path"),
         pytest.param("sqlite:///", "names no file", id="folder"),
         pytest.param("sqlite:///a.db?x=1", "sqlite:// has no options", id="sqlite-option"),
-        pytest.param("unix://me@/run/r.sock", "use store_username", id="unix-user"),
+        pytest.param("unix://me@/run/r.sock", "append ?username=", id="unix-user"),
         pytest.param("redis://h,g", "use redis+cluster:// or redis+sentinel://", id="hosts"),
         pytest.param("redis://h:0", "host or the port is malformed", id="port-0"),
         pytest.param("redis://h:65536", "host or the port is malformed", id="port-above"),
@@ -130,6 +130,20 @@ def test_refuses_what_cannot_be_meant(url: str, reason: str) -> None:
     """An invalid address is refused with a way out."""
     with pytest.raises(ValueError, match=re.escape(reason)):
         store_url(url)
+
+
+@pytest.mark.parametrize("prefix", ["rr", "a", "team-a:rr", "A.b_c-9", "x" * 64])
+@pytest.mark.parametrize("place", ["redis://h", "unix:///s", "redis+sentinel://h/m"])
+def test_a_prefix_is_a_word(place: str, prefix: str) -> None:
+    """A prefix has only characters that an ACL pattern reads literally."""
+    assert read_store_url(f"{place}?prefix={prefix}").prefix == prefix
+
+
+@pytest.mark.parametrize("prefix", ["", "*", "a*", "a%20b", "é", "{a}", "a%0A", "a%00", "x" * 65])
+def test_a_prefix_is_nothing_else(prefix: str) -> None:
+    """A prefix with a pattern or a brace, which would change a key's slot, is refused."""
+    with pytest.raises(ValueError, match="the option prefix must be 1 to 64 letters"):
+        read_store_url(f"redis://h?prefix={prefix}")
 
 
 @pytest.mark.parametrize(

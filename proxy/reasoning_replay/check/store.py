@@ -25,7 +25,7 @@ PROBE_TIMEOUT_S: Final = 3.0
 WAYS_OUT: Final = (
     (
         "refuses the user or the pass",
-        "set REPLAY_STORE_PASSWORD, and REPLAY_STORE_USERNAME if needed",
+        "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed",
     ),
     ("name resolution|not known|nodename", "is the host in store_url spelt right?"),
     (

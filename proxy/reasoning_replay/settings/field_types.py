@@ -17,7 +17,6 @@ __all__ = [
     "File",
     "Limit",
     "Listen",
-    "Prefix",
     "RepairNames",
     "ScopeFrom",
     "Seconds",
@@ -94,7 +93,6 @@ UpstreamProxy = Annotated[str, AfterValidator(urls.upstream_proxy)]
 StoreUrl = Annotated[str, AfterValidator(urls.store_url)]
 Listen = Annotated[str, AfterValidator(urls.listen)]
 RepairNames = Annotated[str, AfterValidator(_repairs)]
-Prefix = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
 ScopeFrom = Annotated[str, AfterValidator(_scope_from)]
 File = Annotated[str, AfterValidator(_file)]
 Secret = Annotated[SecretStr, AfterValidator(_utf8)]

@@ -52,10 +52,8 @@ GROUPS: Final = (
         "The place where reasoning is kept.",
         (
             "store_url",
-            "store_username",
             "store_password",
             "store_password_file",
-            "store_prefix",
             "encryption_keys",
             "ttl_s",
         ),

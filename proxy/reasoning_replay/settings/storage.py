@@ -8,7 +8,6 @@ from reasoning_replay.settings.field_types import (
     EncryptionKeys,
     File,
     Limit,
-    Prefix,
     Secret,
     StoreUrl,
 )
@@ -25,13 +24,6 @@ class StorageSettings(BaseModel, defer_build=True):
         description="Address of the store: `memory://` (lost at a restart, not shared), "
         "`sqlite:///path`, `redis://host:6379/0`, `rediss://` (TLS), `unix:///path`, "
         "`redis+sentinel://host,host/service` or `redis+cluster://host,host`. See docs/stores.md.",
-    )
-    store_prefix: Prefix = Field(
-        default="rr",
-        description="Prefix of every key in Redis; an ACL may allow this prefix only.",
-    )
-    store_username: str = Field(
-        default="", description="User name for Redis; overrides the user in `store_url`."
     )
     store_password: Secret = Field(
         default=SecretStr(""),

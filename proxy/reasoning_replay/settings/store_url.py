@@ -18,6 +18,7 @@ Kind = Literal["memory", "sqlite", "unix", "redis", "sentinel", "cluster"]
 
 REDIS_PORT: Final = 6379
 SENTINEL_PORT: Final = 26379
+PREFIX: Final = "rr"
 
 _TLS: Final = (
     "ssl_ca_certs",
@@ -28,13 +29,14 @@ _TLS: Final = (
 )
 _FILES: Final = _TLS[:3]
 _SENTINEL: Final = ("sentinel_username", "sentinel_password")
-_COMMON: Final = ("username", "password", "protocol", "client_name")
+_COMMON: Final = ("username", "password", "prefix", "protocol", "client_name")
 # Query options with a fixed set of values.
 _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "protocol": ("2", "3"),
     "ssl_cert_reqs": ("required", "optional", "none"),
     "ssl_check_hostname": ("true", "false"),
 }
+_PREFIX: Final = r"[A-Za-z0-9_.:-]{1,64}"  # an ACL pattern reads each of them literally
 _KINDS: Final[Mapping[str, Kind]] = {  # scheme -> kind; an "s" before the "+" means TLS
     "memory": "memory",
     "sqlite": "sqlite",
@@ -60,6 +62,7 @@ class StoreUrl:
         database: Number of the Redis database.
         service: Name of the master in the Sentinels.
         username, password: Credentials in the address; "" if it has none.
+        prefix: Prefix of every key in Redis.
         options: The other options of the query.
     """
 
@@ -71,6 +74,7 @@ class StoreUrl:
     service: str = ""
     username: str = ""
     password: str = field(default="", repr=False)
+    prefix: str = PREFIX
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -116,13 +120,16 @@ def read_store_url(url: str) -> StoreUrl:
 def _socket(place: str, options: dict[str, str]) -> StoreUrl:
     """Parse a unix:// address."""
     if "@" in place:
-        raise ValueError("has a user before the path; use store_username and store_password")
+        raise ValueError(
+            "has a user before the path; append ?username=… to the path, and set store_password"
+        )
     return StoreUrl(
         kind="unix",
         path=_path(place, "unix:///run/redis/redis.sock"),
         database=int(options.pop("db", "0")),
         username=options.pop("username", ""),
         password=options.pop("password", ""),
+        prefix=options.pop("prefix", PREFIX),
         options=options,
     )
 
@@ -148,6 +155,7 @@ def _redis(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> Sto
         service=service,
         username=unquote(name) or other_name,
         password=unquote(secret) or other_secret,
+        prefix=options.pop("prefix", PREFIX),
         options=options,
     )
 
@@ -207,6 +215,8 @@ def _options(query: str, kind: Kind, *, tls: bool) -> dict[str, str]:
             raise ValueError(f"the option {name} must be {' or '.join(_VALUES[name])}")
         if name == "db" and not (value.isascii() and value.isdigit()):
             raise ValueError("the option db is not a database number; use db=0")
+        if name == "prefix" and not re.fullmatch(_PREFIX, value):
+            raise ValueError("the option prefix must be 1 to 64 letters, digits or any of _.:-")
         if name in _FILES and (reason := why_unreadable(value)):
             raise ValueError(f"the file of the option {name} cannot be read: {reason}")
         options[name] = value

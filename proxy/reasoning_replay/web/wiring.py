@@ -194,13 +194,10 @@ def bare_store(settings: Settings) -> Store:
             from reasoning_replay.adapters.stores.redis.connect import Credentials, connect  # noqa: PLC0415 (as above)
             from reasoning_replay.adapters.stores.redis.store import RedisStore  # noqa: PLC0415 (as above)
 
-            credentials = Credentials(
-                settings.store_username,
-                settings.store_password.get_secret_value(),
-                settings.store_password_file,
-            )
+            password = settings.store_password.get_secret_value()
+            credentials = Credentials("", password, settings.store_password_file)
             link = connect(url, credentials, timeout_s, REDIS_MAX_CONNECTIONS)
-            return RedisStore(link, bounds, settings.store_prefix, codec(settings))
+            return RedisStore(link, bounds, url.prefix, codec(settings))
 
 
 def _store_timeout_s(settings: Settings) -> float:
