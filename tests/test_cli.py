@@ -60,7 +60,6 @@ OTHER = {
     "admin_listen": "127.0.0.1:0",
     "store_url": "redis://localhost",
     "mode": "off",
-    "anchors": "tool_calls",
     "include": "never",
     "heal": "off",
     "repairs": "none",

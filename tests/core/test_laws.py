@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reasoning_replay.core.dialects.base import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import PROFILES, Policy, Profile
+from reasoning_replay.core.dialects.responses.profiles import GENERIC, PROFILES, Profile
 from reasoning_replay.core.dialects.responses.request import read_request
 
 from tests.core.world import (
@@ -256,5 +256,5 @@ def test_any_input_is_read(given_input: object) -> None:
 
     _, recognised, _ = world.ask(sent)
 
-    assert plan_injection(request, recognised, Policy()).apply(sent) is sent
+    assert plan_injection(request, recognised, GENERIC).apply(sent) is sent
     assert input_of(sent) == given_input

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.plan import Plan
@@ -40,15 +40,15 @@ def test_most_of_what_is_due_is_injected(monkeypatch: pytest.MonkeyPatch) -> Non
     assert shares["plain chat, ids kept"] > 0.93
 
 
-def _late(request: Request, matched: Matches, policy: Policy) -> Plan:
+def _late(request: Request, matched: Matches, profile: Profile) -> Plan:
     """Match each item to the turn of the item before it."""
     keys = sorted(matched.matches)
     found = zip(keys[1:], [matched.matches[n] for n in keys], strict=False)
-    return plan_injection(request, Matches(dict(found)), policy)
+    return plan_injection(request, Matches(dict(found)), profile)
 
 
-def _now_and_then(request: Request, matched: Matches, policy: Policy) -> Plan:
-    return Plan() if len(request.places) % 4 == 3 else plan_injection(request, matched, policy)
+def _now_and_then(request: Request, matched: Matches, profile: Profile) -> Plan:
+    return Plan() if len(request.places) % 4 == 3 else plan_injection(request, matched, profile)
 
 
 @pytest.mark.parametrize(("plan", "fault"), [(_late, "wrong: "), (_now_and_then, "moved: ")])

@@ -10,7 +10,7 @@ from typing import Any
 from reasoning_replay.core.dialects.base import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import GENERIC, Policy, Profile
+from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import (
     LookupResult,
@@ -20,7 +20,7 @@ from reasoning_replay.core.history.lookup_keys import (
 )
 from reasoning_replay.core.history.matching.joining import Joined, join
 from reasoning_replay.core.history.matching.matches import Matches, match_items, parent_of
-from reasoning_replay.core.history.plan import Anchors, Plan
+from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn, turn_id
 
@@ -134,7 +134,7 @@ class World:
         )
 
     def ask(
-        self, sent: bytes, anchors: Anchors = Anchors.ALL, headers: Mapping[str, str] | None = None
+        self, sent: bytes, headers: Mapping[str, str] | None = None
     ) -> tuple[Request, Matches, Plan]:
         """Return the parsed request, its matches, and the injection plan."""
         request = read_request(sent, headers or {})
@@ -142,7 +142,7 @@ class World:
         return (
             request,
             recognised,
-            plan_injection(request, recognised, Policy(anchors, self.profile)),
+            plan_injection(request, recognised, self.profile),
         )
 
     def seen(self, sent: bytes) -> list[Item]:

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.joining import join
@@ -396,7 +396,7 @@ class RandomWorld(World):
         if has_failed:
             one.seen = None
         else:
-            self._judge(one, sent, more, request, plan_injection(request, matched, Policy()))
+            self._judge(one, sent, more, request, plan_injection(request, matched, GENERIC))
         joined = join(matched, found.turns)
         self.join(joined)
         said = self._emit(one)

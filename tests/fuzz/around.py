@@ -5,7 +5,7 @@ from reasoning_replay.adapters.stores.encryption import SEALED, EncryptedCodec
 from reasoning_replay.core.dialects.responses.heal.cure import cure
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, repair
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_turn
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.turns import records_of, turns_of
@@ -50,10 +50,10 @@ def rows(data: bytes) -> None:
         return
     recalled = LookupResult(turns)
     try:
-        decided = plan_injection(request, match_items(request, recalled), Policy())
+        decided = plan_injection(request, match_items(request, recalled), GENERIC)
         assert spliced(request.body, decided.edits) == (decided.apply(request.body), request.body)
         repair(request, recalled.turns, _REPAIRS)
-        cure(request, request, drawn(dice, request, turns), recalled, Policy())
+        cure(request, request, drawn(dice, request, turns), recalled, GENERIC)
     except Unspliceable:
         return  # a client of the store may write invalid items; the web layer goes on without them
 

@@ -13,13 +13,13 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, R
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, repair
 from reasoning_replay.core.dialects.responses.id_policy import in_form, without_id
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import PROFILES, Policy
+from reasoning_replay.core.dialects.responses.profiles import PROFILES, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose
 from reasoning_replay.core.history.matching.matches import match_items, parent_of
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.plan import Anchors, Outcome, Plan
+from reasoning_replay.core.history.plan import Outcome, Plan
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
 
@@ -40,7 +40,7 @@ LEFT_OUT = ("id", "encrypted_content", "content", "status", "created_by", "summa
 class Played:
     """A conversation while it is played; `world` holds the turns of its scope."""
 
-    policy: Policy
+    profile: Profile
     world: World = field(default_factory=World)
     said: list[bytes] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ class Played:
     def plan(self, request: Request) -> Plan:
         """Plan the injection as the proxy does."""
         return plan_injection(
-            request, match_items(request, self.world.recall(request)), self.policy
+            request, match_items(request, self.world.recall(request)), self.profile
         )
 
 
@@ -89,8 +89,8 @@ def plain_read(body: bytes) -> Request | None:
 def conversation(data: bytes) -> None:
     """Check that only emitted reasoning is injected, once, and that no other byte changes."""
     given = read(data)
-    policy = Policy(given.dice.choice(list(Anchors)), PROFILES[given.dice.choice(PROFILE_NAMES)])
-    played = Played(policy)
+    profile = PROFILES[given.dice.choice(PROFILE_NAMES)]
+    played = Played(profile)
     request: Request | None = None
     seen: _Seen | None = None
     for n, said in enumerate(given.documents):
@@ -102,18 +102,18 @@ def conversation(data: bytes) -> None:
             continue
         decided = played.plan(request)
         if not request.is_stateful:
-            judge_plan(played.world.turns.values(), request, decided, policy)
+            judge_plan(played.world.turns.values(), request, decided, profile)
             _judge_again(played, request, decided)
             now = _Seen(request, decided.apply(request.body), dict(played.world.turns))
             if seen is not None:
                 _judge_prefix(seen, now)
             seen = now
-        stranger = Played(policy)
+        stranger = Played(profile)
         assert not stranger.plan(request).edits
         _judge_repair(played, request, given.dice)
 
 
-def judge_plan(turns: Collection[Turn], request: Request, decided: Plan, policy: Policy) -> None:
+def judge_plan(turns: Collection[Turn], request: Request, decided: Plan, profile: Profile) -> None:
     """Check the edits of a plan: verbatim from upstream, each once, at places the API accepts."""
     body = request.body
     edited = decided.apply(body)
@@ -128,7 +128,7 @@ def judge_plan(turns: Collection[Turn], request: Request, decided: Plan, policy:
         if family(request.model) in turn.models
         for item in turn.items
         for part in item.run
-        for raw in {part.raw, without_id(part), in_form(part, policy.profile)}
+        for raw in {part.raw, without_id(part), in_form(part, profile)}
     )
     ids = {item.id for turn in turns for item in turn.items}
     put_in: dict[int, list[bytes]] = {}
@@ -179,7 +179,7 @@ def _judge_again(played: Played, request: Request, decided: Plan) -> None:
     once = plain_read(decided.apply(request.body))
     assert once is not None
     again = played.plan(once)
-    judge_plan(played.world.turns.values(), once, again, played.policy)
+    judge_plan(played.world.turns.values(), once, again, played.profile)
     assert not again.outcomes.get(Outcome.INJECTED, 0), "injected twice"
 
 
@@ -225,7 +225,7 @@ def _judge_repair(played: Played, request: Request, dice: random.Random) -> None
         frozenset(dice.sample(list(Repair), dice.choice((1, len(Repair))))),
         lambda blob: bool(blob[0] & bit),
         takes_reasoning=dice.random() < 0.9,
-        profile=played.policy.profile,
+        profile=played.profile,
     )
     mended = repair(request, turns, repairs)
     assert (mended.body is request.body) == (not mended.counts)
@@ -267,8 +267,8 @@ def cures(data: bytes) -> None:
     """Check that the healed request for any refusal consists of sent and captured items."""
     given = read(data)
     *documents, said = given.documents
-    policy = Policy(Anchors.ALL, PROFILES[given.dice.choice(PROFILE_NAMES)])
-    played = Played(policy)
+    profile = PROFILES[given.dice.choice(PROFILE_NAMES)]
+    played = Played(profile)
     request: Request | None = None
     for n, each in enumerate(documents):
         if n % 2:
@@ -286,8 +286,8 @@ def cures(data: bytes) -> None:
     choice = choose(lookups_for(sent, diagnosis), lambda key: played.world.index.get(key, ()))
     kept = [t for t in played.world.turns.values() if t.conversation in choice.conversations]
     recalled = LookupResult(kept, choice.crowded)
-    found = cure(sent, request, diagnosis, recalled, policy)
-    assert cure(sent, request, diagnosis, recalled, policy) == found
+    found = cure(sent, request, diagnosis, recalled, profile)
+    assert cure(sent, request, diagnosis, recalled, profile) == found
     if found is None:
         return
     assert found.body != sent.body

@@ -20,7 +20,7 @@ from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import PROFILES
 from reasoning_replay.core.dialects.responses.socket_messages import may_be_request, read_message
 from reasoning_replay.core.dialects.states import Route
-from reasoning_replay.core.history.plan import Anchors, Outcome
+from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.tenancy.scope import Scoping
 from reasoning_replay.core.wire.content_coding import decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
@@ -50,7 +50,6 @@ class _Web:
         store = MemoryStore(bounds, MAX_BYTES, self.clock)
         responses = ResponsesSettings(
             is_shadow=is_shadow,
-            anchors=Anchors.ALL,
             profile=PROFILES[profile],
             include="auto",
             repairs=frozenset(Repair),

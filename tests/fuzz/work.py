@@ -18,7 +18,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, repair
 from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose, keys_of_turn
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.turns import Context, records_of, turns_of
@@ -141,7 +141,7 @@ def document(data: bytes) -> None:
 
 
 def _played(documents: list[bytes]) -> tuple[Played, object]:
-    played = Played(Policy())
+    played = Played(GENERIC)
     request = None
     for n, said in enumerate(documents):
         if n % 2:
@@ -163,7 +163,7 @@ def conversation(data: bytes) -> None:
 def cures(data: bytes) -> None:
     """Heal the last request of a conversation."""
     *documents, said = read(data).documents
-    played = Played(Policy())
+    played = Played(GENERIC)
     request = None
     for n, each in enumerate(documents):
         if n % 2:
@@ -175,7 +175,7 @@ def cures(data: bytes) -> None:
     diagnosis = diagnose(400, said)
     choice = choose(lookups_for(request, diagnosis), lambda key: played.world.index.get(key, ()))
     kept = [t for t in played.world.turns.values() if t.conversation in choice.conversations]
-    cure(request, request, diagnosis, LookupResult(kept, choice.crowded), Policy())
+    cure(request, request, diagnosis, LookupResult(kept, choice.crowded), GENERIC)
 
 
 def refusal(data: bytes) -> None:
@@ -190,7 +190,7 @@ def rows(data: bytes) -> None:
     if request is None:
         return
     try:
-        plan_injection(request, match_items(request, LookupResult(turns)), Policy())
+        plan_injection(request, match_items(request, LookupResult(turns)), GENERIC)
     except Unspliceable:
         return
 

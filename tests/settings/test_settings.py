@@ -116,7 +116,7 @@ def test_a_fault_names_what_where_and_the_way_out(
         pytest.param({}, "drain: 1", "replay.yaml:1: drain: unknown setting; did you mean drain_s?", id="key"),  # noqa: E501
         pytest.param({}, "mode: on\nmode: off", "replay.yaml:2: mode: set twice; keep one", id="key-twice"),  # noqa: E501
         pytest.param({}, "redis:\n  url: x", "replay.yaml:1: nested value; write one `name: value` per line", id="nested-map"),  # noqa: E501
-        pytest.param({}, "anchors: [all]", "replay.yaml:1: nested value; write one `name: value` per line", id="nested-list"),  # noqa: E501
+        pytest.param({}, "repairs: [none]", "replay.yaml:1: nested value; write one `name: value` per line", id="nested-list"),  # noqa: E501
         pytest.param({}, "[mode]: on", "replay.yaml:1: nested value; write one `name: value` per line", id="nested-key"),  # noqa: E501
         pytest.param({}, "- mode: on", "replay.yaml: not a mapping; write one `name: value` per line", id="list"),  # noqa: E501
         pytest.param({}, "mode: 'on", "replay.yaml:1: not YAML; write one `name: value` per line", id="open-quote"),  # noqa: E501
@@ -379,7 +379,6 @@ def test_settings_are_frozen() -> None:
         ("admin_listen", "127.0.0.1:9090"),
         ("store_url", "memory://"),
         ("mode", "on"),
-        ("anchors", "all"),
         ("include", "auto"),
         ("ttl_s", 604800),
         ("conversation_max_bytes", 8 * 1024**2),

@@ -45,7 +45,7 @@ GROUPS: Final = (
     Group(
         "Replay",
         "Injection, repairs and healing.",
-        ("mode", "anchors", "include", "heal", "repairs"),
+        ("mode", "include", "heal", "repairs"),
     ),
     Group(
         "Store",

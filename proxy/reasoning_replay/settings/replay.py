@@ -10,18 +10,13 @@ __all__ = ["ReplayPolicySettings"]
 
 
 class ReplayPolicySettings(BaseModel, defer_build=True):
-    """Mode, items that get reasoning, `include`, healing and repairs."""
+    """Mode, `include`, healing and repairs."""
 
     mode: Literal["on", "shadow", "off"] = Field(
         default="on",
         description="`on`: capture and inject. `shadow`: capture, and count what would be "
         "injected, but change no request, so `include` has no effect. `off`: pass everything "
         "through.",
-    )
-    anchors: Literal["all", "tool_calls"] = Field(
-        default="all",
-        description="Items before which reasoning is injected. `all`: tool calls and assistant "
-        "messages. `tool_calls`: tool calls only, for fewer input tokens.",
     )
     include: Literal["auto", "always", "never"] = Field(
         default="auto",

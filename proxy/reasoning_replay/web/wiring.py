@@ -19,7 +19,6 @@ from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import Profile, profile_of
-from reasoning_replay.core.history.plan import Anchors
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.model import Settings
@@ -126,7 +125,6 @@ def replay(settings: Settings, store: SafeStore) -> Replay:
     is_shadow = settings.mode == "shadow"
     responses = ResponsesSettings(
         is_shadow=is_shadow,
-        anchors=Anchors(settings.anchors),
         profile=profile(settings),
         include=settings.include,
         repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),

@@ -8,7 +8,6 @@ import pytest
 from tests.web.wire import (
     ASK,
     CALL,
-    MESSAGE,
     NEXT,
     RESULT,
     RS,
@@ -134,28 +133,6 @@ async def test_off_adds_nothing_at_all() -> None:
         assert (w.upstream.received[-1].body, got.mark) == (body, None)
         assert w.counted("requests_total", result="off") == 2
         assert w.counted("captures_total", result="saved") == 0
-
-
-NAMELESS: Item = {key: value for key, value in MESSAGE.items() if key != "id"}
-
-
-@pytest.mark.parametrize(
-    ("anchors", "want"),
-    [
-        ("all", [ASK, RS, CALL, RESULT, RS_2, MESSAGE, NEXT]),
-        ("tool_calls", [ASK, RS, CALL, RESULT, NAMELESS, NEXT]),
-    ],
-)
-async def test_anchors_choose_what_is_restored(anchors: str, want: list[Item]) -> None:
-    """`tool_calls` omits a message's reasoning, and the message's id that requires it."""
-    async with world(anchors=anchors) as w:
-        await taught(w)
-        w.upstream.answers(whole(as_json(response(RS_2, MESSAGE, rid="resp_2222222222"))))
-        await w.turn(ASK, CALL, RESULT)
-        got = await w.turn(ASK, CALL, RESULT, MESSAGE, NEXT)
-        assert w.sent()["input"] == want
-        less = "injected=1, skipped=1, degraded=1"
-        assert got.mark == ("injected=2" if anchors == "all" else less)
 
 
 @pytest.mark.parametrize(

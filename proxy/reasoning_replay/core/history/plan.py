@@ -8,14 +8,7 @@ from typing import NamedTuple
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["Anchors", "Outcome", "Plan", "PlanNote"]
-
-
-class Anchors(StrEnum):
-    """Items that reasoning is injected before."""
-
-    ALL = "all"
-    TOOL_CALLS = "tool_calls"
+__all__ = ["Outcome", "Plan", "PlanNote"]
 
 
 class Outcome(StrEnum):
@@ -28,7 +21,6 @@ class Outcome(StrEnum):
     GUARDED_MODEL = "guarded_model"  # made by another model family
     GUARDED_UNFINISHED = "guarded_unfinished"  # the item that it led to never finished
     GUARDED_FORM = "guarded_form"  # it has no form that this request may carry
-    SKIPPED = "skipped"  # by setting: it led to no tool call
     REFUSED = "refused"  # upstream refused the request with it; the retry left it out
     DEGRADED = "degraded"  # counts items: their id was left out, so they need no reasoning
 

@@ -21,7 +21,7 @@ from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, PROFILES, Profile
 from reasoning_replay.core.dialects.states import RequestState, Route
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.plan import Anchors, Outcome
+from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Context
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
@@ -39,7 +39,7 @@ def dialect(
     *, is_shadow: bool = False, include: str = "never", profile: Profile = GENERIC
 ) -> AnyDialect:
     """Return a dialect with all repairs switched on."""
-    settings = ResponsesSettings(is_shadow, Anchors.ALL, profile, include, [*Repair], 1 << 20)
+    settings = ResponsesSettings(is_shadow, profile, include, [*Repair], 1 << 20)
     return ResponsesDialect(settings, lambda: 0.0, nullcontext())
 
 

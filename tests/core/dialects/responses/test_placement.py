@@ -7,7 +7,7 @@ import pytest
 from reasoning_replay.core.dialects.base import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.request import read_request
-from reasoning_replay.core.history.plan import Anchors, Outcome
+from reasoning_replay.core.history.plan import Outcome
 
 from tests.core.world import (
     Item,
@@ -16,8 +16,6 @@ from tests.core.world import (
     body,
     call,
     drawn,
-    dropped,
-    input_of,
     message,
     nameless,
     output,
@@ -350,27 +348,6 @@ def test_an_alias_and_its_snapshot_are_one_family() -> None:
 
     for model in ("gpt-5", "gpt-5-2025-08-07", "openai/gpt-5"):
         assert world.seen(body([ASK, C1], model=model)) == [ASK, R1, C1]
-
-
-@pytest.mark.parametrize(
-    ("emitted", "want", "outcomes"),
-    [
-        pytest.param([R1, C1], [R1, C1], {Outcome.INJECTED: 1}, id="call"),
-        pytest.param([R1, SAID, C1], [R1, SAID, C1], {Outcome.INJECTED: 1}, id="preamble"),
-        pytest.param(
-            [R1, SAID], [nameless(SAID)], {Outcome.SKIPPED: 1, Outcome.DEGRADED: 1}, id="message"
-        ),
-    ],
-)
-def test_anchors_may_be_limited_to_tool_calls(
-    emitted: list[Item], want: list[Item], outcomes: dict[Outcome, int]
-) -> None:
-    """With anchors=tool_calls, messages get no reasoning, and they lose the ids that demand it."""
-    sent = body([ASK, *dropped(emitted)])
-    _, _, decided = world_of(*emitted).ask(sent, Anchors.TOOL_CALLS)
-
-    assert input_of(decided.apply(sent)) == [ASK, *want]
-    assert decided.outcomes == outcomes
 
 
 @pytest.mark.parametrize(

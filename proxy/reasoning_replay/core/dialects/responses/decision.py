@@ -15,7 +15,7 @@ from reasoning_replay.core.dialects.responses.heal.repair import (
 )
 from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import Policy, Profile
+from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.dialects.states import RequestState
@@ -24,7 +24,7 @@ from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined, join
 from reasoning_replay.core.history.matching.matches import is_whole, match_items, parent_of
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
-from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote
+from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn, turn_id
 from reasoning_replay.core.wire import json_spans
@@ -42,7 +42,6 @@ class ResponsesSettings:
 
     Attributes:
         is_shadow: Whether requests are decided on but sent unchanged.
-        anchors: Items before which reasoning is injected.
         profile: Profile of the upstream.
         include: When to request encrypted reasoning: `auto`, `always` or `never`.
         repairs: Repairs that are allowed before the first attempt.
@@ -50,7 +49,6 @@ class ResponsesSettings:
     """
 
     is_shadow: bool
-    anchors: Anchors
     profile: Profile
     include: str
     repairs: Collection[Repair]
@@ -64,7 +62,7 @@ class RequestPlanner:
         """Keep the shared settings and the refusal memory, which is only read."""
         self._settings = settings
         self._refusals = refusals
-        self.policy = Policy(settings.anchors, settings.profile)
+        self.profile = settings.profile
 
     def decide(
         self,
@@ -90,7 +88,7 @@ class RequestPlanner:
         # Not remembered after a failed lookup or a join: a miss must not become permanent.
         seen = None if has_failed or joined.left else matched.seen
         origin = _origin(request, parent, joined, seen)
-        plan = Plan() if has_failed else plan_injection(request, matched, self.policy)
+        plan = Plan() if has_failed else plan_injection(request, matched, self.profile)
         state = RequestState.STORE_FAILED if has_failed else RequestState.PLANNED
         if request.is_stateful:
             state = RequestState.STATEFUL

@@ -150,7 +150,7 @@ class ResponsesDialect:
             return Cure(bodies.given, is_clients_own=True) if is_edited else None
         given = read_request(bodies.given, {}) if is_edited else sent
         held = self._refusals.without_refused(scope, found) if scope is not None else found
-        cured = cure(sent, given, refusal, held, self._planner.policy)
+        cured = cure(sent, given, refusal, held, self._planner.profile)
         if cured is None or not cured.withheld:
             return cured
         # Turns as stored: runs withheld for an hour only must not be withheld for good.

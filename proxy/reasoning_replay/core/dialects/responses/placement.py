@@ -21,7 +21,7 @@ from reasoning_replay.core.dialects.responses.id_policy import (
     id_removals,
     takes_plainly,
 )
-from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.reasoning_runs import (
     ReasoningRun,
     RunPosition,
@@ -32,7 +32,7 @@ from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
-from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote
+from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
 from reasoning_replay.core.wire.json_spans import Edit
 
 __all__ = ["plan_injection"]
@@ -42,14 +42,14 @@ _MODEL, _REASONING = Role.MODEL, Role.REASONING
 _INJECTED = Outcome.INJECTED
 
 
-def plan_injection(request: Request, matched: Matches, policy: Policy) -> Plan:
+def plan_injection(request: Request, matched: Matches, profile: Profile) -> Plan:
     """
     Decide the edits of one request.
 
     Args:
         request: Parsed request. If it is stateful, the items that upstream holds are not matched.
         matched: Origin of each matched item.
-        policy: See Policy.
+        profile: Profile of the upstream.
 
     Returns:
         A plan with edits that do not overlap. They only insert whole reasoning items, insert ids
@@ -57,14 +57,14 @@ def plan_injection(request: Request, matched: Matches, policy: Policy) -> Plan:
     """
     if not (matched.matches or matched.ambiguous) and (request.is_stateful or not request.run):
         return _NO_PLAN  # it holds no model items, as far as is known
-    return _Planner(request, matched, policy).run()
+    return _Planner(request, matched, profile).run()
 
 
 class _Planner:
-    def __init__(self, request: Request, matched: Matches, policy: Policy) -> None:
+    def __init__(self, request: Request, matched: Matches, profile: Profile) -> None:
         self._request = request
         self._recognised = matched
-        self._policy = policy
+        self._profile = profile
         self._family = family(request.model)
         self._edits: list[Edit] = []
         self._notes: list[PlanNote] = []
@@ -73,11 +73,7 @@ class _Planner:
         groups = groups_of(self._recognised.matches)
         theirs = replayed(self._request, groups)
         # Most runs are injected as captured, directly before the item that they led to.
-        may_be_plain = (
-            not theirs
-            and self._policy.anchors is Anchors.ALL
-            and takes_plainly(self._policy.profile)
-        )
+        may_be_plain = not theirs and takes_plainly(self._profile)
         for group in groups:
             if not (may_be_plain and self._inject_plainly(group)):
                 self._inject(group, theirs)
@@ -119,14 +115,11 @@ class _Planner:
             if not missing:
                 return
         is_partial = len(missing) < len(run)
-        if self._policy.anchors is Anchors.TOOL_CALLS and not self._has_call(group):
-            self._guard(group, Outcome.SKIPPED, len(missing), is_partial=is_partial)
-            return
         if self._family not in turn.models:
             self._guard(group, Outcome.GUARDED_MODEL, len(missing), is_partial=is_partial)
             return
         going = [run[n] for n in missing]
-        form = choose_form(self._request, self._policy.profile, self._led(group), going)
+        form = choose_form(self._request, self._profile, self._led(group), going)
         if form is None or self._is_displaced(group):
             self._guard(group, Outcome.GUARDED_FORM, len(missing), is_partial=is_partial)
             return
@@ -136,10 +129,6 @@ class _Planner:
             self._edits.append(Edit(at, at, raw + b","))
             self._notes.append(PlanNote(index, _INJECTED, 1, len(raw), run[n].id))
         self._edits += form.edits
-
-    def _has_call(self, group: ReasoningRun) -> bool:
-        kinds = (self._recognised.matches[index].emitted.type for index in group.places)
-        return any(kind != "message" for kind in kinds)
 
     def _is_displaced(self, group: ReasoningRun) -> bool:
         """Return whether the unknown item directly before the anchor may be the run's own item."""
@@ -188,7 +177,7 @@ class _Planner:
         self._notes.append(PlanNote(group.places[0], outcome, count))
         if is_partial:
             return  # the client replays a part of the run; its intent is unknown
-        if not self._policy.profile.checks_pairs:
+        if not self._profile.checks_pairs:
             return  # this upstream requires no reasoning by id
         led = self._led(group)
         for index, item, emitted in zip(group.places, led.items, led.emitted, strict=True):

@@ -13,9 +13,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from reasoning_replay.core.history.plan import Anchors
-
-__all__ = ["AUTO", "GENERIC", "PROFILES", "Ids", "Policy", "Profile", "profile_of"]
+__all__ = ["AUTO", "GENERIC", "PROFILES", "Ids", "Profile", "profile_of"]
 
 AUTO = "auto"
 
@@ -256,11 +254,3 @@ def profile_of(name: str, upstream_url: str) -> Profile:
         if any(fnmatchcase(place, pattern) for pattern in profile.hosts for place in places):
             return profile
     return GENERIC
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """The limits that the operator and the upstream set for injection."""
-
-    anchors: Anchors = Anchors.ALL
-    profile: Profile = GENERIC

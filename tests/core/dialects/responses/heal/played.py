@@ -8,14 +8,14 @@ from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repaired, Repairs, repair
-from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose
 
 from tests.core.world import Item, World, body, call, drawn, input_of, user
 
 ASK, MORE = user("What is the weather in Paris?"), user("And tomorrow?")
-DEFAULT = Policy()
+DEFAULT = GENERIC
 SCREEN = call("4", id=f"cu_{drawn(4)}", type="computer_call", action={"type": "screenshot"})
 STATEFUL = {"previous_response_id": f"resp_{drawn(9)}"}
 
@@ -63,12 +63,12 @@ def cure_of(
     diagnosis: Diagnosis,
     *,
     given: Sequence[Item] | None = None,
-    policy: Policy = DEFAULT,
+    profile: Profile = DEFAULT,
     **more: Any,
 ) -> Cure | None:
     """Return the cure of a request with these items; `given` are the items that the client sent."""
     came = None if given is None else body(given, **more)
-    return cure_of_body(world, body(items, **more), diagnosis, given=came, policy=policy)
+    return cure_of_body(world, body(items, **more), diagnosis, given=came, profile=profile)
 
 
 def cure_of_body(
@@ -77,12 +77,12 @@ def cure_of_body(
     diagnosis: Diagnosis,
     *,
     given: bytes | None = None,
-    policy: Policy = DEFAULT,
+    profile: Profile = DEFAULT,
 ) -> Cure | None:
     """Return the cure of a request body; `given` is the body that the client sent."""
     sent = read_request(refused, {})
     came = sent if given is None else read_request(given, {})
-    return cure(sent, came, diagnosis, recalled_for(world, sent, diagnosis), policy)
+    return cure(sent, came, diagnosis, recalled_for(world, sent, diagnosis), profile)
 
 
 def cured(

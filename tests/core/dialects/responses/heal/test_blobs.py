@@ -6,7 +6,7 @@ import pytest
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.items import read_item
-from reasoning_replay.core.dialects.responses.profiles import PROFILES, Policy
+from reasoning_replay.core.dialects.responses.profiles import PROFILES
 
 from tests.core.dialects.responses.heal.played import (
     ASK,
@@ -139,9 +139,9 @@ def test_a_refused_blob_is_removed_with_the_ids_that_demand_it(
 def test_blobs_of_another_vendor_are_removed() -> None:
     """If upstream names no blob, the blobs that have another vendor's shape are removed."""
     grok = {**R1, "encrypted_content": "x/y+z"}
-    policy = Policy(profile=PROFILES["openai"])
+    profile = PROFILES["openai"]
 
-    got = cured(World(), [ASK, grok, C1, O1, R2, C2, O2], ANY, policy=policy)
+    got = cured(World(), [ASK, grok, C1, O1, R2, C2, O2], ANY, profile=profile)
 
     assert got == [ASK, nameless(C1), O1, R2, C2, O2]
 

@@ -6,7 +6,7 @@ import pytest
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.responses.heal.cure import HOLLOW_LOOKED_UP, cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_name, keys_of_request
 
@@ -49,7 +49,7 @@ def test_a_cure_equal_to_the_clients_body_undoes_all_edits() -> None:
         read_request(json.dumps({"input": items}, separators=(",", ":")).encode(), {})
         for items in ([ASK, nameless(C1), O1], SENT)
     )
-    found = cure(sent, given, Diagnosis(RefusalKind.BLOB), LookupResult(), Policy())
+    found = cure(sent, given, Diagnosis(RefusalKind.BLOB), LookupResult(), GENERIC)
 
     assert found is not None
     assert found.is_clients_own
@@ -94,9 +94,7 @@ def test_a_body_with_a_repeated_key_is_not_cured() -> None:
     raw = b'{"input":[{"type":"reasoning","id":"rs_1","status":1,"status":2},{"role":"user"}]}'
     sent = read_request(raw, {})
 
-    found = cure(
-        sent, sent, Diagnosis(RefusalKind.FIELD, member="status"), LookupResult(), Policy()
-    )
+    found = cure(sent, sent, Diagnosis(RefusalKind.FIELD, member="status"), LookupResult(), GENERIC)
 
     assert found is None
     assert json.loads(raw)["input"][0]["status"] == 2

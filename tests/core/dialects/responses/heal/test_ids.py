@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from reasoning_replay.core.dialects.responses.heal.cure import cure
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
 
@@ -232,7 +232,7 @@ def test_an_item_with_a_repeated_key_stays() -> None:
     sent = read_request(raw, {})
     refusal = Diagnosis(RefusalKind.BAD_ID, index=1)
 
-    found = cure(sent, sent, refusal, LookupResult(), Policy())
+    found = cure(sent, sent, refusal, LookupResult(), GENERIC)
 
     assert found is not None
     assert found.body == raw.replace(b',"id":"x"}]', b"}]")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from reasoning_replay.core.dialects.responses.heal.cure import cure
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
-from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
 
@@ -41,4 +41,4 @@ def test_recorded_errors_of_other_kinds_are_not_healed(recorded: Path) -> None:
         found = diagnose(exchange.status, exchange.answer)
         assert found.kind in (RefusalKind.INPUT, RefusalKind.OTHER), exchange.name
         sent = read_request(exchange.request, {})
-        assert cure(sent, sent, found, LookupResult(), Policy()) is None
+        assert cure(sent, sent, found, LookupResult(), GENERIC) is None

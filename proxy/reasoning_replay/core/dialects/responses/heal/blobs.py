@@ -54,7 +54,7 @@ def without_blobs(case: RefusedRequest) -> bytes | None:
     if ours and (not named or named & ours):
         refused = ours
     else:
-        foreign = {p for p in sealed if not case.policy.profile.is_own_blob(p.item.blob)}
+        foreign = {p for p in sealed if not case.profile.is_own_blob(p.item.blob)}
         # If a captured blob is refused, no other captured blob can be trusted.
         is_all = any(case.thought(piece) is not None for piece in named)
         doubtful = {piece for piece in sealed if is_all or not _is_trusted(case, piece)}

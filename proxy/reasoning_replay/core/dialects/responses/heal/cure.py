@@ -28,7 +28,7 @@ from reasoning_replay.core.dialects.responses.heal.pairing import (
     with_text,
 )
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
-from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import (
@@ -74,7 +74,7 @@ def lookups_for(sent: Request, diagnosis: Diagnosis) -> list[Lookup]:
 
 
 def cure(
-    sent: Request, given: Request, diagnosis: Diagnosis, looked_up: LookupResult, policy: Policy
+    sent: Request, given: Request, diagnosis: Diagnosis, looked_up: LookupResult, profile: Profile
 ) -> Cure | None:
     """
     Return the request to send instead of one that was refused.
@@ -84,12 +84,12 @@ def cure(
         given: Request as the client sent it.
         diagnosis: Diagnosis of the refusal.
         looked_up: Result of the lookups of `lookups_for`.
-        policy: As in `plan_injection`.
+        profile: As in `plan_injection`.
 
     Returns:
         None if nothing can be done, and the refusal goes to the client.
     """
-    case = RefusedRequest(sent, given, diagnosis, looked_up, policy)
+    case = RefusedRequest(sent, given, diagnosis, looked_up, profile)
     act = _CURES.get(diagnosis.kind)
     try:
         body = act(case) if act is not None else None

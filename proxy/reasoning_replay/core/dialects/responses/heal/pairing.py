@@ -121,7 +121,7 @@ def _injected(case: RefusedRequest, request: Request) -> bytes:
     if request.is_stateful:
         return request.body
     matched = match_items(request, case.looked_up, anew=True)
-    return plan_injection(request, matched, case.policy).apply(request.body)
+    return plan_injection(request, matched, case.profile).apply(request.body)
 
 
 def _named_again(case: RefusedRequest) -> bool:
@@ -201,7 +201,7 @@ def _goes_by_value(case: RefusedRequest, run: Run) -> bool:
     thought = case.thought(run.reasoning[-1])
     if thought is None or not is_of_group(run.group[0].item, thought):
         return False
-    return let_go_by_value(run, thought, case.policy.profile)
+    return let_go_by_value(run, thought, case.profile)
 
 
 def _without_orphans(case: RefusedRequest) -> list[InputPiece]:

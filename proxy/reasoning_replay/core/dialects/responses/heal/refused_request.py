@@ -16,7 +16,7 @@ from reasoning_replay.core.dialects.responses.heal.reasoning_index import (
     ReasoningIndex,
 )
 from reasoning_replay.core.dialects.responses.id_policy import in_form
-from reasoning_replay.core.dialects.responses.profiles import Policy
+from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.reasoning_runs import head_of_group
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.item_index import Match
@@ -46,7 +46,7 @@ class RefusedRequest:
     given: Request
     diagnosis: Diagnosis
     looked_up: LookupResult
-    policy: Policy
+    profile: Profile
     pieces: list[InputPiece] = field(init=False)
     matched: Matches = field(init=False)
     names: set[str] = field(init=False)
@@ -64,7 +64,7 @@ class RefusedRequest:
     def of(self, body: bytes) -> "RefusedRequest":
         """Return the case of the same refusal for another sent body."""
         sent = read_request(body, {})
-        return RefusedRequest(sent, self.given, self.diagnosis, self.looked_up, self.policy)
+        return RefusedRequest(sent, self.given, self.diagnosis, self.looked_up, self.profile)
 
     def body(self, pieces: list[InputPiece]) -> bytes:
         """Return the request body with these pieces."""
@@ -116,7 +116,7 @@ class RefusedRequest:
 
     def sendable(self, part: Reasoning) -> bytes:
         """Return captured reasoning in the form that upstream accepts."""
-        return in_form(part, self.policy.profile)
+        return in_form(part, self.profile)
 
     def is_own(self, turn: Turn) -> bool:
         """Return whether the requested model can read the reasoning of that turn."""
