@@ -312,10 +312,14 @@ def test_the_collector_is_at_work_and_passes_over_what_was_brought_in(
     assert calls == ["freeze"]
 
 
-def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--version` prints the version of the package."""
+@pytest.mark.parametrize("command", [[], *([name] for name in [*COMMANDS, "demo"])])
+@pytest.mark.parametrize("flag", ["--version", "-v"])
+def test_version_is_that_of_the_package(
+    command: list[str], flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--version` and `-v` print the version of the package, also after a command."""
     with pytest.raises(SystemExit) as caught:
-        cli.main(["--version"])
+        cli.main([*command, flag])
 
     assert caught.value.code == 0
     assert capsys.readouterr().out == f"reasoning-replay {reasoning_replay.__version__}\n"

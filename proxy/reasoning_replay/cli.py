@@ -103,7 +103,7 @@ def _settle() -> None:
 def _parser(words: Sequence[str]) -> _Parser:
     """Return the parser; only commands that `words` name get their flags."""
     parser = _Parser(prog="reasoning-replay", description=sys.modules["reasoning_replay"].__doc__)
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    _add_version(parser, "show the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, purpose in [
         ("serve", "run the proxy"),
@@ -122,6 +122,7 @@ def _parser(words: Sequence[str]) -> _Parser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        _add_version(command, argparse.SUPPRESS)
         if name in words:  # adding flags takes time
             most = ("admin_listen",) if name == "health" else COMMON
             _add_settings(command, Settings.model_fields if "--help-all" in words else most)
@@ -132,10 +133,17 @@ def _parser(words: Sequence[str]) -> _Parser:
             command.add_argument(
                 "--ready", action="store_true", help="check whether it is ready for traffic"
             )
-    commands.add_parser(
+    demo = commands.add_parser(
         "demo", help="run one agent loop without and with the proxy, against a built-in API"
     )
+    _add_version(demo, argparse.SUPPRESS)
     return parser
+
+
+def _add_version(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add `--version` and `-v`, which users also write after a command."""
+    version = f"reasoning-replay {__version__}"
+    parser.add_argument("-v", "--version", action="version", version=version, help=text)
 
 
 def _add_settings(command: argparse.ArgumentParser, shown: Collection[str]) -> None:

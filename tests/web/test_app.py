@@ -145,6 +145,24 @@ async def test_a_shared_store_wants_a_secret(
 
 
 @pytest.mark.parametrize(
+    ("secret", "token", "names"),
+    [("x" * 15, "y", "scope_secret,admin_token"), ("x" * 16, "y", "admin_token"), ("", "", None)],
+)
+async def test_a_secret_that_can_be_guessed_is_told(
+    secret: str, token: str, names: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A short secret gives one warning, as in `check`; the line does not contain the secret."""
+    settings = Settings(
+        listen=FREE, admin_listen=FREE, scope_secret=secret, admin_token=token, log_format="json"
+    )
+    async with running(settings):
+        warning = logged(capsys).get("short_secret")
+    assert (warning and warning["settings"]) == names
+    assert warning is None or "openssl rand -hex 32" in str(warning["hint"])
+    assert "xxx" not in str(warning)
+
+
+@pytest.mark.parametrize(
     ("listen", "token", "is_told"),
     [("0.0.0.0:1", "", True), ("0.0.0.0:1", "t", False), (FREE, "", False), (FREE, "t", False)],
 )

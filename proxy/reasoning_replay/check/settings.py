@@ -8,6 +8,7 @@ from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.check.report import Finding
 from reasoning_replay.core.dialects.responses.profiles import AUTO, GENERIC, profile_of
 from reasoning_replay.core.tenancy.scope import read_parts
+from reasoning_replay.settings.access import SECRET_MIN
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port
 from reasoning_replay.web.admin.conversations import is_loopback
@@ -15,7 +16,6 @@ from reasoning_replay.web.wiring import certificate, connection_limits, profile
 
 __all__ = ["of_settings"]
 
-SECRET_MIN: Final = 16  # characters; shorter secrets can be found by brute force
 THINKING_S: Final = 60  # a model may reason for longer without sending a byte
 OF_ALL: Final = frozenset({"tid", "iss", "aud", "ver"})  # claims shared by a whole directory
 
@@ -113,9 +113,8 @@ def _telling_apart(settings: Settings) -> Iterator[str]:
             f"scope_from is {settings.scope_from}: all users of one directory share their "
             "reasoning; add a claim of a person or an application, as in claims:tid+oid"
         )
-    for name in ("scope_secret", "admin_token"):
-        if 0 < len(getattr(settings, name).get_secret_value()) < SECRET_MIN:
-            yield f"{name} has fewer than {SECRET_MIN} characters: use `openssl rand -hex 32`"
+    for name in settings.short_secrets:
+        yield f"{name} has fewer than {SECRET_MIN} characters: use `openssl rand -hex 32`"
 
 
 def _fitting(settings: Settings) -> Iterator[str]:

@@ -1,10 +1,14 @@
 """Access settings: how tenants are separated, and who may use the admin port."""
 
+from typing import Final
+
 from pydantic import BaseModel, Field, SecretStr
 
 from reasoning_replay.settings.field_types import Listen, ScopeFrom, Secret
 
-__all__ = ["AccessSettings"]
+__all__ = ["SECRET_MIN", "AccessSettings"]
+
+SECRET_MIN: Final = 16  # characters; shorter secrets can be found by brute force
 
 
 class AccessSettings(BaseModel, defer_build=True):
@@ -34,3 +38,9 @@ class AccessSettings(BaseModel, defer_build=True):
         description="Bearer token for the inspector, and for listing and deleting conversations. "
         "Empty: on loopback they need no token; on any other address they are off.",
     )
+
+    @property
+    def short_secrets(self) -> list[str]:
+        """Names of the secrets that are set and can be found by brute force."""
+        given = {"scope_secret": self.scope_secret, "admin_token": self.admin_token}
+        return [name for name, secret in given.items() if 0 < len(secret) < SECRET_MIN]

@@ -12,6 +12,7 @@ from reasoning_replay import __version__
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.settings.access import SECRET_MIN
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port, redacted
 from reasoning_replay.web.admin.app import Readiness, Shown, admin_app
@@ -246,6 +247,13 @@ def announce(settings: Settings, log: Log, store: SafeStore, url: str, admin_url
             "no_scope_secret",
             hint="credentials are hashed without a secret; set REPLAY_SCOPE_SECRET "
             "to the same value on all replicas",
+        )
+    if settings.short_secrets:
+        log.warning(
+            "short_secret",
+            settings=",".join(settings.short_secrets),
+            hint=f"fewer than {SECRET_MIN} characters can be found by brute force; use "
+            "`openssl rand -hex 32`",
         )
     if access(settings).is_off:
         log.info(
