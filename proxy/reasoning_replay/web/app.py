@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 import time
 from collections.abc import AsyncIterator
 from typing import NamedTuple, Self
@@ -12,6 +13,7 @@ from reasoning_replay import __version__
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.adapters.upstream.egress import trust
 from reasoning_replay.settings.access import SECRET_MIN
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port, redacted
@@ -149,13 +151,15 @@ class App:
 
     def reload(self, settings: Settings) -> Reloaded:
         """
-        Use new secrets and a new certificate; exchanges in flight continue.
+        Use new secrets, a new certificate and new authorities; exchanges in flight continue.
+
+        Authorities that are no longer in their file are trusted until a restart.
 
         Args:
             settings: The settings as they are now; most of them need a restart.
 
         Raises:
-            OSError: The TLS files are invalid, and nothing is changed; the text names the way out.
+            OSError: A TLS file is invalid, and nothing is changed; the text names the way out.
         """
         names = [
             name
@@ -163,13 +167,18 @@ class App:
             if getattr(settings, name) != getattr(self.settings, name)
         ]
         changed = [name for name in names if name in RELOADABLE]
+        tls, ca_file = self._upstream.tls, self.settings.upstream_ca_file
+        if tls is not True:
+            trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ca_file)  # so that an error is early
         if self._certificate is not None and self._certificate.reload():
             changed.append("tls_cert_file")
+        if tls is not True and trust(tls, ca_file):
+            changed.append("upstream_ca_file")
         if "admin_token" in changed:
             self._access.use(settings.admin_token.get_secret_value())
         if "encryption_keys" in changed:
             self.store.inner.codec = codec(settings)
-        update = {name: getattr(settings, name) for name in changed}
+        update = {name: getattr(settings, name) for name in changed if name in RELOADABLE}
         self.settings = self.settings.model_copy(update=update)
         return Reloaded(changed, [name for name in names if name not in RELOADABLE])
 

@@ -89,6 +89,23 @@ async def test_a_private_authority_is_trusted_if_it_is_named(authority: Authorit
         assert "certificate" in assert_ours(got, 502, "upstream_unreachable")
 
 
+async def test_a_reload_trusts_a_new_authority(authority: Authority, tmp_path: Path) -> None:
+    """A new authority in the file is trusted after a reload; an invalid file changes nothing."""
+    (folder := tmp_path / "other").mkdir()
+    old = Authority(folder).file
+    async with listening(authority.server("localhost")) as upstream:
+        upstream.otherwise = whole(b"{}")
+        async with world(upstream_url=upstream.url + "/v1", upstream_ca_file=str(old)) as w:
+            assert (await w.ask(GET)).status == 502
+            assert w.app.reload(w.app.settings) == ([], [])
+            old.write_text("no certificate")
+            with pytest.raises(OSError, match="upstream_ca_file"):
+                w.app.reload(w.app.settings)
+            old.write_bytes(authority.file.read_bytes())
+            assert w.app.reload(w.app.settings) == (["upstream_ca_file"], [])
+            assert (await w.ask(GET)).status == 200
+
+
 async def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None:
     """A certificate for another host name is refused, whatever authority issued it."""
     async with (

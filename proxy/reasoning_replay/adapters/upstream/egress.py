@@ -10,7 +10,7 @@ import aiohttp
 
 from reasoning_replay.settings.urls import port_of
 
-__all__ = ["Egress", "egress"]
+__all__ = ["Egress", "egress", "trust"]
 
 FROM_ENVIRONMENT = "env"
 _SCHEMES = frozenset({"http", "https"})
@@ -66,10 +66,14 @@ def egress(upstream_url: str, ca_file: str = "", proxy: str = "") -> Egress:
     return Egress(tls, bare, aiohttp.encode_basic_auth(user, password, "utf-8"))
 
 
-def _trusting(ca_file: str) -> ssl.SSLContext:
-    """Return a context that trusts these authorities in addition to the system's."""
-    tls = ssl.create_default_context()
-    tls.set_alpn_protocols(["http/1.1"])
+def trust(tls: ssl.SSLContext, ca_file: str) -> bool:
+    """
+    Make a context trust the authorities of a file too; return whether one of them is new to it.
+
+    Raises:
+        OSError: The file cannot be read or contains no certificate.
+    """
+    before = tls.cert_store_stats()
     try:
         tls.load_verify_locations(ca_file)
     except OSError as error:  # includes ssl.SSLError
@@ -77,6 +81,14 @@ def _trusting(ca_file: str) -> ssl.SSLContext:
             f"upstream_ca_file {ca_file} contains no readable certificate "
             f"({error.strerror or error}); name a PEM file"
         ) from error
+    return tls.cert_store_stats() != before
+
+
+def _trusting(ca_file: str) -> ssl.SSLContext:
+    """Return a context that trusts these authorities in addition to the system's."""
+    tls = ssl.create_default_context()
+    tls.set_alpn_protocols(["http/1.1"])
+    trust(tls, ca_file)
     return tls
 
 

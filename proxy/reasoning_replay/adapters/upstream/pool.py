@@ -56,6 +56,7 @@ class UpstreamPool:
 
     Attributes:
         via: As `UpstreamClient.via`.
+        tls: As `Egress.tls`.
     """
 
     def __init__(self, timeouts: Timeouts, egress: Egress) -> None:
@@ -63,6 +64,7 @@ class UpstreamPool:
         self._timeouts = timeouts
         self._is_proxied = bool(egress.proxy_url)
         self.via = egress.via
+        self.tls = egress.tls
         self._dialer = Dialer(timeouts.connect_s, egress)
         self._origins: dict[tuple[str, str], _Origin] = {}
         self._connections: set[UpstreamConnection] = set()
