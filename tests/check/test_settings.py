@@ -61,13 +61,13 @@ async def test_what_is_well_is_not_warned_of(settings: Settings, changed: dict[s
         pytest.param({"admin_listen": "0.0.0.0:9090"}, ["admin_listen 0.0.0.0:9090 is open", "admin_token is empty"], id="open-admin-port"),  # noqa: E501
         pytest.param({"upstream_url": "http://gateway.example/v1"}, ["in clear text"], id="no-tls"),
         pytest.param({"store_password": SecretStr("hunter2")}, ["store_url is memory://", "REPLAY_STORE_URL missing?"], id="password-without-redis"),  # noqa: E501
-        pytest.param({"store_max_bytes": 1000}, ["store_max_bytes 1000 is less than one conversation", "raise it"], id="no-memory"),  # noqa: E501
+        pytest.param({"store_max_bytes": 1000}, ["store_max_bytes 1kB is less than one conversation", "raise it"], id="no-memory"),  # noqa: E501
         pytest.param({"scope_from": "claims:tid"}, ["all users of one directory share", "claims:tid+oid"], id="claims-of-all"),  # noqa: E501
         pytest.param({"admin_token": SecretStr("hunter2")}, ["admin_token has fewer than 16 characters", "openssl"], id="short-token"),  # noqa: E501
         pytest.param({**SHARED, "scope_secret": SecretStr("hunter2")}, ["scope_secret has fewer than 16"], id="short-secret"),  # noqa: E501
-        pytest.param({"inspect_total_max_bytes": 1000}, ["inspect_max_bytes 33554432 is more than", "raise that"], id="no-room"),  # noqa: E501
-        pytest.param({"drain_s": 3.0}, ["drain_grace_s 5 is part of drain_s 3", "raise drain_s"], id="no-drain"),  # noqa: E501
-        pytest.param({"read_timeout_s": 20.0}, ["read_timeout_s 20 is short"], id="impatient"),
+        pytest.param({"inspect_total_max_bytes": 1000}, ["inspect_max_bytes 32MiB is more than", "raise that"], id="no-room"),  # noqa: E501
+        pytest.param({"drain_s": 3.0}, ["drain_grace_s 5s is part of drain_s 3s", "raise drain_s"], id="no-drain"),  # noqa: E501
+        pytest.param({"read_timeout_s": 20.0}, ["read_timeout_s 20s is short"], id="impatient"),
     ],
 )  # fmt: skip
 async def test_what_surprises_is_warned_of(

@@ -22,7 +22,7 @@ async def test_says_what_memory_means(
 ) -> None:
     """The finding for memory:// warns that replicas do not share it."""
     assert await check(settings, {}) == 0
-    room = "up to 268,435,456 bytes in this process"
+    room = "up to 256MiB in this process"
     want = f"ok: memory: {room}, lost at a restart and not shared: run one replica"
     assert report(capsys, "store") == [want]
 
@@ -123,9 +123,9 @@ async def test_warns_of_a_redis_slower_than_the_budget(
     async with slow_line(shared_redis.port) as line:
         line.delay_s = 0.02
         assert await checked(patient, store_url=line.url, store_budget_ms=10) == 0
-    assert report(capsys, "store")[2:] == [
-        "warning: that is more than store_budget_ms 10, so requests would not wait for it: raise it"
-    ]
+    (words,) = report(capsys, "store")[2:]
+    assert words.startswith("warning: that is more than store_budget_ms 10ms, so requests would")
+    assert words.endswith(": raise it")
 
 
 @pytest.mark.parametrize(

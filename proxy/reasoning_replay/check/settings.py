@@ -8,6 +8,7 @@ from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.check.report import Finding
 from reasoning_replay.core.dialects.responses.profiles import AUTO, GENERIC, profile_of
 from reasoning_replay.core.tenancy.scope import read_parts
+from reasoning_replay.settings import units
 from reasoning_replay.settings.access import SECRET_MIN
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port
@@ -88,8 +89,9 @@ def _keeping(settings: Settings) -> Iterator[str]:
     is_embedded = kind in {"memory", "sqlite"}
     if is_embedded and settings.store_max_bytes < settings.conversation_max_bytes:
         yield (
-            f"store_max_bytes {settings.store_max_bytes} is less than one conversation may "
-            f"need (conversation_max_bytes {settings.conversation_max_bytes}): raise it"
+            f"store_max_bytes {_shown(settings, 'store_max_bytes')} is less than one conversation "
+            f"may need (conversation_max_bytes {_shown(settings, 'conversation_max_bytes')}): "
+            "raise it"
         )
     if kind == "memory":
         return
@@ -121,18 +123,20 @@ def _fitting(settings: Settings) -> Iterator[str]:
     """Warn of limits and timeouts that contradict each other."""
     if settings.inspect_max_bytes > settings.inspect_total_max_bytes:
         yield (
-            f"inspect_max_bytes {settings.inspect_max_bytes} is more than inspect_total_max_bytes "
-            f"{settings.inspect_total_max_bytes}, the limit of all requests together: raise that"
+            f"inspect_max_bytes {_shown(settings, 'inspect_max_bytes')} is more than "
+            f"inspect_total_max_bytes {_shown(settings, 'inspect_total_max_bytes')}, the limit of "
+            "all requests together: raise that"
         )
     if settings.drain_grace_s >= settings.drain_s:
         yield (
-            f"drain_grace_s {settings.drain_grace_s:g} is part of drain_s {settings.drain_s:g}: "
-            "running exchanges are cut off as soon as the grace period ends; raise drain_s"
+            f"drain_grace_s {_shown(settings, 'drain_grace_s')} is part of drain_s "
+            f"{_shown(settings, 'drain_s')}: running exchanges are cut off as soon as "
+            "the grace period ends; raise drain_s"
         )
     for name in ("first_byte_timeout_s", "read_timeout_s", "total_timeout_s"):
         if 0 < getattr(settings, name) < THINKING_S:
             yield (
-                f"{name} {getattr(settings, name):g} is short: a model may reason for minutes "
+                f"{name} {_shown(settings, name)} is short: a model may reason for minutes "
                 "before it sends a byte"
             )
 
@@ -149,3 +153,8 @@ def _open(settings: Settings) -> Iterator[str]:
     parts = urlsplit(settings.upstream_url)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         yield f"upstream_url is http: keys cross the network to {parts.hostname} in clear text"
+
+
+def _shown(settings: Settings, name: str) -> str:
+    """Return an amount with its unit."""
+    return units.shown(name, getattr(settings, name))

@@ -13,6 +13,7 @@ from reasoning_replay.adapters.stores.base import Store, StoreError
 from reasoning_replay.check.report import Finding
 from reasoning_replay.core.history.lookup_keys import Lookup, keys_of_turn
 from reasoning_replay.core.history.turns import Context, Turn, records_of
+from reasoning_replay.settings import units
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.store_url import read_store_url
 from reasoning_replay.settings.urls import redacted
@@ -50,7 +51,7 @@ async def of_store(settings: Settings, environ: Mapping[str, str]) -> AsyncItera
     """Connect to the store, then save, look up and delete a test turn."""
     url = read_store_url(settings.store_url)
     if url.kind == "memory":
-        room = f"up to {settings.store_max_bytes:,} bytes in this process"
+        room = f"up to {units.shown('store_max_bytes', settings.store_max_bytes)} in this process"
         words = f"memory: {room}, lost at a restart and not shared: run one replica"
         if "KUBERNETES_SERVICE_HOST" in environ:
             words += ", or set store_url to a Redis"
@@ -110,7 +111,8 @@ async def _tried(store: Store, place: str, settings: Settings) -> AsyncIterator[
     else:
         yield Finding("ok", "store", f"a test turn was saved, and found in {took_ms:.1f} ms")
     if took_ms > budget_ms:
-        words = f"that is more than store_budget_ms {budget_ms}, so requests would not wait for it"
+        budget = units.shown("store_budget_ms", budget_ms)
+        words = f"that is more than store_budget_ms {budget}, so requests would not wait for it"
         yield Finding("warning", "store", f"{words}: raise it")
     if fault := await _fault(store.forget(scope, name)):
         yield Finding("warning", "store", f"deleting failed: {fault}")
