@@ -12,7 +12,7 @@ from reasoning_replay.adapters.telemetry.metrics import Metrics, process_exposit
 from reasoning_replay.core.dialects.base import Origin, Usage
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
-from reasoning_replay.core.dialects.states import ExchangeOutcome, Route
+from reasoning_replay.core.dialects.states import HANDLED_ROUTES, ExchangeOutcome, Route
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.turns import Context
 from reasoning_replay.web.exchange import Exchange, Times
@@ -34,6 +34,11 @@ def metric_rows() -> dict[str, list[str]]:
     tables = ("Exchanges and time", "Connections and process", "Requests and reasoning")
     rows = [row for name in (*tables, "Capture and store") for row in rows_of(PAGE, f"### {name}")]
     return {name: row for row in rows for name in names_in(row[0])}
+
+
+def first_names(page: str, heading: str) -> list[str]:
+    """Return the names in the first cells of the tables in a section."""
+    return [name for row in rows_of(page, heading) for name in names_in(row[0])]
 
 
 def test_every_metric_is_in_a_table() -> None:
@@ -64,12 +69,14 @@ def test_every_metric_is_in_a_table() -> None:
 
 
 def test_every_route_and_outcome_of_an_exchange_has_a_row() -> None:
-    """The tables have the values of both enums, and no other."""
-    rows = rows_of(PAGE, "### Routes and outcomes")
-    named = [name for row in rows for name in names_in(row[0])]
+    """The tables have the values of both enums, and no other; some routes are on another page."""
+    named = first_names(PAGE, "### Routes and outcomes")
+    passed = first_names("clients.md", "### Well-known paths")
 
     assert len(named) == len(set(named))
-    assert set(named) - {"upstream_timeout"} == {*Route, *ExchangeOutcome}
+    assert len(passed) == len(set(passed))
+    assert set(named) - {"upstream_timeout"} - set(passed) == HANDLED_ROUTES | {*ExchangeOutcome}
+    assert set(passed) == {*Route} - HANDLED_ROUTES
 
 
 @pytest.mark.parametrize("word", [*Outcome, *Repair])

@@ -20,7 +20,7 @@ from tests.web.served import Served, served
 
 GET = request("GET", "/v1/files/f/content")
 SOON_S = 60.0
-REFUSED = 'reasoning_replay_exchanges_total{outcome="refused",route="other",status="401"}'
+REFUSED = 'reasoning_replay_exchanges_total{outcome="refused",route="files",status="401"}'
 
 
 async def refused(proxy: Served) -> float:

@@ -145,7 +145,7 @@ async def play(
 ) -> None:
     """Let a client leave during one exchange."""
     is_asked = phase.is_asked[kind is OTHER]
-    route = "other" if kind is OTHER else "responses"
+    route = "files" if kind is OTHER else "responses"
 
     def gone() -> float:
         return stage.w.counted("exchanges_total", route=route, outcome="client_gone")

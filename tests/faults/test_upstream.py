@@ -74,7 +74,7 @@ def naming(what: str) -> Iterator[None]:
 
 async def play(stage: Stage, row: Row, kind: Kind) -> None:
     """Play one row for one kind of exchange."""
-    route = "responses" if kind in READ else "other"
+    route = "responses" if kind in READ else "files"
 
     def cut_off() -> float:
         return stage.w.counted("exchanges_total", route=route, outcome="cut_off")

@@ -211,7 +211,7 @@ async def test_two_in_one_process_do_not_meet() -> None:
     async with world() as one, world() as other:
         one.upstream.answers(whole(b"{}"))
         await one.get("/v1/models")
-        label = {"route": "other", "outcome": "ok"}
+        label = {"route": "models", "outcome": "ok"}
         assert one.counted("exchanges_total", **label) == 1
         assert other.counted("exchanges_total", **label) == 0
 

@@ -70,7 +70,7 @@ async def test_how_bad_it_is_depends_on_whose_fault_it_is(
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(Script([send(answer), close()]))
         await line.send(request("GET", "/v1/models", "Authorization: Bearer sk-a"))
-        await eventually(lambda: w.counted("exchanges_total", route="other") == 1)
+        await eventually(lambda: w.counted("exchanges_total", route="models") == 1)
     (entry,) = exchanges(capsys)
     assert entry["level"] == level
 

@@ -62,9 +62,9 @@ async def test_exchanges_are_counted_by_status(status: str, label: str, outcome:
     async with world() as w:
         w.upstream.answers(whole(b"{}", status=status))
         await w.get("/v1/models")
-        await eventually(lambda: w.counted("exchanges_total", route="other", status=label) == 1)
+        await eventually(lambda: w.counted("exchanges_total", route="models", status=label) == 1)
         text = (await w.ask_admin("/metrics")).body.decode()
-        labels = f'{{outcome="{outcome}",route="other",status="{label}"}}'
+        labels = f'{{outcome="{outcome}",route="models",status="{label}"}}'
         assert f"reasoning_replay_exchanges_total{labels} 1.0" in text
 
 

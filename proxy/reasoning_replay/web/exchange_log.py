@@ -9,7 +9,12 @@ from msgspec.structs import asdict, astuple
 from reasoning_replay.adapters.telemetry.log import Log, Value, called
 from reasoning_replay.adapters.telemetry.metrics import TOKENS, Metrics, status_label
 from reasoning_replay.core.dialects.base import Capture
-from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUTES, Route
+from reasoning_replay.core.dialects.states import (
+    CAPTURED_ROUTES,
+    HANDLED_ROUTES,
+    REPLAYED_ROUTES,
+    Route,
+)
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange
@@ -174,7 +179,7 @@ def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
         "error": exchange.error or None,
         "error_detail": called(exchange.error_detail, DETAIL_MAX),
         "client": exchange.client or None,
-        "method": called(exchange.method) if exchange.route == Route.OTHER else None,
+        "method": None if exchange.route in HANDLED_ROUTES else called(exchange.method),
         "model": called(exchange.request.model),
         "asked": exchange.request.state or None,
         "captured": exchange.answer.state or None,

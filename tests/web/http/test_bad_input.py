@@ -212,7 +212,7 @@ async def test_a_body_that_breaks_when_its_exchange_has_begun_ends_it(
         await eventually(lambda: w.app.handler.admission.count == 0)
         if target == "/v1/files":
             await asyncio.wait_for(script.left.wait(), 5)
-        route = "responses" if target == "/v1/responses" else "other"
+        route = "responses" if target == "/v1/responses" else "files"
         assert w.counted("exchanges_total", route=route, outcome=code) == 1
 
 

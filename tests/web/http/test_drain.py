@@ -275,7 +275,7 @@ async def test_the_end_of_an_answer_is_waited_for_until_its_client_has_it() -> N
             assert handler.transport is not None
             handler.transport.set_write_buffer_limits(high=2 * len(body))
             await line.send(GET)
-            await eventually(lambda: w.counted("exchanges_total", route="other", outcome="ok") == 1)
+            await eventually(lambda: w.counted("exchanges_total", route="files", outcome="ok") == 1)
             stopping = asyncio.create_task(w.app.stop(LONG_S))
             done, _ = await asyncio.wait([stopping], timeout=0.3)
             assert not done

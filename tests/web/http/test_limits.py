@@ -214,7 +214,7 @@ async def test_a_body_that_says_it_is_too_large_is_not_read(
         assert "1,001 bytes" in message
         assert "the limit is 1,000 bytes (body_max_bytes)" in message
         assert w.upstream.connections == 0
-        outcome = {"route": "responses" if "resp" in target else "other"}
+        outcome = {"route": "responses" if "resp" in target else "files"}
         assert w.counted("exchanges_total", **outcome, outcome="body_too_large") == 1
 
 
@@ -258,7 +258,7 @@ async def test_a_body_that_turns_out_too_large_cuts_off_an_answer_that_has_begun
         assert await line.until_it_ends() == (b"", False)
         await asyncio.wait_for(script.left.wait(), 5)
         await eventually(
-            lambda: w.counted("exchanges_total", route="other", outcome="cut_off") == 1
+            lambda: w.counted("exchanges_total", route="files", outcome="cut_off") == 1
         )
 
 

@@ -33,7 +33,7 @@ async def answer(line: Line) -> Answer:
 
 def counted(w: World, outcome: str) -> float:
     """Return how many exchanges had this outcome, on the routes of these tests."""
-    routes = ("responses", "other", "websocket")
+    routes = ("responses", "files", "models", "websocket", "other")
     return sum(w.counted("exchanges_total", route=route, outcome=outcome) for route in routes)
 
 

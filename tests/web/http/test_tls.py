@@ -241,7 +241,7 @@ async def test_limits_hold_over_tls(files: Files) -> None:
             assert_ours(Answer(await more.head(), await more.rest()), 503, "too_many_connections")
         line._writer.transport.pause_reading()  # type: ignore[attr-defined]
         await line.send(GET)
-        stalled = {"route": "other", "outcome": "client_stalled"}
+        stalled = {"route": "models", "outcome": "client_stalled"}
         await eventually(lambda: w.counted("exchanges_total", **stalled) == 1)
         line._writer.transport.abort()
 

@@ -37,7 +37,7 @@ async def test_while_much_is_still_to_be_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "route"), [("/v1/files", "other"), ("/v1/responses", "responses")]
+    ("target", "route"), [("/v1/files", "files"), ("/v1/responses", "responses")]
 )
 async def test_in_the_middle_of_the_request(target: str, route: str) -> None:
     """If a client leaves within its body, upstream never gets a body that looks complete."""
@@ -49,9 +49,9 @@ async def test_in_the_middle_of_the_request(target: str, route: str) -> None:
 
         await line.leave()
         await assert_over(w, route)
-        if route == "other":  # the other route reads the whole body first
+        if route == "files":  # the other route reads the whole body first
             await asyncio.wait_for(script.left.wait(), PROMPTLY_S)
-        assert (script.digest, len(w.upstream.received)) == ("", int(route == "other"))
+        assert (script.digest, len(w.upstream.received)) == ("", int(route == "files"))
 
 
 async def in_recall(w: World, line: Line) -> None:

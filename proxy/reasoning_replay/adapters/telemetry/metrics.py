@@ -27,6 +27,7 @@ from reasoning_replay.adapters.resilience.circuit_breaker import State
 from reasoning_replay.adapters.stores.base import StoreUsage
 from reasoning_replay.core.dialects.registry import CONTEXTS, REFUSALS, REMOVALS, REPAIRS
 from reasoning_replay.core.dialects.states import (
+    HANDLED_ROUTES,
     CaptureState,
     ExchangeOutcome,
     RequestState,
@@ -134,7 +135,7 @@ class _StoreUsage(Collector):
 
 
 class Metrics:
-    """Metrics of one proxy, in a registry of their own; every series exists from the start."""
+    """Metrics of one proxy, in a registry of their own; known series exist from the start."""
 
     def __init__(self) -> None:
         """Register all metrics and create their series."""
@@ -269,8 +270,13 @@ class Metrics:
         return generate_latest(self.registry)
 
     def _begin_at_zero(self) -> None:
-        """Create every series at 0: `rate` misses the event with which a series first appears."""
-        for route, outcome in product(Route, ExchangeOutcome):
+        """
+        Create series at 0: `rate` misses the event with which a series first appears.
+
+        Of the routes that are passed through, only OTHER: the rest would be a hundred empty series.
+        """
+        routes = (one for one in Route if one in HANDLED_ROUTES or one is Route.OTHER)
+        for route, outcome in product(routes, ExchangeOutcome):
             self.exchanges.labels(route, usual_status(route, outcome), outcome)
         series: tuple[tuple[Counter | Gauge | Histogram, tuple[Iterable[str], ...]], ...] = (
             (self.requests, (RequestState,)),

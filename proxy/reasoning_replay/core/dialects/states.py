@@ -5,6 +5,7 @@ from enum import StrEnum
 
 __all__ = [
     "CAPTURED_ROUTES",
+    "HANDLED_ROUTES",
     "REPLAYED_ROUTES",
     "CaptureState",
     "ErrorCause",
@@ -23,7 +24,30 @@ class Route(StrEnum):
     RETRIEVE = "retrieve"  # GET …/responses/{id}: capture
     WEBSOCKET = "websocket"  # one whole WebSocket, from its handshake to its close
     CREATE = "create"  # one response.create of a WebSocket, and its response: replay and capture
-    OTHER = "other"  # passed through
+
+    # Passed through: well-known paths, so that a client of another API is recognised.
+    RESPONSES_OTHER = "responses_other"  # other requests under …/responses: delete, cancel, list
+    CHAT_COMPLETIONS = "chat_completions"
+    COMPLETIONS = "completions"
+    MESSAGES = "messages"
+    ASSISTANTS = "assistants"
+    THREADS = "threads"
+    CONVERSATIONS = "conversations"
+    CONTAINERS = "containers"
+    REALTIME = "realtime"
+    EMBEDDINGS = "embeddings"
+    MODERATIONS = "moderations"
+    MODELS = "models"
+    FILES = "files"
+    UPLOADS = "uploads"
+    VECTOR_STORES = "vector_stores"
+    IMAGES = "images"
+    VIDEOS = "videos"
+    AUDIO = "audio"
+    BATCHES = "batches"
+    FINE_TUNING = "fine_tuning"
+    EVALS = "evals"
+    OTHER = "other"  # any other path
 
 
 REPLAYED_ROUTES: AbstractSet[str] = frozenset(
@@ -31,6 +55,8 @@ REPLAYED_ROUTES: AbstractSet[str] = frozenset(
 )
 # These routes create a response, so what the response reports about itself is counted.
 CAPTURED_ROUTES: AbstractSet[str] = frozenset({Route.RESPONSES, Route.CREATE})
+# On all other routes, requests and responses pass through unread.
+HANDLED_ROUTES: AbstractSet[str] = REPLAYED_ROUTES | {Route.RETRIEVE, Route.WEBSOCKET}
 
 
 class RequestState(StrEnum):

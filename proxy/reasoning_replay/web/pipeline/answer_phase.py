@@ -6,10 +6,10 @@ from aiohttp import web
 
 from reasoning_replay.adapters.upstream.client import UpstreamResponse
 from reasoning_replay.core.dialects.states import (
+    HANDLED_ROUTES,
     REPLAYED_ROUTES,
     CaptureState,
     ExchangeOutcome,
-    Route,
 )
 from reasoning_replay.core.wire.headers import Headers, for_downstream, without
 from reasoning_replay.web.errors import MARK, REQUEST_ID
@@ -101,7 +101,7 @@ class AnswerPhase:
 
     def _tee(self, exchange: Exchange, response: UpstreamResponse) -> CaptureTee | None:
         replay, recorder = self._replay, self._recorder
-        if replay is None or exchange.route is Route.OTHER:
+        if replay is None or exchange.route not in HANDLED_ROUTES:
             return None
         try:
             return capture_tee_for(

@@ -25,6 +25,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from reasoning_replay.adapters.telemetry.tracing import Tracing
+from reasoning_replay.core.dialects.registry import HANDLED
 from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.wire.headers import Headers
@@ -45,12 +46,7 @@ from reasoning_replay.web.tracing.tracer import Tracer
 __all__ = ["otel_tracer"]
 
 # Paths as the API documents them; the requested path is not exported.
-_TEMPLATES: dict[str, str] = {
-    Route.RESPONSES: "/responses",
-    Route.COMPACT: "/responses/compact",
-    Route.INPUT_TOKENS: "/responses/input_tokens",
-    Route.RETRIEVE: "/responses/{response_id}",
-}
+_TEMPLATES: dict[str, str] = {one.route: one.path for one in HANDLED}
 # A longer header is ignored.
 _PARENT_MAX_BYTES = 512
 _TRACEPARENT = TRACEPARENT.decode()

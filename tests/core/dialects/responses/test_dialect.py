@@ -13,13 +13,12 @@ from reasoning_replay.core.dialects.base import (
     Origin,
     RefusedBodies,
 )
-from reasoning_replay.core.dialects.registry import route_of
 from reasoning_replay.core.dialects.responses import decision
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, PROFILES, Profile
-from reasoning_replay.core.dialects.states import RequestState, Route
+from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.seen import Seen
@@ -307,21 +306,3 @@ def test_events_that_end_a_response(event: Item, *, is_failing: bool, is_refusin
     one, data = dialect(), json.dumps(event).encode()
 
     assert (one.is_failing_event(data), one.is_refusing_event(data)) == (is_failing, is_refusing)
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "route"),
-    [
-        ("POST", "/v1/responses", Route.RESPONSES),
-        ("POST", "/openai/deployments/d/responses", Route.RESPONSES),
-        ("POST", "/v1/responses/compact", Route.COMPACT),
-        ("POST", "/v1/responses/input_tokens", Route.INPUT_TOKENS),
-        ("POST", "/v1/chat/completions", Route.OTHER),
-        ("GET", "/v1/responses/resp_1", Route.RETRIEVE),
-        ("GET", "/v1/models", Route.OTHER),
-        ("DELETE", "/v1/responses/resp_1", Route.OTHER),
-    ],
-)
-def test_the_route_of_a_request(method: str, path: str, route: Route) -> None:
-    """A path that belongs to no dialect is passed through."""
-    assert route_of(method, path) is route

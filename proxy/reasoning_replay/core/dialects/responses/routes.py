@@ -2,23 +2,18 @@
 
 import re
 
+from reasoning_replay.core.dialects.routes import RoutePath
 from reasoning_replay.core.dialects.states import Route
 
-__all__ = ["retrieved", "route_of"]
+__all__ = ["ROUTES", "retrieved"]
 
+ROUTES = (
+    RoutePath(Route.RESPONSES, "POST", "/responses"),
+    RoutePath(Route.COMPACT, "POST", "/responses/compact"),
+    RoutePath(Route.INPUT_TOKENS, "POST", "/responses/input_tokens"),
+    RoutePath(Route.RETRIEVE, "GET", "/responses/{response_id}"),
+)
 _RETRIEVED = re.compile(r"/responses/([^/?]+)$")
-_POSTED = {
-    "/responses": Route.RESPONSES,
-    "/responses/compact": Route.COMPACT,
-    "/responses/input_tokens": Route.INPUT_TOKENS,
-}
-
-
-def route_of(method: str, path: str) -> Route | None:
-    """Return the route of a request; None if it has none here. `path` has no query."""
-    if method == "POST":
-        return next((route for end, route in _POSTED.items() if path.endswith(end)), None)
-    return Route.RETRIEVE if method == "GET" and retrieved(path) else None
 
 
 def retrieved(path: str) -> str:
