@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from reasoning_replay.check.settings import of_settings
+from reasoning_replay.check.settings import of_clients, of_settings
+from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web import wiring
 
@@ -79,6 +80,25 @@ async def test_what_surprises_is_warned_of(
     assert "hunter2" not in line
     for word in words:
         assert word in line
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        pytest.param({"listen": "127.0.0.1:8080"}, "http://127.0.0.1:8080/v1;", id="default"),
+        pytest.param({"listen": "[::1]:8080"}, "http://[::1]:8080/v1;", id="ipv6"),
+        pytest.param({"listen": "127.0.0.1:0"}, "http://127.0.0.1:<port>/v1;", id="any-port"),
+        pytest.param({"listen": "0.0.0.0:80"}, "http://127.0.0.1:80/v1, or the name of this machine;", id="every-interface"),  # noqa: E501
+        pytest.param({"tls_cert_file": "c.pem"}, "https://127.0.0.1:<port>/v1;", id="tls"),
+    ],
+)  # fmt: skip
+async def test_clients_are_told_their_base_url(
+    settings: Settings, changed: dict[str, Any], words: str
+) -> None:
+    """One line has the base URL for clients, and each path on which reasoning is injected."""
+    (line,) = await found(of_clients(settings.model_copy(update=changed)))
+    assert line.startswith(f"ok: base URL {words} reasoning is injected on POST …/responses, ")
+    assert all(path in line for path in REPLAYED_PATHS)
 
 
 async def test_too_few_open_files_are_told(

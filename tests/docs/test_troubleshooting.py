@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 from reasoning_replay.adapters.telemetry.log import FIELD_NAMES
+from reasoning_replay.core.dialects.path_faults import PathFault, path_fault
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import ErrorCause, RequestState, Route
@@ -31,6 +32,7 @@ ECS_OBJECTS = frozenset(
         *("transaction", "url", "user", "user_agent", "vulnerability"),
     }
 )
+WRONG_PATH = "## 404: a wrong path"
 REFUSED = "## The upstream refuses the request"
 
 
@@ -49,6 +51,7 @@ def test_every_header_word_is_in_the_table() -> None:
     exchange.request.repairs = dict.fromkeys(Repair, 1)
     exchange.request.healed = RefusalKind.BLOB
     exchange.request.state = RequestState.BUSY
+    exchange.wrong_path = PathFault.LACKS_V1
     summary = summary_header(exchange, is_shadow=True)
     error = as_response(BUG).headers["x-reasoning-replay"]
     members = {member.partition("=")[0] for member in [*summary.split(", "), error]}
@@ -83,6 +86,18 @@ def test_the_message_of_a_row_has_the_diagnosis_of_the_row(row: list[str]) -> No
     body = json.dumps({"error": {"message": message}}).encode()
 
     assert [diagnose(400, body).kind] == names_in(row[1])
+
+
+def test_every_mistake_in_a_base_url_is_explained() -> None:
+    """The table has each word of `wrong_path`, and an example that shows this mistake."""
+    rows = {
+        row[0].strip("`"): row for row in rows_of(PAGE, WRONG_PATH) if row[0][1:-1] in [*PathFault]
+    }
+
+    assert sorted(rows) == sorted(PathFault)
+    for word, row in rows.items():
+        example = row[1].split("`")[1]
+        assert path_fault(example, "" if "no path" in row[1] else "/v1") == word
 
 
 def test_every_cause_of_an_error_is_explained() -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from reasoning_replay.check.ports import of_ports
 from reasoning_replay.check.report import Finding
-from reasoning_replay.check.settings import of_settings
+from reasoning_replay.check.settings import of_clients, of_settings
 from reasoning_replay.check.store import of_store
 from reasoning_replay.check.upstream import key_of, of_upstream
 from reasoning_replay.settings.model import Settings
@@ -34,6 +34,7 @@ async def check(settings: Settings, environ: Mapping[str, str], prove: str = "")
     """
     probes = [
         of_settings(settings),
+        of_clients(settings),
         of_ports(settings),
         of_upstream(settings, environ),
         of_store(settings, environ),

@@ -16,5 +16,5 @@ class Finding(NamedTuple):
     """
 
     grade: Literal["ok", "warning", "problem"]
-    subject: Literal["settings", "ports", "upstream", "store", "proof"]
+    subject: Literal["settings", "clients", "ports", "upstream", "store", "proof"]
     words: str

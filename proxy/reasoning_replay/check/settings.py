@@ -6,16 +6,17 @@ from urllib.parse import urlsplit
 
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.check.report import Finding
+from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
 from reasoning_replay.core.dialects.responses.profiles import AUTO, GENERIC, profile_of
 from reasoning_replay.core.tenancy.scope import read_parts
 from reasoning_replay.settings import units
 from reasoning_replay.settings.access import SECRET_MIN
 from reasoning_replay.settings.model import Settings
-from reasoning_replay.settings.urls import host_and_port
+from reasoning_replay.settings.urls import authority, dialled, host_and_port
 from reasoning_replay.web.admin.conversations import is_loopback
 from reasoning_replay.web.wiring import certificate, connection_limits, profile
 
-__all__ = ["of_settings"]
+__all__ = ["of_clients", "of_settings"]
 
 THINKING_S: Final = 60  # a model may reason for longer without sending a byte
 OF_ALL: Final = frozenset({"tid", "iss", "aud", "ver"})  # claims shared by a whole directory
@@ -39,6 +40,19 @@ async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
     looks = (_doing, _profile, _keeping, _telling_apart, _fitting, _open)
     for words in (words for look in looks for words in look(settings)):
         yield Finding("warning", "settings", words)
+
+
+async def of_clients(settings: Settings) -> AsyncIterator[Finding]:
+    """Name the base URL for clients, and the requests into which reasoning is injected."""
+    scheme = "https" if settings.tls_cert_file else "http"
+    host, port = host_and_port(settings.listen)
+    place = authority(dialled(host), port or "<port>")
+    elsewhere = "" if dialled(host) == host else ", or the name of this machine"
+    words = (
+        f"base URL {scheme}://{place}/v1{elsewhere}; reasoning is injected on "
+        f"{', '.join(REPLAYED_PATHS)}, and other paths pass through"
+    )
+    yield Finding("ok", "clients", words)
 
 
 def _doing(settings: Settings) -> Iterator[str]:

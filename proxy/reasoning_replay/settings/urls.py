@@ -61,7 +61,7 @@ def host_and_port(listen: str) -> tuple[str, int]:
     return ipv6 or name, int(port)
 
 
-def authority(host: str, port: int) -> str:
+def authority(host: str, port: int | str) -> str:
     """Return a host and a port in the syntax of a URL."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

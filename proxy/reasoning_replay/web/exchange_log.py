@@ -152,6 +152,8 @@ def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:
         members.append(f"healed={exchange.request.healed}")
     if exchange.request.state not in ("", "planned"):
         members.append(f"asked={exchange.request.state}")
+    if exchange.wrong_path:
+        members.append(f"wrong_path={exchange.wrong_path}")
     return ", ".join(members)
 
 
@@ -179,6 +181,7 @@ def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
         "error": exchange.error or None,
         "error_detail": called(exchange.error_detail, DETAIL_MAX),
         "client": exchange.client or None,
+        "wrong_path": exchange.wrong_path or None,
         "method": None if exchange.route in HANDLED_ROUTES else called(exchange.method),
         "model": called(exchange.request.model),
         "asked": exchange.request.state or None,

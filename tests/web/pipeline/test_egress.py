@@ -321,7 +321,7 @@ async def test_check_goes_the_same_way(
     """The `check` command uses the same proxy and authorities, and says so."""
     async with way_out("me:pw") as proxy, listening(authority.server("localhost")) as upstream:
         upstream.otherwise = whole(b"{}")
-        password = "other" if is_refused else "pw"
+        password = "wr0ng" if is_refused else "pw"
         settings = Settings(
             upstream_url=upstream.url + "/v1",
             upstream_proxy=f"http://me:{password}@{proxy.address}",
@@ -335,7 +335,7 @@ async def test_check_goes_the_same_way(
         assert ("answered CONNECT with status 407" in told) == is_refused
         assert ("is upstream_proxy right" in told) == is_refused
         assert len(upstream.received) == (not is_refused)
-        assert password not in told.replace("another", "")
+        assert password not in told
 
 
 async def test_the_start_is_logged_without_the_password(

@@ -19,6 +19,7 @@ from reasoning_replay.web.pipeline.capture_tee import CaptureTee, capture_tee_fo
 from reasoning_replay.web.pipeline.client_request import ClientRequest
 from reasoning_replay.web.pipeline.client_response import RawResponse, relay
 from reasoning_replay.web.pipeline.healing_retry import Answer, Healer
+from reasoning_replay.web.pipeline.path_advice import PathAdvice
 from reasoning_replay.web.pipeline.replay import Replay
 
 __all__ = ["AnswerPhase"]
@@ -36,6 +37,7 @@ class AnswerPhase:
         healer: Healer | None,
         capture_max_bytes: int,
         recorder: ExchangeRecorder,
+        advice: PathAdvice,
     ) -> None:
         """
         Keep the parts that all exchanges share.
@@ -45,11 +47,13 @@ class AnswerPhase:
             healer: Learns from accepted cures; None if nothing is healed.
             capture_max_bytes: Largest response that is captured.
             recorder: Provides the clock and the log.
+            advice: Explains paths that were not found.
         """
         self._replay = replay
         self._healer = healer
         self._capture_max_bytes = capture_max_bytes
         self._recorder = recorder
+        self._advice = advice
 
     async def relay(
         self, exchange: Exchange, client: ClientRequest, answer: Answer, *, is_last: bool
@@ -67,6 +71,7 @@ class AnswerPhase:
         response = answer.response
         try:
             tee = self._tee(exchange, response)
+            self._advice.note(exchange, client.path, response.status)
             headers = self._headers(exchange, response)
             downstream = RawResponse(client.http, response, headers, is_last=is_last)
             exchange.status = response.status

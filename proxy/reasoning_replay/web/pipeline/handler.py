@@ -30,6 +30,7 @@ from reasoning_replay.web.pipeline.admission import AdmissionControl
 from reasoning_replay.web.pipeline.answer_phase import AnswerPhase
 from reasoning_replay.web.pipeline.client_request import ClientRequest, client_request
 from reasoning_replay.web.pipeline.healing_retry import Answer, Healer
+from reasoning_replay.web.pipeline.path_advice import PathAdvice
 from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.pipeline.request_phase import RequestPhase
 from reasoning_replay.web.pipeline.upstream_phase import UpstreamPhase
@@ -76,7 +77,8 @@ class ProxyHandler:
         recorder.metrics.memory_budget_used.set_function(lambda: budget.used_bytes)
         self._requests = RequestPhase(address, replay, limits, recorder.log, recorder.clock)
         self._sending = UpstreamPhase(upstream, address.origin, healer, recorder)
-        self._answers = AnswerPhase(replay, healer, limits.inspect_max_bytes, recorder)
+        advice = PathAdvice(upstream_url, recorder.log, recorder.clock, is_on=replay is not None)
+        self._answers = AnswerPhase(replay, healer, limits.inspect_max_bytes, recorder, advice)
         self._upstream = upstream
         self._replay = replay
         self._origin = address.origin

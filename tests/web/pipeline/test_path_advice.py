@@ -1,0 +1,127 @@
+"""Path advice: a wrong base URL, and an API that is not replayed, explain themselves."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
+from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.web.exchange import Exchange, Times
+from reasoning_replay.web.pipeline.path_advice import WARNING_EVERY_S, PathAdvice
+
+from tests.web.line import request
+from tests.web.sockets import UPGRADE
+from tests.web.wire import whole
+from tests.web.world import world
+
+Logged = pytest.CaptureFixture[str]
+KEY = "Authorization: Bearer sk-a"
+NOT_FOUND = b'{"error":{"message":"Invalid URL (POST /responses)"}}'
+
+
+def logged(capsys: Logged, event: str) -> list[dict[str, Any]]:
+    """Return the lines of one event that were logged since the last call."""
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [line for line in lines if line["event"] == event]
+
+
+@pytest.mark.parametrize(
+    ("base", "target", "word"),
+    [
+        ("/v1", "/responses", "lacks_v1"),
+        ("/v1", "/v1/v1/responses", "double_v1"),
+        ("/v1", "/v1/chat/completions/responses", "endpoint"),
+        ("", "/v1/responses", "upstream_lacks_v1"),
+    ],
+)
+async def test_a_wrong_base_url_is_explained(
+    base: str, target: str, word: str, capsys: Logged
+) -> None:
+    """The body stays the upstream's; header, log line and a warning name the mistake."""
+    async with world(base) as w:
+        w.upstream.otherwise = whole(NOT_FOUND, status="404 Not Found")
+        got = await w.ask(request("POST", target, KEY, body=b'{"input":"x"}'))
+        assert (got.status, got.body) == (404, NOT_FOUND)
+        assert got.mark == f"injected=0, wrong_path={word}"
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    warning, exchange = [one for one in lines if one["event"] in ("wrong_path", "exchange")]
+    assert (warning["level"], warning["reason"], warning["status"]) == ("warning", word, 404)
+    assert "/v1" in warning["hint"]
+    assert exchange["wrong_path"] == word
+    assert warning["request_id"] == exchange["request_id"] == got.head.request_id
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/responses", "200 OK"),
+        ("/responses", "401 Unauthorized"),
+        ("/v1/responses", "404 Not Found"),
+        ("/openai/responses?api-version=1", "404 Not Found"),
+    ],
+)
+async def test_any_other_response_is_not_explained(
+    target: str, status: str, capsys: Logged
+) -> None:
+    """A path that the upstream knows, and a right path, need no advice."""
+    async with world() as w:
+        w.upstream.otherwise = whole(b"{}", status=status)
+        got = await w.ask(request("POST", target, KEY, body=b'{"input":"x"}'))
+        assert "wrong_path" not in (got.mark or "")
+    assert logged(capsys, "wrong_path") == []
+
+
+async def test_a_websocket_with_a_wrong_path_is_explained(capsys: Logged) -> None:
+    """The refusal of a handshake has its warning, too."""
+    async with world() as w:
+        w.upstream.otherwise = whole(NOT_FOUND, status="404 Not Found")
+        assert (await w.ask(request("GET", "/responses", *UPGRADE))).status == 404
+    assert [line["route"] for line in logged(capsys, "wrong_path")] == ["websocket"]
+
+
+async def test_nothing_of_the_path_is_logged(capsys: Logged) -> None:
+    """The route and the word are from fixed lists; the path may hold anything."""
+    async with world() as w:
+        w.upstream.otherwise = whole(b"{}", status="404 Not Found")
+        await w.ask(request("GET", "/v1/v1/files/hunter2?key=hunter3", KEY))
+    (line,) = logged(capsys, "wrong_path")
+    assert line["route"] == "files"
+    assert "hunter" not in str(line)
+
+
+async def test_another_api_is_named_once(capsys: Logged) -> None:
+    """The first request of each API that is not replayed says what the proxy acts on."""
+    async with world() as w:
+        w.upstream.otherwise = whole(b"{}")
+        for target in ("/v1/chat/completions", "/v1/chat/completions", "/v1/messages"):
+            got = await w.ask(request("POST", target, KEY, body=b"{}"))
+            assert (got.status, got.mark) == (200, None)
+        await w.get("/v1/models")
+    lines = logged(capsys, "not_replayed")
+    assert [line["route"] for line in lines] == ["chat_completions", "messages"]
+    assert {line["level"] for line in lines} == {"info"}
+    assert all(path in line["hint"] for line in lines for path in REPLAYED_PATHS)
+
+
+async def test_a_proxy_that_injects_nothing_names_no_api(capsys: Logged) -> None:
+    """In mode `off`, no API is replayed."""
+    async with world(mode="off") as w:
+        w.upstream.otherwise = whole(b"{}")
+        await w.ask(request("POST", "/v1/chat/completions", KEY, body=b"{}"))
+    assert logged(capsys, "not_replayed") == []
+
+
+def test_there_is_at_most_one_warning_a_minute() -> None:
+    """A client that tries again and again does not fill the log; the exchange lines name it."""
+    stream, now = io.StringIO(), [100.0]
+    advice = PathAdvice(
+        "https://api.test/v1", Log("info", "json", stream), lambda: now[0], is_on=True
+    )
+    for at_s in (100.0, 100.0 + WARNING_EVERY_S / 2, 100.0 + WARNING_EVERY_S):
+        now[0] = at_s
+        exchange = Exchange(Route.RESPONSES, Times(at_s))
+        advice.note(exchange, "/responses", 404)
+        assert exchange.wrong_path == "lacks_v1"
+    assert len(stream.getvalue().splitlines()) == 2
