@@ -114,11 +114,11 @@ def admin_app(
         "/readyz": readyz,
         "/metrics": metrics,
     }
-    paths = [*(path for path in handlers if path != "/"), "/conversations", EVENTS]
     app = web.Application()
     app.add_routes([web.get(path, handler) for path, handler in handlers.items()])
     app.add_routes(conversations.routes())
     _add_events(app, exposition, store, readiness, shown)
+    paths = _paths_of(app)
 
     async def leave(_: web.Application) -> None:
         await check.close()
@@ -126,6 +126,16 @@ def admin_app(
 
     app.on_cleanup.append(leave)
     return app
+
+
+def _paths_of(app: web.Application) -> list[str]:
+    """Return the path of every route, after its method unless that is GET."""
+    paths = []
+    for route in app.router.routes():
+        if route.resource is not None and route.method != hdrs.METH_HEAD:
+            method = "" if route.method == hdrs.METH_GET else f"{route.method} "
+            paths.append(f"{method}{route.resource.canonical}")
+    return paths
 
 
 def _add_events(

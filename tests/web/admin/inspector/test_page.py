@@ -29,7 +29,11 @@ async def test_browsers_get_the_page_and_other_clients_the_paths() -> None:
             status, headers, body = await asked(w, "/", accept)
             assert (status, headers["vary"]) == (200, "Accept")
             assert json.loads(body) == {
-                "paths": ["/livez", "/readyz", "/metrics", "/conversations", "/inspector/events"]
+                "paths": [
+                    *("/", "/livez", "/readyz", "/metrics", "/conversations"),
+                    *("/conversations/count", "DELETE /conversations/{id}"),
+                    *("DELETE /scopes/{scope}", "/inspector/events"),
+                ]
             }
 
 
