@@ -10,7 +10,7 @@ INSTALL := $(PIP) install --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve check demo test test-all bench fuzz soak screenshot lock format clean
+.PHONY: help serve check demo playground test test-all bench fuzz soak screenshot lock format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +23,9 @@ check: $(VENV)/runtime ## check settings, ports, upstream and store, with a way 
 
 demo: $(VENV)/runtime ## show an agent with and without the proxy; needs no key and no network
 	@$(BIN)/reasoning-replay demo
+
+playground: $(VENV)/runtime ## run a scripted API, the proxy, the inspector and some agents; needs no key and no network
+	@exec $(BIN)/reasoning-replay demo --serve
 
 # Tests of the tests' own tools and of the packaging; `make test` leaves them to `make test-all`.
 APART := $(addprefix tests/,bench browser chart fuzz image monitoring soak standin)

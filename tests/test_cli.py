@@ -153,7 +153,7 @@ def test_a_wrong_start_is_told_and_ends_with_2(
     [
         pytest.param(["serve", SECRET], "serve: 1 unexpected argument(s); write --name value", id="stray-word"),  # noqa: E501
         pytest.param(["serve", "-x"], "serve: 1 unexpected argument(s); write --name value", id="short-flag"),  # noqa: E501
-        pytest.param(["demo", "--mode", "on"], "demo: 2 unexpected argument(s); demo accepts none", id="demo-with-flags"),  # noqa: E501
+        pytest.param(["demo", "--mode", "on"], "demo: 2 unexpected argument(s); demo accepts --serve only", id="demo-with-flags"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_a_stray_word_is_not_quoted(
@@ -270,6 +270,13 @@ def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPLAY_MODE", "maybe")
 
     assert cli.main(["demo"]) == 7
+
+
+def test_demo_serves_the_playground(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`demo --serve` returns the exit code of the playground."""
+    monkeypatch.setattr(demo, "serve", lambda: 8)
+
+    assert cli.main(["demo", "--serve"]) == 8
 
 
 def test_serve_starts_without_what_it_does_not_use() -> None:

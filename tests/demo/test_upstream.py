@@ -1,16 +1,21 @@
 """The demo's upstream refuses and accepts the same requests as OpenAI's API."""
 
+import json
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import pytest
+from reasoning_replay.demo import issued_items
+from reasoning_replay.demo import upstream as upstream_module
 from reasoning_replay.demo.upstream import SCRIPT, Item, ScriptedUpstream
 
 from tests.e2e.agent import Agent, Way
 
 ASK: Item = {"role": "user", "content": "Where does it rain?"}
 BLOB = "encrypted_content"
+TOOL: Item = {"type": "function", "name": "get_weather"}
 
 
 @pytest.fixture
@@ -22,13 +27,18 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 
 async def ask(upstream: ScriptedUpstream, *items: Item, **more: Any) -> tuple[int, Any]:
     """Send a history; return the status and the output, or the error message."""
-    body = {"model": "gpt-5.4", "input": list(items), **more}
+    status, answer = await respond(upstream, *items, **more)
+    return status, answer.get("output") or answer["error"]["message"]
+
+
+async def respond(upstream: ScriptedUpstream, *items: Item, **more: Any) -> tuple[int, Any]:
+    """Send a history; return the status and the whole response."""
+    body = {"model": "gpt-5.4", "input": list(items), "tools": [TOOL], **more}
     async with (
         aiohttp.ClientSession() as session,
         session.post(f"{upstream.base_url}/responses", json=body) as response,
     ):
-        answer = await response.json()
-    return response.status, answer.get("output") or answer["error"]["message"]
+        return response.status, await response.json()
 
 
 def result(call: Item) -> Item:
@@ -105,3 +115,145 @@ async def test_a_model_that_does_not_reason_emits_none(upstream: ScriptedUpstrea
     _, (call,) = await ask(upstream, ASK, model="gpt-4.1")
     assert call["type"] == "function_call"
     assert (await ask(upstream, ASK, call, result(call)))[0] == 200
+
+
+async def test_without_tools_it_answers(upstream: ScriptedUpstream) -> None:
+    """A request without function tools, or that forbids them, gets a message at once."""
+    ways: list[Item] = [
+        {"tools": []},
+        {"tools": [{"type": "web_search"}]},
+        {"tool_choice": "none"},
+    ]
+    for more in ways:
+        _, (reasoning, message) = await ask(upstream, ASK, **more)
+        assert (reasoning["type"], message["type"]) == ("reasoning", "message")
+        assert 'You asked: "Where does it rain?"' in message["content"][0]["text"]
+
+
+async def test_a_required_call_is_made(upstream: ScriptedUpstream) -> None:
+    """With `tool_choice` the model calls a tool each time: any one, or the named one."""
+    other: Item = {"type": "function", "name": "find_trains"}
+    both = {"tools": [TOOL, other]}
+    history = [ASK]
+    for _ in SCRIPT:
+        _, output = await ask(upstream, *history, tool_choice="required", **both)
+        assert output[-1]["type"] == "function_call"
+        history += [*output, result(output[-1])]
+    _, (_, call) = await ask(upstream, ASK, tool_choice=other, **both)
+    assert call["name"] == "find_trains"
+
+
+async def test_arguments_fit_the_schema_of_the_tool(upstream: ScriptedUpstream) -> None:
+    """Each required argument has a value of its type; a command only prints."""
+    place = {"type": "object", "properties": {"inner": {"$ref": "#/$defs/Place"}}}
+    members: Item = {
+        "city": {"type": "string"},
+        "unit": {"type": "string", "enum": ["celsius", "kelvin"]},
+        "days": {"type": ["integer", "null"]},
+        "dry": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
+        "stops": {"type": "array", "items": {"type": "string"}},
+        "sort": {"const": "trip"},
+        "nothing": {"type": "null"},
+        "cmd": {"type": "string"},
+        "command": {"type": "array", "items": {"type": "string"}},
+        "optional": {"type": "string"},
+        "named": {"$ref": "#/$defs/Name"},
+    }
+    required = sorted(members.keys() - {"optional"})
+    defined = {"$defs": {"Name": {"type": "string"}, "Place": place}}
+    schema = {"type": "object", "properties": members, "required": required, **defined}
+    _, (_, call) = await ask(upstream, ASK, tools=[{**TOOL, "parameters": schema}])
+    assert json.loads(call["arguments"]) == {
+        "city": "Oslo",
+        "unit": "celsius",
+        "days": 1,
+        "dry": True,
+        "stops": ["Oslo"],
+        "sort": "trip",
+        "nothing": None,
+        "cmd": "echo Oslo",
+        "command": ["echo", "Oslo"],
+        "named": "Oslo",
+    }
+    endless = {**place, **defined}  # it contains itself
+    assert (await ask(upstream, ASK, tools=[{**TOOL, "parameters": endless}]))[0] == 200
+
+
+async def test_structured_output_fits_its_schema(upstream: ScriptedUpstream) -> None:
+    """A request for JSON gets JSON that fits the schema, or any JSON if there is none."""
+    schema = {"type": "object", "properties": {"umbrella": {"type": "boolean"}}}
+    forms: list[tuple[Item, set[str]]] = [
+        ({"type": "json_schema", "name": "trip", "schema": schema}, {"umbrella"}),
+        ({"type": "json_object"}, {"answer"}),
+    ]
+    for form, members in forms:
+        _, (_, message) = await ask(upstream, ASK, tools=[], text={"format": form})
+        assert json.loads(message["content"][0]["text"]).keys() == members
+
+
+async def test_references_stand_for_what_is_stored(upstream: ScriptedUpstream) -> None:
+    """`item_reference` and `previous_response_id` name stored items, and nothing else."""
+    _, first = await respond(upstream, ASK)
+    _, call = first["output"]
+    references = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
+    assert (await ask(upstream, ASK, *references, result(call)))[0] == 200
+    assert (await ask(upstream, ASK, references[1], result(call)))[0] == 400
+    previous = {"previous_response_id": first["id"]}
+    assert (await ask(upstream, result(call), **previous))[0] == 200
+
+    _, second = await respond(upstream, ASK, store=False)
+    status, words = await ask(upstream, ASK, {"type": "item_reference", "id": "rs_unknown"})
+    assert (status, words[:36]) == (404, "Item with id 'rs_unknown' not found.")
+    status, words = await ask(upstream, ASK, previous_response_id=second["id"])
+    assert (status, words) == (400, f"Previous response with id '{second['id']}' not found.")
+
+
+async def test_it_drops_the_oldest(
+    upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may run for days: of each kind, only the newest entries are kept."""
+    monkeypatch.setattr(issued_items, "RESPONSES_MAX", 1)
+    monkeypatch.setattr(upstream_module, "RECEIVED_MAX", 1)
+    ids = [(await respond(upstream, ASK))[1]["id"] for _ in range(2)]
+    assert len(upstream.received) == 1
+    assert (await ask(upstream, ASK, previous_response_id=ids[1]))[0] == 200
+    assert (await ask(upstream, ASK, previous_response_id=ids[0]))[0] == 400
+
+
+async def test_a_prefix_that_was_sent_before_is_cached(upstream: ScriptedUpstream) -> None:
+    """`cached_tokens` count the longest prefix of the input that an earlier request had."""
+    _, first = await respond(upstream, ASK)
+    again = [ASK, *first["output"], result(first["output"][1])]
+    usages = [first["usage"]]
+    usages += [(await respond(upstream, *again))[1]["usage"] for _ in range(2)]
+    cached = [usage["input_tokens_details"]["cached_tokens"] for usage in usages]
+    assert cached == [0, usages[0]["input_tokens"], usages[1]["input_tokens"]]
+
+
+async def test_other_requests_are_refused_as_by_the_api(upstream: ScriptedUpstream) -> None:
+    """An unknown path is 404 and a body without input is 400, both in the API's error form."""
+    async with aiohttp.ClientSession(upstream.base_url.removesuffix("/v1")) as session:
+        async with session.post("/v1/chat/completions", json={}) as response:
+            error = (await response.json())["error"]
+            assert response.status == 404
+            assert error["message"] == "Invalid URL (POST /v1/chat/completions)"
+        for body in (b"{", b"{}", b"[]", b'{"input": 1}', b'{"input": ["Hello"]}'):
+            async with session.post("/v1/responses", data=body) as response:
+                assert response.status == 400
+                assert (await response.json())["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_it_writes_at_its_pace(stream: bool) -> None:
+    """With `word_s`, a response takes the time of its words and of the thinking before them."""
+    async with ScriptedUpstream(word_s=0.005) as upstream:
+        started_s = time.monotonic()
+        body = {"model": "gpt-5.4", "input": "Hello", "stream": stream}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{upstream.base_url}/responses", json=body) as response,
+        ):
+            text = await response.text()
+    words = text.count('output_text.delta"') if stream else 9
+    assert words >= 9
+    assert time.monotonic() - started_s > 0.005 * (upstream_module.THOUGHTS[0] + words)

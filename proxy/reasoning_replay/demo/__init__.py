@@ -2,6 +2,7 @@
 Demo: one agent loop, run twice: directly to a strict upstream it fails, through the proxy it works.
 
 It needs no key and no network: its three servers use free loopback ports and stop at its end.
+`playground` keeps them running, with agents in a loop and for the reader's own code.
 """
 
 import asyncio
@@ -12,12 +13,13 @@ from typing import Final
 import aiohttp
 
 from reasoning_replay.demo.agent_loop import Loop, run_loop
+from reasoning_replay.demo.playground import serve
 from reasoning_replay.demo.side_by_side import Ink, side_by_side
 from reasoning_replay.demo.upstream import ScriptedUpstream
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
-__all__ = ["run"]
+__all__ = ["run", "serve"]
 
 DEADLINE_S: Final = 20.0  # the demo takes a fraction of a second, unless the machine hangs
 WANTED_ERROR: Final = "was provided without its required 'reasoning' item"
@@ -28,9 +30,15 @@ The client keeps its calls and messages with their ids, and drops the reasoning,
 Each turn shows the input that upstream received; + marks items that the proxy injected.
 """
 CLOSING: Final = """\
-In an app, set one variable and change nothing else:
+What to do next:
 
-    OPENAI_BASE_URL=http://127.0.0.1:8080/v1     while `reasoning-replay serve` is running
+  reasoning-replay demo --serve    the same API with the inspector, for your own code; no key
+                                   (in a clone: make playground)
+  reasoning-replay serve           the proxy in front of api.openai.com (in a clone: make serve)
+
+For either, set one variable in your app and change nothing else:
+
+    OPENAI_BASE_URL=http://127.0.0.1:8080/v1
 """
 
 

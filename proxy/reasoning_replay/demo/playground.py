@@ -1,0 +1,125 @@
+"""
+Playground: a scripted API, the proxy in front of it, and agents in a loop, until Ctrl-C.
+
+It needs no key and no network. The reader opens the inspector, and points their own code at the
+proxy. Everything listens on loopback and is kept in memory.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from reasoning_replay.demo.traffic import keep_talking
+from reasoning_replay.demo.upstream import ScriptedUpstream
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
+
+__all__ = ["Playground", "playground", "serve"]
+
+ANY: Final = "127.0.0.1:0"
+WORD_S: Final = 0.05  # a model writes about twenty words in a second
+KEPT_S: Final = 3600  # the agents never return to a conversation
+
+WELCOME: Final = """\
+The playground is running, on this machine only: an API as strict about reasoning as OpenAI's,
+the proxy in front of it, and a few agents that talk through the proxy and drop their reasoning.
+
+  Watch the agents:     {inspector}
+  Point your code at:   OPENAI_BASE_URL={base_url} OPENAI_API_KEY=any
+  The same API without the proxy, to compare:  {upstream_url}
+
+A first request of your own:
+
+  curl -si {base_url}/responses -H 'Authorization: Bearer any' \\
+      -H 'Content-Type: application/json' -d '{{"model": "gpt-5.4", "input": "Hello"}}'
+
+The examples in the folder examples/ run against it unchanged. The API's answers are scripted.
+Ctrl-C ends the playground."""
+
+
+@dataclass(frozen=True, slots=True)
+class Playground:
+    """
+    A running playground.
+
+    Attributes:
+        base_url: Base URL of the proxy, `/v1` included.
+        upstream_url: Base URL of the API, `/v1` included.
+        inspector: URL of the inspector.
+    """
+
+    base_url: str
+    upstream_url: str
+    inspector: str
+
+    def welcome(self) -> str:
+        """Return what the reader needs to know."""
+        return WELCOME.format(
+            base_url=self.base_url, upstream_url=self.upstream_url, inspector=self.inspector
+        )
+
+
+def serve() -> int:
+    """
+    Run the playground until Ctrl-C.
+
+    Returns:
+        The exit code: 0 after Ctrl-C, 1 if it could not listen; a printed line gives the reason.
+    """
+    try:
+        asyncio.run(_serve())
+    except KeyboardInterrupt:
+        print("\nThe playground has ended.")
+    except OSError as error:
+        print(f"The playground cannot listen on loopback: {error}")
+        return 1
+    return 0
+
+
+async def _serve() -> None:
+    fields = Settings.model_fields
+    listen, admin_listen = fields["listen"].default, fields["admin_listen"].default
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            place = await stack.enter_async_context(playground(listen, admin_listen))
+        except OSError:
+            place = await stack.enter_async_context(playground(ANY, ANY))
+            print(f"{listen} or {admin_listen} is in use, so free ports were chosen instead.")
+        # Flushed, because a pipe would show it only at the end.
+        print(place.welcome(), flush=True)
+        await asyncio.Event().wait()
+
+
+@contextlib.asynccontextmanager
+async def playground(
+    listen: str, admin_listen: str, word_s: float = WORD_S
+) -> AsyncIterator[Playground]:
+    """
+    Run a playground for the duration of the block.
+
+    Args:
+        listen: Address of the proxy; port 0 picks a free one.
+        admin_listen: Address of the inspector, likewise.
+        word_s: Time in which the model writes one word, in seconds.
+
+    Raises:
+        OSError: A port cannot be opened.
+    """
+    async with ScriptedUpstream(word_s) as upstream:
+        settings = Settings(
+            upstream_url=upstream.base_url,
+            listen=listen,
+            admin_listen=admin_listen,
+            ttl_s=KEPT_S,
+            log_level="error",
+        )
+        async with running(settings) as app:
+            place = Playground(f"{app.url}/v1", upstream.base_url, f"{app.admin_url}/")
+            talking = asyncio.create_task(keep_talking(place.base_url, place.upstream_url, word_s))
+            try:
+                yield place
+            finally:
+                talking.cancel()
+                await asyncio.wait([talking])

@@ -1,0 +1,216 @@
+"""
+Traffic of the playground: agents that talk through the proxy in a loop, each with its own habits.
+
+Together they cause everything that the inspector shows: injected, present, missed and ambiguous
+reasoning, repaired and healed requests, refusals, a client that leaves, and a path that is not
+replayed.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+import aiohttp
+
+from reasoning_replay.demo.agent_loop import TURNS_MAX
+from reasoning_replay.demo.scripted_model import Item
+
+__all__ = ["HABITS", "Habit", "keep_talking"]
+
+ROUNDS: Final = 3  # questions of one conversation
+# Pauses of a client, in words that the model writes in that time.
+TOOL_WORDS: Final = 20
+READING_WORDS: Final = 60
+STRAY_WORDS: Final = 100
+INSTRUCTIONS: Final[Item] = {"role": "developer", "content": "You plan trips. " * 40}
+QUESTIONS: Final = (
+    "Which of my trips will be rainy?",
+    "Which of them should I move?",
+    "Is there a night train?",
+    "What should I pack?",
+    "Where can I swim?",
+    "Which hotel has a sauna?",
+    "Who else is travelling?",
+)
+HELLO: Final[Item] = {"role": "user", "content": "Hello!"}
+ANSWER: Final[Item] = {
+    "role": "assistant",
+    "content": 'You asked: "Hello!". This answer is scripted, so take an umbrella.',
+}
+TOOLS: Final[list[Item]] = [
+    {
+        "type": "function",
+        "name": name,
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    }
+    for name in ("get_weather", "find_trains")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habit:
+    """
+    The way in which a client treats its history.
+
+    Attributes:
+        key: API key; clients that share it are one tenant.
+        begins_elsewhere: Whether its first question goes to the API directly, and without tools,
+            as in a conversation that began before the proxy was there.
+        changes_account: Whether its history gets reasoning of another account after one question.
+    """
+
+    key: str
+    model: str = "gpt-5.4"
+    keeps_reasoning: bool = False
+    keeps_ids: bool = True
+    stores: bool = True
+    streams: bool = True
+    begins_elsewhere: bool = False
+    changes_account: bool = False
+
+
+HABITS: Final = (
+    Habit(key="sk-trips"),
+    Habit(key="sk-trips", keeps_ids=False),
+    Habit(key="sk-mail", stores=False, streams=False, model="gpt-5.4-mini"),
+    Habit(key="sk-careful", keeps_reasoning=True),
+    Habit(key="sk-newcomer", begins_elsewhere=True),
+    Habit(key="sk-newcomer", begins_elsewhere=True, keeps_ids=False),
+    Habit(key="sk-mover", changes_account=True, stores=False),
+    Habit(key="sk-classic", model="gpt-4.1"),
+)
+
+
+async def keep_talking(base_url: str, upstream_url: str, word_s: float) -> None:
+    """
+    Run all agents until the task is cancelled.
+
+    Args:
+        base_url: Base URL of the proxy.
+        upstream_url: Base URL of the API.
+        word_s: Time in which the model writes one word, in seconds.
+    """
+    async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as group:
+        for number, habit in enumerate(HABITS):
+            agent = _Agent(session, base_url, upstream_url, word_s, habit)
+            questions = itertools.islice(itertools.cycle(QUESTIONS), number, None)
+            group.create_task(agent.run(questions))
+        group.create_task(_stray(session, base_url, word_s))
+
+
+class _Agent:
+    """One agent: a conversation of a few questions, and then the next one."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        base_url: str,
+        upstream_url: str,
+        word_s: float,
+        habit: Habit,
+    ) -> None:
+        self._session = session
+        self._base_url = base_url
+        self._upstream_url = upstream_url
+        self._word_s = word_s
+        self._habit = habit
+
+    async def run(self, questions: Iterator[str]) -> None:
+        """Hold one conversation after another."""
+        while True:
+            # The proxy may be about to stop.
+            with contextlib.suppress(aiohttp.ClientError):
+                await self._converse(questions)
+            await asyncio.sleep(READING_WORDS * self._word_s)
+
+    async def _converse(self, questions: Iterator[str]) -> None:
+        history = [INSTRUCTIONS]
+        for number, question in enumerate(itertools.islice(questions, ROUNDS)):
+            if number == 1 and self._habit.changes_account:
+                history.append(_foreign())
+            history.append({"role": "user", "content": question})
+            is_direct = self._habit.begins_elsewhere and number == 0
+            if not await self._answered(history, self._upstream_url if is_direct else None):
+                return
+            await asyncio.sleep(READING_WORDS * self._word_s)
+
+    async def _answered(self, history: list[Item], elsewhere: str | None) -> bool:
+        """Run the tools that the model calls; return whether it answered in the end."""
+        for _ in range(TURNS_MAX):
+            output = await self._ask(elsewhere or self._base_url, history)
+            history += map(self._kept, self._without_reasoning(output))
+            calls = [item for item in output if item["type"] == "function_call"]
+            if not calls:
+                return bool(output)
+            await asyncio.sleep(TOOL_WORDS * self._word_s)
+            history += map(_result, calls)
+        return False
+
+    async def _ask(self, base_url: str, history: list[Item]) -> list[Item]:
+        """Send the history; return the output, which is empty if the request was refused."""
+        habit = self._habit
+        body: Item = {"model": habit.model, "input": history, "store": habit.stores}
+        body |= {"stream": habit.streams, "tools": TOOLS if base_url == self._base_url else []}
+        headers = {"Authorization": f"Bearer {habit.key}"}
+        url = f"{base_url}/responses"
+        async with self._session.post(url, json=body, headers=headers) as response:
+            text = await response.text()
+        if response.status != HTTPStatus.OK:
+            return []
+        if not habit.streams:
+            return list(json.loads(text)["output"])
+        last = text.rpartition("data: ")[2]  # response.completed
+        return list(json.loads(last)["response"]["output"])
+
+    def _without_reasoning(self, output: list[Item]) -> list[Item]:
+        keeps = self._habit.keeps_reasoning
+        return [item for item in output if keeps or item["type"] != "reasoning"]
+
+    def _kept(self, item: Item) -> Item:
+        keeps = self._habit.keeps_ids
+        return {name: value for name, value in item.items() if keeps or name != "id"}
+
+
+async def _stray(session: aiohttp.ClientSession, base_url: str, word_s: float) -> None:
+    """Send single requests that do not belong to a conversation, one after another."""
+    hello: Item = {"model": "gpt-5.4", "input": HELLO["content"]}
+    after: Item = {"model": "gpt-5.4", "input": [HELLO, ANSWER, {"role": "user", "content": "So?"}]}
+    chat: Item = {"model": "gpt-5.4", "messages": [HELLO]}
+    lost: Item = {"type": "reasoning", "id": "rs_of_last_year", "summary": []}
+    key = {"Authorization": "Bearer sk-stray"}
+    for path, body, headers, leaves in itertools.cycle(
+        (
+            ("/responses", hello, {}, False),  # without a key
+            ("/chat/completions", chat, key, False),  # a path that is not replayed
+            ("/responses", hello | {"stream": True}, key, True),  # leaves after the first bytes
+            ("/responses", hello, key, False),
+            ("/responses", hello, key, False),
+            ("/responses", after, key, False),  # follows either of them
+            ("/responses", hello | {"input": [lost]}, key, False),  # refused
+            ("/responses", hello | {"previous_response_id": "resp_gone"}, key, False),
+        )
+    ):
+        await asyncio.sleep(STRAY_WORDS * word_s)
+        with contextlib.suppress(aiohttp.ClientError):
+            async with session.post(base_url + path, json=body, headers=headers) as response:
+                await (response.content.readline() if leaves else response.read())
+                if leaves:
+                    response.close()
+
+
+def _foreign() -> Item:
+    """Return reasoning that another account was issued."""
+    blob = "gAAAA" + secrets.token_urlsafe(640)
+    item_id = f"rs_{secrets.token_hex(24)}"
+    return {"type": "reasoning", "id": item_id, "summary": [], "encrypted_content": blob}
+
+
+def _result(call: Item) -> Item:
+    said = f"{call['name']}: 7 degrees, rain, 3 trains a day"
+    return {"type": "function_call_output", "call_id": call["call_id"], "output": said}

@@ -1,0 +1,169 @@
+"""The playground shows everything that the inspector can show, and serves the reader's own code."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from reasoning_replay.demo import playground as module
+from reasoning_replay.demo.playground import Playground, playground
+
+from tests.e2e.agent import Agent, Way
+
+ANY = "127.0.0.1:0"
+SOON_S = 30.0
+# What the agents cause, as lines of the metrics.
+SHOWN = (
+    'items_total{outcome="injected"}',
+    'items_total{outcome="present"}',
+    'items_total{outcome="missed"}',
+    'items_total{outcome="ambiguous"}',
+    'heals_total{diagnosis="blob",result="cured"}',
+    'heals_total{diagnosis="lacks_reasoning",result="cured"}',
+    'repairs_total{repair="foreign"}',
+    'requests_total{result="no_scope"}',
+    'requests_total{result="stateful"}',
+    'outcome="client_gone",route="responses"',
+    'outcome="refused",route="responses",status="404"',
+    'outcome="refused",route="responses",status="400"',
+)
+
+
+@pytest.fixture
+async def place() -> AsyncIterator[Playground]:
+    """A playground that is much faster than a human reads."""
+    async with playground(ANY, ANY, word_s=0.0005) as place:
+        yield place
+
+
+async def test_its_agents_cause_everything_that_the_inspector_shows(place: Playground) -> None:
+    """Injected, present and missed items, repairs, healing, refusals and a client that leaves."""
+    left = set(SHOWN)
+    async with aiohttp.ClientSession() as session, asyncio.timeout(SOON_S):
+        while left:
+            await asyncio.sleep(0.1)
+            async with session.get(f"{place.inspector}metrics") as response:
+                lines = (await response.text()).splitlines()
+            counted = [
+                line for line in lines if not line.endswith(" 0.0") and "created" not in line
+            ]
+            left = {name for name in left if not any(name in line for line in counted)}
+
+
+async def test_the_inspector_shows_conversations_that_are_interleaved(place: Playground) -> None:
+    """Its events have several tenants and conversations, with injected, missed and healed items."""
+    seen: set[str] = set()
+    conversations: list[tuple[str, str]] = []
+    async with (
+        aiohttp.ClientSession() as session,
+        asyncio.timeout(SOON_S),
+        session.get(f"{place.inspector}inspector/events") as response,
+    ):
+        async for line in response.content:
+            told = json.loads(line).get("exchange")
+            if told and told["conversation"]:
+                conversations.append((told["scope"], told["conversation"]))
+                seen |= {*told["outcomes"], f"healed={told['healed']}"}
+            tenants = {scope for scope, _ in conversations}
+            is_all = {"injected", "missed", "healed=lacks_reasoning", "healed=blob"} <= seen
+            if is_all and len(set(conversations)) > len(tenants) > 4:
+                break
+        async with session.get(place.inspector, headers={"Accept": "text/html"}) as page:
+            assert page.status == 200
+    returns = sum(
+        a != b and b in conversations[:at]
+        for at, (a, b) in enumerate(itertools.pairwise(conversations), 1)
+    )
+    assert returns > len(set(conversations))  # a conversation goes on after another one's turn
+
+
+@pytest.mark.parametrize("way", ["async", "sync-stream"])
+async def test_the_sdk_of_a_reader_works(place: Playground, way: Way) -> None:
+    """A client with any key gets its reasoning injected through the proxy."""
+    async with Agent(place.base_url, way, "ids") as agent:
+        await agent.converse(["Where does it rain?", "And tomorrow?"])
+    marks = [step.mark for step in agent.steps]
+    assert marks[0] == "injected=0"
+    assert marks[-1] == "injected=5"
+
+
+async def test_without_the_proxy_the_same_client_fails(place: Playground) -> None:
+    """The address of the API itself shows the error that the proxy prevents."""
+    async with aiohttp.ClientSession() as session:
+        body: dict[str, Any] = {"model": "gpt-5.4", "input": "Hello"}
+        async with session.post(f"{place.upstream_url}/responses", json=body) as response:
+            (_, message) = (await response.json())["output"]
+        body = {**body, "input": [message, {"role": "user", "content": "And?"}]}
+        async with session.post(f"{place.upstream_url}/responses", json=body) as response:
+            assert response.status == 400
+            assert "without its required 'reasoning' item" in await response.text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_ctrl_c_ends_it(number: signal.Signals) -> None:
+    """It says where to look, and Ctrl-C ends it at once, without a traceback."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "reasoning_replay", "demo", "--serve"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(SOON_S):
+        said = b""
+        while b"Ctrl-C ends the playground." not in said:
+            line = await process.stdout.readline()
+            assert line
+            said += line
+        await asyncio.sleep(0.5)  # its agents are talking
+        process.send_signal(number)
+        rest, complaints = await process.communicate()
+    assert b"OPENAI_BASE_URL=http://127.0.0.1:" in said
+    assert complaints == b""
+    if number == signal.SIGINT:
+        assert (process.returncode, rest) == (0, b"\nThe playground has ended.\n")
+    else:
+        assert process.returncode == 128 + signal.SIGTERM
+
+
+async def test_it_uses_free_ports_if_a_usual_one_is_taken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a usual port is in use, it chooses free ones and says so."""
+    monkeypatch.setattr(module, "keep_talking", lambda *_: asyncio.sleep(0))
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # another process uses it, which does as well
+            stack.enter_context(socket.create_server(("127.0.0.1", 8080)))
+        serving = asyncio.create_task(module._serve())
+        said = ""
+        async with asyncio.timeout(SOON_S):
+            while "Ctrl-C" not in said:
+                await asyncio.sleep(0.05)
+                said += capsys.readouterr().out
+        serving.cancel()
+        await asyncio.wait([serving])
+    assert (
+        "127.0.0.1:8080 or 127.0.0.1:9090 is in use, so free ports were chosen instead.\n" in said
+    )
+    assert "OPENAI_BASE_URL=http://127.0.0.1:8080/v1" not in said
+
+
+def test_it_says_when_it_cannot_listen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without loopback it prints one line and exits with 1."""
+
+    def refused(*_: object) -> object:
+        raise OSError("address not available")
+
+    monkeypatch.setattr(module, "playground", refused)
+
+    assert module.serve() == 1
+    said = capsys.readouterr().out
+    assert said == "The playground cannot listen on loopback: address not available\n"
