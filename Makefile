@@ -42,8 +42,8 @@ test: $(VENV)/dev ## format, lint, spelling, types, imports, tests of the produc
 	$(BIN)/pytest -n $(WORKERS) --cov --cov-report=term-missing tests/core
 	$(BIN)/pytest -n $(WORKERS) --ignore tests/core $(APART:%=--ignore %)
 
-test-all: test ## the rest as well: every combination, stand-in, bench, fuzz, soak, chart, browser, image
-	REPLAY_TEST_ALL=1 $(BIN)/pytest -n 2 $(APART) tests/e2e tests/recordings
+test-all: test ## the rest as well: every combination and example, stand-in, bench, fuzz, soak, chart, browser, image
+	REPLAY_TEST_ALL=1 $(BIN)/pytest -n 2 $(APART) tests/e2e tests/examples tests/recordings
 
 bench: $(VENV)/dev ## measure speed against nginx and a bare proxy; ARGS="--quick small stream" for less
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -12,7 +12,7 @@ from tests.docs.page_tables import DOCS, PACKAGE, ROOT, modules_in
 
 README = ROOT / "README.md"
 DOCS_PAGES = sorted(DOCS.glob("*.md"))
-PAGES = sorted({*ROOT.glob("*.md"), *DOCS_PAGES, ROOT / "helm/README.md"})
+PAGES = sorted({*ROOT.glob("*.md"), *DOCS_PAGES, *ROOT.glob("*/README.md")})
 README_LINES_MAX = 200
 PAGE_WORDS_MAX = 2_500
 
@@ -23,6 +23,7 @@ NAMED = [
     "SECURITY.md",
     "CHANGELOG.md",
     "helm/README.md",
+    "examples/README.md",
     "docs/getting-started.md",
     "docs/clients.md",
     "docs/upstreams.md",

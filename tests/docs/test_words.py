@@ -48,6 +48,7 @@ TEXTS = [
     *ROOT.glob(".github/**/*.*"),
     *(path for path in ROOT.glob("config/**/*") if path.is_file()),
     *(path for path in ROOT.glob("helm/**/*") if path.is_file()),
+    *(path for path in ROOT.glob("examples/*") if path.is_file()),
     *ROOT.glob("proxy/**/*.html"),
     *(ROOT / name for name in ("Makefile", "Dockerfile", "pyproject.toml", ".ci/run")),
 ]

@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import subprocess
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -156,30 +155,6 @@ def test_an_example_is_about_one_thing(name: str, want: set[str]) -> None:
     got = load({}, {}, CONFIG / f"{name}.yaml").model_dump().items()
 
     assert {key for key, value in got if value != Settings().model_dump()[key]} == want
-
-
-# --- Codex CLI ---
-
-
-def test_codex_is_led_to_where_the_proxy_listens() -> None:
-    """The Codex example uses the proxy's default address and the Responses API."""
-    read = tomllib.loads((CONFIG / "codex.toml").read_text())
-    provider = read["model_providers"][read["model_provider"]]
-
-    assert provider["base_url"] == f"http://{Settings().listen}/v1"
-    assert provider["wire_api"] == "responses"
-    assert provider["env_key"] == "OPENAI_API_KEY"
-
-
-def test_codex_may_have_a_login_in_place_of_a_key() -> None:
-    """The edit that the example's comment describes replaces the key by a login."""
-    text = (CONFIG / "codex.toml").read_text()
-    edited = re.sub(r"^env_key.*\n", "", text, flags=re.MULTILINE)
-    read = tomllib.loads(edited.replace("# requires_openai_auth", "requires_openai_auth"))
-
-    (provider,) = read["model_providers"].values()
-    assert provider["requires_openai_auth"] is True
-    assert "env_key" not in provider
 
 
 # --- systemd ---

@@ -1,0 +1,169 @@
+"""Each example works as examples/README.md describes it: against the playground, without a key."""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from reasoning_replay.demo import playground as module
+from reasoning_replay.demo.playground import Playground, playground
+from reasoning_replay.settings.model import Settings
+
+from tests.docs.page_tables import ROOT
+from tests.image.installing import environment, pip
+from tests.programs import require
+
+FOLDER = ROOT / "examples"
+PAGE = (FOLDER / "README.md").read_text()
+ROW = re.compile(r"^\| \[(\S+)\]\(\1\) \| (.*?) \| (.*?) \| (.*?) \|$", re.MULTILINE)
+HEADER = re.compile(r"^x-reasoning-replay: (.*)$", re.MULTILINE)
+# `make test` runs the examples that need no download.
+SLOW = pytest.mark.skipif(
+    os.environ.get("REPLAY_TEST_ALL") != "1",
+    reason="it downloads packages: only with REPLAY_TEST_ALL=1, as in make test-all",
+)
+
+
+class Example(NamedTuple):
+    """A row of the page's table; code spans without their marks."""
+
+    install: str
+    run: str
+    shows: str
+
+
+EXAMPLES = {
+    name: Example(*(text.strip("`") for text in texts)) for name, *texts in ROW.findall(PAGE)
+}
+
+
+@pytest.fixture
+async def place(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Playground]:
+    """A playground that answers at once; its own agents are silent."""
+    monkeypatch.setattr(module, "keep_talking", lambda *_: asyncio.sleep(0))
+    async with playground("127.0.0.1:0", "127.0.0.1:0", word_s=0) as place:
+        yield place
+
+
+async def played(base_url: str, *command: str | Path, cwd: Path = ROOT) -> tuple[int, str]:
+    """Run a program against a base URL; return its exit code and both of its outputs."""
+    environ = {**os.environ, "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "any"}
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=cwd,
+        env=environ | {"NO_PROXY": "127.0.0.1"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    printed, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, printed.decode()
+
+
+def assert_it_shows(name: str, code: int, printed: str) -> None:
+    """Assert that an example ended well, and that its last header is the one of the page."""
+    headers = HEADER.findall(printed)
+    assert (code, headers[:1], headers[-1:]) == (0, ["injected=0"], [EXAMPLES[name].shows]), printed
+
+
+def test_each_file_is_on_the_page() -> None:
+    """The page lists each file; a file repeats its commands and is short."""
+    files = {path.name for path in FOLDER.iterdir() if path.is_file()} - {"README.md"}
+    assert EXAMPLES.keys() == files
+    for name, example in EXAMPLES.items():
+        text = (FOLDER / name).read_text()
+        assert len(text.splitlines()) <= 40
+        if name != "codex.toml":
+            assert example.run in text
+        if "install" in example.install and name != "codex.toml":
+            assert f"Run it with:   {example.install} && {example.run}\n" in text
+
+
+async def test_the_sdk_for_python(place: Playground) -> None:
+    """It fails against the API itself, and gets all its reasoning through the proxy."""
+    command = (sys.executable, "examples/openai_python.py")
+    code, printed = await played(place.upstream_url, *command)
+    assert code == 1
+    assert "without its required 'reasoning' item" in printed
+
+    assert_it_shows("openai_python.py", *await played(place.base_url, *command))
+
+
+async def test_curl(place: Playground) -> None:
+    """The second request fails against the API itself, and not through the proxy."""
+    require("curl")
+    require("jq")
+    command = EXAMPLES["curl.sh"].run.split()
+    _, printed = await played(place.upstream_url, *command)
+    assert "The requested URL returned error: 400" in printed
+
+    assert_it_shows("curl.sh", *await played(place.base_url, *command))
+
+
+@SLOW
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", ["openai_agents.py", "langchain_agent.py"])
+async def test_a_framework_for_python(place: Playground, tmp_path: Path, name: str) -> None:
+    """The newest version of the framework works with the example."""
+    python = environment(tmp_path) / "bin" / "python"
+    packages = EXAMPLES[name].install.removeprefix("pip install ").split()
+    await asyncio.to_thread(pip, "--python", python, "install", *packages)
+
+    assert_it_shows(name, *await played(place.base_url, python, FOLDER / name))
+
+
+@SLOW
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", ["openai_node.mjs", "vercel_ai_sdk.mjs"])
+async def test_a_framework_for_javascript(place: Playground, tmp_path: Path, name: str) -> None:
+    """The newest version of the framework works with the example."""
+    require("npm")
+    (tmp_path / "examples").mkdir()
+    shutil.copy(FOLDER / name, tmp_path / "examples")
+    await asyncio.to_thread(npm, EXAMPLES[name].install, tmp_path)
+
+    run = EXAMPLES[name].run.split()
+    assert_it_shows(name, *await played(place.base_url, *run, cwd=tmp_path))
+
+
+def npm(command: str, folder: Path) -> None:
+    """Run npm; without a package index the test skips, or fails if REPLAY_TEST_REQUIRE names it."""
+    got = subprocess.run(command.split(), cwd=folder, check=False, capture_output=True, text=True)  # noqa: S603
+    if got.returncode:
+        if "npm" in os.environ.get("REPLAY_TEST_REQUIRE", "").split(","):
+            pytest.fail(got.stderr)
+        pytest.skip("the package index of npm cannot be reached")
+
+
+# --- Codex CLI ---
+
+
+def provider_in(text: str) -> dict[str, Any]:
+    """Return the chosen provider of a configuration of Codex."""
+    read = tomllib.loads(text)
+    provider: dict[str, Any] = read["model_providers"][read["model_provider"]]
+    return provider
+
+
+def test_codex_uses_the_address_of_the_proxy() -> None:
+    """The Codex example uses the proxy's default address and the Responses API."""
+    provider = provider_in((FOLDER / "codex.toml").read_text())
+    assert provider["base_url"] == f"http://{Settings().listen}/v1"
+    assert provider["wire_api"] == "responses"
+    assert provider["env_key"] == "OPENAI_API_KEY"
+
+
+def test_codex_may_have_a_login_in_place_of_a_key() -> None:
+    """The edit that the example's comment describes replaces the key by a login."""
+    text = (FOLDER / "codex.toml").read_text()
+    edited = re.sub(r"^env_key.*\n", "", text, flags=re.MULTILINE)
+    provider = provider_in(edited.replace("# requires_openai_auth", "requires_openai_auth"))
+    assert provider["requires_openai_auth"] is True
+    assert "env_key" not in provider
