@@ -17,6 +17,7 @@ from reasoning_replay.core.history.item_summary import (
     summarise,
 )
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
+from reasoning_replay.core.history.sent_items import sent_items
 
 from tests.core.test_laws import TAPES, UPSTREAMS, Conversation, nameless
 from tests.core.world import (
@@ -139,7 +140,11 @@ def test_a_summary_that_is_too_long_has_only_counts() -> None:
 
 
 def test_a_summary_can_be_reduced_to_counts() -> None:
-    """`counted` returns the number of items and no notes."""
+    """`counted` returns the number of items and no notes, and drops the digests."""
+    request = read_request(body([user("x"), C1]), {})
+    made = summarise(request, (), sent_items(request.head, request.places))
+    assert made.size_bytes == len(made.shown) + 8
+    assert made.counted().size_bytes == len(made.counted().shown)
     assert shown(strip([user("x"), C1]).counted()) == {"items": [2], "notes": []}
     assert shown(strip([]).counted()) == {"items": [], "notes": []}
 

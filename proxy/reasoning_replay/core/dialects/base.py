@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from reasoning_replay.core.dialects.states import RequestState
+from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
@@ -21,10 +22,12 @@ from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.seen import Seen
+from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.tenancy.scope import Account
 
 __all__ = [
+    "NO_NAMES",
     "AnyDialect",
     "Caller",
     "Capture",
@@ -32,6 +35,7 @@ __all__ = [
     "Cure",
     "Decision",
     "Dialect",
+    "ErrorNames",
     "Origin",
     "Question",
     "Refusal",
@@ -173,6 +177,22 @@ class Capture(Protocol):
         ...
 
 
+class ErrorNames(NamedTuple):
+    """
+    Words of an API that name one of its errors; they never quote a request.
+
+    Attributes:
+        code: Such as `rate_limit_exceeded`; "" if it has none.
+        type: Such as `invalid_request_error`; "" if it has none.
+    """
+
+    code: str = ""
+    type: str = ""
+
+
+NO_NAMES = ErrorNames()
+
+
 class Refusal(Protocol):
     """An upstream's refusal of a request, classified by the dialect's error table."""
 
@@ -257,6 +277,8 @@ class Cure:
         lost: Digests of the blobs that it leaves out. If it is accepted, they caused the refusal.
         withheld: Stored turns that hold a blob that upstream named. Their runs with lost blobs
             must never be injected again.
+        sent: Digests of its items.
+        changes: How its items differ from those of the refused request.
     """
 
     body: bytes
@@ -265,6 +287,8 @@ class Cure:
     is_clients_own: bool = False
     lost: frozenset[bytes] = frozenset()
     withheld: tuple[Turn, ...] = ()
+    sent: SentItems = NOT_SENT
+    changes: tuple[ItemChange, ...] = ()
 
 
 class Dialect(Protocol[RequestT, RefusalT]):
@@ -330,6 +354,10 @@ class Dialect(Protocol[RequestT, RefusalT]):
 
     def is_refusing_event(self, data: bytes) -> bool:
         """Return whether a stream that begins with this event failed because of the request."""
+        ...
+
+    def error_names(self, body: bytes) -> ErrorNames:
+        """Return the names of an error; `body` is as in `diagnose`. Never raises."""
         ...
 
     def diagnose(self, status: int, body: bytes) -> RefusalT:

@@ -13,6 +13,7 @@ import msgspec
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.core.history.request_history import Place, RequestHistory
+from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 
 __all__ = ["ItemSummary", "summarise"]
 
@@ -40,15 +41,22 @@ class ItemSummary(NamedTuple):
         total: Number of items in the request.
         shown: JSON. `items` lists for each item its letter (below), type, id and size in bytes; a
             number stands for that many omitted items. `notes` lists the newest notes of the plan.
+        sent: Digests of the items as they are sent; they are never shown.
     """
 
     total: int
     shown: bytes
+    sent: SentItems = NOT_SENT
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of everything that it holds, in bytes."""
+        return len(self.shown) + len(self.sent.items) + len(self.sent.injected)
 
     def counted(self) -> "ItemSummary":
         """Return a summary with only the number of items."""
         items = [self.total] if self.total else []
-        return self._replace(shown=_ENCODE({"items": items, "notes": []}))
+        return ItemSummary(self.total, _ENCODE({"items": items, "notes": []}))
 
 
 # One letter for the role of an item.
@@ -59,13 +67,16 @@ _MODEL, _CLIENT = Role.MODEL, Role.CLIENT
 _Entry = tuple[str, str, str, int]
 
 
-def summarise(request: RequestHistory[HistoryItem], notes: Sequence[PlanNote]) -> ItemSummary:
+def summarise(
+    request: RequestHistory[HistoryItem], notes: Sequence[PlanNote], sent: SentItems = NOT_SENT
+) -> ItemSummary:
     """
     Return the summary of a request.
 
     Args:
         request: The request that the plan was made for.
         notes: Notes of the plan.
+        sent: Digests of the items as they are sent.
 
     Cost: linear in the number of shown items and of notes, not of all items.
     """
@@ -87,7 +98,7 @@ def summarise(request: RequestHistory[HistoryItem], notes: Sequence[PlanNote]) -
         shown = b""
     if not shown or len(shown) > JSON_MAX_BYTES:
         shown = _ENCODE({"items": [total] if total else [], "notes": _summed(notes)})
-    return ItemSummary(total, shown)
+    return ItemSummary(total, shown, sent)
 
 
 def _entries(places: Iterable[Place[HistoryItem]]) -> list[_Entry | int]:

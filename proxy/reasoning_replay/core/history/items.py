@@ -20,6 +20,11 @@ class HistoryItem(Protocol):
     """One item of a request, parsed by a dialect."""
 
     @property
+    def raw(self) -> bytes:
+        """JSON of the item, as received."""
+        ...
+
+    @property
     def type(self) -> str:
         """The dialect's type name; "message" for the text of either side."""
         ...

@@ -205,6 +205,12 @@ def test_a_lone_surrogate_does_not_prevent_injection() -> None:
     assert rb'"\ud83d"' in made.body
 
 
+def test_an_error_is_named_by_the_words_of_the_api() -> None:
+    """An error has a code and a type."""
+    said = b'{"error":{"code":"a","type":"b","message":"c d"}}'
+    assert dialect().error_names(said) == ("a", "b")
+
+
 @pytest.mark.parametrize("is_edited", [True, False])
 def test_a_refused_request_with_a_lone_surrogate_is_sent_unedited(*, is_edited: bool) -> None:
     """It cannot be edited again; if the proxy made no edits, there is no cure."""

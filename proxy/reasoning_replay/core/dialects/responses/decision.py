@@ -26,8 +26,10 @@ from reasoning_replay.core.history.matching.matches import is_whole, match_items
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
 from reasoning_replay.core.history.seen import Seen
+from reasoning_replay.core.history.sent_items import sent_items
 from reasoning_replay.core.history.turns import Turn, turn_id
 from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.json_spans import Edit
 
 __all__ = ["RequestPlanner", "ResponsesSettings"]
 
@@ -92,8 +94,9 @@ class RequestPlanner:
         state = RequestState.STORE_FAILED if has_failed else RequestState.PLANNED
         if request.is_stateful:
             state = RequestState.STATEFUL
-        outcomes, summary = plan.outcomes, _summary(request, plan.notes)
+        outcomes = plan.outcomes
         if self._settings.is_shadow:
+            summary = _summary(request, plan.notes, question.request)
             return Decision(state, body, origin, repairs, outcomes, 0, summary, joined)
         # Upstream reported that it stores nothing (zero data retention), and a blob is missing.
         keeps_nothing = parent is not None and not parent.is_stored
@@ -102,6 +105,7 @@ class RequestPlanner:
         include = include_edit(request) if wants else None
         edits = [*plan.edits, include] if include is not None else plan.edits
         edited = json_spans.apply(base, edits) if edits else base
+        summary = _summary(request, plan.notes, request, plan.edits)
         injected_bytes = plan.injected_bytes
         return Decision(state, edited, origin, repairs, outcomes, injected_bytes, summary, joined)
 
@@ -165,9 +169,19 @@ def _origin(request: Request, parent: Turn | None, joined: Joined, seen: Seen | 
     )
 
 
-def _summary(request: Request, notes: Sequence[PlanNote]) -> ItemSummary | None:
-    """Return the item summary; None on a fault, which must not fail the request."""
+def _summary(
+    request: Request, notes: Sequence[PlanNote], sent: Request, edits: Sequence[Edit] = ()
+) -> ItemSummary | None:
+    """
+    Return the item summary; None on a fault, which must not fail the request.
+
+    Args:
+        request: The request that the notes are about.
+        notes: Notes of the plan.
+        sent: The request that is sent, before the edits of its items.
+        edits: Those edits.
+    """
     try:
-        return summarise(request, notes)
+        return summarise(request, notes, sent_items(sent.head, sent.places, edits))
     except Exception:  # noqa: BLE001 (fail open: the request does not need it)
         return None

@@ -8,6 +8,7 @@ from reasoning_replay.core.dialects.base import (
     Caller,
     Cure,
     Decision,
+    ErrorNames,
     Origin,
     Question,
     RefusedBodies,
@@ -23,6 +24,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     is_refusal,
     is_refusing_event,
 )
+from reasoning_replay.core.dialects.responses.heal.error_names import error_names
 from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.request import ParsedInput, Request, read_request
 from reasoning_replay.core.dialects.responses.routes import retrieved
@@ -125,6 +127,10 @@ class ResponsesDialect:
     def is_refusing_event(self, data: bytes) -> bool:
         """See `Dialect.is_refusing_event`."""
         return is_refusing_event(data)
+
+    def error_names(self, body: bytes) -> ErrorNames:
+        """See `Dialect.error_names`."""
+        return error_names(body)
 
     def diagnose(self, status: int, body: bytes) -> Diagnosis:
         """See `Dialect.diagnose`."""

@@ -47,6 +47,11 @@ class Request(RequestHistory[ResponsesItem]):
         """Return the JSON of a top-level value; b"" if it is absent."""
         return bytes(self.values.get(key, b""))
 
+    @property
+    def head(self) -> tuple[bytes, ...]:
+        """JSON of the members that a model reads before the items."""
+        return self.raw("instructions"), self.raw("tools")
+
     def text(self, key: str) -> str:
         """Return a top-level string; "" if it is absent or of another type."""
         raw = self.values.get(key)

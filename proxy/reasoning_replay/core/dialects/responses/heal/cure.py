@@ -28,8 +28,10 @@ from reasoning_replay.core.dialects.responses.heal.pairing import (
     with_text,
 )
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
+from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.item_changes import item_changes
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
@@ -38,6 +40,7 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_name,
     keys_of_request,
 )
+from reasoning_replay.core.history.sent_items import digests_of, sent_items
 from reasoning_replay.core.wire.json_spans import Unspliceable
 
 __all__ = ["cure", "lookups_for"]
@@ -105,14 +108,17 @@ def cure(
     is_about_blobs = diagnosis.kind is RefusalKind.BLOB
     named = named_blobs(case) if is_about_blobs else set()
     left = ((turn, turn.without_reasoning(named.__contains__)) for turn in looked_up.turns)
-    ours = _added(read_request(body, {}), given)
+    cured = read_request(body, {})
+    ours = _added(cured, given)
     return Cure(
         body,
         injected=len(ours),
-        injected_bytes=sum(ours),
+        injected_bytes=sum(item.end - item.start for item in ours),
         is_clients_own=body == given.body,
         lost=frozenset(lost_blobs(case, body)) if is_about_blobs else frozenset(),
         withheld=tuple(after for before, after in left if after is not before),
+        sent=sent_items(cured.head, cured.places)._replace(injected=digests_of(ours)),
+        changes=item_changes(_items(sent), _items(cured)),
     )
 
 
@@ -125,14 +131,18 @@ def _thoughts(request: Request) -> int:
     return sum(place.item.role is Role.REASONING for place in request.places)
 
 
-def _added(request: Request, given: Request) -> list[int]:
-    """Return the sizes in bytes of the reasoning items that the client did not send."""
+def _items(request: Request) -> list[ResponsesItem]:
+    return [place.item for place in request.places]
+
+
+def _added(request: Request, given: Request) -> list[ResponsesItem]:
+    """Return the reasoning items that the client did not send."""
     theirs = Counter(
         place.item.blob or place.item.id
         for place in given.places
         if place.item.role is Role.REASONING
     )
-    sizes: list[int] = []
+    added: list[ResponsesItem] = []
     for place in request.places:
         item = place.item
         if item.role is Role.REASONING:
@@ -140,5 +150,5 @@ def _added(request: Request, given: Request) -> list[int]:
             if theirs[name]:
                 theirs[name] -= 1
             else:
-                sizes.append(item.end - item.start)
-    return sizes
+                added.append(item)
+    return added
