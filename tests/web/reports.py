@@ -12,11 +12,17 @@ _PLACES = {
     "injected_bytes": "request.injected_bytes",
     "summary": "request.summary",
     "healed": "request.healed",
+    "changes": "request.changes",
+    "parent": "request.parent",
     "capture": "answer.capture",
     "captured": "answer.state",
     "captured_items": "answer.reasoning_items",
     "captured_bytes": "answer.reasoning_bytes",
+    "turn": "answer.turn",
+    "refusal": "answer.refusal",
     "before_ms": "times.before_ms",
+    "between_ms": "times.between_ms",
+    "after_ms": "times.after_ms",
     "first_byte_ms": "times.first_byte_ms",
 }
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
-from reasoning_replay.core.dialects.base import Capture, Cure, Decision
+from reasoning_replay.core.dialects.base import NO_NAMES, Capture, Cure, Decision, ErrorNames
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState, Route
+from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
 from reasoning_replay.core.history.plan import Outcome
@@ -85,6 +86,8 @@ class RequestReport:
         injected_bytes: Size of the reasoning injected into the accepted request.
         summary: Types, ids and sizes of its items, for the inspector; None if they were not read.
         healed: Kind of the refusal that was cured; "" if none was.
+        changes: What the cure changed in the items of the refused request.
+        parent: Id of the turn that the request continues; b"" if unknown.
     """
 
     state: str = ""
@@ -94,6 +97,8 @@ class RequestReport:
     injected_bytes: int = 0
     summary: ItemSummary | None = None
     healed: str = ""
+    changes: tuple[ItemChange, ...] = ()
+    parent: bytes = b""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -114,6 +119,7 @@ class RequestReport:
         self.summary = decision.summary
         if decision.origin is not None:
             self.model = decision.origin.model
+            self.parent = decision.origin.parent
 
     def note_failure(self) -> None:
         """Record that the preparation failed: the request is forwarded unchanged."""
@@ -125,6 +131,9 @@ class RequestReport:
         """Record that upstream accepted the cured request; `kind` is the kind of the refusal."""
         self.healed = kind
         self.injected_bytes = cure.injected_bytes
+        self.changes = cure.changes
+        if self.summary is not None:  # it shows the first attempt
+            self.summary = self.summary._replace(sent=cure.sent)
         outcomes = self.outcomes
         refused = outcomes.pop(Outcome.INJECTED, 0) - cure.injected
         if cure.injected:
@@ -147,6 +156,9 @@ class AnswerReport:
         saved_names: Names of the turn's records and keys that were passed to the store.
         joined: Conversations to join with this one in the store; NOT_JOINED once that is done.
         reasoning_items, reasoning_bytes: Number and size of the reasoning items that were stored.
+        turn: Id of the turn that was passed to the store; b"" if none was.
+        refusal: Names of the error with which the upstream refused the request, or the first
+            attempt of a healed one.
     """
 
     state: str = ""
@@ -155,6 +167,15 @@ class AnswerReport:
     joined: Joined = NOT_JOINED
     reasoning_items: int = 0
     reasoning_bytes: int = 0
+    turn: bytes = b""
+    refusal: ErrorNames = NO_NAMES
+
+    @property
+    def error(self) -> ErrorNames:
+        """Names of the upstream's error, also of one that ends a stream."""
+        if self.capture is None or any(self.refusal):
+            return self.refusal
+        return self.capture.error
 
 
 @dataclass(slots=True)

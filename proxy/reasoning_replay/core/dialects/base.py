@@ -110,6 +110,22 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     reasoning_tokens: int | None = None
 
 
+class ErrorNames(NamedTuple):
+    """
+    Words of an API that name one of its errors; they never quote a request.
+
+    Attributes:
+        code: Such as `rate_limit_exceeded`; "" if it has none.
+        type: Such as `invalid_request_error`; "" if it has none.
+    """
+
+    code: str = ""
+    type: str = ""
+
+
+NO_NAMES = ErrorNames()
+
+
 class Capture(Protocol):
     """
     The capture of one response. It never raises and never delays the client.
@@ -123,6 +139,7 @@ class Capture(Protocol):
         removed: Number of reasoning items that upstream reports it left out, by reason.
         reasoning_context: How much reasoning upstream used, as a fixed word; "" if not reported.
         usage: Token counts that upstream reports at the end; None if it does not.
+        error: Names of the error with which upstream reports that the response failed.
     """
 
     dirty: bool
@@ -132,6 +149,7 @@ class Capture(Protocol):
     removed: Mapping[str, int]
     reasoning_context: str
     usage: Usage | None
+    error: ErrorNames
 
     def feed(self, chunk: bytes) -> None:
         """Process the next bytes of a stream."""
@@ -175,22 +193,6 @@ class Capture(Protocol):
     def has_failed(self) -> bool:
         """Whether upstream reports that the response failed or was cancelled."""
         ...
-
-
-class ErrorNames(NamedTuple):
-    """
-    Words of an API that name one of its errors; they never quote a request.
-
-    Attributes:
-        code: Such as `rate_limit_exceeded`; "" if it has none.
-        type: Such as `invalid_request_error`; "" if it has none.
-    """
-
-    code: str = ""
-    type: str = ""
-
-
-NO_NAMES = ErrorNames()
 
 
 class Refusal(Protocol):

@@ -18,6 +18,7 @@ from reasoning_replay.web.exchange_log import ExchangeRecorder, summary_header
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee, capture_tee_for
 from reasoning_replay.web.pipeline.client_request import ClientRequest
 from reasoning_replay.web.pipeline.client_response import RawResponse, relay
+from reasoning_replay.web.pipeline.error_tee import ErrorTee, error_tee_for
 from reasoning_replay.web.pipeline.healing_retry import Answer, Healer
 from reasoning_replay.web.pipeline.path_advice import PathAdvice
 from reasoning_replay.web.pipeline.replay import Replay
@@ -104,10 +105,14 @@ class AnswerPhase:
         said = summary_header(exchange, is_shadow=replay.is_shadow)
         return [*headers, (_MARK, said.encode())]
 
-    def _tee(self, exchange: Exchange, response: UpstreamResponse) -> CaptureTee | None:
+    def _tee(self, exchange: Exchange, response: UpstreamResponse) -> CaptureTee | ErrorTee | None:
         replay, recorder = self._replay, self._recorder
         if replay is None or exchange.route not in HANDLED_ROUTES:
             return None
+        if response.status >= HTTPStatus.BAD_REQUEST:
+            if exchange.answer.capture is not None:
+                exchange.answer.state = CaptureState.REFUSED
+            return error_tee_for(response, replay.dialect, exchange)
         try:
             return capture_tee_for(
                 response, replay, exchange, self._capture_max_bytes, recorder.log

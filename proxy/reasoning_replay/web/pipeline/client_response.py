@@ -16,6 +16,7 @@ from reasoning_replay.adapters.upstream.client import (
 from reasoning_replay.core.wire.headers import Headers, without
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee
+from reasoning_replay.web.pipeline.error_tee import ErrorTee
 
 __all__ = ["RawResponse", "relay"]
 
@@ -156,7 +157,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     exchange: Exchange,
     response: UpstreamResponse,
     downstream: RawResponse,
-    tee: CaptureTee | None,
+    tee: CaptureTee | ErrorTee | None,
     read: bytes,
     clock: Callable[[], float],
 ) -> bool:
@@ -170,7 +171,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
         exchange: Counts the bytes, and the time for which they are held.
         response: The upstream's response.
         downstream: The response to the client.
-        tee: Captures the response; None if there is nothing to capture.
+        tee: Captures the response, or reads its error; None if there is nothing to read.
         read: The part of the body that is already read.
         clock: Monotonic clock, in seconds.
 
@@ -220,7 +221,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     return True
 
 
-async def _settle(tee: CaptureTee | None, downstream: RawResponse) -> None:
+async def _settle(tee: CaptureTee | ErrorTee | None, downstream: RawResponse) -> None:
     """Wait until the tee has saved its items; an unsent head is written after HEAD_HELD_S."""
     if tee is None:
         return

@@ -179,6 +179,7 @@ class Healer:
         event = first_event(read) or b""
         if not dialect.is_failing_event(event):
             return Answer(response, read)
+        exchange.answer.refusal = dialect.error_names(event)
         refuses = dialect.is_refusing_event(event)
         refused = self._diagnose(exchange, 400, "", event) if refuses else None
         return Answer(response, read, refused, has_failed=True)
@@ -190,6 +191,7 @@ class Healer:
         try:
             with contextlib.suppress(Undecodable):
                 plain = decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read)
+                exchange.answer.refusal = self._replay.dialect.error_names(plain)
                 return self._understood(status, plain)
             return self._understood(status, b"")
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)

@@ -228,7 +228,7 @@ class Replay:
         if turn is None:
             exchange.answer.state = exchange.answer.state or CaptureState.NOTHING
             return
-        exchange.conversation = turn.conversation
+        exchange.conversation, exchange.answer.turn = turn.conversation, turn.id
         before = exchange.answer.saved_names
         keys = [key for key in keys_of_turn(turn) if key not in before]
         records = records_of(turn, before)

@@ -240,11 +240,13 @@ class ResponseStreams:
             cure = await self._cure(pending, refused)
             # Another request may have been sent in the meantime; it is answered before a retry.
             if cure is not None and self._is_certain(stream):
+                pending.exchange.answer.refusal = self._replay.dialect.error_names(text)
                 pending.hold(text, refused, cure)
                 await self._resend(cure.body)
                 return None
         stream.waiting.popleft()
         exchange = pending.exchange
+        exchange.answer.refusal = self._replay.dialect.error_names(passed)
         exchange.status = message.http_status
         if exchange.answer.capture is not None:
             exchange.answer.state = "refused"

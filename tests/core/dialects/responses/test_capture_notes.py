@@ -1,12 +1,12 @@
 """Notes of a capture: what upstream reports about the reasoning that it received."""
 
 import pytest
-from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.base import NO_NAMES, ErrorNames, Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.history.turns import Context
 
-from tests.core.streams import stream_of
+from tests.core.streams import event, stream_of
 from tests.core.world import Item, answer, call, reasoning
 
 ITEMS = [reasoning("1"), call("1")]
@@ -90,3 +90,15 @@ def test_a_failed_response_is_reported(status: str) -> None:
     capture.read(answer([], "resp_1", status=status))
 
     assert capture.has_failed
+
+
+def test_the_error_of_a_failed_response_is_named() -> None:
+    """It is in the response, or in an event of its own."""
+    error = {"code": "rate_limit_exceeded", "message": "a secret"}
+    plain = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
+    plain.read(answer([], "resp_1", status="failed", error=error))
+    streamed = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
+    streamed.feed(event("error", **error))
+
+    assert plain.error == streamed.error == ErrorNames("rate_limit_exceeded")
+    assert ResponsesCapture(Origin(Context(), ""), 1).error == NO_NAMES

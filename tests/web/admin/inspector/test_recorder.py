@@ -1,12 +1,15 @@
 """Exchange recorder of the inspector: bounded, sent to a listener, and never in the way."""
 
 import json
+import re
 from typing import Any
 
 import pytest
+from reasoning_replay.core.dialects.base import ErrorNames
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.admin.inspector import recorder as module
@@ -74,34 +77,59 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
             captured_items=3,
             before_ms=1.234,
             first_byte_ms=5.678,
+            received_bytes=77,
             sent_bytes=99,
+            method="POST",
+            upstream_request_id="req_" + "x" * 99,
+            trace_id="ef" * 16,
+            changes=(ItemChange("removed", "reasoning", "rs_1", 9),),
+            refusal=ErrorNames("invalid_value", "invalid_request_error"),
+            error="closed",
+            error_detail="api.example: " + "x" * 999,
+            turn=b"\x12" * 16,
+            parent=b"\x34" * 16,
         ),
         2.0,
     )
     (kept,) = told.recent()
     assert kept.pop("id").endswith(".1")
-    assert len(kept.pop("request_id")) == 16
+    assert re.fullmatch("[0-9a-f]{16}", kept.pop("request_id"))
     shown = kept.pop("strip")
     assert [entry[1] for entry in shown["items"]] == ["message", "reasoning", "function_call"]
     assert shown["notes"] == [[2, "injected", 1, 7, ""]]
     assert kept == {
         "at_ms": NOW_MS - 2000,
         "open": False,
+        "upstream_request_id": "req_" + "x" * 60,
+        "trace_id": "ef" * 16,
+        "method": "POST",
         "route": "responses",
         "status": 200,
         "outcome": "ok",
+        "error_code": "invalid_value",
+        "error_type": "invalid_request_error",
+        "cause": "closed",
+        "cause_detail": "api.example: " + "x" * 227,
         "asked": "planned",
         "outcomes": {"injected": 1},
-        "repaired": 2,
+        "repairs": {"duplicates": 2},
         "healed": "order",
+        "changes": [["removed", "reasoning", "rs_1", 9]],
         "captured": "saved",
         "captured_items": 3,
         "took_ms": 2000.0,
-        "overhead_ms": 1.23,
+        "before_ms": 1.23,
         "first_byte_ms": 5.7,
+        "between_ms": 0.0,
+        "after_ms": 0.0,
+        "received_bytes": 77,
         "sent_bytes": 99,
-        "scope": "ab" * 6,
-        "conversation": "cd" * 6,
+        "tokens": {},
+        "scope": "ab" * 16,
+        "conversation": "cd" * 16,
+        "turn": "12" * 6,
+        "parent": "34" * 6,
+        "prefix": None,
         "model": "gpt-5.4" + "x" * 57,
         "injected_bytes": 7,
         "items": 3,
@@ -142,7 +170,7 @@ def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
 
     The oldest completed ones are dropped; those in flight lose only their item summaries.
     """
-    monkeypatch.setattr(module, "KEPT_BYTES", 3000)
+    monkeypatch.setattr(module, "KEPT_BYTES", 6000)
     monkeypatch.setattr(module, "OPEN_BYTES", 1000)
     monkeypatch.setattr(module, "OPEN_MAX", 50)
     told = Told()
@@ -150,7 +178,7 @@ def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
         told.recorder.end(exchange(), 1.0)
     assert len(told.recent()) == KEPT
     for _ in range(10):
-        told.recorder.end(exchange(strip(500)), 1.0)
+        told.recorder.end(exchange(strip(1000)), 1.0)
     assert len(told.recent()) == 5
     in_flight = [exchange(strip(300)) for _ in range(60)]
     for one in in_flight:

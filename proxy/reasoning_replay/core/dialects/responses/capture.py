@@ -11,7 +11,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import UNSET, Raw, structs
 
-from reasoning_replay.core.dialects.base import CaptureSnapshot, Origin, Usage
+from reasoning_replay.core.dialects.base import NO_NAMES, CaptureSnapshot, Origin, Usage
 from reasoning_replay.core.dialects.responses.emitted import blob_digest, emitted_of, reasoning_of
 from reasoning_replay.core.dialects.responses.events import (
     ResponseFields,
@@ -22,6 +22,7 @@ from reasoning_replay.core.dialects.responses.events import (
     read_response,
     read_usage,
 )
+from reasoning_replay.core.dialects.responses.heal.error_names import error_names
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import family
@@ -73,6 +74,7 @@ class ResponsesCapture:
         reasoning_context: How much reasoning upstream used, one of CONTEXTS; "" if not reported.
         reasoning_items, reasoning_bytes: Count and size of the reasoning in the last snapshot.
         usage: Token counts that upstream reports at the end; None if it does not.
+        error: Names of the error with which upstream reports that the response failed.
     """
 
     def __init__(self, origin: Origin, max_bytes: int) -> None:
@@ -91,6 +93,7 @@ class ResponsesCapture:
         self.removed = _NOTHING
         self.reasoning_context = ""
         self.usage: Usage | None = None
+        self.error = NO_NAMES
         self._origin = origin
         self._max_bytes = max_bytes
         self._kept_bytes = 0  # total of the raw bytes of all parts
@@ -213,6 +216,8 @@ class ResponsesCapture:
             self.dirty = self.dirty or item.role is not Role.REASONING
         elif kind in _ENDS or kind in _STARTS:
             self._response(event.response, kind)
+        elif kind == "error":
+            self.error = error_names(data)
 
     def _response(self, response: bytes | Raw, kind: str) -> None:
         found = read_response(response)
@@ -223,6 +228,8 @@ class ResponsesCapture:
         self._status = found.status or kind.rpartition(".")[2]
         if found.store is not None:
             self._is_stored = found.store
+        if self.has_failed:
+            self.error = error_names(response)
         self.dirty = self.dirty or self._status == "queued"
         self._note(found)
         if found.usage is not NONE and kind in _ENDS:

@@ -3,7 +3,8 @@ Event stream of the inspector: lines of JSON for each watcher, until it leaves.
 
     {"hello": …}       first: version and settings of this process
     {"exchange": …}    the recorded ones, then each one when it is decided, and again at its end
-    {"state": …}       each second: totals, the store, whether the process drains
+    {"state": …}       each second: totals, sums of the last minutes (at first: of the last hour),
+                       the store, whether the process drains
     {"lost": n}        n lines were dropped because this watcher reads too slowly
 """
 
@@ -16,6 +17,7 @@ from typing import Final
 
 from aiohttp import web
 
+from reasoning_replay.web.admin.inspector.minutes import MINUTES
 from reasoning_replay.web.admin.inspector.recorder import ExchangeFeed
 from reasoning_replay.web.admin.inspector.totals import read_totals
 from reasoning_replay.web.errors import ErrorResponse, ProxyError
@@ -24,6 +26,8 @@ __all__ = ["Watchers"]
 
 WATCHERS_MAX: Final = 8
 STATE_S: Final = 1.0
+# Minutes in a state: the current one, and the one before for its final sums.
+NEWEST: Final = 2
 # Lines that arrive within this time are written together.
 GATHER_S: Final = 0.05
 # Limits for a watcher that does not read: bytes of pending lines, and seconds.
@@ -109,7 +113,7 @@ class Watchers:
             self._source.listen(self._heard)
             self._ticking = asyncio.create_task(self._tick())
         watcher.put(json.dumps({"hello": self._facts()}).encode())
-        self._put_state([watcher])
+        self._put_state([watcher], MINUTES)
         for told in self._source.recent():
             watcher.put(told)
 
@@ -129,15 +133,15 @@ class Watchers:
             await asyncio.sleep(STATE_S)
             self._put_state(self._watchers)
 
-    def _put_state(self, watchers: "Iterable[_Watcher]") -> None:
+    def _put_state(self, watchers: "Iterable[_Watcher]", minutes: int = NEWEST) -> None:
         with contextlib.suppress(Exception):  # watchers then keep the previous state
-            state = self._state()
+            state = self._state(minutes)
             for watcher in watchers:
                 watcher.put(state)
 
-    def _state(self) -> bytes:
-        totals = read_totals(self._exposition())
-        return json.dumps({"state": {**self._fares(), "totals": totals}}).encode()
+    def _state(self, minutes: int) -> bytes:
+        totals, sums = read_totals(self._exposition()), self._source.sums(minutes)
+        return json.dumps({"state": {**self._fares(), **sums, "totals": totals}}).encode()
 
 
 class _Watcher:

@@ -12,15 +12,22 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import asdict
 
+from reasoning_replay.adapters.telemetry.log import called
+from reasoning_replay.core.dialects.base import ErrorNames, Usage
+from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.sent_items import words
+from reasoning_replay.web.admin.inspector.minutes import Minutes
+from reasoning_replay.web.admin.inspector.prefixes import Prefix, Prefixes
 from reasoning_replay.web.exchange import Exchange
 
 __all__ = ["ExchangeFeed", "Heard", "Recorder"]
 
 # Most finished exchanges that are kept, and the largest total size of their strips.
-KEPT: Final = 100
+KEPT: Final = 200
 KEPT_BYTES: Final = 2 << 20
 # The same for exchanges in flight. A new watcher gets the newest of them; above this size of all
 # strips, a further strip is reduced to its counts.
@@ -28,9 +35,14 @@ OPEN_SHOWN: Final = 100
 OPEN_BYTES: Final = 2 << 20
 # Above this number, the oldest open exchange is dropped: one that never ends would leak.
 OPEN_MAX: Final = 20_000
-# Shown characters of a hash, enough to tell two apart, and of a model's name, set by the client.
+# Shown characters of the hash of a turn, enough to tell two apart, and of a name that a client or
+# the upstream sets.
 HASH_CHARS: Final = 12
 NAME_CHARS: Final = 64
+# The same of the text about a failure of the upstream, as in the log.
+DETAIL_CHARS: Final = 240
+# Different injected items are counted up to this number: the count needs 64 bytes for each.
+DIFFERENT_MAX: Final = 8192
 
 # Receives an exchange, once it is decided and at its end, as JSON: `{"exchange": {…}}`.
 Heard = Callable[[bytes], None]
@@ -50,6 +62,10 @@ class ExchangeFeed(Protocol):
         """Call `heard` for every exchange from now on; None ends that."""
         ...
 
+    def sums(self, minutes: int) -> dict[str, object]:
+        """Return the sums of the newest minutes, and how many different items were injected."""
+        ...
+
 
 class _Seen(msgspec.Struct, gc=False):
     """A copy of a few fields of an exchange; took_s is None while it is in flight."""
@@ -57,49 +73,81 @@ class _Seen(msgspec.Struct, gc=False):
     number: int
     started_s: float
     took_s: float | None
+    request_id: str
+    upstream_request_id: str
+    trace_id: str
+    method: str
     route: str
     status: int
     outcome: str
+    error: ErrorNames
+    cause: str
+    cause_detail: str
     asked: str
     outcomes: Mapping[Outcome, int]
     repairs: Mapping[str, int]
     healed: str
+    changes: tuple[ItemChange, ...]
     captured: str
     captured_items: int
-    overhead_ms: float
+    usage: Usage | None
+    before_ms: float
     first_byte_ms: float
+    between_ms: float
+    after_ms: float
+    received_bytes: int
     sent_bytes: int
     scope: bytes | None
     conversation: bytes
-    strip: ItemSummary
+    turn: bytes
+    parent: bytes
+    prefix: Prefix | None
+    items: int
+    strip: bytes
     model: str
     injected_bytes: int
-    request_id: str
 
 
-def _seen(number: int, exchange: Exchange, took_s: float | None) -> _Seen:
+def _seen(number: int, exchange: Exchange, took_s: float | None, prefix: Prefix | None) -> _Seen:
+    request, answer, times = exchange.request, exchange.answer, exchange.times
+    strip = request.summary or _NO_STRIP
     return _Seen(
-        number,
-        exchange.times.started_s,
-        took_s,
-        exchange.route,
-        exchange.status,
-        exchange.outcome,
-        exchange.request.state,
-        exchange.request.outcomes,
-        exchange.request.repairs,
-        exchange.request.healed,
-        exchange.answer.state,
-        exchange.answer.reasoning_items,
-        exchange.times.before_ms + exchange.times.between_ms + exchange.times.after_ms,
-        exchange.times.first_byte_ms,
-        exchange.sent_bytes,
-        exchange.scope,
-        exchange.conversation,
-        exchange.request.summary or _NO_STRIP,
-        exchange.request.model[:NAME_CHARS],
-        exchange.request.injected_bytes,
-        exchange.id,
+        number=number,
+        started_s=times.started_s,
+        took_s=took_s,
+        request_id=exchange.id,
+        upstream_request_id=exchange.upstream_request_id[:NAME_CHARS],
+        trace_id=exchange.trace_id,
+        method=exchange.method[:NAME_CHARS],
+        route=exchange.route,
+        status=exchange.status,
+        outcome=exchange.outcome,
+        error=answer.error,
+        cause=exchange.error,
+        cause_detail=exchange.error_detail[:DETAIL_CHARS],
+        asked=request.state,
+        outcomes=request.outcomes,
+        repairs=request.repairs,
+        healed=request.healed,
+        changes=request.changes,
+        captured=answer.state,
+        captured_items=answer.reasoning_items,
+        usage=answer.capture.usage if answer.capture is not None else None,
+        before_ms=times.before_ms,
+        first_byte_ms=times.first_byte_ms,
+        between_ms=times.between_ms,
+        after_ms=times.after_ms,
+        received_bytes=exchange.received_bytes,
+        sent_bytes=exchange.sent_bytes,
+        scope=exchange.scope,
+        conversation=exchange.conversation,
+        turn=answer.turn,
+        parent=request.parent,
+        prefix=prefix,
+        items=strip.total,
+        strip=strip.shown,
+        model=request.model[:NAME_CHARS],
+        injected_bytes=request.injected_bytes,
     )
 
 
@@ -119,41 +167,52 @@ class Recorder:
         # Prefix of ids: other processes, and this one before a restart, use the same numbers.
         self._name = f"{os.getpid():x}.{epoch_ms():x}"
         self._last = 0
-        # `id()` of an exchange -> its number, the exchange, and the size of its strip.
-        self._open: dict[int, tuple[int, Exchange, int]] = {}
+        # `id()` of an exchange -> its number, the exchange, its prefix, and the size of its strip.
+        self._open: dict[int, tuple[int, Exchange, Prefix | None, int]] = {}
         self._over: deque[_Seen] = deque()
         self._bytes = self._open_bytes = 0
         self._heard: Heard | None = None
+        self._prefixes = Prefixes()
+        self._minutes = Minutes()
+        self._different: set[int] = set()
         self._epoch_less_clock_ms = 0.0
         self._look_at_the_time()
 
     def begin(self, exchange: Exchange) -> None:
         """Record an exchange that is decided, before its request is sent."""
         self._last += 1
+        prefix = self._prefixes.compare(exchange)
         strip, size = exchange.request.summary, 0
         if strip is not None:
-            if self._open_bytes + len(strip.shown) > OPEN_BYTES:
+            if self._open_bytes + strip.size_bytes > OPEN_BYTES:
                 exchange.request.summary = strip = strip.counted()
-            size = len(strip.shown)
+            size = strip.size_bytes
             self._open_bytes += size
-        self._open[id(exchange)] = self._last, exchange, size
+        self._open[id(exchange)] = self._last, exchange, prefix, size
         if len(self._open) > OPEN_MAX:
-            self._open_bytes -= self._open.pop(next(iter(self._open)))[2]
+            self._open_bytes -= self._open.pop(next(iter(self._open)))[-1]
         if self._heard is not None:
-            self._tell(_seen(self._last, exchange, None))
+            self._tell(_seen(self._last, exchange, None, prefix))
 
     def end(self, exchange: Exchange, took_s: float) -> None:
         """Record a finished exchange."""
         begun = self._open.pop(id(exchange), None)
         if begun is None:  # it ended before `begin`
             self._last += 1
+            number, prefix = self._last, None
         else:
-            self._open_bytes -= begun[2]
-        seen = _seen(begun[0] if begun else self._last, exchange, took_s)
+            number, _, prefix, size = begun
+            self._open_bytes -= size
+        if exchange.request.healed:  # upstream accepted another request than the first one
+            prefix = self._prefixes.compare(exchange)
+        self._prefixes.keep(exchange)
+        self._minutes.add(exchange, self._epoch_ms())
+        self._note_injected(exchange)
+        seen = _seen(number, exchange, took_s, prefix)
         self._over.append(seen)
-        self._bytes += len(seen.strip.shown)
+        self._bytes += len(seen.strip)
         while len(self._over) > KEPT or self._bytes > KEPT_BYTES:
-            self._bytes -= len(self._over.popleft().strip.shown)
+            self._bytes -= len(self._over.popleft().strip)
         if self._heard is not None:
             self._tell(seen)
 
@@ -161,7 +220,7 @@ class Recorder:
         """Return finished exchanges as JSON, oldest first, followed by those in flight."""
         self._look_at_the_time()
         newest = list(self._open.values())[-OPEN_SHOWN:]
-        under_way = [_seen(number, exchange, None) for number, exchange, _ in newest]
+        under_way = [_seen(number, one, None, prefix) for number, one, prefix, _ in newest]
         told: list[bytes] = []
         for seen in (*self._over, *under_way):
             with contextlib.suppress(Exception):  # one that cannot be encoded must not hide others
@@ -172,6 +231,21 @@ class Recorder:
         """Call `heard` for every exchange from now on; None ends that."""
         self._look_at_the_time()
         self._heard = heard
+
+    def sums(self, minutes: int) -> dict[str, object]:
+        """Return the sums of the newest minutes, and how many different items were injected."""
+        different = len(self._different)
+        return {
+            "minutes": self._minutes.newest(minutes),
+            "different": different,
+            "different_is_more": different >= DIFFERENT_MAX,
+        }
+
+    def _note_injected(self, exchange: Exchange) -> None:
+        summary = exchange.request.summary
+        if summary is None or not summary.sent.injected or len(self._different) >= DIFFERENT_MAX:
+            return
+        self._different.update(words(summary.sent.injected))
 
     def _look_at_the_time(self) -> None:
         """Set the offset from the clock to wall time; set for each exchange, it would jitter."""
@@ -189,25 +263,40 @@ class Recorder:
             "at_ms": round(self._epoch_less_clock_ms + seen.started_s * 1000),
             "open": is_open,
             "request_id": seen.request_id,
+            "upstream_request_id": called(seen.upstream_request_id) or "",
+            "trace_id": seen.trace_id,
+            "method": called(seen.method) or "",
             "route": seen.route,
             "status": seen.status,
             "outcome": "" if is_open else seen.outcome,
+            "error_code": seen.error.code,
+            "error_type": seen.error.type,
+            "cause": seen.cause,
+            "cause_detail": called(seen.cause_detail, DETAIL_CHARS) or "",
             "asked": seen.asked,
             "outcomes": {what.value: count for what, count in seen.outcomes.items() if count},
-            "repaired": sum(seen.repairs.values()),
+            "repairs": seen.repairs,
             "healed": seen.healed,
+            "changes": seen.changes,
             "captured": seen.captured,
             "captured_items": seen.captured_items,
             "took_ms": None if seen.took_s is None else round(seen.took_s * 1000, 1),
-            "overhead_ms": round(seen.overhead_ms, 2),
+            "before_ms": round(seen.before_ms, 2),
             "first_byte_ms": round(seen.first_byte_ms, 1),
+            "between_ms": round(seen.between_ms, 2),
+            "after_ms": round(seen.after_ms, 2),
+            "received_bytes": seen.received_bytes,
             "sent_bytes": seen.sent_bytes,
-            "scope": seen.scope.hex()[:HASH_CHARS] if seen.scope else "",
-            "conversation": seen.conversation.hex()[:HASH_CHARS],
+            "tokens": {} if seen.usage is None else asdict(seen.usage),
+            "scope": seen.scope.hex() if seen.scope else "",
+            "conversation": seen.conversation.hex(),
+            "turn": seen.turn.hex()[:HASH_CHARS],
+            "parent": seen.parent.hex()[:HASH_CHARS],
+            "prefix": None if seen.prefix is None else seen.prefix._asdict(),
             "model": seen.model,
             "injected_bytes": seen.injected_bytes,
-            "items": seen.strip.total,
-            "strip": msgspec.Raw(seen.strip.shown),
+            "items": seen.items,
+            "strip": msgspec.Raw(seen.strip),
         }
         try:
             return _ENCODE({"exchange": told})

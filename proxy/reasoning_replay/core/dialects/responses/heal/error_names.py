@@ -13,7 +13,7 @@ __all__ = ["error_names"]
 _WORD = re.compile(r"[A-Za-z0-9][\w.:/-]{0,63}", re.ASCII)
 
 
-def error_names(body: bytes) -> ErrorNames:
+def error_names(body: bytes | msgspec.Raw) -> ErrorNames:
     """
     Return the names of the error in a response body, or in the data of an event; never raises.
 

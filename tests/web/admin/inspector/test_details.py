@@ -1,0 +1,163 @@
+"""Details of an exchange: ids, tokens, times, the names of an error and the changes of a cure."""
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from tests.web.sockets import tunnelled
+from tests.web.usages import PLAIN, SAID
+from tests.web.websocket.creates import create, failed, turn
+from tests.web.wire import (
+    ASK,
+    CALL,
+    END,
+    PAIRING,
+    RESULT,
+    RS,
+    as_json,
+    chunk,
+    error,
+    events,
+    response,
+    stream_head,
+    whole,
+)
+from tests.web.world import World, eventually, world
+
+LIMIT = {"error": {"message": "secret", "code": "rate_limit_exceeded", "type": "tokens"}}
+NAMES = ("rate_limit_exceeded", "tokens")
+
+
+async def shown(w: World, count: int = 1) -> dict[str, Any]:
+    """Return the newest of so many finished exchanges, as the inspector gets it."""
+    recorder = w.app.recorder
+    await eventually(lambda: len(recorder._over) == count)
+    newest = recorder.recent()[-1]
+    assert b"secret" not in newest
+    told: dict[str, Any] = json.loads(newest)["exchange"]
+    return told
+
+
+async def test_an_exchange_has_its_ids_tokens_and_times() -> None:
+    """The request id is that of the log."""
+    async with world() as w:
+        w.upstream.answers(
+            whole(
+                PLAIN.partition(b"\r\n\r\n")[2],
+                "Content-Type: application/json",
+                "x-request-id: req_7",
+            )
+        )
+        await w.turn(ASK)
+        one = await shown(w)
+        assert one["request_id"] == w.app.recorder._over[-1].request_id
+        assert (one["upstream_request_id"], one["method"]) == ("req_7", "POST")
+        assert one["tokens"] == {
+            "input_tokens": SAID["input_tokens"],
+            "cached_tokens": 768,
+            "output_tokens": SAID["output_tokens"],
+            "reasoning_tokens": 64,
+        }
+        assert one["before_ms"] > 0
+        assert (len(one["scope"]), len(one["conversation"]), len(one["turn"])) == (32, 32, 12)
+        assert (one["error_code"], one["error_type"]) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(whole(as_json(LIMIT), status="429 Too Many Requests"), id="plain"),
+        pytest.param(whole(as_json(LIMIT), status="400 Bad Request"), id="diagnosed"),
+        pytest.param(
+            whole(
+                gzip.compress(as_json(LIMIT)),
+                "Content-Type: application/json",
+                "Content-Encoding: gzip",
+                status="500 Error",
+            ),
+            id="encoded",
+        ),
+        pytest.param(
+            stream_head()
+            + chunk(b"event: error\ndata: %b\n\n" % as_json({"type": "error"} | LIMIT))
+            + END,
+            id="first-event",
+        ),
+        pytest.param(
+            stream_head()
+            + chunk(events(RS)[0])
+            + chunk(b"data: %b\n\n" % as_json({"type": "error"} | LIMIT))
+            + END,
+            id="later-event",
+        ),
+        pytest.param(
+            stream_head()
+            + chunk(events(RS)[0])
+            + chunk(
+                b"data: %b\n\n"
+                % as_json(
+                    {
+                        "type": "response.failed",
+                        "response": {"id": "resp_1", "status": "failed"} | LIMIT,
+                    }
+                )
+            )
+            + END,
+            id="failed",
+        ),
+    ],
+)
+async def test_the_error_of_the_upstream_is_named(answer: bytes) -> None:
+    """Its code and type are shown, and never its message."""
+    async with world() as w:
+        w.upstream.answers(answer)
+        await w.turn(ASK)
+        one = await shown(w)
+        assert (one["error_code"], one["error_type"]) == NAMES
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        whole(b'{"error":{"code":"%b"}}' % (b"x" * 99), status="500 Error"),
+        whole(as_json(LIMIT) + b" " * 20_000, status="500 Error"),
+        whole(b"broken", "Content-Encoding: gzip", status="500 Error"),
+        whole(as_json(LIMIT), "Content-Encoding: unknown", status="500 Error"),
+    ],
+)
+async def test_an_error_that_cannot_be_read_has_no_name(answer: bytes) -> None:
+    """It reaches the client all the same."""
+    async with world() as w:
+        w.upstream.answers(answer)
+        assert (await w.turn(ASK)).status == 500
+        one = await shown(w)
+        assert (one["error_code"], one["error_type"]) == ("", "")
+
+
+async def test_a_healed_request_names_its_refusal_and_what_was_changed() -> None:
+    """The prefix is that of the accepted request."""
+    async with world(heal="on") as w:
+        w.upstream.answers(
+            whole(as_json(response(RS, CALL))),
+            error(PAIRING.replace("without its required 'reasoning'", "without its required 'x'")),
+            whole(as_json(response(rid="resp_2"))),
+        )
+        await w.turn(ASK)
+        await w.turn(ASK, CALL, RESULT)
+        one = await shown(w, 2)
+        assert one["status"] == 200
+        assert one["healed"]
+        assert one["error_type"] == "invalid_request_error"
+        assert one["changes"] == [["removed", "reasoning", RS["id"], len(as_json(RS))]]
+        assert one["prefix"] == {"before": 1, "kept": 1, "has_moved": False, "is_head_new": False}
+
+
+async def test_the_error_of_a_message_on_a_websocket_is_named() -> None:
+    """It is shown with its request."""
+    async with world() as w:
+        async with tunnelled(w) as (client, upstream):
+            await turn(client, upstream, create(ASK), [failed("secret", 429)])
+        one = next(seen for seen in w.app.recorder._over if seen.route == "create")
+        assert one.error.type == "invalid_request_error"
