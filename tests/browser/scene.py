@@ -1,25 +1,28 @@
-"""Scene for the README's picture: an afternoon of a proxy's traffic, played in a second."""
+"""Scene for the pictures: an hour of a proxy's traffic, played in seconds."""
 
 import asyncio
-import itertools
-from typing import Any
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from msgspec import structs
 from reasoning_replay.adapters.stores.base import StoreError
+from reasoning_replay.web.admin.inspector.recorder import _Seen
 
-from tests.browser.stage import Agent, Stage
-from tests.web.world import Hooked
+from tests.browser.stage import TOOLS, Agent, Stage
+from tests.web.world import Hooked, eventually
 
 __all__ = ["play"]
 
-# Wall-clock time of the scene: half past two on a day in March.
-NOW_MS = 1_773_325_811_000
-# Age of each exchange, the newest first, and the time that a real upstream would take in addition,
-# since a stand-in responds at once. The time that the proxy adds is real.
-AGES_S = (6.0, 14.0, 43.0, 71.0, 78.0, 85.0)
-THOUGHT_S = (4.1, 2.7, 6.3, 3.4, 5.2, 1.9)
-KEEPS_NOTHING = {"store": False, "include": ["reasoning.encrypted_content"]}
-LOST: list[dict[str, Any]] = [
+# Wall-clock time at the end of the scene: half past two on a day in March.
+NOW_MS: Final = 1_773_325_811_000
+# Time that a real upstream would take in addition, since a stand-in responds at once. The time
+# that the proxy adds is real.
+THOUGHT_S: Final = (4.1, 2.7, 6.3, 3.4, 5.2, 1.9)
+# The stand-in reports no cached tokens. A prompt cache keeps prefixes in steps of this size.
+CACHED_STEP: Final = 16
+KEEPS_NOTHING: Final = {"store": False, "include": ["reasoning.encrypted_content"]}
+LOST: Final[list[dict[str, Any]]] = [
     {"role": "developer", "content": "You plan trips. " * 20},
     {"role": "user", "content": "Where to?"},
     {
@@ -35,7 +38,7 @@ LOST: list[dict[str, Any]] = [
         "output": "rain " * 60,
     },
 ]
-SPOILT: dict[str, Any] = {
+SPOILT: Final[dict[str, Any]] = {
     "type": "reasoning",
     "id": "rs_68f0c2d1e4b781aa",
     "summary": [],
@@ -43,48 +46,95 @@ SPOILT: dict[str, Any] = {
 }
 
 
+@dataclass
+class Hour:
+    """The clock of the scene, which also dates what the recorder has recorded."""
+
+    on: Stage
+    sent: dict[str, int] = field(default_factory=dict)
+
+    async def at(self, age_s: float, request: Awaitable[Any]) -> None:
+        """Let a request end so many seconds before the end of the scene."""
+        recorder = self.on.app.recorder
+        recorder._epoch_ms = lambda: NOW_MS - round(age_s * 1000)
+        before = recorder._last
+        await request
+        # It is recorded after the client has its response.
+        await eventually(lambda: bool(recorder._over) and recorder._over[-1].number > before)
+        seen = recorder._over[-1]
+        thought_s = THOUGHT_S[seen.number % len(THOUGHT_S)]
+        seen.started_s -= age_s
+        seen.took_s = (seen.took_s or 0) + thought_s
+        seen.first_byte_ms += 1000 * thought_s
+        self._cache(seen)
+
+    def _cache(self, seen: _Seen) -> None:
+        """Count the tokens of the turn before as cached, if the prefix was kept."""
+        usage, turn = seen.usage, seen.conversation.hex()
+        if usage is None or not usage.input_tokens:
+            return
+        if seen.prefix is not None and not seen.prefix.has_moved:
+            cached = self.sent.get(turn, 0) // CACHED_STEP * CACHED_STEP
+            seen.usage = structs.replace(usage, cached_tokens=cached)
+            self.on.app.recorder._minutes._minutes[-1][5] += cached
+        self.sent[turn] = usage.input_tokens
+
+
 async def play(on: Stage) -> asyncio.Task[Any]:
     """Let several types of clients send requests; return the task of the one that is in flight."""
+    hour = Hour(on)
+    for minute in range(58, 1, -1):
+        client = on.agent(key=f"sk-{minute % 5}", keeps_reasoning=minute % 4 == 0)
+        client.history.append({"role": "user", "content": f"Trip {minute}"})
+        age_s = minute * 60.0 + minute % 7
+        for _ in range(2 + minute % 3):
+            await hour.at(age_s, client.step())
+            age_s -= 3
     planner = on.agent(key="sk-c", more=KEEPS_NOTHING)
+    coder = on.agent(key="sk-b", more={"model": "gpt-5.4-mini"})
+    writer = on.agent(key="sk-d", keeps_reasoning=True)
     planner.history.append({"role": "developer", "content": "You plan trips. " * 90})
-    await planner.ask("Which of my trips will be rainy?")
-    await _without_store(on, planner)
-    await on.agent(key="sk-b", more={"model": "gpt-5.4-mini"}).post({"input": LOST, "store": False})
-    again = [*planner.history, {"role": "user", "content": "And the hotel?"}, SPOILT]
-    await planner.post({"input": [*again, {"role": "user", "content": "Well?"}]})
-    _as_of_a_day(on)
+    for client in (planner, coder, writer):
+        client.history.append({"role": "user", "content": "Which of my trips will be rainy?"})
+    await _interleaved(hour, planner, coder, writer)
+    await hour.at(13.0, on.agent(key="sk-a").post({"messages": []}, path="/chat/completions"))
+    await _without_store(hour, coder)
+    lost = {"model": "gpt-5.4-mini", "input": LOST, "tools": TOOLS, "store": False}
+    await hour.at(8.0, on.agent(key="sk-b").post(lost))
+    spoilt = [*planner.history, SPOILT, {"role": "user", "content": "Well?"}]
+    await hour.at(6.0, planner.post({"input": spoilt, "tools": TOOLS}))
+    on.app.recorder._epoch_ms = lambda: NOW_MS
     on.standin.behaviour = structs.replace(on.standin.behaviour, delay_s=1.0)
-    return asyncio.create_task(_streamed(planner))
+    return asyncio.create_task(_streamed(writer))
 
 
-async def _without_store(on: Stage, agent: Agent) -> None:
+async def _interleaved(hour: Hour, planner: Agent, *others: Agent) -> None:
+    """Send the turns of several agents in turn; the first one rewrites its history at the end."""
+    age_s = 78.0
+    for turn in range(6):
+        for client in (planner, *others):
+            await hour.at(age_s, client.step())
+            age_s -= 3.4
+        if turn == 2:
+            for client in (planner, *others):
+                client.history.append({"role": "user", "content": "And the hotel?"})
+        if turn == 4:  # as a client does that has the time of day in its instructions
+            planner.history[0]["content"] += "It is half past two."
+
+
+async def _without_store(hour: Hour, agent: Agent) -> None:
     async def fails(_: str) -> None:
         raise StoreError("it is away")
 
-    store = on.app.store
+    store = hour.on.app.store
     whole, store.inner = store.inner, Hooked(store.inner, fails)
-    await agent.post({"input": agent.history[:4]})
+    await hour.at(10.0, agent.post({"input": agent.history[:4], "tools": TOOLS}))
     store.inner = whole
     while store.is_degraded:  # the store may be marked as failed
         await store.check()
         await asyncio.sleep(0.1)
 
 
-def _as_of_a_day(on: Stage) -> None:
-    recorder = on.app.recorder
-    recorder._epoch_ms = lambda: NOW_MS
-    for seen, age_s, thought_s in zip(
-        reversed(recorder._over),
-        itertools.chain(AGES_S, itertools.count(100.0, 9.0)),
-        itertools.cycle(THOUGHT_S),
-        strict=False,
-    ):
-        seen.started_s -= age_s
-        if seen.took_s is not None:
-            seen.took_s += thought_s
-            seen.first_byte_ms += 1000 * thought_s
-
-
 async def _streamed(agent: Agent) -> None:
     agent.history.append({"role": "user", "content": "Which should I move?"})
-    await agent.post({"input": agent.history, "stream": True})
+    await agent.post({"input": agent.history, "tools": TOOLS, "stream": True})

@@ -50,19 +50,23 @@ class Agent:
         """Send a question, and run tools until there is an answer."""
         self.history.append({"role": "user", "content": question})
         for _ in range(STEPS_MAX):
-            status, answer = await self.post({"tools": TOOLS, "input": self.history})
-            if status != 200:
-                break
-            kept = [i for i in answer["output"] if self.keeps_reasoning or i["type"] != "reasoning"]
-            calls = [item for item in kept if item["type"] == "function_call"]
-            self.history += kept
-            self.history += [
-                {"type": "function_call_output", "call_id": call["call_id"], "output": "7° " * 40}
-                for call in calls
-            ]
-            if not calls:
+            if not await self.step():
                 break
         return self
+
+    async def step(self) -> bool:
+        """Send the history, and run the tools; return whether the next request has their output."""
+        status, answer = await self.post({"tools": TOOLS, "input": self.history})
+        if status != 200:
+            return False
+        kept = [i for i in answer["output"] if self.keeps_reasoning or i["type"] != "reasoning"]
+        calls = [item for item in kept if item["type"] == "function_call"]
+        self.history += kept
+        self.history += [
+            {"type": "function_call_output", "call_id": call["call_id"], "output": "7° " * 40}
+            for call in calls
+        ]
+        return bool(calls)
 
     async def post(self, body: Item | bytes, *, path: str = "/responses") -> tuple[int, Any]:
         """Send one request; return the status and JSON of the response."""

@@ -49,7 +49,7 @@ TEXTS = [
     *(path for path in ROOT.glob("config/**/*") if path.is_file()),
     *(path for path in ROOT.glob("helm/**/*") if path.is_file()),
     *(path for path in ROOT.glob("examples/*") if path.is_file()),
-    *ROOT.glob("proxy/**/*.html"),
+    *(path for kind in ("html", "css", "js") for path in ROOT.glob(f"proxy/**/*.{kind}")),
     *(ROOT / name for name in ("Makefile", "Dockerfile", "pyproject.toml", ".ci/run")),
 ]
 

@@ -6,6 +6,8 @@ import json
 import re
 from importlib import resources
 
+from reasoning_replay.web.admin.inspector.page import page
+
 from tests.web.line import line_to, request
 from tests.web.world import World, world
 
@@ -66,8 +68,22 @@ async def test_only_the_code_of_the_page_runs() -> None:
 
 def test_the_page_is_small_and_loads_nothing() -> None:
     """The page is small, has no external address, and no event handler in its markup."""
-    text = resources.files("reasoning_replay.web.admin.inspector").joinpath("page.html").read_text()
-    assert len(text) < 32_000
+    body = page().body
+    assert isinstance(body, bytes)
+    text = body.decode()
+    assert len(text) < 80_000
     assert not re.findall(r"(?:src|href)=\"(?!data:)", text)
     assert not re.findall(r"<[^>]*\son\w+=", text)
-    assert "innerHTML" not in text
+    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)\w", text)
+    for unsafe in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+        assert unsafe not in text
+
+
+def test_the_page_has_each_script_once() -> None:
+    """A file of scripts that is not listed would be missing."""
+    body = page().body
+    assert isinstance(body, bytes)
+    assets = resources.files("reasoning_replay.web.admin.inspector").joinpath("assets")
+    scripts = [one for one in assets.iterdir() if one.name.endswith((".js", ".css"))]
+    assert len(scripts) > 2
+    assert [body.count(one.read_bytes()) for one in scripts] == [1] * len(scripts)

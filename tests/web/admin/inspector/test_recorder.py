@@ -133,6 +133,7 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
         "model": "gpt-5.4" + "x" * 57,
         "injected_bytes": 7,
         "items": 3,
+        "sent_items": 0,
     }
 
 

@@ -7,10 +7,10 @@ from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUT
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["MINUTES", "Minutes"]
+__all__ = ["MINUTES", "MINUTE_MS", "Minutes"]
 
 MINUTES: Final = 60
-_MS: Final = 60_000
+MINUTE_MS: Final = 60_000
 # Reasoning that a request should carry and neither the client nor the proxy sent.
 _LACKING: Final = frozenset(Outcome) - {Outcome.INJECTED, Outcome.PRESENT, Outcome.DEGRADED}
 # Position of each sum in a minute; the first is the minute's number since the epoch.
@@ -33,7 +33,7 @@ class Minutes:
         """Add a finished exchange."""
         if exchange.route not in REPLAYED_ROUTES:
             return
-        now = epoch_ms // _MS
+        now = epoch_ms // MINUTE_MS
         if not self._minutes or self._minutes[-1][0] != now:
             self._minutes.append([now, *([0] * (_SIZE - 1))])
         sums, times, request = self._minutes[-1], exchange.times, exchange.request

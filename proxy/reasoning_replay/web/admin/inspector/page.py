@@ -1,4 +1,4 @@
-"""Inspector page: one HTML file, which sends requests to its own origin only."""
+"""Inspector page: one HTML document, which sends requests to its own origin only."""
 
 import base64
 import hashlib
@@ -10,6 +10,8 @@ from aiohttp import web
 
 __all__ = ["page"]
 
+# Scripts of the page, in the order in which they run.
+_SCRIPTS = ("words", "view", "strip", "rows", "conversation", "details", "charts", "stream")
 _INLINE = re.compile(rb"<(style|script)>(.*?)</\1>", re.DOTALL)
 
 
@@ -21,7 +23,12 @@ def page() -> web.Response:
 
 @cache
 def _read() -> tuple[bytes, dict[str, str]]:
-    body = resources.files(__package__).joinpath("page.html").read_bytes()
+    assets = resources.files(__package__).joinpath("assets")
+    style = assets.joinpath("page.css").read_bytes()
+    script = b"".join(assets.joinpath(f"{name}.js").read_bytes() for name in _SCRIPTS)
+    body = assets.joinpath("page.html").read_bytes()
+    body = body.replace(b"<style></style>", b"<style>\n%b</style>" % style)
+    body = body.replace(b"<script></script>", b"<script>\n%b</script>" % script)
     # Only the page's own script and style may run; injected ones have another hash.
     hashes = {
         kind.decode(): base64.b64encode(hashlib.sha256(text).digest()).decode()

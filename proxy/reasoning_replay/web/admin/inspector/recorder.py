@@ -20,7 +20,7 @@ from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.sent_items import words
-from reasoning_replay.web.admin.inspector.minutes import Minutes
+from reasoning_replay.web.admin.inspector.minutes import MINUTE_MS, Minutes
 from reasoning_replay.web.admin.inspector.prefixes import Prefix, Prefixes
 from reasoning_replay.web.exchange import Exchange
 
@@ -103,6 +103,7 @@ class _Seen(msgspec.Struct, gc=False):
     parent: bytes
     prefix: Prefix | None
     items: int
+    sent_items: int
     strip: bytes
     model: str
     injected_bytes: int
@@ -145,6 +146,7 @@ def _seen(number: int, exchange: Exchange, took_s: float | None, prefix: Prefix 
         parent=request.parent,
         prefix=prefix,
         items=strip.total,
+        sent_items=strip.sent.total,
         strip=strip.shown,
         model=request.model[:NAME_CHARS],
         injected_bytes=request.injected_bytes,
@@ -237,6 +239,7 @@ class Recorder:
         different = len(self._different)
         return {
             "minutes": self._minutes.newest(minutes),
+            "minute": self._epoch_ms() // MINUTE_MS,
             "different": different,
             "different_is_more": different >= DIFFERENT_MAX,
         }
@@ -296,6 +299,7 @@ class Recorder:
             "model": seen.model,
             "injected_bytes": seen.injected_bytes,
             "items": seen.items,
+            "sent_items": seen.sent_items,
             "strip": msgspec.Raw(seen.strip),
         }
         try:

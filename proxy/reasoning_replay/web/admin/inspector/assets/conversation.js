@@ -1,0 +1,133 @@
+// One conversation: its requests as strips under one another. An item has the same place in each
+// strip, so one sees how the history grows.
+
+const TURNS_MAX = 60, ITEM_PX = 20, MARK_PX = 27, GAP_PX = 46;
+
+function prefixOf(e) {
+  if (!e.prefix) return "";
+  const { before, kept, has_moved, is_head_new } = e.prefix;
+  if (!has_moved) return `prefix kept, ${several(before, "item")}`;
+  const head = is_head_new ? "instructions or tools have changed" : "";
+  const items = kept < before ? `differs from item ${count(kept + 1)} on; upstream saw ${several(before, "item")} in the turn before` : "";
+  return [head, items].filter(Boolean).join(", and ");
+}
+
+// The place of each item and of the marks before it, in pixels; `gaps` are items that no turn shows.
+function columnsOf(turns) {
+  const items = new Set(), marks = new Map();
+  for (const e of turns) {
+    let number = 0;
+    for (const item of e.strip.items) if (typeof item === "number") number += item; else items.add(number++);
+    for (const [at, notes] of marksOf(e)) {
+      const n = notes.filter(isMark).length;
+      if (n) marks.set(at, Math.max(n, marks.get(at) || 0));
+    }
+  }
+  const columns = { items: new Map(), marks: new Map(), gaps: [], width: 0 };
+  const total = Math.max(0, ...turns.map((e) => e.items));
+  let x = 0, gap = null;
+  for (let number = 0; number < total; number += 1) {
+    if (marks.has(number)) { columns.marks.set(number, x); x += MARK_PX * marks.get(number); gap = null; }
+    if (items.has(number)) { columns.items.set(number, x); x += ITEM_PX; gap = null; continue; }
+    if (!gap) { columns.gaps.push(gap = { from: number, to: number, x }); x += GAP_PX; }
+    gap.to = number + 1;
+    columns.items.set(number, gap.x);
+  }
+  columns.width = x;
+  return columns;
+}
+
+function lineOf(e, columns) {
+  const line = make("div", "line"), marks = marksOf(e);
+  line.style.width = `${columns.width}px`;
+  const place = (node, x) => { node.style.left = `${x}px`; line.append(node); };
+  let number = 0;
+  for (const item of e.strip.items) {
+    const upTo = typeof item === "number" ? number + item : number + 1;
+    for (; number < upTo; number += 1) {
+      const notes = marks.get(number) || [];
+      notes.filter(isMark).forEach((note, i) => place(markOf(note, Array.isArray(item) ? named(item) : "these items"), columns.marks.get(number) + i * MARK_PX));
+      if (Array.isArray(item)) place(blockOf(item, number, notes), columns.items.get(number));
+    }
+  }
+  for (const gap of columns.gaps) {
+    const n = Math.min(gap.to, e.items) - gap.from;
+    if (n > 0) place(make("span", "fold", `⋯${n < 1000 ? n : many(n)}`), gap.x);
+  }
+  for (const [kind, from, to] of barsOf(e, columns)) {
+    const bar = make("i", `bar ${kind}`);
+    bar.style.width = `${to - from}px`;
+    place(bar, from);
+  }
+  line.setAttribute("role", "toolbar");
+  line.setAttribute("aria-label", `${several(e.items, "item")} of the input; arrow keys move`);
+  return line;
+}
+
+// Bars below the items: those that begin the request as in the turn before, those that no longer do,
+// and the new ones. Nothing if the items were not sent as they are shown.
+function barsOf(e, columns) {
+  const edges = [], marks = marksOf(e);
+  let last = 0;
+  for (let number = 0; number < e.items; number += 1) {
+    const back = (marks.get(number) || []).find((note) => note[1] === "injected");
+    if (back && facts.mode !== "shadow") for (let i = 0; i < back[2]; i += 1) edges.push(columns.marks.get(number));
+    edges.push(columns.items.get(number));
+    last = columns.items.get(number) + ITEM_PX;
+  }
+  if (!edges.length || edges.length !== e.sent_items) return [];
+  const edge = (n) => n < edges.length ? edges[n] : last;
+  if (!e.prefix) return e.parent ? [] : [["new", 0, last - 3]];
+  const { before, kept } = e.prefix;
+  return [["kept", 0, edge(kept) - 3], ["moved", edge(kept), edge(before) - 3], ["new", edge(before), last - 3]].filter(([, from, to]) => to > from);
+}
+
+function turnOf(e, number, columns) {
+  const turn = make("li"), head = headOf(e);
+  turn.dataset.id = e.id;
+  turn.classList.toggle("open", e.open);
+  turn.classList.toggle("bad", SHOWS.errors(e));
+  head.prepend(make("span", "number", count(number)));
+  head.append(make("span", "state", ended(e)));
+  if (errorOf(e)) head.append(make("span", "error mono", errorOf(e)));
+  if (e.route !== "responses") head.append(make("span", "soft", e.route));
+  const said = [];
+  const fresh = e.prefix ? e.sent_items - e.prefix.before : 0;
+  if (fresh > 0 && !e.prefix.has_moved) said.push(`${count(fresh)} new`);
+  if (e.outcomes.injected) said.push(`${count(e.outcomes.injected)} ${injected()}`);
+  for (const [what, n] of misses(e)) said.push(`${count(n)} ${plain(what)}`);
+  if (e.healed) said.push(`healed (${plain(e.healed)})`);
+  if (e.asked === "stateful") said.push("upstream holds the history");
+  if (e.tokens.input_tokens && e.tokens.cached_tokens !== null) said.push(`${share(e.tokens.cached_tokens, e.tokens.input_tokens)} of ${many(e.tokens.input_tokens)} input tokens cached`);
+  if (e.prefix && !e.prefix.has_moved) said.push(prefixOf(e));
+  head.append(make("span", "soft", said.join(" · ")));
+  if (e.prefix?.has_moved) head.append(make("b", "moved", `prefix moved: ${prefixOf(e)}`));
+  turn.append(head, lineOf(e, columns));
+  if (view.exchange && e.request_id === view.exchange) turn.setAttribute("aria-current", "true");
+  return turn;
+}
+
+let talked = "";
+function showTalk() {
+  const key = view.conversation, all = key ? shownNow() : [], turns = all.slice(-TURNS_MAX);
+  $("talk").hidden = !key || !all.length;
+  const said = [key, view.exchange, ...turns.map((e) => e.id + e.open)].join();
+  if (said === talked) return;
+  talked = said;
+  const held = document.activeElement?.closest("#turns > li")?.dataset.id;
+  if (!key || !all.length) { $("turns").replaceChildren(); return; }
+  $("talk-name").textContent = nameOf(key);
+  $("talk").style.setProperty("--hue", hueOf(key));
+  const tokens = (kind) => all.reduce((n, e) => n + (e.tokens[kind] || 0), 0), input = tokens("input_tokens");
+  $("talk-facts").textContent = [
+    turns.length < all.length ? `the newest ${turns.length} of ${several(all.length, "request")}` : several(all.length, "request"),
+    [...new Set(all.map((e) => e.model))].filter(Boolean).join(", "),
+    `${several(all.reduce((n, e) => n + (e.outcomes.injected || 0), 0), "item")} ${injected()}`,
+    input && `${share(tokens("cached_tokens"), input)} of ${many(input)} input tokens cached`,
+  ].filter(Boolean).join(" · ");
+  const columns = columnsOf(turns), box = $("turns-box");
+  const isAtEnd = box.scrollLeft + box.clientWidth >= box.scrollWidth - 2;
+  $("turns").replaceChildren(...turns.map((e, i) => turnOf(e, all.length - turns.length + i + 1, columns)));
+  if (isAtEnd) box.scrollLeft = box.scrollWidth; // the newest items are at the right
+  $("turns").querySelector(`[data-id="${held}"] .when`)?.focus();
+}

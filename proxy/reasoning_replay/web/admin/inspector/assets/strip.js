@@ -1,0 +1,177 @@
+// Strips: the items of one request as blocks, their tooltips, and the keys that move between them.
+
+const WHOLE = 40, HEAD = 6, TAIL = 18, FOLD_MIN = 4, WORDS_MAX = 10;
+
+// The notes of an exchange by item number, from 0; those of one kind at one place are added up.
+function marksOf(e) {
+  const marks = new Map();
+  for (const [i, was, n, size, id] of e.strip.notes) {
+    // The event does not show which of several were refused, but it shows if all of them were.
+    const what = was === "injected" && e.outcomes.refused && !e.outcomes.injected ? "refused" : was;
+    const here = marks.get(i) || marks.set(i, []).get(i), same = here.find((note) => note[1] === what);
+    if (same) { same[2] += n; same[3] += size; same[4].push(id); } else here.push([i, what, n, size, [id]]);
+  }
+  return marks;
+}
+const isMark = (note) => note[1] !== "degraded" && note[1] !== "present";
+
+function stripOf(e) {
+  const strip = make("div", "strip"), marks = marksOf(e), { items } = e.strip, { isWhole } = rows.get(e.id) || {};
+  const hasWords = items.length <= WORDS_MAX && items.every(Array.isArray);
+  let number = 0, run = [];
+  const fold = () => {
+    if (run.length < FOLD_MIN) strip.append(...run.map(([item, at]) => blockOf(item, at, marks.get(at))));
+    else strip.append(foldOf(e, strip, run.length));
+    run = [];
+  };
+  items.forEach((item, i) => {
+    if (typeof item === "number") {
+      fold();
+      const gap = make("span", "fold", `⋯ ${count(item)} ⋯`);
+      gap.title = `${count(item)} items without a note are left out`;
+      strip.append(gap);
+      for (const end = number + item; number < end; number += 1) {
+        for (const note of marks.get(number) || []) strip.append(markOf(note, "these items"));
+      }
+      return;
+    }
+    const notes = marks.get(number) || [];
+    if (isWhole || items.length <= WHOLE || i < HEAD || i >= items.length - TAIL || notes.length) {
+      fold();
+      strip.append(...notes.filter(isMark).map((note) => markOf(note, named(item))));
+      strip.append(blockOf(item, number, notes, hasWords));
+    } else run.push([item, number]);
+    number += 1;
+  });
+  fold();
+  strip.setAttribute("role", "toolbar");
+  strip.setAttribute("aria-label", `${several(e.items, "item")} of the input; arrow keys move`);
+  return strip;
+}
+
+function foldOf(e, strip, n) {
+  const button = make("button", "b fold", `⋯ ${count(n)}`);
+  button.type = "button";
+  button.tabIndex = -1;
+  button.setAttribute("aria-label", `${count(n)} more items, show them`);
+  button.onclick = () => {
+    rows.get(e.id).isWhole = true;
+    const again = stripOf(e), here = [...strip.children].indexOf(button);
+    strip.replaceWith(again);
+    hold(again.children[here]);
+  };
+  return button;
+}
+
+function blockOf(item, number, notes, hasWord) {
+  const letter = item[0] in KINDS ? item[0] : "o";
+  const block = make("button", `b ${letter}`, LETTERS[letter][hasWord ? 1 : 0]);
+  block.style.minWidth = `${Math.round(Math.min(44, Math.max(17, 4 * Math.log2(item[3] / 24 + 2))))}px`;
+  const told = [named(item), `item ${count(number + 1)}, ${KINDS[letter]}, ${bytes(item[3])}`];
+  for (const note of notes || []) {
+    if (note[1] === "degraded") { block.classList.add("stripped"); told.push(`Degraded: ${WHY.degraded}`); }
+    else if (note[1] === "present") told.push("Known, and replayed by the client");
+  }
+  return toldBy(block, told);
+}
+
+function markOf([, what, n, size, ids], place) {
+  const isBack = what === "injected";
+  const mark = make("button", isBack ? "b plus" : "b hole", isBack ? (n > 1 ? `+${n}` : "+") : n > 1 ? `?${n}` : "?");
+  const lines = isBack
+    ? [`${several(n, "reasoning item")} ${injected()}`, ...ids.filter(Boolean), `${bytes(size)}, before ${place}`]
+    : [`Reasoning ${plain(what)}`, `Before ${place}`, `${WHY[what] || what}`];
+  return toldBy(mark, lines);
+}
+
+function toldBy(block, lines) {
+  block.type = "button";
+  block.tabIndex = -1;
+  block.setAttribute("aria-label", lines.join(". "));
+  block.lines = lines;
+  return block;
+}
+
+// Tooltips
+
+const tip = $("tip");
+let tipped = null;
+function showTip(event) {
+  tipped = event.target.closest?.(".b, .minute");
+  if (tipped?.lines) tip.replaceChildren(...tipped.lines.map((line) => make("p", "", line)));
+  placeTip();
+}
+
+// To the right of the row's text if there is room, so that it covers no text; else below or above its block.
+function placeTip() {
+  tip.hidden = !tipped?.lines || !tipped.isConnected;
+  if (tip.hidden) return;
+  const box = tipped.getBoundingClientRect(), size = tip.getBoundingClientRect(), row = tipped.closest("#rows > li");
+  const text = row ? [...row.querySelectorAll(".head > :not(.end), .strip > :last-child, .words")] : [];
+  const right = 20 + Math.max(0, ...text.map((part) => part.getBoundingClientRect().right));
+  const hasRoom = row && right + size.width < row.querySelector(".end").getBoundingClientRect().left && tipped.parentNode.offsetHeight < 40;
+  const left = hasRoom ? right : Math.min(innerWidth - size.width - 8, Math.max(8, box.left + box.width / 2 - size.width / 2));
+  const top = hasRoom ? Math.min(innerHeight - size.height - 8, Math.max(8, box.top + box.height / 2 - size.height / 2))
+    : box.bottom + size.height + 16 < innerHeight ? box.bottom + 8 : box.top - size.height - 8;
+  tip.style.left = `${left}px`;
+  tip.style.top = `${top}px`;
+}
+for (const kind of ["mouseover", "focusin"]) document.addEventListener(kind, showTip);
+for (const kind of ["focusout", "scroll"]) document.addEventListener(kind, () => { tip.hidden = true; }, true);
+
+// Keys: one row is in the tab order, with its time, its conversation and one of its blocks.
+
+let stop = null;
+const ROW = "#rows > li, #turns > li";
+const stopsOf = (row) => [row.querySelector(".when"), row.querySelector(".chip"), row.querySelector(".strip [tabindex='0'], .line [tabindex='0']") || row.querySelector(".strip button, .line button")];
+
+function setStop(row) {
+  if (stop && stop !== row) for (const node of stop.querySelectorAll("[tabindex='0']")) node.tabIndex = -1;
+  stop = row;
+  for (const node of row ? stopsOf(row) : []) if (node) node.tabIndex = 0;
+}
+function keepStop() {
+  if (document.activeElement?.closest(ROW) !== stop || !stop) {
+    setStop(document.querySelector(view.conversation ? "#turns > li" : "#rows > li:not([hidden])"));
+  }
+}
+document.addEventListener("focusin", (event) => {
+  const row = event.target.closest(ROW);
+  if (row) setStop(row);
+});
+
+function hold(block) {
+  if (!block) return;
+  for (const other of block.parentNode.querySelectorAll("[tabindex='0']")) other.tabIndex = -1;
+  block.tabIndex = 0;
+  block.focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !event.target.closest?.("input")) {
+    if (!tip.hidden) tip.hidden = true;
+    else if (view.exchange) closeDetails();
+    else if (view.conversation) $("leave").click();
+    return;
+  }
+  const row = event.target.closest?.(ROW);
+  if (!row) return;
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    let to = row;
+    do to = event.key === "ArrowDown" ? to.nextElementSibling : to.previousElementSibling; while (to?.hidden);
+    if (!to) return;
+    event.preventDefault();
+    fillNow(to);
+    const kind = event.target.matches(".when") ? 0 : event.target.matches(".chip") ? 1 : 2, stops = stopsOf(to);
+    (stops[kind] || stops[0]).focus();
+    to.scrollIntoView({ block: "nearest" });
+    return;
+  }
+  const block = event.target.closest(".strip button, .line button");
+  if (!block) return;
+  const all = [...block.parentNode.querySelectorAll("button")];
+  const to = { ArrowRight: all.indexOf(block) + 1, ArrowLeft: all.indexOf(block) - 1, Home: 0, End: all.length - 1 }[event.key];
+  if (to === undefined || !all[to]) return;
+  event.preventDefault();
+  hold(all[to]);
+});

@@ -1,0 +1,125 @@
+// The view: what is shown, in the address of the page, so that a reload and a link keep it.
+
+const DEFAULTS = { show: "all", conversation: "", model: "", status: "", q: "", exchange: "", paused: "" };
+const FILTERS = ["show", "conversation", "model", "status", "q"];
+const SHOWS = {
+  all: () => true,
+  injected: (e) => Boolean(e.outcomes.injected),
+  missed: (e) => misses(e).length > 0 || e.asked in ASKED && e.asked !== "stateful" && e.asked !== "off",
+  healed: (e) => Boolean(e.healed) || sum(e.repairs) > 0,
+  errors: (e) => !e.open && e.outcome !== "ok",
+};
+const view = { ...DEFAULTS };
+
+function readAddress() {
+  const told = new URLSearchParams(location.hash.slice(1));
+  for (const name of Object.keys(DEFAULTS)) view[name] = told.get(name) || DEFAULTS[name];
+  if (!(view.show in SHOWS)) view.show = "all";
+  for (const pick of document.getElementsByName("show")) pick.checked = pick.value === view.show;
+  $("q").value = view.q;
+}
+
+// Changes the view. `isStep`: the browser's way back leads to the view before.
+function choose(changes, isStep) {
+  Object.assign(view, changes);
+  const told = new URLSearchParams(Object.entries(view).filter(([name, value]) => value !== DEFAULTS[name]));
+  const address = `${location.pathname}${location.search}${told.size ? `#${told}` : ""}`;
+  history[isStep ? "pushState" : "replaceState"](null, "", address);
+  render();
+}
+
+const statusOf = (e) => e.open ? "in flight" : String(e.status || "none");
+const texts = new WeakMap();
+function textOf(e) {
+  if (!texts.has(e)) {
+    const key = keyOf(e);
+    const own = [e.request_id, e.upstream_request_id, e.trace_id, key, key && nameOf(key), e.turn, e.parent, e.route, e.model, e.error_code, e.error_type];
+    const items = e.strip.items.map((item) => item[2]), back = e.strip.notes.map((note) => note[4]);
+    texts.set(e, [...own, ...items, ...back].filter(Boolean).join(" ").toLowerCase());
+  }
+  return texts.get(e);
+}
+
+function isShown(e) {
+  return SHOWS[view.show](e) && (!view.conversation || keyOf(e) === view.conversation) && (!view.model || e.model === view.model)
+    && (!view.status || statusOf(e) === view.status) && (!view.q || textOf(e).includes(view.q.trim().toLowerCase()));
+}
+
+const isFiltered = () => FILTERS.some((name) => view[name] !== DEFAULTS[name]);
+// All exchanges that are shown, oldest first.
+const shownNow = () => [...rows.values()].map((row) => row.e).filter(isShown).sort((a, b) => a.at_ms - b.at_ms);
+
+function offer(id, every, values, nameFor = (value) => value) {
+  const select = $(id), all = [...new Set([...values, view[id]])].filter(Boolean);
+  const said = all.join("\n");
+  if (select.dataset.said !== said) {
+    select.dataset.said = said;
+    select.replaceChildren(...["", ...all].map((value) => {
+      const option = make("option", "", value ? nameFor(value) : every);
+      option.value = value;
+      return option;
+    }));
+  }
+  select.value = view[id];
+  select.classList.toggle("set", Boolean(view[id]));
+}
+
+function render() {
+  const all = [...rows.values()].map((row) => row.e);
+  offer("conversation", "All conversations", all.map(keyOf).reverse(), nameOf);
+  offer("model", "All models", all.map((e) => e.model).sort());
+  offer("status", "All statuses", all.map(statusOf).sort());
+  let n = 0;
+  for (const { e, node } of rows.values()) {
+    node.hidden = !isShown(e);
+    n += !node.hidden;
+    const isChosen = Boolean(view.exchange) && e.request_id === view.exchange;
+    if (isChosen) node.setAttribute("aria-current", "true"); else node.removeAttribute("aria-current");
+  }
+  $("rows").hidden = !n || Boolean(view.conversation);
+  $("empty").hidden = rows.size > 0 || isFiltered();
+  $("none").hidden = n > 0 || !$("empty").hidden;
+  $("reset").hidden = !isFiltered();
+  $("export").disabled = !n;
+  $("shown").textContent = !rows.size ? "" : n === rows.size ? several(n, "exchange") : `${count(n)} of ${several(rows.size, "exchange")}`;
+  $("pause").textContent = view.paused ? (waiting.size ? `Resume, ${count(waiting.size)} new` : "Resume") : "Pause";
+  $("pause").setAttribute("aria-pressed", Boolean(view.paused));
+  showTalk();
+  showDetails();
+  keepStop();
+}
+
+for (const pick of document.getElementsByName("show")) pick.onchange = () => choose({ show: pick.value });
+for (const id of ["conversation", "model", "status"]) $(id).onchange = () => choose({ [id]: $(id).value }, id === "conversation");
+$("q").oninput = () => choose({ q: $("q").value });
+$("reset").onclick = () => {
+  choose(Object.fromEntries(FILTERS.map((name) => [name, DEFAULTS[name]])), true);
+  readAddress();
+  $("q").focus();
+};
+$("leave").onclick = () => { choose({ conversation: "" }, true); $("conversation").focus(); };
+$("pause").onclick = () => {
+  // A pause is the time of the newest exchange: a reload shows the same ones.
+  const newest = Math.max(1, ...[...rows.values()].map((row) => row.e.at_ms));
+  choose({ paused: view.paused ? "" : String(newest) });
+  flush();
+  setLink("live");
+};
+$("clear").onclick = () => {
+  rows.clear();
+  waiting.clear();
+  $("rows").replaceChildren();
+  choose({ exchange: "" });
+};
+$("export").onclick = () => {
+  const lines = shownNow().map((e) => `${JSON.stringify(e)}\n`);
+  save(`reasoning-replay-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}.jsonl`, lines);
+};
+function save(name, parts) {
+  const link = make("a");
+  link.href = URL.createObjectURL(new Blob(parts, { type: "application/x-ndjson" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+window.addEventListener("popstate", () => { readAddress(); render(); });

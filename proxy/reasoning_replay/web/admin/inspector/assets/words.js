@@ -1,0 +1,90 @@
+"use strict";
+
+// Words and numbers: the texts of the page, and how values are written.
+
+const KINDS = { f: "system", u: "user", m: "message of the model", c: "call", o: "output", r: "reasoning, replayed by the client", i: "reference" };
+// In a block: its letter, and its word where a history is short.
+const LETTERS = { f: ["S", "system"], u: ["U", "user"], m: ["M", "message"], c: ["C", "call"], o: ["O", "output"], r: ["R", "reasoning"], i: ["@", "reference"] };
+const WHY = {
+  missed: "not found in the store; it was never captured here, or it has expired",
+  ambiguous: "more than one turn could have emitted it, so nothing was injected",
+  guarded_model: "another model produced it",
+  guarded_unfinished: "the item after it never finished, or upstream has refused it before",
+  guarded_form: "this request may not carry it in any form",
+  refused: "upstream refused the request with it, and accepted the request without it",
+  degraded: "its id was left out, so that upstream accepts the item without its reasoning",
+};
+const ASKED = {
+  stateful: "Upstream holds this history itself, so nothing is injected.",
+  no_scope: "The request has no credential, so nothing is stored or injected.",
+  unreadable: "The body is invalid or ambiguous JSON. It was forwarded unchanged.",
+  encoded: "The body could not be decoded. It was forwarded unchanged.",
+  too_large: "The request is too large to inspect. It was forwarded unchanged.",
+  busy: "The memory for inspected requests was used up. The request was forwarded unchanged.",
+  store_failed: "The store failed, so nothing was injected.",
+  budget_exceeded: "The store took longer than store_budget_ms, so nothing was injected.",
+  failed: "Replay failed because of a bug in the proxy. The request was forwarded unchanged.",
+  off: "Replay is off.",
+};
+const CAPTURED = {
+  saved: "saved", late: "being saved; the store has not confirmed it yet", nothing: "nothing to recognise the response by",
+  store_failed: "lost, the store failed", too_large: "lost, the response is too large", unreadable: "lost, the response cannot be read",
+  failed: "lost because of a bug in the proxy", refused: "nothing, because upstream refused",
+};
+const REPAIRS = {
+  duplicates: "exact copies are sent once",
+  hollow: "a bare id is completed with the captured item",
+  foreign: "reasoning of another model or account is left out or replaced",
+  unpaired: "both of two items that belong together are sent with their ids, or neither",
+  dangling: "reasoning at the very end, which led to nothing, is left out",
+};
+const ENDED = {
+  refused: "refused by upstream", upstream_error: "upstream error", cut_off: "cut off",
+  client_gone: "client left", client_stalled: "client stalled",
+};
+
+const $ = (id) => document.getElementById(id);
+const make = (tag, kind, text) => {
+  const node = document.createElement(tag);
+  if (kind) node.className = kind;
+  if (text !== undefined) node.textContent = text;
+  return node;
+};
+const count = (n) => Math.round(n).toLocaleString("en");
+const many = (n) => n < 1e4 ? count(n) : n < 1e6 ? `${(n / 1e3).toFixed(n < 1e5 ? 1 : 0)}K` : `${(n / 1e6).toFixed(1)}M`;
+const bytes = (n) => n < 1000 ? `${n} B` : n < 1e6 ? `${(n / 1e3).toFixed(1)} KB` : `${(n / 1e6).toFixed(1)} MB`;
+const lasting = (ms) => ms < 1000 ? `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : ms < 1e5 ? `${(ms / 1e3).toFixed(2)} s` : `${(ms / 6e4).toFixed(1)} min`;
+const share = (part, all) => `${Math.floor(100 * part / all)} %`;
+const several = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
+const sum = (numbers) => Object.values(numbers || {}).reduce((a, b) => a + b, 0);
+const plain = (word) => word.replaceAll("_", " ");
+const capital = (word) => word[0].toUpperCase() + word.slice(1);
+const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
+const named = (item) => item[2] ? `${item[1]} ${item[2]}` : item[1] || "an item without a type";
+const injected = () => facts.mode === "shadow" ? "would be injected" : "injected";
+const added = (e) => e.before_ms + e.between_ms + e.after_ms;
+const ended = (e) => e.open ? "in flight" : `${e.status || "no response"} ${e.outcome === "ok" ? "" : ENDED[e.outcome] || e.outcome}`.trim();
+// A healed request has ended well: its error is that of the first attempt.
+const errorOf = (e) => e.healed ? "" : e.error_code || e.error_type;
+const misses = (e) => Object.entries(e.outcomes).filter(([what]) => what in WHY);
+
+// The words for a conversation are from its id, so that they are the same in each page and process.
+const TREES = "acacia alder almond apple ash aspen bamboo bay beech birch box briar cedar cherry citron cypress elder elm fern fig fir gorse hazel heath holly hop iris ivy jasmine juniper larch laurel lemon lilac lime linden lotus maple mint moss myrtle oak olive palm peach pear pecan pine plum poplar privet quince reed rowan rush sage sorrel spruce teak thyme vine walnut willow yew".split(" ");
+const keyOf = (e) => e.scope && e.conversation ? `${e.scope}:${e.conversation}` : "";
+const idOf = (key) => key.slice(key.indexOf(":") + 1);
+const digits = (key, from, n) => parseInt(idOf(key).slice(from, from + n), 16) || 0;
+const nameOf = (key) => `${TREES[digits(key, 4, 2) % TREES.length]}-${idOf(key).slice(0, 3)}`;
+// Without reds, which stand for errors.
+const hueOf = (key) => 60 + 15 * (digits(key, 6, 4) % 20);
+
+function chipOf(key) {
+  const chip = make("button", "chip", nameOf(key));
+  chip.type = "button";
+  chip.title = `Show only conversation ${idOf(key)}`;
+  chip.style.setProperty("--hue", hueOf(key));
+  chip.onclick = () => {
+    choose({ conversation: key }, true);
+    $("tools").scrollIntoView({ block: "nearest" });
+  };
+  return chip;
+}
