@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from playwright.async_api import expect
@@ -15,7 +15,18 @@ from tests.browser.stage import Seen, Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-CONTRAST = """(wanted) => {
+OF_EACH_KIND: list[dict[str, Any]] = [
+    {"role": "developer", "content": "x"},
+    {"role": "user", "content": "x"},
+    {"role": "assistant", "content": "x"},
+    LOST_CALL,
+    {"type": "function_call_output", "call_id": LOST_CALL["call_id"], "output": "x"},
+    {"type": "reasoning", "id": "rs_1", "summary": []},
+    {"type": "item_reference", "id": "rs_2"},
+]
+# Returns the texts, or the shapes that a selector names, with too little contrast to their
+# background. A shape without a filled background shows its border.
+CONTRAST = """([wanted, shapes]) => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const rgba = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour;
     canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
@@ -24,13 +35,29 @@ CONTRAST = """(wanted) => {
   const behind = (node) => { for (; node; node = node.parentElement) {
     const c = rgba(getComputedStyle(node).backgroundColor); if (c[3] > 250) return c; } };
   const poor = [];
+  const note = (node, shown, under) => {
+    const [a, b] = [light(rgba(shown).slice(0, 3)), light(behind(under).slice(0, 3))];
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (ratio < wanted) poor.push(`${node.className || node.tagName} ${ratio.toFixed(2)}`);
+  };
+  if (shapes) {
+    for (const node of document.querySelectorAll(shapes)) {
+      if (!node.checkVisibility()) continue;
+      const style = getComputedStyle(node);
+      const isFilled = rgba(style.backgroundColor)[3] > 250 && !node.matches(".hole");
+      note(node, node.matches("rect") ? style.fill : isFilled ? style.backgroundColor
+        : style.borderTopColor, node.parentElement);
+    }
+    for (const chip of document.querySelectorAll(".chip, #talk-name")) {
+      const dot = getComputedStyle(chip, "::before").backgroundColor;
+      if (chip.checkVisibility()) note(chip, dot, chip);
+    }
+    return poor;
+  }
   for (const node of document.querySelectorAll("body *")) {
     const own = [...node.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
     if (!own || !node.checkVisibility() || node.closest("script, style, .sr")) continue;
-    const [a, b] = [light(rgba(getComputedStyle(node).color).slice(0, 3)),
-      light(behind(node).slice(0, 3))];
-    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-    if (ratio < wanted) poor.push(`${node.className || node.tagName} ${ratio.toFixed(2)}`);
+    note(node, getComputedStyle(node).color, node);
   }
   return poor;
 }"""
@@ -80,6 +107,12 @@ async def test_the_keyboard_reaches_everything(cleared: tuple[Stage, Seen]) -> N
     await expect(page.locator("#tip")).to_contain_text("item 3")
     await page.keyboard.press("Escape")
     await expect(page.locator("#tip")).to_be_hidden()
+    record(on, [LOST_CALL] * 2, asked="planned")
+    await expect(rows(page)).to_have_count(2)
+    await page.keyboard.press("ArrowUp")
+    await expect(rows(page).first.locator(".strip button").first).to_be_focused()
+    await page.keyboard.press("Tab")  # one row at a time is in the tab order
+    assert await page.locator("#rows :focus").count() == 0
 
 
 async def test_what_is_looked_at_stays_so(cleared: tuple[Stage, Seen]) -> None:
@@ -103,47 +136,89 @@ async def test_what_is_looked_at_stays_so(cleared: tuple[Stage, Seen]) -> None:
     assert told["x"] > words["x"] + words["width"]
 
 
+SHAPES = ".b:not(.fold), .bar, .minute .value[height]:not([height='0']), .times i, .swatch"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_text_can_be_read(
+async def test_everything_can_be_read(
     cleared: tuple[Stage, Seen], scheme: Literal["light", "dark"]
 ) -> None:
-    """In light and in dark mode, all text has a contrast of at least 4.5 to 1."""
+    """In light and in dark mode, text has a contrast of at least 4.5 to 1, and shapes of 3 to 1."""
     on, seen = cleared
     page = seen.page
+
+    async def assert_readable() -> None:
+        assert await page.evaluate(CONTRAST, [4.5, ""]) == []
+        assert await page.evaluate(CONTRAST, [3, SHAPES]) == []
+
     await page.emulate_media(color_scheme=scheme)
-    assert await page.evaluate(CONTRAST, 4.5) == []
-    items = [LOST_CALL] * 60
-    record(
-        on, items, PlanNote(20, Outcome.INJECTED, 2, 99, ""), PlanNote(30, Outcome.MISSED, 1, 0, "")
-    )
-    record(on, items, status=503, outcome="upstream_error")
-    await expect(rows(page)).to_have_count(2)
-    await page.locator(".strip .plus").hover()
+    await assert_readable()
+    missed, injected = PlanNote(30, Outcome.MISSED, 1, 0, ""), PlanNote(20, Outcome.INJECTED, 2, 9)
+    record(on, OF_EACH_KIND * 10, injected, missed)
+    for hue in range(20):
+        ours = {"scope": b"s" * 16, "conversation": bytes.fromhex(f"000000{hue:04x}" + "0" * 22)}
+        record(on, OF_EACH_KIND, status=503, outcome="upstream_error", model="m", **ours)
+    await expect(rows(page)).to_have_count(21)
+    shown = rows(page).last
+    await shown.scroll_into_view_if_needed()
+    await shown.locator(".strip .plus").hover()
+    letters = set(await shown.locator(".strip > .b:not(.fold)").all_inner_texts())
+    assert letters == {"S", "U", "M", "C", "O", "R", "@", "+2", "?"}
     await page.locator("#pause").click()
-    assert await page.evaluate(CONTRAST, 4.5) == []
+    await assert_readable()
     await page.locator("#pause").click()
+    await shown.locator(".when").click()
+    await assert_readable()
+    await page.locator("#close").click()
+    await rows(page).first.locator(".chip").click()
+    await expect(page.locator("#talk")).to_be_visible()
+    await assert_readable()
+    await page.locator("#leave").click()
     paper = await page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert (min(map(int, re.findall(r"\d+", paper))) > 200) == (scheme == "light")
 
 
 async def test_a_narrow_window_shows_all_of_it(cleared: tuple[Stage, Seen]) -> None:
-    """Everything fits in a width of 400 pixels."""
+    """Everything fits in a width of 400 pixels: rows, details, and a conversation."""
     on, seen = cleared
-    await seen.page.set_viewport_size({"width": 400, "height": 800})
+    page = seen.page
+    await page.set_viewport_size({"width": 400, "height": 800})
     await assert_fits(seen)
-    record(
-        on, [{**LOST_CALL, "id": "fc_" + "x" * 60}] * 90, PlanNote(5, Outcome.INJECTED, 1, 9, "")
-    )
+    call = {**LOST_CALL, "id": "fc_" + "x" * 60}
+    ours = {"scope": b"s" * 16, "conversation": b"c" * 16, "model": "m" * 64}
+    record(on, [call] * 90, PlanNote(5, Outcome.INJECTED, 1, 9, "rs_" + "x" * 60), **ours)
     record(on, [LOST_CALL], asked="store_failed", outcome="upstream_unreachable", status=502)
-    await expect(rows(seen.page)).to_have_count(2)
-    await seen.page.locator(".strip .plus").hover()
+    await expect(rows(page)).to_have_count(2)
+    await page.locator(".strip .plus").hover()
     await assert_fits(seen)
+    await rows(page).filter(has_text="1 reasoning item").locator(".when").click()
+    await assert_fits(seen)
+    assert await page.locator("#details").evaluate("pane => pane.scrollWidth <= pane.clientWidth")
+    await page.locator("#close").click()
+    await page.locator("#rows .chip").click()
+    await expect(page.locator("#turns > li")).to_have_count(1)
+    await assert_fits(seen)
+    await page.locator("#leave").click()
 
 
 async def assert_fits(seen: Seen) -> None:
     """Assert that the page does not scroll sideways."""
     await expect(seen.page.locator("#link")).to_have_text("live")
     assert await seen.page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+async def test_only_runs_of_four_items_fold(cleared: tuple[Stage, Seen]) -> None:
+    """A fold is never wider than the items that it hides."""
+    on, seen = cleared
+    page = seen.page
+    notes = [PlanNote(n, Outcome.MISSED, 1, 0, "") for n in range(6, 60, 4)]
+    record(on, [LOST_CALL] * 80, *notes)
+    await expect(rows(page).locator(".strip > *")).to_have_count(80 + len(notes))
+    await page.locator("#clear").click()
+    notes = [PlanNote(n, Outcome.MISSED, 1, 0, "") for n in range(6, 60, 5)]
+    record(on, [LOST_CALL] * 80, *notes)
+    await expect(rows(page).locator("button.fold").first).to_have_text("⋯ 4")
+    assert set(await rows(page).locator("button.fold").all_inner_texts()) == {"⋯ 4", "⋯ 5"}
 
 
 async def test_a_history_of_thousands_folds(cleared: tuple[Stage, Seen]) -> None:

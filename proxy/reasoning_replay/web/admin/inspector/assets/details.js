@@ -47,7 +47,7 @@ function sectionsOf(e) {
       ["Status", e.open ? "in flight" : String(e.status || "none")],
       ["Outcome", e.open ? "" : ENDED[e.outcome] || e.outcome],
       ["Error code", copied(e.error_code)], ["Error type", copied(e.error_type)],
-      ["Cause", [e.error, e.error_detail].filter(Boolean).join(": ")],
+      ["Cause", [e.cause, e.cause_detail].filter(Boolean).join(": ")],
       ["Body", [e.received_bytes && `${bytes(e.received_bytes)} received`, e.sent_bytes && `${bytes(e.sent_bytes)} sent`].filter(Boolean).join(", ")],
     ]),
     section("Tokens", [

@@ -99,8 +99,9 @@ $("reset").onclick = () => {
 };
 $("leave").onclick = () => { choose({ conversation: "" }, true); $("conversation").focus(); };
 $("pause").onclick = () => {
-  // A pause is the time of the newest exchange: a reload shows the same ones.
-  const newest = Math.max(1, ...[...rows.values()].map((row) => row.e.at_ms));
+  // A pause is the time of the newest exchange, so a reload shows the same ones. The time of an
+  // exchange differs by a millisecond from one event stream to the next.
+  const newest = 2 + Math.max(0, ...[...rows.values()].map((row) => row.e.at_ms));
   choose({ paused: view.paused ? "" : String(newest) });
   flush();
   setLink("live");

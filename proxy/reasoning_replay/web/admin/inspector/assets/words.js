@@ -65,7 +65,7 @@ const injected = () => facts.mode === "shadow" ? "would be injected" : "injected
 const added = (e) => e.before_ms + e.between_ms + e.after_ms;
 const ended = (e) => e.open ? "in flight" : `${e.status || "no response"} ${e.outcome === "ok" ? "" : ENDED[e.outcome] || e.outcome}`.trim();
 // A healed request has ended well: its error is that of the first attempt.
-const errorOf = (e) => e.healed ? "" : e.error_code || e.error_type;
+const errorOf = (e) => e.healed ? "" : e.error_code || e.error_type || e.cause;
 const misses = (e) => Object.entries(e.outcomes).filter(([what]) => what in WHY);
 
 // The words for a conversation are from its id, so that they are the same in each page and process.

@@ -1,0 +1,151 @@
+"""Conversations in the inspector: told apart in the rows, and each one shown as a timeline."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+from reasoning_replay.core.history.plan import Outcome, PlanNote
+
+from tests.browser.passing import LOST_CALL, record, rows
+from tests.browser.stage import Agent, Seen, Stage, looking, stage
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+TURNS = "#turns > li"
+# Of each strip: the items and marks as kind and place, and the bars below them.
+PLACES = """() => [...document.querySelectorAll("#turns .line")].map((line) => ({
+  blocks: [...line.querySelectorAll(".b")].map((b) => [b.className.split(" ")[1], b.offsetLeft]),
+  bars: [...line.querySelectorAll(".bar")].map((b) => [b.className.split(" ")[1],
+    b.offsetLeft, b.offsetLeft + b.offsetWidth]),
+}))"""
+
+
+async def interleaved(on: Stage, *, turns: int = 3) -> tuple[Agent, Agent]:
+    """Let two agents send their turns alternately."""
+    agents = on.agent(key="sk-one"), on.agent(key="sk-two")
+    for agent in agents:
+        agent.history.append({"role": "user", "content": "Which of my trips will be rainy?"})
+    for _ in range(turns):
+        for agent in agents:
+            assert await agent.step()
+    return agents
+
+
+async def places(page: Page) -> Any:
+    """Return the blocks and bars of the timeline."""
+    return await page.evaluate(PLACES)
+
+
+async def test_interleaved_conversations_are_told_apart(chromium: Browser) -> None:
+    """Each row has the name of its conversation; a click on it shows only that one."""
+    async with stage() as on, looking(chromium, on.app.admin_url) as seen:
+        page = seen.page
+        await interleaved(on)
+        await expect(rows(page)).to_have_count(6)
+        names = await page.locator("#rows .chip").all_inner_texts()
+        assert names == [names[0], names[1]] * 3
+        assert names[0] != names[1]
+        colours = await page.locator("#rows .chip").evaluate_all(
+            "all => all.map((chip) => getComputedStyle(chip, '::before').backgroundColor)"
+        )
+        assert len(set(colours)) == 2
+        await page.locator("#rows .chip").first.click()
+        await expect(page.locator(TURNS)).to_have_count(3)
+        await expect(page.locator("#rows")).to_be_hidden()
+        await expect(page.locator("#talk-name")).to_have_text(names[0])
+        await expect(page.locator("#talk-facts")).to_contain_text("3 requests · gpt-5.4")
+        await page.go_back()
+        await expect(rows(page)).to_have_count(6)
+        await page.locator("#conversation").select_option(names[1])
+        await expect(page.locator("#talk-name")).to_have_text(names[1])
+        await page.keyboard.press("Escape")
+        await expect(rows(page)).to_have_count(6)
+        assert seen.complaints == []
+
+
+async def test_a_timeline_shows_how_the_prefix_grows(chromium: Browser) -> None:
+    """An item has the same place in each turn, and the bars show what is new."""
+    async with stage() as on, looking(chromium, on.app.admin_url) as seen:
+        page = seen.page
+        await interleaved(on)
+        await page.locator("#rows .chip").first.click()
+        await expect(page.locator(TURNS)).to_have_count(3)
+        first, second, third = await places(page)
+        assert [kind for kind, _ in third["blocks"]] == ["u", "plus", "c", "o", "c", "o"]
+        assert third["blocks"][:4] == second["blocks"]
+        assert second["blocks"][:1] == first["blocks"]
+        assert [kind for kind, *_ in first["bars"]] == ["new"]
+        for turn, before in ((second, first), (third, second)):
+            assert [kind for kind, *_ in turn["bars"]] == ["kept", "new"]
+            # The first bar is as long as all bars of the turn before.
+            assert turn["bars"][0][1:] == [0, before["bars"][-1][2]]
+        last = page.locator(TURNS).last
+        await expect(last).to_contain_text("2 new · 1 injected")
+        await expect(last).to_contain_text("prefix kept, 4 items")
+
+
+async def test_a_timeline_shows_where_the_prefix_moved(chromium: Browser) -> None:
+    """A changed message or changed tools cost the upstream's cache, so the turn says so."""
+    async with stage() as on, looking(chromium, on.app.admin_url) as seen:
+        page = seen.page
+        agent = on.agent()
+        agent.history.append({"role": "developer", "content": "It is noon."})
+        agent.history.append({"role": "user", "content": "Which of my trips will be rainy?"})
+        await agent.step()
+        await agent.step()
+        agent.history[1]["content"] = "Which of my trips will be dry?"
+        await agent.step()
+        await expect(rows(page)).to_have_count(3)
+        await expect(rows(page).first).to_contain_text("Prefix moved: differs from item 2 on")
+        await page.locator("#rows .chip").first.click()
+        last = page.locator(TURNS).last
+        await expect(last).to_contain_text("upstream saw 5 items in the turn before")
+        moved = (await places(page))[2]
+        assert [kind for kind, *_ in moved["bars"]] == ["kept", "moved", "new"]
+        assert moved["bars"][1][1] == moved["blocks"][1][1]  # from the user's message on
+        agent.more["instructions"] = "Be brief."
+        await agent.step()
+        await expect(page.locator(TURNS)).to_have_count(4)
+        await expect(page.locator(TURNS).last).to_contain_text("instructions or tools have changed")
+
+
+async def test_a_timeline_grows_while_it_is_shown(chromium: Browser) -> None:
+    """A new turn is added, and the focus stays where it was."""
+    async with stage() as on, looking(chromium, on.app.admin_url) as seen:
+        page = seen.page
+        one, two = await interleaved(on, turns=2)
+        await expect(rows(page)).to_have_count(4)
+        await page.locator("#rows > li").last.locator(".chip").click()
+        await expect(page.locator(TURNS)).to_have_count(2)
+        await page.locator(f"{TURNS} .when").first.focus()
+        await two.step()
+        await one.step()
+        await expect(page.locator(TURNS)).to_have_count(3)
+        await expect(page.locator(f"{TURNS} .when").first).to_be_focused()
+        await page.keyboard.press("ArrowDown")
+        await expect(page.locator(f"{TURNS} .when").nth(1)).to_be_focused()
+
+
+async def test_a_long_timeline_leaves_out_the_same_items(cleared: tuple[Stage, Seen]) -> None:
+    """Items that no turn shows are one gap, and the page does not scroll sideways."""
+    on, seen = cleared
+    page = seen.page
+    ours: dict[str, Any] = {"scope": b"s" * 16, "conversation": b"c" * 16}
+    note = PlanNote(120, Outcome.INJECTED, 1, 9, "rs_1")
+    for turn in range(3):
+        record(on, [LOST_CALL] * (300 + 2 * turn), note, model="m", **ours)
+        await asyncio.sleep(0.002)  # turns are sorted by the millisecond
+    await expect(rows(page)).to_have_count(3)
+    await page.locator("#rows .chip").first.click()
+    await expect(page.locator(TURNS)).to_have_count(3)
+    for turn in await places(page):
+        # Three gaps or, in later turns, items of which another turn shows more.
+        assert [kind for kind, _ in turn["blocks"][:20]] == ["c"] * 20
+        assert turn["blocks"][20][0] == "plus"
+    marks = [turn["blocks"][20][1] for turn in await places(page)]
+    assert len(set(marks)) == 1
+    assert await page.locator(f"{TURNS} .fold").first.inner_text() == "⋯100"
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert await page.locator("#turns-box").evaluate("box => box.scrollLeft > 0")
+    await page.locator("#leave").click()

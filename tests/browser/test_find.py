@@ -1,0 +1,131 @@
+"""Finding exchanges in the inspector: filters, free text, the address, and the export."""
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+from reasoning_replay.core.history.plan import Outcome, PlanNote
+
+from tests.browser.passing import LOST_CALL, record, rows
+from tests.browser.stage import ASK, Seen, Stage, looking, stage
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MISS = PlanNote(0, Outcome.MISSED, 1, 0, "")
+
+
+def record_three(on: Stage) -> None:
+    """Record exchanges that differ in every filter."""
+    one = {"scope": b"s" * 16, "conversation": bytes.fromhex("aa11" * 8)}
+    two = {"scope": b"s" * 16, "conversation": bytes.fromhex("bb22" * 8)}
+    record(on, [LOST_CALL], MISS, model="gpt-5.4", **one)
+    record(on, [LOST_CALL], model="gpt-5.4-mini", status=429, outcome="refused", **one)
+    record(on, [{**LOST_CALL, "id": "fc_other"}], healed="blob", model="gpt-5.4", **two)
+
+
+async def test_filters_narrow_the_rows(cleared: tuple[Stage, Seen]) -> None:
+    """By model, status and free text; together they show what fits all of them."""
+    on, seen = cleared
+    page = seen.page
+    record_three(on)
+    await expect(rows(page)).to_have_count(3)
+    for select, choice, count in (
+        ("#model", "gpt-5.4", 2),
+        ("#status", "429", 1),
+    ):
+        await page.locator(select).select_option(choice)
+        await expect(rows(page)).to_have_count(count)
+        await expect(page.locator("#shown")).to_have_text(f"{count} of 3 exchanges")
+        await page.get_by_role("button", name="Show all").click()
+        await expect(rows(page)).to_have_count(3)
+    await page.get_by_role("radio", name="Healed").check()
+    await expect(rows(page)).to_have_count(1)
+    await page.get_by_role("button", name="Show all").click()
+    await expect(page.get_by_role("radio", name="All")).to_be_checked()
+    for text, count in (("FC_Other", 1), ("fc_never", 2), ("bb22bb22", 1), ("no such id", 0)):
+        await page.get_by_label("Find an id").fill(text)
+        await expect(rows(page)).to_have_count(count)
+    await expect(page.locator("#none")).to_be_visible()
+    await page.locator("#model").select_option("gpt-5.4-mini")
+    await page.get_by_label("Find an id").fill("aa11")
+    await expect(rows(page)).to_have_count(1)
+    await page.get_by_role("button", name="Show all").click()
+    assert seen.complaints == []
+
+
+async def test_the_view_is_in_the_address_and_survives_a_reload(chromium: Browser) -> None:
+    """Filters, the conversation, the open details and a pause are kept; nothing is sent."""
+    async with stage() as on, looking(chromium, on.app.admin_url) as seen:
+        page = seen.page
+        record_three(on)
+        await expect(rows(page)).to_have_count(3)
+        await page.get_by_role("radio", name="Missed").check()
+        await page.locator("#model").select_option("gpt-5.4")
+        await page.get_by_label("Find an id").fill("fc_never")
+        await rows(page).first.click()
+        await page.locator("#close").click()
+        await rows(page).first.locator(".when").click()
+        await page.locator("#pause").click()
+        record(on, [LOST_CALL], MISS, model="gpt-5.4")
+        await expect(page.locator("#pause")).to_have_text("Resume, 1 new")
+        await page.reload()
+        await expect(rows(page)).to_have_count(1)
+        await expect(page.locator("#pause")).to_have_text("Resume, 1 new")
+        await expect(page.get_by_role("radio", name="Missed")).to_be_checked()
+        await expect(page.locator("#model")).to_have_value("gpt-5.4")
+        await expect(page.get_by_label("Find an id")).to_have_value("fc_never")
+        await expect(page.locator("#details")).to_be_visible()
+        await page.locator("#pause").click()
+        await expect(rows(page)).to_have_count(2)
+        await page.locator("#close").click()
+        await page.locator("#rows > li:visible .chip").click()
+        await expect(page.locator("#turns > li")).to_have_count(1)
+        await page.reload()
+        await expect(page.locator("#turns > li")).to_have_count(1)
+        assert {url.removeprefix(on.app.admin_url).partition("#")[0] for url in seen.requests} == {
+            "/",
+            "/inspector/events",
+        }
+        assert seen.complaints == []
+
+
+async def test_an_address_with_unknown_words_shows_what_fits(chromium: Browser) -> None:
+    """A filter that fits nothing can be removed; an unknown one has no effect."""
+    async with stage() as on:
+        record_three(on)
+        where = f"{on.app.admin_url}/#show=nonsense&model=none&exchange=gone&x=%3Cb%3E"
+        async with looking(chromium, where.removesuffix("/")) as seen:
+            page = seen.page
+            await page.goto(where)
+            await expect(page.locator("#none")).to_be_visible()
+            await page.get_by_role("button", name="Show all").click()
+            await expect(rows(page)).to_have_count(3)
+            await expect(page.locator("#details")).to_be_hidden()
+            assert seen.complaints == []
+
+
+async def test_the_export_has_the_exchanges_that_are_shown(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    """One line of JSON each, oldest first, without content."""
+    async with stage() as on, looking(chromium, on.app.admin_url) as seen:
+        page = seen.page
+        await on.agent().ask()
+        record(on, [LOST_CALL], status=503, outcome="upstream_error")
+        await expect(rows(page)).to_have_count(5)
+        await page.locator("#status").select_option("200")
+        async with page.expect_download() as started:
+            await page.get_by_role("button", name="Export").click()
+        download = await started.value
+        assert download.suggested_filename.endswith(".jsonl")
+        await download.save_as(tmp_path / "export.jsonl")
+        text = (tmp_path / "export.jsonl").read_text()
+        lines = [json.loads(line) for line in text.splitlines()]
+        told = [json.loads(one)["exchange"] for one in on.app.recorder.recent()]
+        # The time of day of an exchange is set anew for each reader.
+        assert lines == [
+            one | {"at_ms": line["at_ms"]} for line, one in zip(lines, told[:4], strict=True)
+        ]
+        assert ASK not in text
+        assert seen.complaints == []
