@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from msgspec import structs
-from reasoning_replay.adapters.stores.base import StoreError
 from reasoning_replay.web.admin.inspector.recorder import _Seen
 
 from tests.browser.stage import TOOLS, Agent, Stage
-from tests.web.world import Hooked, eventually
+from tests.web.world import eventually
 
 __all__ = ["play"]
 
@@ -98,7 +97,8 @@ async def play(on: Stage) -> asyncio.Task[Any]:
         client.history.append({"role": "user", "content": "Which of my trips will be rainy?"})
     await _interleaved(hour, planner, coder, writer)
     await hour.at(13.0, on.agent(key="sk-a").post({"messages": []}, path="/chat/completions"))
-    await _without_store(hour, coder)
+    cut = {"input": coder.history[:4], "tools": TOOLS}  # a call without its output
+    await hour.at(10.0, coder.post(cut))
     lost = {"model": "gpt-5.4-mini", "input": LOST, "tools": TOOLS, "store": False}
     await hour.at(8.0, on.agent(key="sk-b").post(lost))
     spoilt = [*planner.history, SPOILT, {"role": "user", "content": "Well?"}]
@@ -120,19 +120,6 @@ async def _interleaved(hour: Hour, planner: Agent, *others: Agent) -> None:
                 client.history.append({"role": "user", "content": "And the hotel?"})
         if turn == 4:  # as a client does that has the time of day in its instructions
             planner.history[0]["content"] += "It is half past two."
-
-
-async def _without_store(hour: Hour, agent: Agent) -> None:
-    async def fails(_: str) -> None:
-        raise StoreError("it is away")
-
-    store = hour.on.app.store
-    whole, store.inner = store.inner, Hooked(store.inner, fails)
-    await hour.at(10.0, agent.post({"input": agent.history[:4], "tools": TOOLS}))
-    store.inner = whole
-    while store.is_degraded:  # the store may be marked as failed
-        await store.check()
-        await asyncio.sleep(0.1)
 
 
 async def _streamed(agent: Agent) -> None:
