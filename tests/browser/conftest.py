@@ -32,10 +32,11 @@ async def shown(chromium: Browser) -> AsyncIterator[tuple[Stage, Seen]]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def cleared(shown: tuple[Stage, Seen]) -> tuple[Stage, Seen]:
-    """Return the proxy and an empty page, without pointer position and focus."""
+    """Return the proxy and an empty page, without filters, pointer position and focus."""
     on, seen = shown
     await seen.page.set_viewport_size({"width": 1280, "height": 800})
     await seen.page.evaluate("scrollTo(0, 0)")
+    await seen.page.evaluate("choose({ ...DEFAULTS }); readAddress()")
     await expect(seen.page.locator("#link")).to_have_text("live")
     await seen.page.locator("#clear").click()
     await expect(seen.page.locator("#rows > li")).to_have_count(0)
