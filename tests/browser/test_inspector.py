@@ -55,6 +55,33 @@ async def test_an_exchange_appears_with_its_injected_items(chromium: Browser) ->
         assert seen.complaints == []
 
 
+async def test_a_path_that_is_not_replayed_explains_itself(chromium: Browser) -> None:
+    """The page says where reasoning is injected, and a row why nothing was injected there."""
+    async with stage() as on, looking(chromium, on.app.admin_url) as seen:
+        page = seen.page
+        await expect(page.locator("#replayed")).to_contain_text("on POST …/responses, POST")
+        agent = on.agent()
+        await agent.post({"messages": []}, path="/chat/completions")
+        newest = rows(page).first
+        await expect(newest).to_contain_text("chat_completions")
+        await expect(newest).to_contain_text(
+            "Passed through: reasoning is injected on POST …/responses, "
+        )
+        agent.base_url = on.app.url
+        assert (await agent.post({"input": ASK}))[0] == 404
+        await expect(rows(page)).to_have_count(2)
+        await expect(newest).to_contain_text(
+            f"Wrong path: the base URL of the client lacks /v1; the base URL for clients is "
+            f"{on.app.url}/v1."
+        )
+        await newest.locator(".words").click()
+        await expect(page.locator("#details")).to_contain_text("Wrong path")
+        agent.base_url = f"{on.app.url}/v1"
+        await agent.ask()
+        await expect(newest).not_to_contain_text("assed through")
+        assert seen.complaints == []
+
+
 async def test_one_under_way_is_shown_and_then_what_became_of_it(
     cleared: tuple[Stage, Seen],
 ) -> None:

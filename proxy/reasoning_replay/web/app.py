@@ -14,6 +14,8 @@ from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.egress import trust
+from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
+from reasoning_replay.core.dialects.states import HANDLED_ROUTES
 from reasoning_replay.settings.access import SECRET_MIN
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port, redacted
@@ -134,7 +136,7 @@ class App:
         self.url = self._clients.url
         self._looking = asyncio.create_task(look_after(self.store))
         conversations = Conversations(self.store, self._access)
-        shown = Shown(self.recorder, self._access, lambda: _facts(settings, self.url))
+        shown = Shown(self.recorder, self._access, lambda: _facts(settings, self.url) | _ROUTES)
         admin = admin_app(
             self.metrics.exposition, self.store, self._readiness, conversations, shown
         )
@@ -234,6 +236,10 @@ def access(settings: Settings) -> Access:
 def admin_runner(app: web.Application) -> web.AppRunner:
     """Return the runner of the admin port."""
     return web.AppRunner(app, access_log=None, logger=silent, shutdown_timeout=CUT_OFF_S)
+
+
+# For the inspector: routes on which the proxy acts, and the paths on which it injects.
+_ROUTES: dict[str, object] = {"handled": sorted(HANDLED_ROUTES), "replayed": REPLAYED_PATHS}
 
 
 def _facts(settings: Settings, url: str) -> dict[str, str]:

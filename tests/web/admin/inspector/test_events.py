@@ -6,6 +6,8 @@ import json
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
+from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
+from reasoning_replay.core.dialects.states import HANDLED_ROUTES
 from reasoning_replay.web.admin.inspector import events
 
 from tests.redis_server import RedisServer
@@ -34,6 +36,8 @@ async def test_the_state_and_recorded_exchanges_come_before_new_ones() -> None:
         async with watching(w.app.admin_url) as watcher:
             (hello,) = await watcher.until("hello")
             assert (hello["listen"], hello["mode"]) == (w.app.url, "on")
+            assert hello["handled"] == sorted(HANDLED_ROUTES)
+            assert hello["replayed"] == [*REPLAYED_PATHS]
             (state,) = await watcher.until("state")
             assert (state["status"], state["store"]) == ("ready", "ok")
             (first,) = await watcher.until("exchange")

@@ -74,6 +74,7 @@ class _Seen(msgspec.Struct, gc=False):
     started_s: float
     took_s: float | None
     request_id: str
+    wrong_path: str
     upstream_request_id: str
     trace_id: str
     method: str
@@ -117,6 +118,7 @@ def _seen(number: int, exchange: Exchange, took_s: float | None, prefix: Prefix 
         started_s=times.started_s,
         took_s=took_s,
         request_id=exchange.id,
+        wrong_path=exchange.wrong_path,
         upstream_request_id=exchange.upstream_request_id[:NAME_CHARS],
         trace_id=exchange.trace_id,
         method=exchange.method[:NAME_CHARS],
@@ -270,6 +272,7 @@ class Recorder:
             "trace_id": seen.trace_id,
             "method": called(seen.method) or "",
             "route": seen.route,
+            "wrong_path": seen.wrong_path,
             "status": seen.status,
             "outcome": "" if is_open else seen.outcome,
             "error_code": seen.error.code,

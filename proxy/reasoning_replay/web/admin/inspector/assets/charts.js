@@ -105,6 +105,6 @@ function showFacts() {
     span.append(make("b", "", value));
     return span;
   }));
-  const base = new URL(facts.listen.replace(/\/\/(0\.0\.0\.0|\[::\])/, `//${location.hostname}`)).origin;
-  $("command").textContent = `export OPENAI_BASE_URL=${base}/v1`;
+  $("command").textContent = `export OPENAI_BASE_URL=${baseUrl()}`;
+  $("replayed").textContent = `Reasoning is injected on ${facts.replayed.join(", ")}. Other paths pass through.`;
 }

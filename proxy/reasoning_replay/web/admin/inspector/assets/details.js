@@ -43,6 +43,7 @@ function sectionsOf(e) {
     section("Exchange", [
       ["Started", new Date(e.at_ms).toISOString()],
       ["Method and route", [e.method, e.route].filter(Boolean).join(" ")],
+      [e.wrong_path ? "Wrong path" : "Passed through", pathOf(e)],
       ["Model", e.model],
       ["Status", e.open ? "in flight" : String(e.status || "none")],
       ["Outcome", e.open ? "" : ENDED[e.outcome] || e.outcome],

@@ -58,7 +58,7 @@ function wordsOf(e) {
     if (strong) words.append(make("b", kind, strong));
     words.append(rest);
   };
-  const n = e.outcomes.injected, repaired = sum(e.repairs);
+  const n = e.outcomes.injected, repaired = sum(e.repairs), path = pathOf(e);
   if (n) {
     const marks = e.strip.notes.filter((note) => note[1] === "injected");
     const size = e.injected_bytes || marks.reduce((all, note) => all + note[3], 0);
@@ -68,6 +68,7 @@ function wordsOf(e) {
   }
   for (const [what, n] of misses(e)) say(`${count(n)} ${plain(what)}:`, ` ${WHY[what]}.`, "hmm");
   if (e.outcomes.present) say("", `${count(e.outcomes.present)} replayed by the client.`);
+  if (path) say(e.wrong_path ? "Wrong path:" : "Passed through:", ` ${path}.`, e.wrong_path ? "hmm" : "");
   if (e.asked in ASKED) say("", ASKED[e.asked]);
   if (repaired) say("", `${several(repaired, "item")} repaired before the first attempt.`);
   if (e.healed) say("Healed:", ` upstream refused the first attempt (${[plain(e.healed), e.error_code].filter(Boolean).join(", ")}), shown here, and accepted the second.`);

@@ -38,6 +38,12 @@ const REPAIRS = {
   unpaired: "both of two items that belong together are sent with their ids, or neither",
   dangling: "reasoning at the very end, which led to nothing, is left out",
 };
+const WRONG_PATH = {
+  lacks_v1: "the base URL of the client lacks /v1",
+  double_v1: "the path begins with /v1 twice",
+  endpoint: "the base URL of the client ends in an endpoint, such as /responses",
+  upstream_lacks_v1: "upstream_url has no path, and most APIs are at /v1",
+};
 const ENDED = {
   refused: "refused by upstream", upstream_error: "upstream error", cut_off: "cut off",
   client_gone: "client left", client_stalled: "client stalled",
@@ -66,6 +72,13 @@ const added = (e) => e.before_ms + e.between_ms + e.after_ms;
 const ended = (e) => e.open ? "in flight" : `${e.status || "no response"} ${e.outcome === "ok" ? "" : ENDED[e.outcome] || e.outcome}`.trim();
 // A healed request has ended well: its error is that of the first attempt.
 const errorOf = (e) => e.healed ? "" : e.error_code || e.error_type || e.cause;
+const baseUrl = () => `${new URL(facts.listen.replace(/\/\/(0\.0\.0\.0|\[::\])/, `//${location.hostname}`)).origin}/v1`;
+// Why nothing could be injected on this path; empty if the proxy acts on it, or did not forward it.
+const pathOf = (e) => {
+  if (e.wrong_path) return `${WRONG_PATH[e.wrong_path]}; the base URL for clients is ${baseUrl()}`;
+  const isPassed = e.outcome === "ok" || e.outcome in ENDED;
+  return isPassed && facts.mode !== "off" && facts.handled && !facts.handled.includes(e.route) ? `reasoning is injected on ${facts.replayed.join(", ")}` : "";
+};
 const misses = (e) => Object.entries(e.outcomes).filter(([what]) => what in WHY);
 
 // The words for a conversation are from its id, so that they are the same in each page and process.
