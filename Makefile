@@ -10,7 +10,7 @@ INSTALL := $(PIP) install --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve check demo playground test test-all bench fuzz soak screenshot lock format clean
+.PHONY: help serve check demo playground test test-all bench fuzz soak screenshot dist lock format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,12 @@ soak: $(VENV)/dev ## half an hour of mixed load while Redis and upstream fail; A
 screenshot: $(VENV)/dev ## take the pictures of the inspector for the README again (needs chromium)
 	@$(BIN)/python -m tests.browser
 
+dist: $(VENV)/backend ## build the source distribution, the wheel and the chart package into dist/; needs helm
+	@command -v helm >/dev/null || { echo "make dist: helm is not installed, and the chart package needs it" >&2; exit 1; }
+	@rm -rf dist
+	$(VENV)/backend/bin/python -m hatchling build -d dist
+	helm package helm --destination dist
+
 # The newest versions that pyproject.toml allows, for every system. The image is built from the two
 # locks with hashes. constraints.txt has all extras and no hashes, because pip rejects hashes for an
 # editable install.
@@ -89,6 +95,12 @@ $(VENV)/runtime: pyproject.toml constraints.txt
 $(VENV)/dev: $(VENV)/runtime
 	@echo "installing the development tools ..."
 	@$(INSTALL) '.[dev]'
+	@touch $@
+
+# The build backend alone, with the same locked versions as in the image.
+$(VENV)/backend: requirements-build.lock
+	@$(PYTHON) -m venv --clear $@
+	@$@/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement $<
 	@touch $@
 
 $(VENV)/fuzz: $(VENV)/dev

@@ -50,7 +50,10 @@ TEXTS = [
     *(path for path in ROOT.glob("helm/**/*") if path.is_file()),
     *(path for path in ROOT.glob("examples/*") if path.is_file()),
     *(path for kind in ("html", "css", "js") for path in ROOT.glob(f"proxy/**/*.{kind}")),
-    *(ROOT / name for name in ("Makefile", "Dockerfile", "pyproject.toml", ".ci/run")),
+    *(
+        ROOT / name
+        for name in ("Makefile", "Dockerfile", "pyproject.toml", ".ci/run", ".ci/release")
+    ),
 ]
 
 
