@@ -58,7 +58,7 @@ async def test_its_agents_cause_everything_that_the_inspector_shows(place: Playg
 
 
 async def test_the_inspector_shows_conversations_that_are_interleaved(place: Playground) -> None:
-    """Its events have several tenants and conversations, with injected, missed and healed items."""
+    """Its events have several tenants and conversations, injected, missed and healed items."""
     seen: set[str] = set()
     conversations: list[tuple[str, str]] = []
     async with (
@@ -68,11 +68,12 @@ async def test_the_inspector_shows_conversations_that_are_interleaved(place: Pla
     ):
         async for line in response.content:
             told = json.loads(line).get("exchange")
+            if told:
+                seen |= {*told["outcomes"], told["healed"], told["wrong_path"]}
             if told and told["conversation"]:
                 conversations.append((told["scope"], told["conversation"]))
-                seen |= {*told["outcomes"], f"healed={told['healed']}"}
             tenants = {scope for scope, _ in conversations}
-            is_all = {"injected", "missed", "healed=lacks_reasoning", "healed=blob"} <= seen
+            is_all = {"injected", "missed", "lacks_reasoning", "blob", "lacks_v1"} <= seen
             if is_all and len(set(conversations)) > len(tenants) > 4:
                 break
         async with session.get(place.inspector, headers={"Accept": "text/html"}) as page:

@@ -2,8 +2,8 @@
 Traffic of the playground: agents that talk through the proxy in a loop, each with its own habits.
 
 Together they cause everything that the inspector shows: injected, present, missed and ambiguous
-reasoning, repaired and healed requests, refusals, a client that leaves, and a path that is not
-replayed.
+reasoning, repaired and healed requests, refusals, a client that leaves, a path that is not
+replayed, and a wrong base URL.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ async def keep_talking(base_url: str, upstream_url: str, word_s: float) -> None:
             agent = _Agent(session, base_url, upstream_url, word_s, habit)
             questions = itertools.islice(itertools.cycle(QUESTIONS), number, None)
             group.create_task(agent.run(questions))
-        group.create_task(_stray(session, base_url, word_s))
+        group.create_task(_stray(session, base_url.removesuffix("/v1"), word_s))
 
 
 class _Agent:
@@ -177,7 +177,7 @@ class _Agent:
         return {name: value for name, value in item.items() if keeps or name != "id"}
 
 
-async def _stray(session: aiohttp.ClientSession, base_url: str, word_s: float) -> None:
+async def _stray(session: aiohttp.ClientSession, url: str, word_s: float) -> None:
     """Send single requests that do not belong to a conversation, one after another."""
     hello: Item = {"model": "gpt-5.4", "input": HELLO["content"]}
     after: Item = {"model": "gpt-5.4", "input": [HELLO, ANSWER, {"role": "user", "content": "So?"}]}
@@ -186,19 +186,20 @@ async def _stray(session: aiohttp.ClientSession, base_url: str, word_s: float) -
     key = {"Authorization": "Bearer sk-stray"}
     for path, body, headers, leaves in itertools.cycle(
         (
-            ("/responses", hello, {}, False),  # without a key
-            ("/chat/completions", chat, key, False),  # a path that is not replayed
-            ("/responses", hello | {"stream": True}, key, True),  # leaves after the first bytes
-            ("/responses", hello, key, False),
-            ("/responses", hello, key, False),
-            ("/responses", after, key, False),  # follows either of them
-            ("/responses", hello | {"input": [lost]}, key, False),  # refused
-            ("/responses", hello | {"previous_response_id": "resp_gone"}, key, False),
+            ("/v1/responses", hello, {}, False),  # without a key
+            ("/v1/chat/completions", chat, key, False),  # a path that is not replayed
+            ("/responses", hello, key, False),  # a base URL without /v1
+            ("/v1/responses", hello | {"stream": True}, key, True),  # leaves after the first bytes
+            ("/v1/responses", hello, key, False),
+            ("/v1/responses", hello, key, False),
+            ("/v1/responses", after, key, False),  # follows either of them
+            ("/v1/responses", hello | {"input": [lost]}, key, False),  # refused
+            ("/v1/responses", hello | {"previous_response_id": "resp_gone"}, key, False),
         )
     ):
         await asyncio.sleep(STRAY_WORDS * word_s)
         with contextlib.suppress(aiohttp.ClientError):
-            async with session.post(base_url + path, json=body, headers=headers) as response:
+            async with session.post(url + path, json=body, headers=headers) as response:
                 await (response.content.readline() if leaves else response.read())
                 if leaves:
                     response.close()
