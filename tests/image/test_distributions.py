@@ -12,6 +12,7 @@ from reasoning_replay import __version__
 from tests.image.installing import environment, pip
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "proxy" / "reasoning_replay"
 CONSTRAINTS = ROOT / "constraints.txt"
 
 
@@ -45,7 +46,9 @@ def test_both_distributions_work_next_to_proxy_py(tmp_path: Path) -> None:
     source, wheel = built(backend, ROOT, tmp_path / "dist")
 
     files = content(wheel)
-    assert {"reasoning_replay/py.typed", "reasoning_replay/demo/upstream.py"} <= files.keys()
+    # Code, py.typed, and the files that the inspector's page is made of.
+    package = [path for path in PACKAGE.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    assert {path.relative_to(PACKAGE.parent).as_posix() for path in package} <= files.keys()
     assert {name.partition("/")[0] for name in files} == {
         "reasoning_replay",
         f"reasoning_replay-{__version__}.dist-info",

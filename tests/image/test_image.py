@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import tomllib
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 import reasoning_replay
 import yaml
+from reasoning_replay.web.admin.inspector.page import page
 
 from tests.image.dockerfile import Built, build, instructions, passes_ignore
 from tests.image.installing import environment, pip
@@ -117,6 +119,9 @@ def serves_and_is_healthy(built: Built) -> None:
         assert started["event"] == "started"
         assert started["admin"] == f"http://{ports['REPLAY_ADMIN_LISTEN']}"
         assert health() == 0
+        browser = urllib.request.Request(started["admin"], headers={"Accept": "text/html"})  # noqa: S310 (our own)
+        with urllib.request.urlopen(browser) as answer:  # noqa: S310
+            assert answer.read() == page().body
         serving.send_signal(signal.Signals[built.told["STOPSIGNAL"]])
         assert serving.wait(STARTS_S) == 0
     finally:
