@@ -38,8 +38,11 @@ def line_of(logged: Logged) -> dict[str, Any]:
 async def logged_with(logged: Logged, **settings: Any) -> tuple[str, str, str]:
     """Send a request; return the outcome, the cause and the detail in its log line."""
     async with world(**settings) as w:
-        assert (await w.ask(REQUEST)).status in (502, 504)
+        got = await w.ask(REQUEST)
+        assert got.status in (502, 504)
     line = line_of(logged)
+    # The client is told the same reason, without words of a library.
+    assert line["error_detail"].partition(": ")[2] in json.loads(got.body)["error"]["message"]
     return line["outcome"], line["error"], line["error_detail"]
 
 

@@ -216,31 +216,32 @@ def upstream_error(error: UpstreamError, upstream: str, via: str = "") -> ErrorR
 
 
 def _told(error: UpstreamError, upstream: str, via: str) -> ErrorResponse:
+    reason = reason_of(error)
     if error.source == "timeout":
         return ErrorResponse(
             504,
             "upstream_timeout",
-            f"{upstream} did not answer in time{via} ({error}). Try again, or raise "
+            f"{upstream} did not answer in time{via} ({reason}). Try again, or raise "
             f"{error.setting} if the upstream needs longer.",
         )
     if error.source == "proxy":
         return ErrorResponse(
             502,
             "upstream_unreachable",
-            f"{upstream} could not be reached{via} ({error}). Check upstream_proxy, its user "
+            f"{upstream} could not be reached{via} ({reason}). Check upstream_proxy, its user "
             "name and password, and the targets it allows; `reasoning-replay check` tests them.",
         )
     if error.source == "connect":
         return ErrorResponse(
             502,
             "upstream_unreachable",
-            f"{upstream} could not be reached{via} ({error}). Check REPLAY_UPSTREAM_URL, DNS and "
+            f"{upstream} could not be reached{via} ({reason}). Check REPLAY_UPSTREAM_URL, DNS and "
             "outgoing connections; `reasoning-replay check` tests them.",
         )
     return ErrorResponse(
         502,
         "upstream_failed",
-        f"{upstream} sent no valid response{via} ({error}). The request may have taken effect; "
+        f"{upstream} sent no valid response{via} ({reason}). The request may have taken effect; "
         "check that before you send it again.",
     )
 
