@@ -35,6 +35,10 @@ SHOWN = (
     'outcome="refused",route="responses",status="400"',
 )
 
+# The same, as words of the inspector's events.
+TOLD = {"injected", "missed", "healed=lacks_reasoning", "healed=blob", "moved"}
+TOLD |= {"chat_completions", "lacks_v1"}
+
 
 @pytest.fixture
 async def place() -> AsyncIterator[Playground]:
@@ -58,7 +62,7 @@ async def test_its_agents_cause_everything_that_the_inspector_shows(place: Playg
 
 
 async def test_the_inspector_shows_conversations_that_are_interleaved(place: Playground) -> None:
-    """Its events have several tenants and conversations, injected, missed and healed items."""
+    """Its events have several tenants and conversations, and everything that TOLD lists."""
     seen: set[str] = set()
     conversations: list[tuple[str, str]] = []
     async with (
@@ -69,12 +73,14 @@ async def test_the_inspector_shows_conversations_that_are_interleaved(place: Pla
         async for line in response.content:
             told = json.loads(line).get("exchange")
             if told:
-                seen |= {*told["outcomes"], told["healed"], told["wrong_path"]}
+                seen |= {told["wrong_path"], told["route"]}
             if told and told["conversation"]:
                 conversations.append((told["scope"], told["conversation"]))
+                seen |= {*told["outcomes"], f"healed={told['healed']}"}
+                seen |= {"moved"} if told["prefix"] and told["prefix"]["has_moved"] else set()
+                assert told["open"] or told["upstream_request_id"] or told["outcome"] != "ok"
             tenants = {scope for scope, _ in conversations}
-            is_all = {"injected", "missed", "lacks_reasoning", "blob", "lacks_v1"} <= seen
-            if is_all and len(set(conversations)) > len(tenants) > 4:
+            if seen >= TOLD and len(set(conversations)) > len(tenants) > 4:
                 break
         async with session.get(place.inspector, headers={"Accept": "text/html"}) as page:
             assert page.status == 200

@@ -2,8 +2,8 @@
 Traffic of the playground: agents that talk through the proxy in a loop, each with its own habits.
 
 Together they cause everything that the inspector shows: injected, present, missed and ambiguous
-reasoning, repaired and healed requests, refusals, a client that leaves, a path that is not
-replayed, and a wrong base URL.
+reasoning, repaired and healed requests, prefixes that move, refusals, a client that leaves, a path
+that is not replayed, and one that lacks `/v1`.
 """
 
 import asyncio
@@ -63,6 +63,7 @@ class Habit:
         begins_elsewhere: Whether its first question goes to the API directly, and without tools,
             as in a conversation that began before the proxy was there.
         changes_account: Whether its history gets reasoning of another account after one question.
+        tells_time: Whether its instructions have the time of day, so that their prefix moves.
     """
 
     key: str
@@ -73,6 +74,7 @@ class Habit:
     streams: bool = True
     begins_elsewhere: bool = False
     changes_account: bool = False
+    tells_time: bool = False
 
 
 HABITS: Final = (
@@ -84,6 +86,7 @@ HABITS: Final = (
     Habit(key="sk-newcomer", begins_elsewhere=True, keeps_ids=False),
     Habit(key="sk-mover", changes_account=True, stores=False),
     Habit(key="sk-classic", model="gpt-4.1"),
+    Habit(key="sk-clock", tells_time=True),
 )
 
 
@@ -101,7 +104,7 @@ async def keep_talking(base_url: str, upstream_url: str, word_s: float) -> None:
             agent = _Agent(session, base_url, upstream_url, word_s, habit)
             questions = itertools.islice(itertools.cycle(QUESTIONS), number, None)
             group.create_task(agent.run(questions))
-        group.create_task(_stray(session, base_url.removesuffix("/v1"), word_s))
+        group.create_task(_stray(session, base_url, word_s))
 
 
 class _Agent:
@@ -134,6 +137,8 @@ class _Agent:
         for number, question in enumerate(itertools.islice(questions, ROUNDS)):
             if number == 1 and self._habit.changes_account:
                 history.append(_foreign())
+            if self._habit.tells_time:
+                history[0] = {**INSTRUCTIONS, "content": f"It is {9 + number}:00. You plan trips."}
             history.append({"role": "user", "content": question})
             is_direct = self._habit.begins_elsewhere and number == 0
             if not await self._answered(history, self._upstream_url if is_direct else None):
@@ -177,29 +182,30 @@ class _Agent:
         return {name: value for name, value in item.items() if keeps or name != "id"}
 
 
-async def _stray(session: aiohttp.ClientSession, url: str, word_s: float) -> None:
+async def _stray(session: aiohttp.ClientSession, base_url: str, word_s: float) -> None:
     """Send single requests that do not belong to a conversation, one after another."""
     hello: Item = {"model": "gpt-5.4", "input": HELLO["content"]}
     after: Item = {"model": "gpt-5.4", "input": [HELLO, ANSWER, {"role": "user", "content": "So?"}]}
     chat: Item = {"model": "gpt-5.4", "messages": [HELLO]}
+    responses, root = f"{base_url}/responses", base_url.removesuffix("/v1")
     lost: Item = {"type": "reasoning", "id": "rs_of_last_year", "summary": []}
     key = {"Authorization": "Bearer sk-stray"}
-    for path, body, headers, leaves in itertools.cycle(
+    for url, body, headers, leaves in itertools.cycle(
         (
-            ("/v1/responses", hello, {}, False),  # without a key
-            ("/v1/chat/completions", chat, key, False),  # a path that is not replayed
-            ("/responses", hello, key, False),  # a base URL without /v1
-            ("/v1/responses", hello | {"stream": True}, key, True),  # leaves after the first bytes
-            ("/v1/responses", hello, key, False),
-            ("/v1/responses", hello, key, False),
-            ("/v1/responses", after, key, False),  # follows either of them
-            ("/v1/responses", hello | {"input": [lost]}, key, False),  # refused
-            ("/v1/responses", hello | {"previous_response_id": "resp_gone"}, key, False),
+            (responses, hello, {}, False),  # without a key
+            (f"{base_url}/chat/completions", chat, key, False),  # a path that is not replayed
+            (f"{root}/responses", hello, key, False),  # a base URL without /v1
+            (responses, hello | {"stream": True}, key, True),  # leaves after the first bytes
+            (responses, hello, key, False),
+            (responses, hello, key, False),
+            (responses, after, key, False),  # follows either of them
+            (responses, hello | {"input": [lost]}, key, False),  # refused
+            (responses, hello | {"previous_response_id": "resp_gone"}, key, False),
         )
     ):
         await asyncio.sleep(STRAY_WORDS * word_s)
         with contextlib.suppress(aiohttp.ClientError):
-            async with session.post(url + path, json=body, headers=headers) as response:
+            async with session.post(url, json=body, headers=headers) as response:
                 await (response.content.readline() if leaves else response.read())
                 if leaves:
                     response.close()

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import itertools
 import json
+import secrets
 from http import HTTPStatus
 from typing import Final, Self
 
@@ -60,6 +61,7 @@ class ScriptedUpstream:
         app = web.Application(client_max_size=BODY_MAX_BYTES)
         app.router.add_post("/v1/responses", self._respond)
         app.router.add_route("*", "/{path:.*}", _unknown_path)
+        app.on_response_prepare.append(_add_request_id)
         # A client may leave at any time, which aiohttp would log with a traceback.
         self._runner = web.AppRunner(app, access_log=None, logger=silent, shutdown_timeout=0.1)
 
@@ -154,6 +156,10 @@ def _body_and_input(raw: bytes) -> tuple[Item, list[Item]]:
         words = "Missing or invalid parameter: 'input' must be a string or an array of items."
         raise Refused(HTTPStatus.BAD_REQUEST, words)
     return body, given
+
+
+async def _add_request_id(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["x-request-id"] = f"req_{secrets.token_hex(16)}"
 
 
 async def _unknown_path(request: web.Request) -> web.Response:
