@@ -24,7 +24,7 @@ from tests.fuzz import worlds
 from tests.fuzz.drivers import DRIVERS, SEEDS, figures_of, load_pump
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.work import SUPERLINEAR, growth
-from tests.recordings import tape
+from tests.recordings import wire
 
 __all__ = ["main"]
 
@@ -79,7 +79,7 @@ def _repeat(name: str, file: Path) -> int:
 
 
 def _run(names: list[str], drivers: list[str], given: argparse.Namespace) -> int:
-    if tape.root() is None:
+    if wire.root() is None:
         print("no recordings found: using only the built-in seeds")
     if "guided" in drivers and importlib.util.find_spec("atheris") is None:
         print("atheris is not installed: the driver 'guided' is skipped")

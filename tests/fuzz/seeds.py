@@ -21,7 +21,7 @@ from reasoning_replay.core.history.turns import records_of
 from reasoning_replay.core.wire.content_coding import decode
 
 from tests.fuzz.inputs import write, write_records
-from tests.recordings import tape
+from tests.recordings.responses import tape
 from tests.standin import refusals
 from tests.standin.events import Telling, frame, tell
 from tests.standin.shapes import (

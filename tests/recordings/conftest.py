@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.recordings import tape
+from tests.recordings import wire
 
 
 @pytest.fixture(scope="session")
 def recordings() -> None:
     """Skip the test if the recordings are not available."""
-    if tape.root() is None:
+    if wire.root() is None:
         pytest.skip("no recordings found: set REPLAY_TEST_RECORDED to their folder")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from tests.recordings.tape import Exchange, Recording
+from tests.recordings.wire import Recorded, Wire
 
 __all__ = ["TAPE", "Answer", "Upstream", "upstream"]
 
@@ -27,7 +27,7 @@ class Answer:
     body: bytes
 
     @classmethod
-    def of(cls, exchange: Exchange) -> "Answer":
+    def of(cls, exchange: Wire) -> "Answer":
         """Return the response of a recorded exchange."""
         return cls(exchange.status, exchange.content_type, exchange.encoding, exchange.answer)
 
@@ -50,7 +50,7 @@ class Upstream:
         self.received: dict[str, list[bytes]] = {}
         self.seed: int | None = None
 
-    def knows(self, recordings: Iterable[Recording]) -> None:
+    def knows(self, recordings: Iterable[Recorded]) -> None:
         """Add the responses to every exchange of these recordings."""
         for recording in recordings:
             for exchange in recording.exchanges:

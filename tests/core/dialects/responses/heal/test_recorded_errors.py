@@ -10,13 +10,14 @@ from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
 
-from tests.recordings import tape
+from tests.recordings import wire
+from tests.recordings.responses import tape
 
 
 @pytest.fixture(scope="module")
 def recorded() -> Path:
     """Return the directory of the recordings; skip the test if there is none."""
-    root = tape.root()
+    root = wire.root()
     if root is None:
         pytest.skip("no recordings in ../shared/recorded, and REPLAY_TEST_RECORDED names none")
     return root

@@ -1,12 +1,7 @@
-"""
-Recordings, kept outside the repository; none of them is copied into it.
-
-`REPLAY_TEST_RECORDED` names another folder with the same layout. Notes on the format: its README.
-"""
+"""Recordings of the Responses API: what each response emitted, and what each request replays."""
 
 import gzip
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -14,24 +9,13 @@ from pathlib import Path
 
 import brotli
 
-__all__ = ["Emitted", "Exchange", "Json", "Key", "Recording", "load", "root", "sealed"]
+from tests.recordings.wire import Wire, encoded, read_wire, root
+
+__all__ = ["Emitted", "Exchange", "Json", "Key", "Recording", "load", "sealed"]
 
 Json = dict[str, object]
 Key = tuple[int, int]  # the exchange of a recording, and the output index of an item in it
 
-BESIDE = Path(__file__).parents[2].parent / "shared" / "recorded"
-# Headers of the connection, not of the client; or replaced by the runner's own.
-_NOT_SENT = frozenset(
-    {
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "cookie",
-        "host",
-    }
-)
 # Sign of the vendor in a recording -> the upstream's profile. If the host was redacted, or not
 # recorded, it was OpenAI's by default; a ChatGPT login has its own backend.
 _VENDORS = (
@@ -76,35 +60,16 @@ class Emitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Wire):
     """
     One recorded exchange.
 
     Attributes:
-        url: As recorded; its host may be redacted.
-        path: The path of the client's request, from `/v1` on.
-        request: The recorded bytes.
-        answer: The recorded bytes of the response, in the recorded content coding.
         origins: Index into the request's `input` -> the emitted item that it replays.
     """
 
-    recording: str
-    n: int
-    url: str
-    path: str
-    request: bytes
-    request_headers: Mapping[str, str]
-    status: int
-    content_type: str
-    encoding: str
-    answer: bytes
     emitted: tuple[Emitted, ...]
     origins: Mapping[int, Key]
-
-    @property
-    def name(self) -> str:
-        """The name that the fake upstream and the tables of the tests use."""
-        return f"{self.recording}/{self.n}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +110,6 @@ class Recording:
         )
 
 
-def root() -> Path | None:
-    """Return the folder of the recordings; None if it has none."""
-    named = os.environ.get("REPLAY_TEST_RECORDED", "")
-    found = Path(named) if named else BESIDE
-    return found if any(found.glob("*/*/meta.json")) else None
-
-
 @cache
 def load(kind: str) -> tuple[Recording, ...]:
     """Load every recording of a folder (`oracle`, `plain`, ...); () if there is none."""
@@ -173,7 +131,7 @@ def sealed(recording: Recording) -> Recording:
         answer = b"\n".join(lines) if b"data:" in plain else _seal(plain)
         is_stream = exchange.content_type.startswith("text/event-stream")
         emitted = tuple((_streamed if is_stream else _whole)(exchange.n, answer))
-        wire = _encoded(answer, exchange.encoding)
+        wire = encoded(answer, exchange.encoding)
         exchanges.append(replace(exchange, answer=wire, emitted=emitted))
     found = {one.key: one for exchange in exchanges for one in exchange.emitted}
     return replace(recording, exchanges=tuple(exchanges), emitted=found)
@@ -208,35 +166,20 @@ def _recording(folder: Path, kind: str) -> Recording:
 
 
 def _exchange(folder: Path, n: int, meta: Json) -> Exchange:
-    sse = folder / f"exchange-{n}.response.sse"
-    is_stream = sse.exists()
-    answer = (sse if is_stream else sse.with_suffix(".json")).read_bytes()
-    headers = _texts(meta["response_headers"])
-    content_type = headers.get("content-type", "*")
-    if "*" in content_type:  # redacted in the recording
-        content_type = "text/event-stream; charset=utf-8" if is_stream else "application/json"
     analysis = meta["analysis"]
     assert isinstance(analysis, dict)
-    request = folder / f"exchange-{n}.request.json"
-    encoding = headers.get("content-encoding", "")
-    status = meta["status"]
-    assert isinstance(status, int)
-    return Exchange(
-        recording=folder.name,
-        n=n,
-        url=str(meta["url"]),
+    wire = read_wire(
+        folder,
+        n,
+        meta,
         path="/v1/responses" + ("/compact" if meta["endpoint"] == "compact" else ""),
-        request=request.read_bytes() if request.exists() else _a_request(analysis),
-        request_headers={
-            name: value
-            for name, value in _texts(meta["request_headers"]).items()
-            if name not in _NOT_SENT and "*" not in value
-        },
-        status=status,
-        content_type=content_type,
-        encoding=encoding if encoding in ("gzip", "br") else "",
-        answer=_encoded(answer, encoding),
-        emitted=tuple(_streamed(n, answer) if is_stream else _whole(n, answer)),
+        made_up=_a_request(analysis),
+    )
+    plain = _decoded(wire["answer"], wire["encoding"])
+    is_stream = (folder / f"exchange-{n}.response.sse").exists()
+    return Exchange(
+        **wire,
+        emitted=tuple((_streamed if is_stream else _whole)(n, plain)),
         origins={
             one["pos"]: (one["from_exchange"], one["output_index"])
             for one in analysis.get("replayed_items", [])
@@ -248,12 +191,6 @@ def _a_request(analysis: Json) -> bytes:
     """Make up a request for a response that was recorded without one."""
     asked = {"model": analysis.get("model") or "gpt-5", "input": "Go on.", "stream": True}
     return json.dumps(asked).encode()
-
-
-def _encoded(answer: bytes, encoding: str) -> bytes:
-    if encoding == "gzip":
-        return gzip.compress(answer, 1, mtime=0)
-    return brotli.compress(answer, quality=1) if encoding == "br" else answer
 
 
 def _decoded(answer: bytes, encoding: str) -> bytes:
@@ -304,8 +241,3 @@ def _events(answer: bytes) -> Iterator[Json]:
 def _blobs(item: Json) -> frozenset[str]:
     blob = item.get("encrypted_content")
     return frozenset([blob]) if isinstance(blob, str) and blob else frozenset()
-
-
-def _texts(value: object) -> dict[str, str]:
-    assert isinstance(value, dict)
-    return {str(name).lower(): str(text) for name, text in value.items()}

@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tests.e2e.proxies import proxied
-from tests.recordings import tape
-from tests.recordings.client import Variant, is_stateful, take
-from tests.recordings.judge import Result, has_easy_form
-from tests.recordings.runs import alone, client, play
-from tests.recordings.tape import load
+from tests.recordings import wire
+from tests.recordings.delivery import client
+from tests.recordings.responses import tape
+from tests.recordings.responses.client import Variant, is_stateful, take
+from tests.recordings.responses.judge import Result, has_easy_form
+from tests.recordings.responses.runs import alone, play
+from tests.recordings.responses.tape import load
 from tests.recordings.upstream import Answer, upstream
 
 pytestmark = pytest.mark.usefixtures("recordings")
@@ -91,7 +93,7 @@ async def test_responses_pass_byte_for_byte(kind: str, seed: int | None) -> None
 
 async def test_quoted_errors_pass_byte_for_byte() -> None:
     """A refusal of injected items is healed once; if that fails too, the client receives it."""
-    place = tape.root()
+    place = wire.root()
     assert place is not None
     quoted = json.loads((place / "quoted-errors.json").read_bytes())
     recording = next(one for one in load("oracle") if one.exchanges[1].origins)
@@ -107,5 +109,6 @@ async def test_quoted_errors_pass_byte_for_byte() -> None:
                 what = take(recording, exchange, Variant.IDS_KEPT), Variant.IDS_KEPT
                 played = await play(session, fake, url, f"sk-{n}", what)
 
-        assert (played.answer.status, played.answer.body) == (answer.status, answer.body)
+        got = played.delivery.answer
+        assert (got.status, got.body) == (answer.status, answer.body)
         assert len(played.arrived) <= 2

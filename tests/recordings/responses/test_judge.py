@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.recordings.client import Take, Variant, take
-from tests.recordings.judge import Result, Rule, judge
-from tests.recordings.tape import Emitted, Exchange, Json, Recording
+from tests.recordings.responses.client import Take, Variant, take
+from tests.recordings.responses.judge import Result, Rule, judge
+from tests.recordings.responses.tape import Emitted, Exchange, Json, Recording
 
 ASK: Json = {"role": "user", "content": "Weather?"}
 CALL: Json = {"type": "function_call", "id": "fc_1", "call_id": "call_a", "name": "weather"}

@@ -15,9 +15,9 @@ from enum import StrEnum
 from typing import Any
 
 from tests.recordings import rawjson
-from tests.recordings.client import ID_IS_OPTIONAL, Piece, Take, Thought, is_stateful
 from tests.recordings.rawjson import Edit, Span
-from tests.recordings.tape import Json, Key
+from tests.recordings.responses.client import ID_IS_OPTIONAL, Piece, Take, Thought, is_stateful
+from tests.recordings.responses.tape import Json, Key
 
 __all__ = ["RULES", "TOGETHER", "Result", "Rule", "Verdict", "has_easy_form", "judge"]
 

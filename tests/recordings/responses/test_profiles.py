@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 from reasoning_replay.core.dialects.responses.profiles import AUTO, PROFILES, profile_of
 
-from tests.recordings import tape
-from tests.recordings.client import Variant
-from tests.recordings.judge import RULES, TOGETHER, Result
-from tests.recordings.runs import own
-from tests.recordings.tape import Recording
+from tests.recordings.responses import tape
+from tests.recordings.responses.client import Variant
+from tests.recordings.responses.judge import RULES, TOGETHER, Result
+from tests.recordings.responses.runs import own
+from tests.recordings.responses.tape import Recording
 
 pytestmark = pytest.mark.usefixtures("recordings")
 

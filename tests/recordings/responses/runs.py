@@ -1,24 +1,20 @@
 """Runs: play recordings through proxies, and judge every exchange."""
 
-import contextlib
-import random
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import aiohttp
 
 from tests.e2e.proxies import ProxyProcess, proxied
-from tests.recordings.client import Take, Thought, Variant, take
-from tests.recordings.judge import RULES, TOGETHER, Result, Rule, Verdict, judge
-from tests.recordings.tape import Exchange, Recording, load
-from tests.recordings.upstream import TAPE, Answer, Upstream, upstream
+from tests.recordings.delivery import Delivery, client, deliver, mingled
+from tests.recordings.responses.client import Take, Thought, Variant, take
+from tests.recordings.responses.judge import RULES, TOGETHER, Result, Rule, Verdict, judge
+from tests.recordings.responses.tape import Recording, load
+from tests.recordings.upstream import Upstream, upstream
 
-__all__ = ["Played", "alone", "client", "mix", "one_tenant", "own", "play"]
+__all__ = ["Played", "alone", "mix", "one_tenant", "own", "play"]
 
 MIXED = ("oracle", "dropped", "plain", "stateful")
-MARK = "x-reasoning-replay"
-MINGLED_SEED = 20_250_612
-_SKIP = ("User-Agent", "Accept-Encoding", "Accept", "Content-Type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +23,12 @@ class Played:
     One exchange that was played.
 
     Attributes:
-        arrived: Every body that upstream received for it; more than one if it was healed.
-        answer: The response that the client received.
-        mark: The header in which the proxy reports its actions.
+        delivery: The request on its way, and its response.
     """
 
     take: Take
     variant: Variant
-    arrived: tuple[bytes, ...]
-    answer: Answer
-    mark: str
+    delivery: Delivery
     verdict: Verdict
 
     @property
@@ -45,14 +37,16 @@ class Played:
         return self.take.exchange.name
 
     @property
+    def arrived(self) -> tuple[bytes, ...]:
+        """Every body that upstream received."""
+        return self.delivery.arrived
+
+    @property
     def faults(self) -> list[str]:
         """All faults: the verdict's, a changed response, and unexpected upstream requests."""
-        found = [f"{self.name}: {fault} [{self.mark}]" for fault in self.verdict.wrong]
-        if self.answer != Answer.of(self.take.exchange):
-            found.append(f"{self.name}: the response was changed on its way")
-        if len(self.arrived) != 1 and self.answer.status < 400:  # a refusal may be healed, once
-            found.append(f"{self.name}: upstream received {len(self.arrived)} requests")
-        return found
+        mark = self.delivery.mark
+        wrong = [f"{self.name}: {fault} [{mark}]" for fault in self.verdict.wrong]
+        return wrong + self.delivery.faults
 
     @property
     def sealed(self) -> bool:
@@ -68,17 +62,6 @@ class Played:
         return self.verdict.result in (Result.UNTOUCHED, Result.PARTLY)
 
 
-@contextlib.asynccontextmanager
-async def client() -> AsyncIterator[aiohttp.ClientSession]:
-    """Open a client that sends and returns bytes unchanged."""
-    async with aiohttp.ClientSession(
-        auto_decompress=False,
-        skip_auto_headers=_SKIP,
-        timeout=aiohttp.ClientTimeout(total=60),
-    ) as session:
-        yield session
-
-
 async def play(
     session: aiohttp.ClientSession,
     fake: Upstream,
@@ -90,26 +73,11 @@ async def play(
 ) -> Played:
     """Send one request through a proxy, and judge the received body by the upstream's rule."""
     this, variant = what
-    exchange = this.exchange
-    before = len(fake.received.get(exchange.name, []))
-    headers = {
-        **exchange.request_headers,
-        "content-type": "application/json",
-        "authorization": f"Bearer {key}",
-        TAPE: exchange.name,
-    }
-    async with session.post(
-        url + exchange.path.removeprefix("/v1"), data=this.body, headers=headers
-    ) as response:
-        answer = Answer(
-            response.status,
-            response.headers.get("content-type", ""),
-            response.headers.get("content-encoding", ""),
-            await response.read(),
-        )
-    arrived = tuple(fake.received.get(exchange.name, [])[before:])
-    verdict = judge(this, arrived[0], rule) if arrived else Verdict(0, wrong=["nothing received"])
-    return Played(this, variant, arrived, answer, response.headers.get(MARK, ""), verdict)
+    sent = await deliver(session, fake, url, key, (this.exchange, this.body))
+    verdict = Verdict(0, wrong=["nothing received"])
+    if sent.arrived:
+        verdict = judge(this, sent.arrived[0], rule)
+    return Played(this, variant, sent, verdict)
 
 
 async def alone(
@@ -162,7 +130,7 @@ async def one_tenant(
         The played exchanges, and every warning in the proxies' logs.
     """
     played: list[Played] = []
-    order = list(_mingled(recordings))
+    order = [(one, one.exchanges[n]) for one, n in mingled(recordings)]
     async with (
         upstream() as fake,
         ProxyProcess(fake.base_url, store_url) as one,
@@ -189,15 +157,3 @@ def mix() -> list[Recording]:
 def _variant(recording: Recording, variant: Variant) -> Variant:
     """Return the variant to play: only a client that replayed reasoning can drop it."""
     return variant if recording.kind == "oracle" else Variant.AS_RECORDED
-
-
-def _mingled(recordings: Iterable[Recording]) -> Iterator[tuple[Recording, Exchange]]:
-    """Yield all first exchanges in random order, then all second ones, and so on."""
-    chance = random.Random(MINGLED_SEED)  # noqa: S311 (nothing secret)
-    left = list(recordings)
-    n = 0
-    while left:
-        chance.shuffle(left)
-        yield from ((recording, recording.exchanges[n]) for recording in left)
-        n += 1
-        left = [recording for recording in left if len(recording.exchanges) > n]

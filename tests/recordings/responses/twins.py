@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterable
 
-from tests.recordings.client import Piece, Take, Thought, Variant, take
-from tests.recordings.tape import Json, Recording
+from tests.recordings.responses.client import Piece, Take, Thought, Variant, take
+from tests.recordings.responses.tape import Json, Recording
 
 __all__ = ["twins"]
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.recordings import not_restorable
-from tests.recordings.client import Piece, Thought, Variant, take, with_reasoning
-from tests.recordings.judge import Result
-from tests.recordings.runs import Played, alone, mix, one_tenant
-from tests.recordings.tape import Key, load
-from tests.recordings.twins import twins
+from tests.recordings.responses import not_restorable
+from tests.recordings.responses.client import Piece, Thought, Variant, take, with_reasoning
+from tests.recordings.responses.judge import Result
+from tests.recordings.responses.runs import Played, alone, mix, one_tenant
+from tests.recordings.responses.tape import Key, load
+from tests.recordings.responses.twins import twins
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.usefixtures("recordings")

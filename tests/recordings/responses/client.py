@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from tests.recordings import rawjson
 from tests.recordings.rawjson import Edit
-from tests.recordings.tape import Emitted, Exchange, Json, Key, Recording
+from tests.recordings.responses.tape import Emitted, Exchange, Json, Key, Recording
 
 __all__ = ["Piece", "Take", "Thought", "Variant", "is_stateful", "take", "with_reasoning"]
 

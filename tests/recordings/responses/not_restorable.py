@@ -7,7 +7,7 @@ conversation with the same visible content.
 
 from collections.abc import Iterable, Mapping
 
-from tests.recordings.client import Variant
+from tests.recordings.responses.client import Variant
 
 __all__ = ["ALONE", "ONE_TENANT"]
 

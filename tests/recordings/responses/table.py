@@ -1,0 +1,84 @@
+"""
+Table of the runs of the Responses API: one line for each run.
+
+`to inject` counts the exchanges in which the client dropped reasoning, and the columns after it say
+what became of them. The result is right if `unexplained` and `wrong` are 0; each exchange counted
+there is listed below the table.
+"""
+
+import asyncio
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+
+from tests.recordings.responses import tape
+from tests.recordings.responses.client import Variant
+from tests.recordings.responses.judge import Result
+from tests.recordings.responses.not_restorable import ALONE, ONE_TENANT
+from tests.recordings.responses.runs import Played, alone, mix, one_tenant, own
+from tests.redis_server import redis_server
+
+__all__ = ["print_table"]
+
+HEAD = (
+    "run",
+    "client",
+    "exchanges",
+    "to inject",
+    "injected",
+    "ambiguous",
+    "no blob",
+    "unexplained",
+    "wrong",
+)
+ROW = "{:<26} {:<22} {:>9} {:>10} {:>8} {:>9} {:>8} {:>11} {:>5}"
+
+
+def print_table() -> list[str]:
+    """Play all recordings and print the results; return what is wrong or unexplained."""
+    print(ROW.format(*HEAD))  # noqa: T201
+    told: list[str] = []
+    for variant in ALONE:
+        for seed, how in ((None, "alone"), (1, "alone, responses in pieces")):
+            played = asyncio.run(alone(tape.load("oracle"), variant, seed))
+            told += _row(how, variant, played, ALONE[variant])
+        played = asyncio.run(own(tape.load("oracle"), variant))
+        told += _row("alone, own profile", variant, played, ALONE[variant])
+    for variant in ONE_TENANT if shutil.which("redis-server") else ():
+        with redis_server() as server:
+            played, complaints = asyncio.run(one_tenant(mix(), variant, server.url))
+        told += _row("one tenant, two proxies", variant, played, ONE_TENANT[variant]) + complaints
+    for kind in ("oracle", "dropped", "plain", "stateful", "stream", "error"):
+        played = asyncio.run(alone(tape.load(kind), Variant.AS_RECORDED))
+        told += _row(kind, Variant.AS_RECORDED, played, {})
+        played = asyncio.run(own(tape.load(kind), Variant.AS_RECORDED))
+        told += _row(f"{kind}, own profile", Variant.AS_RECORDED, played, {})
+    sealed = [tape.sealed(recording) for recording in tape.load("dropped")]
+    for how, run in (("dropped, sealed", alone), ("dropped, sealed, own", own)):
+        played = asyncio.run(run(sealed, Variant.AS_RECORDED))
+        told += _row(how, Variant.AS_RECORDED, played, {})
+    return told
+
+
+def _row(how: str, variant: Variant, played: list[Played], known: Mapping[str, str]) -> list[str]:
+    """Print one line of the table; return the wrong and the unexplained exchanges, by name."""
+    counted = Counter(one.verdict.result for one in played)
+    wrong = [fault for one in played for fault in one.faults]
+    lacking = [one for one in played if one.is_lacking]
+    # The recorded client did not ask for encrypted reasoning, so upstream sent none.
+    unsealed = [one for one in lacking if one.take.recording.kind == "dropped" and not one.sealed]
+    open_ = [one for one in lacking if one.name not in known and one not in unsealed]
+    line = (
+        len(played),
+        sum(bool(one.verdict.wanted) for one in played),
+        counted[Result.RESTORED],
+        len(lacking) - len(unsealed) - len(open_),
+        len(unsealed),
+        len(open_),
+        len(wrong),
+    )
+    print(ROW.format(how, variant, *line), flush=True)  # noqa: T201
+    place = f"{how}, {variant}"
+    return [f"{place}: WRONG {fault}" for fault in wrong] + [
+        f"{place}: {one.name}: {one.verdict.result} [{one.delivery.mark}]" for one in open_
+    ]
