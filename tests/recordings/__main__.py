@@ -8,11 +8,16 @@ prints it.
 import argparse
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from tests.recordings import wire
+from tests.recordings.atoms import table as atoms
 from tests.recordings.responses import table as responses
 
-TABLES: Mapping[str, Callable[[], list[str]]] = {"responses": responses.print_table}
+TABLES: Mapping[str, Callable[[], list[str]]] = {
+    "responses": responses.print_table,
+    **{name: partial(atoms.print_table, name) for name in atoms.ADAPTERS},
+}
 
 
 def main() -> int:

@@ -1,0 +1,189 @@
+"""
+Judge by atoms: compares what upstream received with what the client once sent.
+
+Pure; knows no dialect and shares no code with the proxy. Allowed differences from the client's
+bytes: reasoning that the answer behind a message emitted, in the field in which it was emitted, in
+a message in which the client sends none. Everything else is a fault, and each fault is named.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tests.recordings import rawjson
+from tests.recordings.atoms.adapter import Adapter, Addition, Altered, Atom, Said
+from tests.recordings.atoms.client import Lack, Take, emitted_as
+from tests.recordings.rawjson import Edit
+
+__all__ = ["Note", "Result", "Verdict", "judge", "unsteady"]
+
+
+class Result(StrEnum):
+    """Result of one exchange."""
+
+    INJECTED = "injected"
+    PARTLY = "partly"
+    UNTOUCHED = "untouched"  # nothing was injected, although something was to inject
+    NOTHING_TO_DO = "nothing to do"
+    WRONG = "wrong"
+
+
+class Note(StrEnum):
+    """A right injection that differs from what the recorded client once sent."""
+
+    OTHER_FIELD = "other field"  # the client had moved it: the answer's own field is used
+    LONGER = "longer"  # the client had lost a part of the text
+    MORE = "more"  # the client had dropped some of what the answer emitted for the message
+
+
+@dataclass(slots=True)
+class Verdict:
+    """
+    The verdict on one exchange.
+
+    Attributes:
+        wanted, restored: Numbers of messages: that lack reasoning, and that got all of it.
+        missing: What was not injected.
+        wrong: The faults; any makes the exchange WRONG.
+        notes: How the injected reasoning differs from what the client once sent.
+        injected: Index of a message -> all that was injected into it.
+    """
+
+    wanted: int
+    restored: int = 0
+    missing: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    notes: set[Note] = field(default_factory=set)
+    injected: dict[int, tuple[Atom, ...]] = field(default_factory=dict)
+
+    @property
+    def result(self) -> Result:
+        """The result of the exchange."""
+        if self.wrong:
+            return Result.WRONG
+        if not self.wanted:
+            return Result.NOTHING_TO_DO
+        if self.restored == self.wanted:
+            return Result.INJECTED
+        return Result.PARTLY if self.injected else Result.UNTOUCHED
+
+
+def judge(adapter: Adapter, take: Take, got: bytes) -> Verdict:
+    """Judge the received body of one exchange."""
+    verdict = Verdict(len(take.lacks))
+    try:
+        _compare(adapter, take, got.decode(), verdict)
+    except (ValueError, LookupError, AttributeError) as error:
+        verdict.wrong.append(f"the received body cannot be parsed: {error!r}")
+    for at, lack in take.lacks.items():
+        lost = _lost(lack, verdict.injected.get(at, ()))
+        verdict.missing += [f"message {at}: {one}" for one in lost]
+        verdict.restored += not lost
+        if not lost:
+            verdict.notes |= _notes(lack, verdict.injected[at])
+    return verdict
+
+
+def unsteady(verdicts: Iterable[tuple[Take, Verdict]]) -> list[str]:
+    """
+    Name each message of a conversation to which later requests do not add the same.
+
+    What was injected once must be injected again, and what was missed once stays missed: prompt
+    caches, and models that bind reasoning to the exact text before it, depend on that.
+    """
+    first: dict[tuple[str, int], frozenset[Atom]] = {}
+    found: list[str] = []
+    for take, verdict in verdicts:
+        for at, lack in take.lacks.items():
+            now = frozenset(verdict.injected.get(at, ()))
+            before = first.setdefault((take.recording.name, lack.origin), now)
+            if now != before:
+                what = "late" if now > before else "not again"
+                found.append(f"{take.exchange.name}: message {at}: {what}: {_shown(now ^ before)}")
+    return found
+
+
+def _compare(adapter: Adapter, take: Take, got: str, verdict: Verdict) -> None:
+    """Judge each message that differs, and all bytes outside of the messages."""
+    sent = take.body.decode()
+    mine, theirs = adapter.spans(sent), adapter.spans(got)
+    if len(mine) != len(theirs):
+        verdict.wrong.append(f"{len(theirs)} messages, but the client sent {len(mine)}")
+        return
+    edits = []
+    for at, (old, new) in enumerate(zip(mine, theirs, strict=True)):
+        raw, now = sent[old.start : old.end], got[new.start : new.end]
+        edits.append(Edit(new.start, new.end, raw))
+        if now == raw:
+            continue
+        try:
+            added = adapter.additions(raw, now)
+        except Altered as altered:
+            verdict.wrong.append(f"message {at}: {altered}")
+            continue
+        verdict.injected[at] = tuple(atom for one in added for atom in one.atoms)
+        faults = [fault for one in added for fault in _faults(take, at, one)]
+        verdict.wrong += [f"message {at}: {fault}" for fault in faults]
+    if rawjson.apply(got, edits) != sent:
+        verdict.wrong.append("a byte outside of the messages differs from the client's")
+
+
+def _faults(take: Take, at: int, added: Addition) -> list[str]:
+    """Return the faults of one part that was added to a message."""
+    if at in take.kept:
+        return [f"the client sends reasoning in this message: {_shown(added.atoms)}"]
+    if not added.atoms:
+        return [f"not reasoning: {added.raw[:80]}"]
+    if at not in take.lacks:
+        return [f"of a message without reasoning: {_shown(added.atoms)}"]
+    answer = take.lacks[at].answer
+    faults = [_fault(take.recording.answers, atom, answer) for atom in added.atoms]
+    joined = {(atom.field.rpartition(".")[2], atom.value) for atom in answer.atoms}
+    if not any(faults):
+        if [atom for atom in answer.atoms if atom in added.atoms] != list(added.atoms):
+            faults.append(f"not in upstream's order: {_shown(added.atoms)}")
+        elif answer.raw and added.raw.partition(":")[2].strip() not in answer.raw:
+            faults.append(f"not the bytes that upstream emitted: {added.raw[:80]}")
+        elif alien := added.leaves - answer.leaves - joined:
+            faults.append(f"upstream did not emit {min(alien)}")
+    return [fault for fault in faults if fault]
+
+
+def _fault(answers: Mapping[int, Said], atom: Atom, answer: Said) -> str:
+    """Return the fault of one injected atom; "" if the answer emitted it, there."""
+    if atom in answer.atoms:
+        return ""
+    if any(atom.value == one.value for one in answer.atoms):
+        return f"in another field than upstream's: {atom}"
+    if any(atom.value == one.value for said in answers.values() for one in said.atoms):
+        return f"of another turn: {atom}"
+    return f"unknown reasoning: {atom}"
+
+
+def _lost(lack: Lack, injected: Sequence[Atom]) -> list[str]:
+    """Return what the client once sent, or upstream emitted, and upstream did not receive."""
+    if not lack.dropped:
+        return [] if injected else [str(atom) for atom in lack.answer.atoms]
+    return [
+        str(atom)
+        for atom in lack.dropped
+        if not any(one.equals(mine) for one in emitted_as(atom, lack.answer) for mine in injected)
+    ]
+
+
+def _notes(lack: Lack, injected: Sequence[Atom]) -> set[Note]:
+    """Return how injected reasoning differs from what the client once sent in that message."""
+    notes: set[Note] = set()
+    sent = lack.dropped
+    if any(not any(mine.equals(one) for mine in injected) for one in sent):
+        notes.add(Note.LONGER)
+    if any(not any(mine in emitted_as(one, lack.answer) for one in sent) for mine in injected):
+        notes.add(Note.MORE)
+    places = {(one.place, one.field) for one in sent}
+    if places != {(one.place, one.field) for one in injected} and Note.MORE not in notes:
+        notes.add(Note.OTHER_FIELD)
+    return notes
+
+
+def _shown(atoms: Iterable[Atom]) -> str:
+    return ", ".join(sorted(str(atom) for atom in atoms))

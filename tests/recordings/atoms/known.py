@@ -1,0 +1,90 @@
+"""
+Known results: what cannot be injected, by name, with the reason; and how much is injected.
+
+The tests fail if an entry is missing or superfluous. Every reason is proven from the recording.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["CHAT", "Known", "Reason"]
+
+
+class Reason(StrEnum):
+    """Why reasoning that a client once sent, or dropped, does not reach upstream."""
+
+    VISIBLE = "the client sends it as visible text, `<think>` or thinking chunks: nothing to strip"
+    EMPTY = "the client sends an empty member of its own in that message"
+    SWITCHED_OFF = "the request switches thinking off, although upstream reasons all the same"
+    TWIN = "another conversation of the tenant has the same history, the same answer and its ids"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """
+    The known results of one dialect.
+
+    Attributes:
+        alone: Exchanges that are not restored, each recording alone.
+        one_tenant: Further ones, all recordings as one tenant.
+        injected: Run -> number of exchanges in which all that lacked is injected; None while the
+            proxy does not speak the dialect. Then a run must only not be wrong.
+    """
+
+    alone: Mapping[str, Reason]
+    one_tenant: Mapping[str, Reason]
+    injected: Mapping[str, int | None]
+
+
+def _each(names: Iterable[str], reason: Reason) -> dict[str, Reason]:
+    return dict.fromkeys(names, reason)
+
+
+CHAT = Known(
+    alone={
+        **_each(
+            [
+                "002-pydantic-ai-test_cerebras-test_cerebras_zai_reasoning_replayed_as_think_tags/2",
+                "004-oc-mistral-chat-replays-native-reasoning/2",
+                "007-pydantic-ai-test_groq-test_tool_use_failed_error/3",
+                "008-pydantic-ai-test_groq-test_tool_use_failed_error_streaming/3",
+                "009-pydantic-ai-test_groq-test_tool_use_failed_error_streaming_with_text/2",
+                "010-pydantic-ai-test_huggingface-test_hf_model_thinking_part/2",
+                "039-ruby_llm-vcr_cassettes-chat_mistral_hybrid_reasoning_replays_thinking_chunks_across_turns/2",
+                "047-ruby_llm-vcr_cassettes-chat_with_extended_thinking_mistral_mistral-small-latest_preserves_thinking_signatures_between_turns_when_provided/2",
+            ],
+            Reason.VISIBLE,
+        ),
+        **_each(
+            ["076-fantasy-grok-multi_tool/2", "078-fantasy-grok-tool/2"],
+            Reason.EMPTY,
+        ),
+        **_each(
+            [
+                "018-ruby_llm-vcr_cassettes-chat_basic_chat_functionality_gpustack_qwen3_replaces_previous_system_messages_by_default/2",
+                "022-ruby_llm-vcr_cassettes-chat_function_calling_gpustack_qwen3_can_use_tools/2",
+                "023-ruby_llm-vcr_cassettes-chat_function_calling_gpustack_qwen3_can_use_tools_in_multi-turn_conversations/2",
+                "023-ruby_llm-vcr_cassettes-chat_function_calling_gpustack_qwen3_can_use_tools_in_multi-turn_conversations/3",
+                "023-ruby_llm-vcr_cassettes-chat_function_calling_gpustack_qwen3_can_use_tools_in_multi-turn_conversations/4",
+                "037-ruby_llm-vcr_cassettes-chat_function_calling_ollama_qwen3_can_use_tools_without_parameters/2",
+                "038-ruby_llm-vcr_cassettes-chat_function_calling_ollama_qwen3_can_use_tools_without_parameters_in_multi-turn_streaming_conversations/2",
+                "038-ruby_llm-vcr_cassettes-chat_function_calling_ollama_qwen3_can_use_tools_without_parameters_in_multi-turn_streaming_conversations/3",
+            ],
+            Reason.SWITCHED_OFF,
+        ),
+    },
+    one_tenant=_each(
+        [
+            "105-rig-tools-tools_smoke/2",
+            "115-rig-streaming_tools-streaming_tools_smoke/2",
+            "119-rig-bare_openai_client-tool_call_stream_without_the_single_chunk_const/2",
+            "121-rig-streaming_tools-streaming_tools_smoke/2",
+            "122-rig-tools-tools_roundtrip/2",
+            "135-req_llm-deepseek_r1-context_append/2",
+            "136-req_llm-deepseek_r1_0528-context_append/2",
+        ],
+        Reason.TWIN,
+    ),
+    injected={"alone": None, "responses in pieces": None, "redis": None, "one tenant": None},
+)
