@@ -1,0 +1,117 @@
+"""Replay of real Chat Completions: dropped reasoning is injected, and nothing else is changed."""
+
+import os
+
+import pytest
+
+from tests.recordings.atoms.client import Variant
+from tests.recordings.atoms.judge import Result
+from tests.recordings.atoms.runs import Played, alone, changing, mix, one_tenant, own
+from tests.recordings.atoms.table import ADAPTERS
+from tests.recordings.atoms.tape import load
+from tests.redis_server import RedisServer
+
+pytestmark = pytest.mark.usefixtures("recordings")
+
+DIALECTS = sorted(ADAPTERS)
+IS_FULL = os.environ.get("REPLAY_TEST_ALL") == "1"
+slow = pytest.mark.skipif(not IS_FULL, reason="REPLAY_TEST_ALL=1 plays every combination")
+
+
+def faults(played: list[Played]) -> list[str]:
+    """Return all faults of the played exchanges, and of the conversations as a whole."""
+    return [fault for one in played for fault in one.faults] + changing(played)
+
+
+def check(name: str, run: str, played: list[Played]) -> None:
+    """Check one run: nothing is wrong, and all is injected but what is known not to be."""
+    known = ADAPTERS[name][1]
+    excused = {**known.alone, **(known.one_tenant if run == "one tenant" else {})}
+    names = {one.name for one in played}
+    count = known.injected[run]
+
+    assert played
+    assert faults(played) == []
+    if count is not None:  # the proxy speaks the dialect
+        assert {one.name for one in played if one.is_lacking} == names & set(excused)
+        if names >= set(excused):
+            injected = [one for one in played if one.verdict.result is Result.INJECTED]
+            assert len(injected) == count
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_a_recording_alone_is_restored(name: str) -> None:
+    """Upstream receives the reasoning that the real client once sent."""
+    adapter = ADAPTERS[name][0]
+
+    check(name, "alone", await alone(adapter, load(adapter, "oracle")))
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_conversations_of_one_tenant_are_not_confused(
+    name: str, own_redis: RedisServer
+) -> None:
+    """With mixed turns, cut streams, two proxies and a restart, each gets its own reasoning."""
+    adapter = ADAPTERS[name][0]
+    played, complaints = await one_tenant(adapter, mix(adapter), own_redis.url)
+
+    check(name, "one tenant", played)
+    assert complaints == []
+
+
+@slow
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_streams_may_be_cut_anywhere(name: str) -> None:
+    """The same reasoning is injected if every response arrives in random pieces."""
+    adapter = ADAPTERS[name][0]
+
+    check(name, "responses in pieces", await alone(adapter, load(adapter, "oracle"), seed=1))
+
+
+@slow
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_a_store_of_redis_restores_the_same(name: str, own_redis: RedisServer) -> None:
+    """The same reasoning is injected if it is kept in Redis."""
+    adapter = ADAPTERS[name][0]
+    played = await alone(adapter, load(adapter, "oracle"), store_url=own_redis.url)
+
+    check(name, "redis", played)
+
+
+@slow
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_nothing_is_wrong_under_the_vendors_profile(name: str) -> None:
+    """The profile of a vendor changes what is injected, never what is right."""
+    adapter = ADAPTERS[name][0]
+    played = await own(adapter, load(adapter, "oracle"))
+
+    assert played
+    assert faults(played) == []
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_requests_with_replayed_reasoning_are_not_changed(name: str) -> None:
+    """A message in which the client replays reasoning is left alone."""
+    adapter = ADAPTERS[name][0]
+    played = await alone(adapter, load(adapter, "oracle"), Variant.REPLAYED)
+
+    assert played
+    assert faults(played) == []
+    assert {
+        one.name
+        for one in played
+        if not one.take.lacks and one.delivery.arrived != (one.take.exchange.request,)
+    } == set()
+
+
+@pytest.mark.parametrize("kind", ["dropped", "foreign", "error"])
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_other_clients_pass(name: str, kind: str) -> None:
+    """Requests of clients that drop reasoning, or began elsewhere, and refusals pass unharmed."""
+    adapter = ADAPTERS[name][0]
+    played = await alone(adapter, load(adapter, kind))
+
+    assert played
+    assert faults(played) == []
+    if kind != "dropped":
+        assert all(one.delivery.arrived[0] == one.take.exchange.request for one in played)
