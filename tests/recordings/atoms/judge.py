@@ -1,9 +1,9 @@
 """
 Judge by atoms: compares what upstream received with what the client once sent.
 
-Pure; knows no dialect and shares no code with the proxy. Allowed differences from the client's
-bytes: reasoning that the answer behind a message emitted, in the field in which it was emitted, in
-a message in which the client sends none. Everything else is a fault, and each fault is named.
+Pure; knows no dialect and shares no code with the proxy. One difference from the client's bytes is
+allowed: reasoning that upstream emitted with this very message, in the field in which it was
+emitted, if the client sends none in that message. Everything else is a fault, and each is named.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,23 +1,16 @@
 """
 Known results: what cannot be injected, by name, with the reason; and how much is injected.
 
-The tests fail if an entry is missing or superfluous. Every reason is proven from the recording.
+The tests fail if an entry is missing or superfluous: `reasons` finds the same ones in the
+recordings themselves.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
-__all__ = ["CHAT", "Known", "Reason"]
+from tests.recordings.atoms.reasons import Reason
 
-
-class Reason(StrEnum):
-    """Why reasoning that a client once sent, or dropped, does not reach upstream."""
-
-    VISIBLE = "the client sends it as visible text, `<think>` or thinking chunks: nothing to strip"
-    EMPTY = "the client sends an empty member of its own in that message"
-    SWITCHED_OFF = "the request switches thinking off, although upstream reasons all the same"
-    TWIN = "another conversation of the tenant has the same history, the same answer and its ids"
+__all__ = ["CHAT", "Known"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ out; `dropped` are real clients that drop it by themselves; `foreign` began outs
   listed below the table: *other field* (the client had moved a text to another member; the member
   of the answer is used), *longer* (the client had lost a part of a text), *more* (the client had
   dropped a part of what the answer emitted);
-- known: not injected, for a reason that is listed below the table and proven by a test;
+- known: not injected, for a reason that the recording itself proves; listed below the table;
 - unexplained: not injected, for no known reason;
 - unsteady: a later request of the conversation got more, or less, in the same message than an
   earlier one;
@@ -25,18 +25,19 @@ listed at the end.
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from tests.recordings.atoms.adapter import Adapter
 from tests.recordings.atoms.chat import Chat
 from tests.recordings.atoms.client import Variant
 from tests.recordings.atoms.judge import Result
-from tests.recordings.atoms.known import CHAT, Known, Reason
+from tests.recordings.atoms.known import CHAT, Known
+from tests.recordings.atoms.reasons import Reason, reason_of, twins
 from tests.recordings.atoms.runs import KINDS, Played, alone, changing, mix, one_tenant, own
-from tests.recordings.atoms.tape import load
+from tests.recordings.atoms.tape import Recording, load
 from tests.redis_server import redis_server
 
-__all__ = ["ADAPTERS", "print_table"]
+__all__ = ["ADAPTERS", "excuses", "print_table"]
 
 # The dialects that are judged by atoms, with their known results.
 ADAPTERS: Mapping[str, tuple[Adapter, Known]] = {"chat": (Chat(), CHAT)}
@@ -59,40 +60,60 @@ ALL = "all"
 
 def print_table(name: str) -> list[str]:
     """Play all recordings of a dialect and print the results; return what is not right."""
-    adapter, known = ADAPTERS[name]
+    adapter = ADAPTERS[name][0]
     print(f"\n{name}\n" + ROW.format(*HEAD))  # noqa: T201
     oracle = load(adapter, "oracle")
     told: list[str] = []
     played = asyncio.run(alone(adapter, oracle))
-    told += _rows("oracle, alone", played, known.alone, has_families=True)
-    notes = _notes(played) + _reasons(played, known.alone)
+    told += _rows("oracle, alone", played, adapter, has_families=True)
+    notes = _notes(played) + _reasons(adapter, played)
     pieces = asyncio.run(alone(adapter, oracle, seed=1))
-    told += _rows("oracle, responses in pieces", pieces, known.alone)
-    told += _rows("oracle, own profile", asyncio.run(own(adapter, oracle)), known.alone)
+    told += _rows("oracle, responses in pieces", pieces, adapter)
+    told += _rows("oracle, own profile", asyncio.run(own(adapter, oracle)), adapter)
     replayed = asyncio.run(alone(adapter, oracle, Variant.REPLAYED))
-    told += _rows("oracle, as recorded", replayed, {})
+    told += _rows("oracle, as recorded", replayed, adapter)
     for kind in KINDS[1:]:
         played = asyncio.run(alone(adapter, load(adapter, kind)))
-        told += _rows(f"{kind}, alone", played, known.alone, has_families=kind == "dropped")
-        notes += _reasons(played, known.alone) + _injected(played)
+        told += _rows(f"{kind}, alone", played, adapter, has_families=kind == "dropped")
+        notes += _reasons(adapter, played) + _injected(played)
     if shutil.which("redis-server"):
         with redis_server() as server:
             played = asyncio.run(alone(adapter, oracle, store_url=server.url))
-        told += _rows("oracle, alone, Redis", played, known.alone)
+        told += _rows("oracle, alone, Redis", played, adapter)
         with redis_server() as server:
             played, complaints = asyncio.run(one_tenant(adapter, mix(adapter), server.url))
-        both = {**known.alone, **known.one_tenant}
-        told += _rows("one tenant, two proxies, pieces", played, both, has_families=True)
+        how = "one tenant, two proxies, pieces"
+        told += _rows(how, played, adapter, mix(adapter), has_families=True)
         told += complaints
-        notes += _reasons(played, known.one_tenant)
+        notes += _reasons(adapter, played, mix(adapter))
     print("\n".join(["", *notes]))  # noqa: T201
     return told
 
 
+def excuses(
+    adapter: Adapter, played: Iterable[Played], others: Sequence[Recording] = ()
+) -> dict[str, Reason]:
+    """Return the reasons of the exchanges that lack reasoning, if they have one."""
+    found: dict[str, Reason] = {}
+    for one in played:
+        reason = reason_of(adapter, one.take)
+        if reason is None and one.is_lacking and twins(adapter, one.take, others):
+            reason = Reason.TWIN
+        if reason is not None:
+            found[one.name] = reason
+    return found
+
+
 def _rows(
-    how: str, played: list[Played], known: Mapping[str, Reason], *, has_families: bool = False
+    how: str,
+    played: list[Played],
+    adapter: Adapter,
+    others: Sequence[Recording] = (),
+    *,
+    has_families: bool = False,
 ) -> list[str]:
     """Print the lines of one run; return what is not right, by name."""
+    known = excuses(adapter, played, others)
     families = sorted({one.take.recording.family for one in played}) if has_families else []
     unsteady = changing(played)
     for family in [*families, ALL]:
@@ -131,8 +152,11 @@ def _notes(played: Iterable[Played]) -> list[str]:
     ]
 
 
-def _reasons(played: Iterable[Played], known: Mapping[str, Reason]) -> list[str]:
+def _reasons(
+    adapter: Adapter, played: Sequence[Played], others: Sequence[Recording] = ()
+) -> list[str]:
     """List the exchanges that are not restored, under their reasons."""
+    known = excuses(adapter, played, others)
     names = [one.name for one in played if one.is_lacking and one.name in known]
     counted = Counter(known[name] for name in names)
     found = []

@@ -101,7 +101,7 @@ def test_the_client_drops_reasoning_and_no_other_byte() -> None:
 
 
 def test_the_client_keeps_reasoning_that_no_answer_emitted() -> None:
-    """A member with reasoning from elsewhere stays, and nothing may be added beside it."""
+    """A member with reasoning from elsewhere stays, and that message lacks nothing."""
     this = played({**FIRST, "reasoning": "Of another model."})
 
     assert this.body == wire(ASK, {**FIRST, "reasoning": "Of another model."}, DONE)
@@ -242,7 +242,7 @@ def test_differences_from_the_recorded_client_are_noted(
 
 
 def test_a_part_is_not_all() -> None:
-    """A text without the ciphertext that the client once sent beside it is only a part."""
+    """A text without the ciphertext that the client once sent with it is only a part."""
     verdict = judge(CHAT, played(SIGNED, SIGNED), wire(ASK, FIRST, DONE))
 
     assert (verdict.result, verdict.missing) == (

@@ -7,7 +7,7 @@ import pytest
 from tests.recordings.atoms.client import Variant
 from tests.recordings.atoms.judge import Result
 from tests.recordings.atoms.runs import Played, alone, changing, mix, one_tenant, own
-from tests.recordings.atoms.table import ADAPTERS
+from tests.recordings.atoms.table import ADAPTERS, excuses
 from tests.recordings.atoms.tape import load
 from tests.redis_server import RedisServer
 
@@ -25,16 +25,16 @@ def faults(played: list[Played]) -> list[str]:
 
 def check(name: str, run: str, played: list[Played]) -> None:
     """Check one run: nothing is wrong, and all is injected but what is known not to be."""
-    known = ADAPTERS[name][1]
-    excused = {**known.alone, **(known.one_tenant if run == "one tenant" else {})}
-    names = {one.name for one in played}
+    adapter, known = ADAPTERS[name]
+    others = mix(adapter) if run == "one tenant" else []
     count = known.injected[run]
 
     assert played
     assert faults(played) == []
     if count is not None:  # the proxy speaks the dialect
-        assert {one.name for one in played if one.is_lacking} == names & set(excused)
-        if names >= set(excused):
+        lacking = {one.name for one in played if one.is_lacking}
+        assert lacking == set(excuses(adapter, played, others))
+        if {one.name for one in played} >= set(known.alone):
             injected = [one for one in played if one.verdict.result is Result.INJECTED]
             assert len(injected) == count
 
