@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import brotli
 
-__all__ = ["Recorded", "Wire", "encoded", "read_wire", "root"]
+__all__ = ["Recorded", "Wire", "decoded", "encoded", "read_wire", "root"]
 
 BESIDE = Path(__file__).parents[2].parent / "shared" / "recorded"
 # Headers of the connection, not of the client; or replaced by the runner's own.
@@ -120,6 +120,13 @@ def encoded(answer: bytes, encoding: str) -> bytes:
     if encoding == "gzip":
         return gzip.compress(answer, 1, mtime=0)
     return brotli.compress(answer, quality=1) if encoding == "br" else answer
+
+
+def decoded(answer: bytes, encoding: str) -> bytes:
+    """Return an answer without its content coding."""
+    if encoding == "gzip":
+        return gzip.decompress(answer)
+    return brotli.decompress(answer) if encoding == "br" else answer
 
 
 def _texts(value: object) -> dict[str, str]:

@@ -68,7 +68,8 @@ class Said:
 
     Attributes:
         role: See Role.
-        visible: What it says without reasoning, in a form that survives the usual client edits.
+        visible: What it says without reasoning, in a form that survives the usual client edits:
+            its text, then each of its calls.
         ids: The ids of its tool calls.
         atoms: Its reasoning in parts of its own, which a client can drop.
         held: Its reasoning that cannot be taken out: inside the visible text, or in a part without
@@ -88,7 +89,12 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """One part that a received message has and the client's has not."""
+    """
+    One part that a received message has and the client's has not.
+
+    Attributes:
+        raw: The JSON text of its value, which upstream must have written so.
+    """
 
     raw: str
     atoms: tuple[Atom, ...]

@@ -241,7 +241,7 @@ def _is_removal(got: str, sent: str, keys: Sequence[str]) -> bool:
 def _addition(got: str, one: Member, place: str) -> Addition:
     value = json.loads(got[one.start : one.end])
     return Addition(
-        got[one.key_start : one.end],
+        got[one.start : one.end],
         tuple(_atoms({one.key: value}, place)),
         frozenset(leaves_of({one.key: value})),
     )

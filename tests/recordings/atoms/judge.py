@@ -142,7 +142,7 @@ def _faults(take: Take, at: int, added: Addition) -> list[str]:
     if not any(faults):
         if [atom for atom in answer.atoms if atom in added.atoms] != list(added.atoms):
             faults.append(f"not in upstream's order: {_shown(added.atoms)}")
-        elif answer.raw and added.raw.partition(":")[2].strip() not in answer.raw:
+        elif answer.raw and added.raw not in answer.raw:
             faults.append(f"not the bytes that upstream emitted: {added.raw[:80]}")
         elif alien := added.leaves - answer.leaves - joined:
             faults.append(f"upstream did not emit {min(alien)}")

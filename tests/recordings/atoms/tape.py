@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.recordings.atoms.adapter import Adapter, Role, Said
-from tests.recordings.wire import Wire, read_wire, root
+from tests.recordings.wire import Wire, decoded, read_wire, root
 
 __all__ = ["Exchange", "Recording", "load"]
 
@@ -86,8 +86,9 @@ def _exchange(
     wire = read_wire(folder, n, meta, path=path, made_up=b"{}")
     is_stream = (folder / f"exchange-{n}.response.sse").exists()
     said = None
-    if wire["status"] < 400 and not wire["encoding"]:
-        said = adapter.answer(wire["answer"], is_stream=is_stream)
+    if wire["status"] < 400:
+        plain = decoded(wire["answer"], wire["encoding"])
+        said = adapter.answer(plain, is_stream=is_stream)
     text = wire["request"].decode()
     messages = [adapter.said(text[span.start : span.end]) for span in adapter.spans(text)]
     told = {at: one for at, one in enumerate(messages) if one.role is Role.MODEL}

@@ -1,15 +1,12 @@
 """Recordings of the Responses API: what each response emitted, and what each request replays."""
 
-import gzip
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-import brotli
-
-from tests.recordings.wire import Wire, encoded, read_wire, root
+from tests.recordings.wire import Wire, decoded, encoded, read_wire, root
 
 __all__ = ["Emitted", "Exchange", "Json", "Key", "Recording", "load", "sealed"]
 
@@ -126,7 +123,7 @@ def sealed(recording: Recording) -> Recording:
     """
     exchanges = []
     for exchange in recording.exchanges:
-        plain = _decoded(exchange.answer, exchange.encoding)
+        plain = decoded(exchange.answer, exchange.encoding)
         lines = (_seal_line(line) for line in plain.split(b"\n"))
         answer = b"\n".join(lines) if b"data:" in plain else _seal(plain)
         is_stream = exchange.content_type.startswith("text/event-stream")
@@ -175,7 +172,7 @@ def _exchange(folder: Path, n: int, meta: Json) -> Exchange:
         path="/v1/responses" + ("/compact" if meta["endpoint"] == "compact" else ""),
         made_up=_a_request(analysis),
     )
-    plain = _decoded(wire["answer"], wire["encoding"])
+    plain = decoded(wire["answer"], wire["encoding"])
     is_stream = (folder / f"exchange-{n}.response.sse").exists()
     return Exchange(
         **wire,
@@ -191,12 +188,6 @@ def _a_request(analysis: Json) -> bytes:
     """Make up a request for a response that was recorded without one."""
     asked = {"model": analysis.get("model") or "gpt-5", "input": "Go on.", "stream": True}
     return json.dumps(asked).encode()
-
-
-def _decoded(answer: bytes, encoding: str) -> bytes:
-    if encoding == "gzip":
-        return gzip.decompress(answer)
-    return brotli.decompress(answer) if encoding == "br" else answer
 
 
 def _whole(n: int, answer: bytes) -> Iterator[Emitted]:
