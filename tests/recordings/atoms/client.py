@@ -16,6 +16,7 @@ class Variant(StrEnum):
     """What a client does with the reasoning of earlier answers; recorded ones did either."""
 
     DROPPED = "reasoning dropped"
+    HEAD_CUT = "reasoning dropped, and the messages before the model's first"
     REPLAYED = "as recorded"
 
 
@@ -58,34 +59,35 @@ class Take:
     def is_held(self) -> bool:
         """Whether a dropping client still sends reasoning of this conversation."""
         continues = self.exchange.replay in ("full", "partial", "none")
-        is_dropping = self.variant is Variant.DROPPED
+        is_dropping = self.variant is not Variant.REPLAYED
         return is_dropping and continues and bool(self.kept) and not self.lacks
 
 
 def take(adapter: Adapter, recording: Recording, exchange: Exchange, variant: Variant) -> Take:
     """Return the part of a recorded request that a client sends, all other bytes verbatim."""
     text = exchange.request.decode()
-    edits: list[Edit] = []
+    spans = adapter.spans(text)
+    messages = [adapter.said(text[span.start : span.end]) for span in spans]
+    model = [at for at, message in enumerate(messages) if message.role is Role.MODEL]
+    cut = model[0] if model and variant is Variant.HEAD_CUT else 0
+    edits = rawjson.removals(spans, range(cut))
     lacks: dict[int, Lack] = {}
     kept: set[int] = set()
-    for at, span in enumerate(adapter.spans(text)):
-        raw = text[span.start : span.end]
-        message = adapter.said(raw)
-        if message.role is not Role.MODEL:
-            continue
+    for at in model:
         origin = exchange.origins.get(at)
         answer = recording.answers[origin] if origin is not None else None
         dropped: list[Atom] = []
-        if answer is not None and variant is Variant.DROPPED:
-            dropped = [atom for atom in message.atoms if emitted_as(atom, answer)]
+        if answer is not None and variant is not Variant.REPLAYED:
+            dropped = [atom for atom in messages[at].atoms if emitted_as(atom, answer)]
+        raw = text[spans[at].start : spans[at].end]
         bare = adapter.without(raw, dropped)
         left = adapter.said(bare)
         if bare != raw:
-            edits.append(Edit(span.start, span.end, bare))
+            edits.append(Edit(spans[at].start, spans[at].end, bare))
         if left.atoms or left.held:
-            kept.add(at)
+            kept.add(at - cut)
         elif origin is not None and answer is not None and answer.atoms:
-            lacks[at] = Lack(origin, answer, tuple(dropped))
+            lacks[at - cut] = Lack(origin, answer, tuple(dropped))
     body = rawjson.apply(text, edits).encode()
     return Take(recording, exchange, variant, body, lacks, frozenset(kept))
 

@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from tests.recordings.atoms.adapter import Adapter, Role, Said
-from tests.recordings.atoms.client import Take
+from tests.recordings.atoms.client import Take, Variant
 from tests.recordings.atoms.tape import Recording
 
 __all__ = ["Reason", "reason_of", "twins"]
+
+Line = tuple[Role, tuple[str, ...]]
 
 
 class Reason(StrEnum):
@@ -55,7 +57,9 @@ def twins(adapter: Adapter, this: Take, mix: Iterable[Recording]) -> set[str]:
                 if other is not None
                 and (other.visible, other.ids) == (lack.answer.visible, lack.answer.ids)
                 and other.atoms != lack.answer.atoms
-                and _said(history) == _said(mine[:at])
+                and _is_end(
+                    _said(mine[:at]), _said(history), is_cut=this.variant is Variant.HEAD_CUT
+                )
             }
     return found
 
@@ -64,5 +68,10 @@ def _history(adapter: Adapter, request: str) -> list[Said]:
     return [adapter.said(request[span.start : span.end]) for span in adapter.spans(request)]
 
 
-def _said(history: Iterable[Said]) -> list[tuple[Role, tuple[str, ...]]]:
+def _is_end(mine: list[Line], theirs: list[Line], *, is_cut: bool) -> bool:
+    """Return whether two histories are equal, as far as the client sends its own."""
+    return mine == (theirs[len(theirs) - len(mine) :] if is_cut else theirs)
+
+
+def _said(history: Iterable[Said]) -> list[Line]:
     return [(one.role, one.visible) for one in history if one.role is not Role.FRAME]

@@ -88,7 +88,10 @@ async def own(adapter: Adapter, recordings: Sequence[Recording]) -> list[Played]
 
 
 async def one_tenant(
-    adapter: Adapter, recordings: Sequence[Recording], store_url: str
+    adapter: Adapter,
+    recordings: Sequence[Recording],
+    store_url: str,
+    variant: Variant = Variant.DROPPED,
 ) -> tuple[list[Played], list[str]]:
     """
     Play all recordings as conversations of one tenant, turns in mixed order.
@@ -114,7 +117,7 @@ async def one_tenant(
                 await one.restart()
                 await other.restart()
             proxy = (one, other)[exchange.n % 2]
-            this = take(adapter, recording, exchange, Variant.DROPPED)
+            this = take(adapter, recording, exchange, variant)
             played.append(
                 await _play(adapter, session, fake, proxy.base_url, (this, "sk-one-tenant"))
             )

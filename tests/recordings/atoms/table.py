@@ -3,7 +3,8 @@ Table of the runs of one dialect: one line for each family of APIs, and one for 
 
 How to read it. The runs of `oracle` play real clients that replayed reasoning, with all of it taken
 out; `dropped` are real clients that drop it by themselves; `foreign` began outside the recording;
-`error` are refusals. Columns, counted in exchanges:
+`error` are refusals. With the head cut, the client also forgot the messages before the model's
+first, as a sliding window does. Columns, counted in exchanges:
 
 - to inject: the client sends a message without the reasoning that upstream had emitted for it;
 - injected: upstream received all that the client once sent (of `dropped`: anything at all);
@@ -70,6 +71,8 @@ def print_table(name: str) -> list[str]:
     pieces = asyncio.run(alone(adapter, oracle, seed=1))
     told += _rows("oracle, responses in pieces", pieces, adapter)
     told += _rows("oracle, own profile", asyncio.run(own(adapter, oracle)), adapter)
+    cut = asyncio.run(alone(adapter, oracle, Variant.HEAD_CUT))
+    told += _rows("oracle, head cut", cut, adapter)
     replayed = asyncio.run(alone(adapter, oracle, Variant.REPLAYED))
     told += _rows("oracle, as recorded", replayed, adapter)
     for kind in KINDS[1:]:
@@ -86,6 +89,10 @@ def print_table(name: str) -> list[str]:
         told += _rows(how, played, adapter, mix(adapter), has_families=True)
         told += complaints
         notes += _reasons(adapter, played, mix(adapter))
+        with redis_server() as server:
+            run = one_tenant(adapter, mix(adapter), server.url, Variant.HEAD_CUT)
+            played, complaints = asyncio.run(run)
+        told += _rows("one tenant, head cut", played, adapter, mix(adapter)) + complaints
     print("\n".join(["", *notes]))  # noqa: T201
     return told
 

@@ -25,6 +25,7 @@ DONE: Json = {"role": "tool", "tool_call_id": "call_0", "content": "Sun."}
 THOUGHT = "I should  look\nit up."
 FIRST: Json = {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning": THOUGHT}
 LAST: Json = {"role": "assistant", "content": "Sun.", "reasoning": "Easy."}
+BARE: Json = {name: value for name, value in FIRST.items() if name != "reasoning"}
 SIGNED: Json = {
     **FIRST,
     "reasoning_details": [
@@ -72,7 +73,12 @@ def recorded(*turns: tuple[bytes, bytes], is_stream: bool = False) -> Recording:
 
 
 def played(
-    client: object, upstream: object = FIRST, *, is_stream: bool = False, n: int = 2
+    client: object,
+    upstream: object = FIRST,
+    *,
+    is_stream: bool = False,
+    n: int = 2,
+    variant: Variant = Variant.DROPPED,
 ) -> Take:
     """Return how a client plays a request that replays one message, recorded as given."""
     body = upstream if isinstance(upstream, bytes) else answer(upstream)
@@ -82,7 +88,7 @@ def played(
         (wire(ASK, client, DONE, LAST, ASK), answer(LAST)),
         is_stream=is_stream,
     )
-    return take(CHAT, tape, tape.exchanges[n - 1], Variant.DROPPED)
+    return take(CHAT, tape, tape.exchanges[n - 1], variant)
 
 
 def without(message: Json, *names: str) -> Json:
@@ -100,15 +106,20 @@ def test_the_client_drops_reasoning_and_no_other_byte() -> None:
     assert played(FIRST).body == wire(ASK, without(FIRST, "reasoning"), DONE)
 
 
+def test_the_client_may_cut_the_head() -> None:
+    """Without the messages before the model's first, the same reasoning is lacking."""
+    this = played(FIRST, variant=Variant.HEAD_CUT)
+
+    assert json.loads(this.body)["messages"] == [BARE, DONE]
+    assert judge(CHAT, this, wire(FIRST, DONE)).result is Result.INJECTED
+
+
 def test_the_client_keeps_reasoning_that_no_answer_emitted() -> None:
     """A member with reasoning from elsewhere stays, and that message lacks nothing."""
     this = played({**FIRST, "reasoning": "Of another model."})
 
     assert this.body == wire(ASK, {**FIRST, "reasoning": "Of another model."}, DONE)
     assert (dict(this.lacks), this.kept) == ({}, frozenset({1}))
-
-
-BARE: Json = without(FIRST, "reasoning")
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,19 @@ async def test_streams_may_be_cut_anywhere(name: str) -> None:
 
 @slow
 @pytest.mark.parametrize("name", DIALECTS)
+async def test_a_cut_head_makes_nothing_wrong(name: str, own_redis: RedisServer) -> None:
+    """If the client forgets its first messages, each conversation still gets only its own."""
+    adapter = ADAPTERS[name][0]
+    single = await alone(adapter, load(adapter, "oracle"), Variant.HEAD_CUT)
+    mixed, complaints = await one_tenant(adapter, mix(adapter), own_redis.url, Variant.HEAD_CUT)
+
+    assert faults(single) == []
+    assert faults(mixed) == []
+    assert complaints == []
+
+
+@slow
+@pytest.mark.parametrize("name", DIALECTS)
 async def test_a_store_of_redis_restores_the_same(name: str, own_redis: RedisServer) -> None:
     """The same reasoning is injected if it is kept in Redis."""
     adapter = ADAPTERS[name][0]
