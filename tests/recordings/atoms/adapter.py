@@ -129,10 +129,6 @@ class Adapter(Protocol):
         """Parse one message of a request."""
         ...
 
-    def is_switched_off(self, request: str) -> bool:
-        """Return whether a request asks the model not to reason."""
-        ...
-
     def without(self, raw: str, atoms: Collection[Atom]) -> str:
         """Remove the parts of a message that hold only these atoms; all other bytes stay."""
         ...

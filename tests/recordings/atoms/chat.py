@@ -23,14 +23,6 @@ _EXTRA = "extra_content"
 _NAMES = _TEXTS | _OPAQUE | {_DETAILS, _EXTRA}
 _CALLS = "tool_calls"
 _ROLES = {"assistant": Role.MODEL, "system": Role.FRAME, "developer": Role.FRAME}
-_SWITCHES = (
-    "thinking",
-    "reasoning",
-    "think",
-    "enable_thinking",
-    "reasoning_effort",
-    "chat_template_kwargs",
-)
 _THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 
 
@@ -67,13 +59,6 @@ class Chat:
     def said(self, raw: str) -> Said:
         """Parse one element of `messages`."""
         return _said(json.loads(raw), raw)
-
-    def is_switched_off(self, request: str) -> bool:
-        """Return whether any vendor's switch is off."""
-        body = json.loads(request)
-        values = [body.get(name) for name in _SWITCHES]
-        values += [inner.get(name) for inner in values if isinstance(inner, dict) for name in inner]
-        return any(value is False or value in ("disabled", "none") for value in values)
 
     def without(self, raw: str, atoms: Collection[Atom]) -> str:
         """Remove members of the message and of its tool calls."""

@@ -31,7 +31,8 @@ class Result(StrEnum):
 class Note(StrEnum):
     """A right injection that differs from what the recorded client once sent."""
 
-    OTHER_FIELD = "other field"  # the client had moved it: the answer's own field is used
+    OTHER_FIELD = "other field"  # the client had moved or copied it: the answer's field is used
+    ALSO_THERE = "also there"  # the answer had it in a further field, too
     LONGER = "longer"  # the client had lost a part of the text
     MORE = "more"  # the client had dropped some of what the answer emitted for the message
 
@@ -179,9 +180,11 @@ def _notes(lack: Lack, injected: Sequence[Atom]) -> set[Note]:
         notes.add(Note.LONGER)
     if any(not any(mine in emitted_as(one, lack.answer) for one in sent) for mine in injected):
         notes.add(Note.MORE)
-    places = {(one.place, one.field) for one in sent}
-    if places != {(one.place, one.field) for one in injected} and Note.MORE not in notes:
-        notes.add(Note.OTHER_FIELD)
+    if Note.MORE not in notes:
+        fields = {(one.place, one.field) for one in sent}
+        used = {(one.place, one.field) for one in injected}
+        notes |= {Note.OTHER_FIELD} if fields - used else set()
+        notes |= {Note.ALSO_THERE} if fields < used else set()
     return notes
 
 

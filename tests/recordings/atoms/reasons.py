@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import cache
 
 from tests.recordings.atoms.adapter import Adapter, Role, Said
 from tests.recordings.atoms.client import Take, Variant
 from tests.recordings.atoms.tape import Recording
 
-__all__ = ["Reason", "reason_of", "twins"]
+__all__ = ["Reason", "reason_of", "twin_of"]
 
 Line = tuple[Role, tuple[str, ...]]
 
@@ -17,55 +18,50 @@ class Reason(StrEnum):
 
     VISIBLE = "the client sends it as visible text, `<think>` or thinking chunks: nothing to strip"
     EMPTY = "the client sends an empty member of its own in that message"
-    SWITCHED_OFF = "the request switches thinking off, although upstream reasons all the same"
     TWIN = "another conversation of the tenant has the same history, the same answer and its ids"
+    LOOKALIKE = "the same, except for ids of calls, which are short, counted or were sent as well"
 
 
 def reason_of(adapter: Adapter, this: Take) -> Reason | None:
     """Return the reason why an exchange is not restored, however few others the tenant has."""
-    text = this.body.decode()
-    if this.is_held:
-        spans = adapter.spans(text)
-        kept = [adapter.said(text[spans[at].start : spans[at].end]) for at in this.kept]
-        has_text = any(atom.value for message in kept for atom in message.held)
-        return Reason.VISIBLE if has_text else Reason.EMPTY
-    if this.lacks and adapter.is_switched_off(text):
-        return Reason.SWITCHED_OFF
-    return None
+    if not this.is_held:
+        return None
+    history = _history(adapter, this.body.decode())
+    has_text = any(atom.value for at in this.kept for atom in history[at].held)
+    return Reason.VISIBLE if has_text else Reason.EMPTY
 
 
-def twins(adapter: Adapter, this: Take, mix: Iterable[Recording]) -> set[str]:
+def twin_of(adapter: Adapter, this: Take, mix: Iterable[Recording]) -> Reason | None:
     """
-    Name the recordings with the same visible history up to a message that lacks reasoning.
+    Return the reason why the messages of an exchange are ambiguous; None if they are not.
 
-    No proxy can distinguish them by the requests of their clients, except by the model. Another
-    recording is a twin if, after the same messages, its upstream answered the same with the same
-    ids, but with other reasoning. Messages of the application itself do not count: some clients
-    change them in every request.
+    They are if, after the same messages, the upstream of another recording said all that the
+    client sends there, but with other reasoning. A twin has the same ids as well, so no proxy can
+    distinguish the two, except by the model. Messages of the application itself do not count: some
+    clients change them in every request.
     """
     mine = _history(adapter, this.body.decode())
-    found: set[str] = set()
+    found: set[Reason] = set()
     for recording in mix:
         if recording.name == this.recording.name:
             continue
         for exchange in recording.exchanges:
             other = exchange.said
-            history = _history(adapter, exchange.request.decode())
-            found |= {
-                recording.name
-                for at, lack in this.lacks.items()
-                if other is not None
-                and (other.visible, other.ids) == (lack.answer.visible, lack.answer.ids)
-                and other.atoms != lack.answer.atoms
-                and _is_end(
-                    _said(mine[:at]), _said(history), is_cut=this.variant is Variant.HEAD_CUT
-                )
-            }
-    return found
+            history = _said(_history(adapter, exchange.request.decode()))
+            for at, lack in this.lacks.items():
+                if other is None or other.atoms == lack.answer.atoms:
+                    continue
+                is_same = {*mine[at].visible, ""} <= {*other.visible, ""}
+                is_cut = this.variant is Variant.HEAD_CUT
+                if is_same and _is_end(_said(mine[:at]), history, is_cut=is_cut):
+                    is_twin = (other.visible, other.ids) == (lack.answer.visible, lack.answer.ids)
+                    found.add(Reason.TWIN if is_twin else Reason.LOOKALIKE)
+    return next((reason for reason in (Reason.TWIN, Reason.LOOKALIKE) if reason in found), None)
 
 
-def _history(adapter: Adapter, request: str) -> list[Said]:
-    return [adapter.said(request[span.start : span.end]) for span in adapter.spans(request)]
+@cache
+def _history(adapter: Adapter, request: str) -> tuple[Said, ...]:
+    return tuple(adapter.said(request[span.start : span.end]) for span in adapter.spans(request))
 
 
 def _is_end(mine: list[Line], theirs: list[Line], *, is_cut: bool) -> bool:

@@ -75,15 +75,15 @@ async def alone(
 
 async def own(adapter: Adapter, recordings: Sequence[Recording]) -> list[Played]:
     """
-    Play each recording as `alone`, on a proxy with the profile of its family if there is one.
+    Play each recording as `alone`, on a proxy with its upstream's profile, if that exists.
 
     With `auto` the fake upstream matches no vendor, because it listens on this machine.
     """
     known = get_args(Settings.model_fields["upstream_profile"].annotation)
     played: list[Played] = []
-    for family in sorted({one.family for one in recordings} & set(known)):
-        theirs = [one for one in recordings if one.family == family]
-        played += await alone(adapter, theirs, profile=family)
+    for profile in sorted({one.profile for one in recordings} & set(known)):
+        theirs = [one for one in recordings if one.profile == profile]
+        played += await alone(adapter, theirs, profile=profile)
     return played
 
 

@@ -9,9 +9,10 @@ first, as a sliding window does. Columns, counted in exchanges:
 - to inject: the client sends a message without the reasoning that upstream had emitted for it;
 - injected: upstream received all that the client once sent (of `dropped`: anything at all);
 - as sent: of these, the ones that differ in nothing from what the client once sent. The others are
-  listed below the table: *other field* (the client had moved a text to another member; the member
-  of the answer is used), *longer* (the client had lost a part of a text), *more* (the client had
-  dropped a part of what the answer emitted);
+  listed below the table: *other field* (the client had moved or copied a text to another member;
+  the member of the answer is used), *also there* (the answer had the same text in a further member,
+  too), *longer* (the client had lost a part of a text), *more* (the client had dropped a part of
+  what the answer emitted);
 - known: not injected, for a reason that the recording itself proves; listed below the table;
 - unexplained: not injected, for no known reason;
 - unsteady: a later request of the conversation got more, or less, in the same message than an
@@ -33,7 +34,7 @@ from tests.recordings.atoms.chat import Chat
 from tests.recordings.atoms.client import Variant
 from tests.recordings.atoms.judge import Result
 from tests.recordings.atoms.known import CHAT, Known
-from tests.recordings.atoms.reasons import Reason, reason_of, twins
+from tests.recordings.atoms.reasons import Reason, reason_of, twin_of
 from tests.recordings.atoms.runs import KINDS, Played, alone, changing, mix, one_tenant, own
 from tests.recordings.atoms.tape import Recording, load
 from tests.redis_server import redis_server
@@ -104,8 +105,8 @@ def excuses(
     found: dict[str, Reason] = {}
     for one in played:
         reason = reason_of(adapter, one.take)
-        if reason is None and one.is_lacking and twins(adapter, one.take, others):
-            reason = Reason.TWIN
+        if reason is None and one.is_lacking:
+            reason = twin_of(adapter, one.take, others)
         if reason is not None:
             found[one.name] = reason
     return found

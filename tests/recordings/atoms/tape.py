@@ -22,6 +22,27 @@ _FAMILIES = {
     "vllm(crusoe)": "vllm",
     "gemini-compat": "gemini",
 }
+# Sign of the upstream in a recorded host -> its profile; no sign: `generic`.
+_PROFILES = {
+    "api.cerebras.ai": "cerebras",
+    "api.deepseek.com": "deepseek",
+    "generativelanguage.googleapis.com": "gemini",
+    "api.groq.com": "groq",
+    "localhost": "llamacpp",
+    "llamacpp.local": "llamacpp",
+    "api.minimax.io": "minimax",
+    "api.mistral.ai": "mistral",
+    "api.moonshot.ai": "moonshot",
+    "127.0.0.1": "ollama",
+    "ollama.com": "ollama",
+    "OLLAMA_API_BASE": "ollama",
+    "openrouter.ai": "openrouter",
+    "ai-gateway.vercel.sh": "vercel",
+    "crusoecloud.com": "vllm",
+    "api.x.ai": "xai",
+    "api.z.ai": "zai",
+    "azure.com": "azure",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +66,18 @@ class Exchange(Wire):
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One recording: all exchanges of one test of a public test suite."""
+    """
+    One recording: all exchanges of one test of a public test suite.
+
+    Attributes:
+        family: The API that answered.
+        profile: The upstream's profile.
+    """
 
     name: str
     kind: str
     family: str
+    profile: str
     exchanges: tuple[Exchange, ...]
     answers: Mapping[int, Said] = field(repr=False)
 
@@ -74,7 +102,15 @@ def _recording(adapter: Adapter, folder: Path, kind: str) -> Recording:
     family = str(meta["family"])
     if "azure.com" in family:
         family = "azure"
-    return Recording(folder.name, kind, _FAMILIES.get(family, family), tuple(exchanges), answers)
+    hosts = " ".join(meta["host"])
+    return Recording(
+        folder.name,
+        kind,
+        _FAMILIES.get(family, family),
+        next((name for sign, name in _PROFILES.items() if sign in hosts), "generic"),
+        tuple(exchanges),
+        answers,
+    )
 
 
 def _exchange(

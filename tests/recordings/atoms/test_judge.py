@@ -69,7 +69,7 @@ def recorded(*turns: tuple[bytes, bytes], is_stream: bool = False) -> Recording:
         exchanges.append(Exchange("tape", n, "", "", request, *rest))
         if said is not None:
             answers[n] = said
-    return Recording("tape", "oracle", "test", tuple(exchanges), answers)
+    return Recording("tape", "oracle", "test", "generic", tuple(exchanges), answers)
 
 
 def played(
@@ -239,6 +239,10 @@ def test_a_message_with_reasoning_is_left_alone(client: Json) -> None:
             SIGNED,
             {Note.MORE},
             id="text dropped",
+        ),
+        pytest.param(FIRST, SIGNED, {Note.MORE}, id="ciphertext dropped"),
+        pytest.param(
+            without(SIGNED, "reasoning"), SIGNED, {Note.ALSO_THERE}, id="one copy dropped"
         ),
         pytest.param(BARE, FIRST, {Note.MORE}, id="all dropped"),
     ],

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from tests.recordings import rawjson
+from tests.recordings.atoms.adapter import Role, Said
 from tests.recordings.atoms.chat import Chat
 from tests.recordings.atoms.chat_stream import assembled
 from tests.recordings.atoms.client import Take, Variant, emitted_as, take
 from tests.recordings.atoms.judge import Note, Result, judge
 from tests.recordings.atoms.known import CHAT as KNOWN
-from tests.recordings.atoms.reasons import reason_of, twins
+from tests.recordings.atoms.reasons import Reason, reason_of, twin_of
 from tests.recordings.atoms.runs import mix
 from tests.recordings.atoms.tape import Recording, load
 from tests.recordings.rawjson import Edit
@@ -51,8 +52,8 @@ def test_every_replayed_message_is_matched_with_its_answer() -> None:
         for kind in ("oracle", "dropped")
         for this in takes(kind)
         if this.exchange.replay in ("full", "partial", "none")
-        for at, span in enumerate(CHAT.spans(this.exchange.request.decode()))
-        if CHAT.said(this.exchange.request.decode()[span.start : span.end]).role == "model"
+        for at, message in enumerate(_messages(this.exchange.request.decode()))
+        if message.role is Role.MODEL
         if at not in this.exchange.origins
     }
 
@@ -108,20 +109,27 @@ def test_the_reasons_are_the_known_ones() -> None:
     every = [this for kind in ("oracle", "dropped") for this in takes(kind)]
     names = {this.exchange.name for this in every}
     found = {this.exchange.name: reason_of(CHAT, this) for this in every}
-    with_twin = {
-        this.exchange.name for this in every if this.lacks and twins(CHAT, this, mix(CHAT))
-    }
+    twins = {this.exchange.name: twin_of(CHAT, this, mix(CHAT)) for this in every}
 
     assert {name: reason for name, reason in found.items() if reason} == {
         name: reason for name, reason in KNOWN.alone.items() if name in names
     }
-    assert with_twin == names & set(KNOWN.one_tenant)
+    assert {name for name, reason in twins.items() if reason is Reason.TWIN} == {
+        name for name in names if KNOWN.one_tenant.get(name) is Reason.TWIN
+    }
+    assert {name: twins[name] for name in names & set(KNOWN.one_tenant)} == {
+        name: reason for name, reason in KNOWN.one_tenant.items() if name in names
+    }
 
 
 def test_recorded_requests_are_played_as_they_are() -> None:
     """A client that replays what it once sent sends the recorded bytes, and lacks nothing of it."""
     for this in takes("oracle", Variant.REPLAYED):
         assert this.body == this.exchange.request
+
+
+def _messages(request: str) -> list[Said]:
+    return [CHAT.said(request[span.start : span.end]) for span in CHAT.spans(request)]
 
 
 def _injected(this: Take, confused: Mapping[int, int] | None = None) -> bytes:
