@@ -57,7 +57,6 @@ CHAT = Known(
     one_tenant={
         **_each(
             [
-                "105-rig-tools-tools_smoke/2",
                 "115-rig-streaming_tools-streaming_tools_smoke/2",
                 "119-rig-bare_openai_client-tool_call_stream_without_the_single_chunk_const/2",
                 "121-rig-streaming_tools-streaming_tools_smoke/2",
@@ -86,5 +85,11 @@ CHAT = Known(
             Reason.LOOKALIKE,
         ),
     },
-    injected={"alone": None, "responses in pieces": None, "redis": None, "one tenant": None},
+    injected={
+        "alone": None,
+        "responses in pieces": None,
+        "redis": None,
+        "dropped": None,
+        "one tenant": None,
+    },
 )

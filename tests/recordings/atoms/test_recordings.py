@@ -12,7 +12,7 @@ from tests.recordings.atoms.chat_stream import assembled
 from tests.recordings.atoms.client import Take, Variant, emitted_as, take
 from tests.recordings.atoms.judge import Note, Result, judge
 from tests.recordings.atoms.known import CHAT as KNOWN
-from tests.recordings.atoms.reasons import Reason, reason_of, twin_of
+from tests.recordings.atoms.reasons import reason_of, twin_of
 from tests.recordings.atoms.runs import mix
 from tests.recordings.atoms.tape import Recording, load
 from tests.recordings.rawjson import Edit
@@ -113,9 +113,6 @@ def test_the_reasons_are_the_known_ones() -> None:
 
     assert {name: reason for name, reason in found.items() if reason} == {
         name: reason for name, reason in KNOWN.alone.items() if name in names
-    }
-    assert {name for name, reason in twins.items() if reason is Reason.TWIN} == {
-        name for name in names if KNOWN.one_tenant.get(name) is Reason.TWIN
     }
     assert {name: twins[name] for name in names & set(KNOWN.one_tenant)} == {
         name: reason for name, reason in KNOWN.one_tenant.items() if name in names
