@@ -127,9 +127,11 @@ class Exchange:
 
     def answer(self, body: Struct, status: int = 200) -> web.Response:
         """Send one JSON object as the response."""
-        response = web.Response(
-            body=msgspec.json.encode(body), status=status, content_type="application/json"
-        )
+        return self.answer_bytes(msgspec.json.encode(body), status)
+
+    def answer_bytes(self, body: bytes, status: int = 200) -> web.Response:
+        """Send JSON in this spelling as the response."""
+        response = web.Response(body=body, status=status, content_type="application/json")
         self._sign(response)
         self.received.finished = True
         return response
@@ -178,9 +180,8 @@ class Exchange:
         self.received.finished = True
         return response
 
-    async def answer_half(self, body: Struct) -> web.StreamResponse:
+    async def answer_half(self, whole: bytes) -> web.StreamResponse:
         """Announce a whole JSON object, send half of it, and close the connection."""
-        whole = msgspec.json.encode(body)
         response = web.StreamResponse()
         response.content_type = "application/json"
         response.content_length = len(whole)

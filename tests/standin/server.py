@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from tests.standin import neighbours, refusals
 from tests.standin.answering import Behaviour, End, Issue, View, estimate_tokens, respond
+from tests.standin.chat.server import ChatStandIn
 from tests.standin.events import frame, tell, tell_refusal
 from tests.standin.exchange import BODY_BYTES_MAX, Exchange, Received, RefusedError
 from tests.standin.ledger import Ledger
@@ -62,6 +63,7 @@ class StandIn:
         variant, continuity, end, cut_after, always_encrypted, empty_completed_output, rotate_ids,
         chunk_bytes, delay_s, quirks: See Behaviour. They are kept as `behaviour`, which may be
         changed between requests.
+        chat: Serves `/v1/chat/completions`, so that one upstream has both dialects.
         port: TCP port; 0 takes a free one.
         seed: Makes ids and blobs repeatable. Two stand-ins of one seed accept each other's blobs.
         clock: Returns unix time in seconds.
@@ -87,6 +89,7 @@ class StandIn:
         chunk_bytes: int | None = None,
         delay_s: float = 0.0,
         quirks: Quirks = PLAIN,
+        chat: ChatStandIn | None = None,
         port: int = 0,
         seed: bytes | None = None,
         clock: Callable[[], float] = time.time,
@@ -109,6 +112,7 @@ class StandIn:
         self._sealer = Sealer(seed)
         self._mint = Mint(seed)
         self._clock = clock
+        self._chat = chat
         self._port = port
         self._refusals: deque[Refusal] = deque()
         self._runner: web.AppRunner | None = None
@@ -148,6 +152,8 @@ class StandIn:
 
     def _application(self) -> web.Application:
         application = web.Application(client_max_size=BODY_BYTES_MAX)
+        if self._chat is not None:
+            application.router.add_post("/v1/chat/completions", self._chat.serve)
         for method, path, handler in (
             (hdrs.METH_GET, "/v1/responses", self._connect),
             (hdrs.METH_POST, "/v1/responses", self._create),
@@ -204,7 +210,7 @@ class StandIn:
                 answer, status="queued", completed_at=None, output=(), usage=None
             )
         if behaviour.end == "cut":
-            return await exchange.answer_half(answer)
+            return await exchange.answer_half(msgspec.json.encode(answer))
         return exchange.answer(answer)
 
     def _answer(self, body: Body, caller: str, cached: Container[str] = ()) -> View:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-MODULES = [path for path in Path(__file__).parent.glob("*.py") if path.name[:5] != "test_"]
+MODULES = [path for path in Path(__file__).parent.rglob("*.py") if path.name[:5] != "test_"]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_it_imports_nothing_of_the_proxy(path: Path) -> None:
     """The modules of the stand-in import only each other and libraries."""
     found = set()

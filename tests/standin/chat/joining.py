@@ -1,0 +1,85 @@
+"""
+Joining: a streamed message as the vendors' own SDKs assemble it, reasoning included.
+
+It is the opposite of deltas.py, and independent of it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tests.standin.chat.messages import joined
+
+__all__ = ["chunks_of", "join"]
+
+_TEXTS = ("content", "reasoning_content", "reasoning")
+
+
+def chunks_of(stream: bytes) -> list[dict[str, Any]]:
+    """Return the chunks of a whole SSE body, without comments and `[DONE]`."""
+    return [
+        json.loads(line[6:])
+        for line in stream.split(b"\n")
+        if line.startswith(b"data: ") and line != b"data: [DONE]"
+    ]
+
+
+def join(chunks: Iterable[Mapping[str, Any]], choice: int = 0) -> dict[str, Any]:
+    """Return the message of one choice; a member that no chunk had is absent."""
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    calls: list[dict[str, Any]] = []
+    for chunk in chunks:
+        for one in chunk.get("choices") or ():
+            if one["index"] == choice:
+                _add(message, calls, one.get("delta") or {})
+    if calls:
+        message["tool_calls"] = calls
+    if "reasoning_details" in message:
+        message["reasoning_details"] = joined(message["reasoning_details"])
+    return message
+
+
+def _add(message: dict[str, Any], calls: list[dict[str, Any]], delta: Mapping[str, Any]) -> None:
+    for name, value in delta.items():
+        if value is None or name == "role":
+            continue
+        if name == "tool_calls":
+            for fragment in value:
+                _add_call(calls, fragment)
+        elif name == "content" and (isinstance(value, list) or isinstance(message[name], list)):
+            parts = [{"type": "text", "text": value}] if value else []
+            _add_parts(message, value if isinstance(value, list) else parts)
+        elif name in _TEXTS or name == "reasoning_details":
+            message[name] = value if message.get(name) is None else message[name] + value
+        else:
+            message[name] = value
+    if message["content"] == "":
+        message["content"] = None
+
+
+def _add_call(calls: list[dict[str, Any]], fragment: Mapping[str, Any]) -> None:
+    """Begin a call where a fragment has a name, else continue the last one of its index."""
+    function = fragment.get("function") or {}
+    if function.get("name"):
+        calls.append({**fragment, "function": dict(function)})
+        return
+    index = fragment.get("index")
+    call = next(one for one in reversed(calls) if one.get("index") == index)
+    call["function"]["arguments"] += function.get("arguments") or ""
+    call.update({name: value for name, value in fragment.items() if name not in {"function", "id"}})
+
+
+def _add_parts(message: dict[str, Any], parts: Iterable[Mapping[str, Any]]) -> None:
+    """Continue the last part of an array of content, or begin one of another type."""
+    content = message["content"]
+    if not isinstance(content, list):
+        content = message["content"] = []
+    for part in parts:
+        is_thinking = part["type"] == "thinking"
+        if not content or content[-1]["type"] != part["type"]:
+            empty = [{"type": "text", "text": ""}] if is_thinking else ""
+            content.append({**part, ("thinking" if is_thinking else "text"): empty})
+        if is_thinking:
+            content[-1]["thinking"][0]["text"] += part["thinking"][0]["text"]
+        else:
+            content[-1]["text"] += part["text"]

@@ -1,0 +1,108 @@
+"""
+Judging: what reasoning each message of a request should have, and what it has.
+
+It reports facts, and refuses nothing; the rules of a family (rules.py) decide what is refused.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from tests.standin.chat.ledger import Emission, Ledger
+from tests.standin.chat.messages import SENTINELS, Message, Visible, places, reasoning_of, visible
+
+__all__ = ["Finding", "State", "judge"]
+
+State = Literal["equal", "missing", "wrong", "other_model", "filler", "foreign"]
+"""
+equal: exactly as emitted for this message. missing: emitted, and not sent.
+wrong: emitted, but not for this message; or not what was emitted for it.
+other_model: as emitted, but by a model that is not the one asked now.
+filler: "" or a value that a vendor documents, where other or no reasoning was emitted.
+foreign: never emitted here, in a message that was not emitted here; the client brought it along.
+"""
+
+
+class Finding(Struct, frozen=True):
+    """One member of one assistant message: its index, its path, and its state."""
+
+    index: int
+    path: str
+    state: State
+
+
+def judge(caller: str, model: str, messages: Sequence[Message], ledger: Ledger) -> list[Finding]:
+    """Return a finding for each piece of reasoning that is sent or due."""
+    where = places(caller, messages)
+    return [
+        finding
+        for index, (message, place) in enumerate(zip(messages, where, strict=False))
+        if message.get("role") == "assistant"
+        for finding in _judged(index, message, place, caller, model, ledger)
+    ]
+
+
+def _judged(  # noqa: PLR0917 - a message, its place, who sent it, and what it is judged against
+    index: int, message: Message, place: str, caller: str, model: str, ledger: Ledger
+) -> Iterator[Finding]:
+    sent, seen = reasoning_of(message), visible(message)
+    candidates = ledger.at(place, seen) or ledger.alike(caller, seen)
+    found = _best(candidates, sent, seen)
+    if found is None:
+        for path, value in sent.items():
+            yield Finding(index, path, _without_origin(value, ledger))
+        return
+    emission, emitted = found
+    is_same_model = emission.model == model
+    for path, value in sent.items():
+        if path in emitted and emitted[path] == value:
+            yield Finding(index, path, "equal" if is_same_model else "other_model")
+        else:
+            yield Finding(index, path, "filler" if _is_filler(value) else "wrong")
+    for path in emitted:
+        if path in emission.due and path not in sent:
+            yield Finding(index, path, "missing")
+
+
+def _best(
+    candidates: Sequence[Emission], sent: dict[str, Any], seen: Visible
+) -> tuple[Emission, dict[str, Any]] | None:
+    """Return the newest of the emissions that share most with what was sent."""
+    best = None
+    most = -1
+    for one in reversed(candidates):
+        emitted = _moved(one, seen)
+        shared = sum(sent.get(path) == value for path, value in emitted.items())
+        if shared > most:
+            best, most = (one, emitted), shared
+    return best
+
+
+def _moved(emission: Emission, seen: Visible) -> dict[str, Any]:
+    """Return the reasoning with the paths that it has in a message with other calls."""
+    if emission.visible.calls == seen.calls:
+        return dict(emission.reasoning)
+    moved = {}
+    for path, value in emission.reasoning.items():
+        head, _, rest = path.partition(".")
+        if head != "tool_calls":
+            moved[path] = value
+            continue
+        number, _, member = rest.partition(".")
+        call = emission.visible.calls[int(number)]
+        if call in seen.calls:
+            moved[f"tool_calls.{seen.calls.index(call)}.{member}"] = value
+    return moved
+
+
+def _without_origin(value: object, ledger: Ledger) -> State:
+    if _is_filler(value):
+        return "filler"
+    return "wrong" if ledger.has_emitted(value) else "foreign"
+
+
+def _is_filler(value: object) -> bool:
+    if isinstance(value, dict):  # extra_content: {"google": {"thought_signature": "..."}}
+        return all(_is_filler(inner) for inner in value.values())
+    return value == "" or value in SENTINELS
