@@ -42,7 +42,7 @@ test: $(VENV)/dev ## format, lint, spelling, types, imports, tests of the produc
 	$(BIN)/pytest -n $(WORKERS) --cov --cov-report=term-missing tests/core
 	$(BIN)/pytest -n $(WORKERS) --ignore tests/core $(APART:%=--ignore %)
 
-test-all: test ## the rest as well: every combination and example, stand-in, bench, fuzz, soak, chart, browser, image
+test-all: $(VENV)/langchain test ## the rest as well: every combination and example, stand-in, bench, fuzz, soak, chart, browser, image
 	REPLAY_TEST_ALL=1 $(BIN)/pytest -n 2 $(APART) tests/e2e tests/examples tests/recordings
 
 bench: $(VENV)/dev ## measure speed against nginx and a bare proxy; ARGS="--quick small stream" for less
@@ -101,6 +101,11 @@ $(VENV)/dev: $(VENV)/runtime
 $(VENV)/backend: requirements-build.lock
 	@$(PYTHON) -m venv --clear $@
 	@$@/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --requirement $<
+	@touch $@
+
+$(VENV)/langchain: $(VENV)/dev
+	@echo "installing LangChain for an end-to-end test ..."
+	@$(INSTALL) '.[langchain]'
 	@touch $@
 
 $(VENV)/fuzz: $(VENV)/dev

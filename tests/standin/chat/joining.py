@@ -36,7 +36,9 @@ def join(chunks: Iterable[Mapping[str, Any]], choice: int = 0) -> dict[str, Any]
         message["tool_calls"] = calls
     if "reasoning_details" in message:
         message["reasoning_details"] = joined(message["reasoning_details"])
-    return message
+    # Halves of a character, which two chunks brought, become one again.
+    whole: dict[str, Any] = json.loads(json.dumps(message))
+    return whole
 
 
 def _add(message: dict[str, Any], calls: list[dict[str, Any]], delta: Mapping[str, Any]) -> None:

@@ -1,0 +1,101 @@
+"""
+Chat Completions with LangChain's ChatOpenAI, which drops reasoning by design.
+
+LangChain is an extra of its own (`langchain`), because it brings sixteen packages. `make test-all`
+installs it; without it, these tests are skipped.
+"""
+
+import asyncio
+import importlib
+import os
+import secrets
+from typing import Any, get_args
+
+import pytest
+from openai import BadRequestError, DefaultAsyncHttpxClient, DefaultHttpxClient
+
+from tests.e2e.agent import Way
+from tests.e2e.chat_agent import CHAT_TOOLS, ROUNDS_MAX
+from tests.e2e.pairs import EVERY
+from tests.e2e.reach import Reach, reached
+from tests.standin.chat import ChatStandIn, FamilyName
+
+WAYS: tuple[Way, ...] = get_args(Way)
+QUESTIONS = ("Where does it rain today?", "And tomorrow?")
+STRICT: tuple[FamilyName, ...] = ("deepseek", "kimi", "gemini", "openrouter")
+# The proxied half: add "proxied".
+REACHES: tuple[Reach, ...] = ("straight",)
+
+
+@pytest.fixture(scope="module")
+def langchain() -> Any:
+    """The module `langchain_openai`; in the slow lane, it must be there."""
+    if os.environ.get(EVERY) == "1":
+        return importlib.import_module("langchain_openai")
+    return pytest.importorskip("langchain_openai", reason="the extra langchain is not installed")
+
+
+async def converse(langchain: Any, base_url: str, model: str, way: Way) -> None:
+    """Ask each question, and answer tool calls until the model has finished."""
+    messages = importlib.import_module("langchain_core.messages")
+    # LangChain's own clients are shared, and never closed.
+    with DefaultHttpxClient(verify=False) as plain:
+        async with DefaultAsyncHttpxClient(verify=False) as spun:
+            chat = langchain.ChatOpenAI(
+                base_url=base_url,
+                api_key=f"sk-e2e-{secrets.token_hex(8)}",
+                model=model,
+                max_retries=0,
+                http_client=plain,
+                http_async_client=spun,
+            ).bind_tools(CHAT_TOOLS)
+            history: list[Any] = []
+            for question in QUESTIONS:
+                history.append(messages.HumanMessage(question))
+                for _ in range(ROUNDS_MAX):
+                    answer = await asked(chat, history, way)
+                    history.append(answer)
+                    if not answer.tool_calls:
+                        break
+                    history += [
+                        messages.ToolMessage("7 degrees, rain", tool_call_id=call["id"])
+                        for call in answer.tool_calls
+                    ]
+
+
+async def asked(chat: Any, history: list[Any], way: Way) -> Any:
+    """Send the history in one of four ways; return the whole message."""
+    match way:
+        case "sync":
+            return await asyncio.to_thread(chat.invoke, history)
+        case "async":
+            return await chat.ainvoke(history)
+        case "sync-stream":
+            chunks = await asyncio.to_thread(lambda: list(chat.stream(history)))
+        case "async-stream":
+            chunks = [chunk async for chunk in chat.astream(history)]
+    answer = chunks[0]
+    for chunk in chunks[1:]:
+        answer += chunk
+    return answer
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("family", STRICT)
+@pytest.mark.parametrize("reach", REACHES)
+async def test_a_tool_loop(langchain: Any, reach: Reach, family: FamilyName, way: Way) -> None:
+    """Straight to the upstream, the second turn is refused; through the proxy, all turns work."""
+    standin = ChatStandIn(family, loop="parallel")
+    async with reached(standin, reach) as base_url:
+        talk = converse(langchain, base_url, standin.family.model, way)
+        if reach == "straight":
+            with pytest.raises(BadRequestError):
+                await talk
+        else:
+            await talk
+    statuses = [one.status for one in standin.received]
+    states = {finding.state for _, finding in standin.found("equal", "missing", "wrong")}
+    if reach == "straight":
+        assert (statuses, states) == ([200, 400], {"missing"})
+    else:
+        assert (set(statuses), states) == ({200}, {"equal"})

@@ -1,0 +1,139 @@
+"""Chat Completions with the official SDK, and an upstream that checks the reasoning it receives."""
+
+import json
+from typing import Any, get_args
+
+import pytest
+from openai import BadRequestError
+
+from tests.e2e.agent import Way
+from tests.e2e.chat_agent import ChatAgent, ChatKeeps
+from tests.e2e.chat_witness import assert_all_there, assert_none_wrong
+from tests.e2e.pairs import in_pairs
+from tests.e2e.reach import Reach, reached
+from tests.standin.chat import LOOPS, ChatStandIn, FamilyName
+
+WAYS: tuple[Way, ...] = get_args(Way)
+QUESTIONS = ("Where does it rain today?", "And tomorrow?")
+
+# (vendor, a text of its refusal): those that refuse a client that drops reasoning.
+STRICT: dict[FamilyName, str] = {
+    "deepseek": "The `reasoning_content` in the thinking mode must be passed back to the API.",
+    "kimi": "reasoning_content is missing in assistant tool call message at index 1",
+    "gemini": "Function call is missing a thought_signature in functionCall parts.",
+    "openrouter": "Gemini models require OpenRouter reasoning details to be preserved",
+}
+# Those that accept it, and think worse.
+TOLERANT: tuple[FamilyName, ...] = ("lenient", "groq", "cerebras")
+
+# (how the client reaches the upstream, what it keeps): each of them is served all its turns.
+# The proxied half: add "proxied-declared" and "proxied-respelled".
+SERVED = ("straight-everything", "proxied-everything")
+# The clients that are refused: the same ones without the proxy.
+REFUSED: tuple[ChatKeeps, ...] = ("declared", "respelled")
+
+
+def cases(served: str) -> tuple[Reach, ChatKeeps]:
+    """Split an entry of SERVED."""
+    reach, _, keeps = served.partition("-")
+    reaches: tuple[Reach, ...] = get_args(Reach)
+    kept: tuple[ChatKeeps, ...] = get_args(ChatKeeps)
+    return next(one for one in reaches if one == reach), next(one for one in kept if one == keeps)
+
+
+@in_pairs(family=[*STRICT], loop=["one_call", "parallel", "chain", "preamble"], way=WAYS)
+@pytest.mark.parametrize("keeps", REFUSED)
+async def test_a_client_that_drops_reasoning_is_refused(
+    family: FamilyName, loop: Any, way: Way, keeps: ChatKeeps
+) -> None:
+    """
+    Straight to the upstream, the second turn is refused, in the words of the vendor.
+
+    So the upstream of these tests does detect lost reasoning.
+    """
+    standin = ChatStandIn(family, loop=loop)
+    async with (
+        reached(standin, "straight") as base_url,
+        ChatAgent(base_url, standin.family.model, way, keeps) as agent,
+    ):
+        with pytest.raises(BadRequestError) as caught:
+            await agent.converse(QUESTIONS)
+    assert STRICT[family] in json.dumps(caught.value.response.json())
+    assert [one.status for one in standin.received] == [200, 400]
+
+
+@in_pairs(family=[*TOLERANT], loop=[*LOOPS], way=WAYS)
+@pytest.mark.parametrize("keeps", REFUSED)
+async def test_a_tolerant_upstream_counts_its_loss(
+    family: FamilyName, loop: Any, way: Way, keeps: ChatKeeps
+) -> None:
+    """Straight to an upstream that accepts everything, all reasoning is missing, and none wrong."""
+    standin = ChatStandIn(family, loop=loop)
+    async with (
+        reached(standin, "straight") as base_url,
+        ChatAgent(base_url, standin.family.model, way, keeps) as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    assert_none_wrong(standin, agent.steps)
+    assert standin.found("equal") == []
+    assert bool(standin.found("missing")) == (loop != "plain")
+
+
+@in_pairs(family=[*STRICT, *TOLERANT], loop=[*LOOPS], way=WAYS, served=SERVED)
+async def test_a_client_is_served_all_its_turns(
+    family: FamilyName, loop: Any, way: Way, served: str
+) -> None:
+    """All reasoning is there, byte for byte, and all other members are as the client sent them."""
+    reach, keeps = cases(served)
+    standin = ChatStandIn(family, loop=loop)
+    async with (
+        reached(standin, reach) as base_url,
+        ChatAgent(base_url, standin.family.model, way, keeps) as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    if loop == "plain" and family not in STRICT:
+        assert_none_wrong(standin, agent.steps)  # the model never thought, so nothing is due
+    else:
+        assert_all_there(standin, agent.steps)
+    if keeps == "everything":
+        assert [one.body for one in standin.received] == [step.body for step in agent.steps]
+
+
+@pytest.mark.parametrize("ids", ["kimi", "counter", "empty"])
+@pytest.mark.parametrize("way", ["async", "async-stream"])
+@pytest.mark.parametrize("served", SERVED)
+async def test_turns_that_look_alike_keep_their_own_reasoning(
+    ids: Any, way: Way, served: str
+) -> None:
+    """With ids that repeat, and the same words in every turn, only the place of a turn is left."""
+    reach, keeps = cases(served)
+    standin = ChatStandIn("kimi", loop="chain", repeats=True, ids=ids)
+    async with (
+        reached(standin, reach) as base_url,
+        ChatAgent(base_url, standin.family.model, way, keeps) as agent,
+    ):
+        await agent.converse([*QUESTIONS, *QUESTIONS])
+    assert_all_there(standin, agent.steps)
+
+
+# Differences of a stream that its reader does not notice.
+ODD: dict[str, dict[str, Any]] = {
+    "byte-by-byte": {"chunk_bytes": 1},
+    "large-pieces": {"chunk_bytes": 5_000},
+    "half-characters": {"halves": True},
+    "index-always-zero": {"call_index": "zero"},
+    "no-index": {"call_index": "none"},
+}
+
+
+@in_pairs(family=[*STRICT, "lenient"], odd=[*ODD], served=SERVED)
+async def test_a_stream_may_look_odd(family: FamilyName, odd: str, served: str) -> None:
+    """Pieces of any size, halves of a character, and calls without an index change nothing."""
+    reach, keeps = cases(served)
+    standin = ChatStandIn(family, loop="parallel", **ODD[odd])
+    async with (
+        reached(standin, reach) as base_url,
+        ChatAgent(base_url, standin.family.model, "async-stream", keeps) as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    assert_all_there(standin, agent.steps)
