@@ -153,7 +153,7 @@ def test_a_wrong_start_is_told_and_ends_with_2(
     [
         pytest.param(["serve", SECRET], "serve: 1 unexpected argument(s); write --name value", id="stray-word"),  # noqa: E501
         pytest.param(["serve", "-x"], "serve: 1 unexpected argument(s); write --name value", id="short-flag"),  # noqa: E501
-        pytest.param(["demo", "--mode", "on"], "demo: 2 unexpected argument(s); demo accepts --serve only", id="demo-with-flags"),  # noqa: E501
+        pytest.param(["demo", "--mode", "on"], "demo: 2 unexpected argument(s); see --help", id="demo-with-flags"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_a_stray_word_is_not_quoted(
@@ -266,10 +266,11 @@ def test_config_prints_the_settings_in_effect(
 
 def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     """`demo` returns its exit code and ignores invalid settings."""
-    monkeypatch.setattr(demo, "run", lambda: 7)
+    monkeypatch.setattr(demo, "run", {"responses": 7, "chat": 9}.get)
     monkeypatch.setenv("REPLAY_MODE", "maybe")
 
     assert cli.main(["demo"]) == 7
+    assert cli.main(["demo", "--dialect", "chat"]) == 9
 
 
 def test_demo_serves_the_playground(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from reasoning_replay import demo  # noqa: PLC0415 (as above)
 
             _settle()
-            return demo.serve() if arguments.serve else demo.run()
+            return demo.serve() if arguments.serve else demo.run(arguments.dialect)
         loaded = load_with_sources(overrides, os.environ, arguments.config)
     except SettingsError as error:
         for fault in error.faults:
@@ -137,7 +137,10 @@ def _parser(words: Sequence[str]) -> _Parser:
     show = commands.add_parser("demo", help=purpose, allow_abbrev=False)
     _add_version(show, argparse.SUPPRESS)
     text = "playground: keep the API, the proxy, the inspector and some agents running"
-    show.add_argument("--serve", action="store_true", help=text)
+    one = show.add_mutually_exclusive_group()
+    one.add_argument("--serve", action="store_true", help=text)
+    text = "wire format of the agent and the API: responses (the default) or chat"
+    one.add_argument("--dialect", choices=("responses", "chat"), default="responses", help=text)
     return parser
 
 
@@ -190,6 +193,6 @@ def _overrides(arguments: argparse.Namespace, rest: Sequence[str]) -> dict[str, 
     given = {name: value for name, value in vars(arguments).items() if name in known}
     unknown = [word.partition("=")[0] for word in rest if word.startswith("--")]
     if rest and (not unknown or arguments.command == "demo"):
-        hint = "demo accepts --serve only" if arguments.command == "demo" else "write --name value"
+        hint = "see --help" if arguments.command == "demo" else "write --name value"
         raise SettingsError([f"{arguments.command}: {len(rest)} unexpected argument(s); {hint}"])
     return given | {flag.removeprefix("--").replace("-", "_"): "" for flag in unknown}

@@ -6,28 +6,40 @@ It needs no key and no network: its three servers use free loopback ports and st
 """
 
 import asyncio
+import contextlib
 import os
 import sys
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import aiohttp
 
 from reasoning_replay.demo.agent_loop import Loop, run_loop
+from reasoning_replay.demo.chat_loop import run_chat_loop
+from reasoning_replay.demo.chat_upstream import ScriptedChat
 from reasoning_replay.demo.playground import serve
 from reasoning_replay.demo.side_by_side import Ink, side_by_side
 from reasoning_replay.demo.upstream import ScriptedUpstream
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
-__all__ = ["run", "serve"]
+__all__ = ["Dialect", "run", "serve"]
+
+Dialect = Literal["responses", "chat"]
+_RunLoop = Callable[[str], Awaitable[Loop]]
 
 DEADLINE_S: Final = 20.0  # the demo takes a fraction of a second, unless the machine hangs
-WANTED_ERROR: Final = "was provided without its required 'reasoning' item"
 
 OPENING: Final = """\
 One agent loop, run twice against a built-in API that is as strict about reasoning as OpenAI's.
 The client keeps its calls and messages with their ids, and drops the reasoning, as many apps do.
 Each turn shows the input that upstream received; + marks items that the proxy injected.
+"""
+CHAT_OPENING: Final = """\
+One agent loop, run twice against a built-in API that is as strict about reasoning as DeepSeek's.
+The client speaks Chat Completions and drops reasoning_content, which the OpenAI SDK does not know.
+Each turn shows the messages that upstream received; + marks reasoning that the proxy injected.
 """
 CLOSING: Final = """\
 What to do next:
@@ -40,50 +52,114 @@ For either, set one variable in your app and change nothing else:
 
     OPENAI_BASE_URL=http://127.0.0.1:8080/v1
 """
+CHAT_CLOSING: Final = """\
+What to do next, with a key of DeepSeek:
+
+  reasoning-replay serve --upstream-url https://api.deepseek.com/v1
+
+Set one variable in your app and change nothing else:
+
+    OPENAI_BASE_URL=http://127.0.0.1:8080/v1
+"""
 
 
-def run() -> int:
+@dataclass(frozen=True, slots=True)
+class _Show:
+    """
+    The demo of one dialect.
+
+    Attributes:
+        opening: The text before the page.
+        closing: The text after the page, if all is as expected.
+        wanted_error: What the direct loop must fail with.
+        profile: The setting `upstream_profile` of the proxy.
+        playing: Runs the upstream; yields its base URL and the loop against a base URL.
+    """
+
+    opening: str
+    closing: str
+    wanted_error: str
+    profile: Literal["generic", "deepseek"]
+    playing: Callable[[], contextlib.AbstractAsyncContextManager[tuple[str, _RunLoop]]]
+
+
+@contextlib.asynccontextmanager
+async def _responses() -> AsyncIterator[tuple[str, _RunLoop]]:
+    async with ScriptedUpstream() as upstream:
+        yield upstream.base_url, lambda base_url: run_loop(base_url, upstream)
+
+
+@contextlib.asynccontextmanager
+async def _chat() -> AsyncIterator[tuple[str, _RunLoop]]:
+    async with ScriptedChat() as upstream:
+        yield upstream.base_url, lambda base_url: run_chat_loop(base_url, upstream)
+
+
+SHOWS: Final[dict[Dialect, _Show]] = {
+    "responses": _Show(
+        opening=OPENING,
+        closing=CLOSING,
+        wanted_error="was provided without its required 'reasoning' item",
+        profile="generic",
+        playing=_responses,
+    ),
+    "chat": _Show(
+        opening=CHAT_OPENING,
+        closing=CHAT_CLOSING,
+        wanted_error="must be passed back to the API",
+        profile="deepseek",
+        playing=_chat,
+    ),
+}
+
+
+def run(dialect: Dialect = "responses") -> int:
     """
     Run both loops and print them side by side.
+
+    Args:
+        dialect: The wire format of the client and of the built-in API.
 
     Returns:
         The exit code: 0 if the direct loop failed because its reasoning was missing, and the loop
         through the proxy finished with all of it. Otherwise 1; a printed line gives the reason.
     """
+    show = SHOWS[dialect]
     try:
-        straight, proxied = asyncio.run(_both())
+        straight, proxied = asyncio.run(_both(show))
     except (OSError, aiohttp.ClientError, TimeoutError) as error:
         print(f"The demo failed on loopback: {str(error) or type(error).__name__}")
         return 1
     ink = Ink(is_on=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
-    print(OPENING)
+    print(show.opening)
     for line in side_by_side(straight, proxied, ink):
         print(line)
-    faults = _faults(straight, proxied)
+    faults = _faults(show, straight, proxied)
     for fault in faults:
         print(ink.red(f"Not as expected: {fault}"))
     if not faults:
-        print(CLOSING)
+        print(show.closing)
     return int(bool(faults))
 
 
-async def _both() -> tuple[Loop, Loop]:
-    async with asyncio.timeout(DEADLINE_S), ScriptedUpstream() as upstream:
+async def _both(show: _Show) -> tuple[Loop, Loop]:
+    async with asyncio.timeout(DEADLINE_S), show.playing() as (upstream_url, run_one):
         settings = Settings(
-            upstream_url=upstream.base_url,
+            upstream_url=upstream_url,
+            upstream_profile=show.profile,
             listen="127.0.0.1:0",
             admin_listen="127.0.0.1:0",
             log_level="error",
         )
         async with running(settings) as app:
-            straight = await run_loop(upstream.base_url, upstream)
-            return straight, await run_loop(f"{app.url}/v1", upstream)
+            straight = await run_one(upstream_url)
+            return straight, await run_one(f"{app.url}/v1")
 
 
-def _faults(straight: Loop, proxied: Loop) -> list[str]:
+def _faults(show: _Show, straight: Loop, proxied: Loop) -> list[str]:
     """Return one line for each expectation that is not met."""
     faults = []
-    if WANTED_ERROR not in straight.error:
+    if show.wanted_error not in straight.error:
         faults.append("the direct loop did not fail because of missing reasoning.")
     if not proxied.finished:
         faults.append(f"the loop through the proxy did not finish. {proxied.error}".rstrip())

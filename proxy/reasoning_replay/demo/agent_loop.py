@@ -74,7 +74,7 @@ class Loop:
     def injected(self) -> list[str]:
         """Ids of the reasoning that was injected into the last request, in input order."""
         added = (item for item, is_added in self.turns[-1].lines() if is_added)
-        return [item["id"] for item in added if item["type"] == "reasoning"]
+        return [item["id"] for item in added if item["type"].startswith("reasoning")]
 
 
 async def run_loop(base_url: str, upstream: ScriptedUpstream) -> Loop:
