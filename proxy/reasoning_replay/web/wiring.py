@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Mapping
 
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
@@ -15,6 +16,8 @@ from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
+from reasoning_replay.core.dialects.base import AnyDialect
+from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -26,7 +29,7 @@ from reasoning_replay.settings.store_url import read_store_url
 from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.client_connection import ConnectionLimits
 from reasoning_replay.web.http.tls import Certificate
-from reasoning_replay.web.pipeline.replay import Replay, ReplaySettings
+from reasoning_replay.web.pipeline.replay import Replay, Replays, ReplaySettings
 from reasoning_replay.web.tracing.tracer import Tracer
 
 __all__ = [
@@ -36,7 +39,7 @@ __all__ = [
     "connection_limits",
     "limits",
     "profile",
-    "replay",
+    "replays",
     "safe_store",
     "scoping",
     "tracer",
@@ -120,8 +123,10 @@ def scoping(settings: Settings) -> Scoping:
     return Scoping(settings.upstream_url, secret, read_parts(settings.scope_from))
 
 
-def replay(settings: Settings, store: SafeStore) -> Replay:
-    """Return the part that captures and injects reasoning."""
+def replays(settings: Settings, store: SafeStore) -> Replays:
+    """Return the parts that capture and inject reasoning, by route; none if the mode is off."""
+    if settings.mode == "off":
+        return {}
     is_shadow = settings.mode == "shadow"
     responses = ResponsesSettings(
         is_shadow=is_shadow,
@@ -136,8 +141,19 @@ def replay(settings: Settings, store: SafeStore) -> Replay:
         heals=settings.heal == "on",
         store_budget_s=settings.store_budget_ms / 1000,
     )
-    dialect = ResponsesDialect(responses, time.monotonic, threading.Lock())
-    return Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000)
+    dialects: Mapping[str, AnyDialect] = {
+        RESPONSES: ResponsesDialect(responses, time.monotonic, threading.Lock()),
+    }
+    of_dialect = {
+        name: Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000)
+        for name, dialect in dialects.items()
+    }
+    return {
+        route: of_dialect[entry.name]
+        for entry in DIALECTS
+        if entry.name in of_dialect
+        for route in entry.routes
+    }
 
 
 def tracer(settings: Settings, log: Log) -> Tracer:

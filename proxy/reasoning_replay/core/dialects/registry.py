@@ -1,21 +1,104 @@
-"""Registry: the routes and labels of all dialects together. A new dialect extends each list."""
+"""
+Registry: what the shell knows of each dialect, as data: its routes, key space and label values.
 
+A new dialect is one entry here, and one line in `web.wiring`, which creates it.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from reasoning_replay.core.dialects.chat import routes as chat
 from reasoning_replay.core.dialects.responses import routes as responses
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.wire.digest import digest
 
-__all__ = ["CONTEXTS", "REFUSALS", "REMOVALS", "REPAIRS", "route_of"]
+__all__ = [
+    "CHAT",
+    "CONTEXTS",
+    "DIALECTS",
+    "REMOVALS",
+    "RESPONSES",
+    "DialectEntry",
+    "dialect_of",
+    "route_of",
+    "scope_in",
+    "scopes_of",
+]
 
-# Label values of the metrics that dialects count.
-REFUSALS = tuple(kind for kind in RefusalKind if kind is not RefusalKind.OTHER)
-REPAIRS = tuple(Repair)
+RESPONSES = "responses"
+CHAT = "chat"
 
-_ROUTERS = (responses.route_of,)
+
+class DialectEntry(NamedTuple):
+    """
+    The entry of one dialect.
+
+    Attributes:
+        name: `Dialect.name`; the value of the label `dialect`.
+        routes: Routes of its requests.
+        route_of: Returns the route of a request by its method and path; None if it has none here.
+        refusals: Refusals that it understands; values of the label `diagnosis`.
+        repairs: Its repairs before the first attempt; values of the label `repair`.
+        has_own_scope: Whether its key space is derived from the tenant's scope. Only the first
+            dialect uses that scope itself, because it was there before the others.
+    """
+
+    name: str
+    routes: tuple[Route, ...]
+    route_of: Callable[[str, str], Route | None]
+    refusals: tuple[str, ...]
+    repairs: tuple[str, ...] = ()
+    has_own_scope: bool = True
+
+
+DIALECTS = (
+    DialectEntry(
+        name=RESPONSES,
+        routes=(
+            Route.RESPONSES,
+            Route.COMPACT,
+            Route.INPUT_TOKENS,
+            Route.RETRIEVE,
+            Route.CREATE,
+        ),
+        route_of=responses.route_of,
+        refusals=tuple(kind for kind in RefusalKind if kind is not RefusalKind.OTHER),
+        repairs=tuple(Repair),
+        has_own_scope=False,
+    ),
+    DialectEntry(name=CHAT, routes=(Route.CHAT,), route_of=chat.route_of, refusals=()),
+)
+_OF_ROUTE = {route: entry.name for entry in DIALECTS for route in entry.routes}
+_DERIVED = tuple(entry.name for entry in DIALECTS if entry.has_own_scope)
 
 
 def route_of(method: str, path: str) -> Route:
     """Return the route of a request; `path` has no query."""
-    found = (router(method, path) for router in _ROUTERS)
+    found = (entry.route_of(method, path) for entry in DIALECTS)
     return next((route for route in found if route is not None), Route.OTHER)
+
+
+def dialect_of(route: Route) -> str:
+    """Return the name of a route's dialect; "" if the route has none."""
+    return _OF_ROUTE.get(route, "")
+
+
+def scope_in(dialect: str, tenant: bytes) -> bytes:
+    """
+    Return the key space of a tenant's requests in one dialect.
+
+    No turn crosses dialects: its reasoning is a part of another shape in each.
+
+    Args:
+        dialect: Name of the dialect.
+        tenant: Result of `Scoping.of`.
+    """
+    return digest(b"dialect", tenant, dialect.encode()) if dialect in _DERIVED else tenant
+
+
+def scopes_of(tenant: bytes) -> list[bytes]:
+    """Return all key spaces of a tenant, its own scope first."""
+    return [tenant, *(scope_in(dialect, tenant) for dialect in _DERIVED)]

@@ -23,14 +23,15 @@ class Route(StrEnum):
     RETRIEVE = "retrieve"  # GET …/responses/{id}: capture
     WEBSOCKET = "websocket"  # one whole WebSocket, from its handshake to its close
     CREATE = "create"  # one response.create of a WebSocket, and its response: replay and capture
+    CHAT = "chat"  # POST …/chat/completions: replay and capture
     OTHER = "other"  # passed through
 
 
 REPLAYED_ROUTES: AbstractSet[str] = frozenset(
-    {Route.RESPONSES, Route.COMPACT, Route.INPUT_TOKENS, Route.CREATE}
+    {Route.RESPONSES, Route.COMPACT, Route.INPUT_TOKENS, Route.CREATE, Route.CHAT}
 )
 # These routes create a response, so what the response reports about itself is counted.
-CAPTURED_ROUTES: AbstractSet[str] = frozenset({Route.RESPONSES, Route.CREATE})
+CAPTURED_ROUTES: AbstractSet[str] = frozenset({Route.RESPONSES, Route.CREATE, Route.CHAT})
 
 
 class RequestState(StrEnum):

@@ -9,7 +9,6 @@ from reasoning_replay.core.dialects.states import (
     REPLAYED_ROUTES,
     CaptureState,
     ExchangeOutcome,
-    Route,
 )
 from reasoning_replay.core.wire.headers import Headers, for_downstream, without
 from reasoning_replay.web.errors import MARK, REQUEST_ID
@@ -18,8 +17,8 @@ from reasoning_replay.web.exchange_log import ExchangeRecorder, summary_header
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee, capture_tee_for
 from reasoning_replay.web.pipeline.client_request import ClientRequest
 from reasoning_replay.web.pipeline.client_response import RawResponse, relay
-from reasoning_replay.web.pipeline.healing_retry import Answer, Healer
-from reasoning_replay.web.pipeline.replay import Replay
+from reasoning_replay.web.pipeline.healing_retry import Answer, Healers
+from reasoning_replay.web.pipeline.replay import Replays
 
 __all__ = ["AnswerPhase"]
 
@@ -32,8 +31,8 @@ class AnswerPhase:
 
     def __init__(
         self,
-        replay: Replay | None,
-        healer: Healer | None,
+        replays: Replays,
+        healers: Healers,
         capture_max_bytes: int,
         recorder: ExchangeRecorder,
     ) -> None:
@@ -41,13 +40,13 @@ class AnswerPhase:
         Keep the parts that all exchanges share.
 
         Args:
-            replay: Captures responses; None if the mode is off.
-            healer: Learns from accepted cures; None if nothing is healed.
+            replays: Capture responses, by route; empty if the mode is off.
+            healers: Learn from accepted cures, by route.
             capture_max_bytes: Largest response that is captured.
             recorder: Provides the clock and the log.
         """
-        self._replay = replay
-        self._healer = healer
+        self._replays = replays
+        self._healers = healers
         self._capture_max_bytes = capture_max_bytes
         self._recorder = recorder
 
@@ -72,8 +71,8 @@ class AnswerPhase:
             exchange.status = response.status
             clock = self._recorder.clock
             if await relay(exchange, response, downstream, tee, answer.taken(), clock):
-                if self._healer is not None:
-                    await self._healer.learn(exchange, answer)
+                if (healer := self._healers.get(exchange.route)) is not None:
+                    await healer.learn(exchange, answer)
                 downstream.write_end()
                 exchange.times.after_ms = (clock() - exchange.times.answered_s) * 1000
                 await downstream.drain()
@@ -89,7 +88,7 @@ class AnswerPhase:
         if response.value(_REQUEST_ID):  # of another proxy
             headers = without(headers, _REQUEST_ID)
         headers.append((_REQUEST_ID, exchange.id.encode()))
-        replay = self._replay
+        replay = self._replays.get(exchange.route)
         if replay is None or exchange.route not in REPLAYED_ROUTES:
             return headers
         if not replay.may_tell(response.status):
@@ -100,8 +99,8 @@ class AnswerPhase:
         return [*headers, (_MARK, said.encode())]
 
     def _tee(self, exchange: Exchange, response: UpstreamResponse) -> CaptureTee | None:
-        replay, recorder = self._replay, self._recorder
-        if replay is None or exchange.route is Route.OTHER:
+        replay, recorder = self._replays.get(exchange.route), self._recorder
+        if replay is None:
             return None
         try:
             return capture_tee_for(

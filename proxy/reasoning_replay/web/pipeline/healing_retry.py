@@ -2,20 +2,21 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
 from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
 from reasoning_replay.core.wire.sse import first_event
 from reasoning_replay.web.errors import ProxyError
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder
-from reasoning_replay.web.pipeline.replay import Replay
+from reasoning_replay.web.pipeline.replay import Replay, Replays
 
-__all__ = ["Answer", "Healer"]
+__all__ = ["Answer", "Healer", "Healers", "healers_of"]
 
 # At most this much of an error body is read for its diagnosis.
 REFUSAL_MAX_BYTES = 256 * 1024
@@ -95,7 +96,7 @@ class Healer:
             return first
         again = await self._again(exchange, send, cure)
         if again is None:
-            self.note_refused(refusal)
+            self.note_refused(exchange, refusal)
             return first
         first.response.close()
         self.note_cured(exchange, refusal, cure)
@@ -132,18 +133,18 @@ class Healer:
 
     def note_cured(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Record an accepted cure."""
-        self._count(refusal, "cured")
+        self._count(exchange, refusal, "cured")
         exchange.request.note_cure(refusal.kind.value, cure)
         if exchange.answer.capture is not None:
             exchange.answer.capture.note_cure()
 
-    def note_refused(self, refusal: Refusal) -> None:
+    def note_refused(self, exchange: Exchange, refusal: Refusal) -> None:
         """Count a refused cure."""
-        self._count(refusal, "refused")
+        self._count(exchange, refusal, "refused")
 
-    def _count(self, refusal: Refusal, result: str) -> None:
+    def _count(self, exchange: Exchange, refusal: Refusal, result: str) -> None:
         metrics = self._recorder.metrics
-        metrics.inc(metrics.heals, refusal.kind.value, result)
+        metrics.inc(metrics.heals, exchange.dialect, refusal.kind.value, result)
 
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> Answer | None:
         """Send the cured request; return None if its response is no success."""
@@ -199,6 +200,16 @@ class Healer:
     def _understood(self, status: int, plain: bytes) -> Refusal:
         refusal: Refusal = self._replay.dialect.diagnose(status, plain)
         return refusal
+
+
+# The healer of each route whose requests may be sent once more.
+Healers = Mapping[Route, Healer]
+
+
+def healers_of(replays: Replays, recorder: ExchangeRecorder) -> Healers:
+    """Return the healers; the routes of one dialect share one."""
+    of_replay = {id(one): Healer(one, recorder) for one in replays.values() if one.heals}
+    return {route: of_replay[id(one)] for route, one in replays.items() if one.heals}
 
 
 async def _read(

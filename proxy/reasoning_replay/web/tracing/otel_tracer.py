@@ -50,7 +50,9 @@ _TEMPLATES: dict[str, str] = {
     Route.COMPACT: "/responses/compact",
     Route.INPUT_TOKENS: "/responses/input_tokens",
     Route.RETRIEVE: "/responses/{response_id}",
+    Route.CHAT: "/chat/completions",
 }
+_STREAMED = frozenset({Route.RESPONSES, Route.CHAT})
 # A longer header is ignored.
 _PARENT_MAX_BYTES = 512
 _TRACEPARENT = TRACEPARENT.decode()
@@ -146,7 +148,7 @@ class _OtelTracer(Tracer):
             attempt.set_attribute("http.response.status_code", status)
             if status >= HTTPStatus.BAD_REQUEST:
                 _fail(attempt, str(status))
-            if content_type == "text/event-stream" and trace.route == Route.RESPONSES:
+            if content_type == "text/event-stream" and trace.route in _STREAMED:
                 trace.span.set_attribute("gen_ai.request.stream", value=True)
             if status == HTTPStatus.SWITCHING_PROTOCOLS:
                 trace.attempt = None  # the messages that follow have their own spans

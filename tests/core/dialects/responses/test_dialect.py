@@ -316,7 +316,6 @@ def test_events_that_end_a_response(event: Item, *, is_failing: bool, is_refusin
         ("POST", "/openai/deployments/d/responses", Route.RESPONSES),
         ("POST", "/v1/responses/compact", Route.COMPACT),
         ("POST", "/v1/responses/input_tokens", Route.INPUT_TOKENS),
-        ("POST", "/v1/chat/completions", Route.OTHER),
         ("GET", "/v1/responses/resp_1", Route.RETRIEVE),
         ("GET", "/v1/models", Route.OTHER),
         ("DELETE", "/v1/responses/resp_1", Route.OTHER),

@@ -58,6 +58,7 @@ class _Seen(msgspec.Struct, gc=False):
     started_s: float
     took_s: float | None
     route: str
+    dialect: str
     status: int
     outcome: str
     asked: str
@@ -83,6 +84,7 @@ def _seen(number: int, exchange: Exchange, took_s: float | None) -> _Seen:
         exchange.times.started_s,
         took_s,
         exchange.route,
+        exchange.dialect,
         exchange.status,
         exchange.outcome,
         exchange.request.state,
@@ -94,7 +96,7 @@ def _seen(number: int, exchange: Exchange, took_s: float | None) -> _Seen:
         exchange.times.before_ms + exchange.times.between_ms + exchange.times.after_ms,
         exchange.times.first_byte_ms,
         exchange.sent_bytes,
-        exchange.scope,
+        exchange.tenant,
         exchange.conversation,
         exchange.request.summary or _NO_STRIP,
         exchange.request.model[:NAME_CHARS],
@@ -190,6 +192,7 @@ class Recorder:
             "open": is_open,
             "request_id": seen.request_id,
             "route": seen.route,
+            "dialect": seen.dialect,
             "status": seen.status,
             "outcome": "" if is_open else seen.outcome,
             "asked": seen.asked,

@@ -1,0 +1,51 @@
+"""Registry: each route belongs to one dialect, and each dialect has its own key space."""
+
+import pytest
+from reasoning_replay.core.dialects.registry import (
+    CHAT,
+    DIALECTS,
+    RESPONSES,
+    dialect_of,
+    route_of,
+    scope_in,
+    scopes_of,
+)
+from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUTES, Route
+
+ONE, OTHER = b"one tenant of 16", b"another of 16 by"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "route"),
+    [
+        ("POST", "/v1/chat/completions", Route.CHAT),
+        ("POST", "/api/v1/chat/completions", Route.CHAT),
+        ("POST", "/v1beta/openai/chat/completions", Route.CHAT),
+        ("POST", "/openai/deployments/gpt-5/chat/completions", Route.CHAT),
+        ("GET", "/v1/chat/completions", Route.OTHER),
+        ("POST", "/v1/chat/completions/x", Route.OTHER),
+        ("POST", "/v1/completions", Route.OTHER),
+        ("POST", "/v1/responses", Route.RESPONSES),
+    ],
+)
+def test_the_route_decides_by_method_and_path(method: str, path: str, route: Route) -> None:
+    """A request belongs to the dialect of its path; all others are passed through."""
+    assert route_of(method, path) is route
+
+
+def test_each_route_belongs_to_one_dialect() -> None:
+    """No two dialects claim a route, and every replayed or captured one has a dialect."""
+    claimed = [route for entry in DIALECTS for route in entry.routes]
+    assert len(claimed) == len(set(claimed))
+    assert set(claimed) >= REPLAYED_ROUTES | CAPTURED_ROUTES
+    assert {dialect_of(route) for route in claimed} == {RESPONSES, CHAT}
+    assert {dialect_of(route) for route in set(Route) - set(claimed)} == {""}
+
+
+def test_no_key_space_is_shared() -> None:
+    """Two dialects of a tenant, and two tenants, never share a scope; Responses keeps the old."""
+    spaces = [*scopes_of(ONE), *scopes_of(OTHER)]
+    assert len(set(spaces)) == len(spaces) == 2 * len(DIALECTS)
+    assert {len(space) for space in spaces} == {16}
+    assert scope_in(RESPONSES, ONE) == scopes_of(ONE)[0] == ONE
+    assert scope_in(CHAT, ONE) == scopes_of(ONE)[1]
