@@ -4,6 +4,7 @@ import json
 
 import pytest
 from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.core.dialects import continuation
 from reasoning_replay.core.dialects.responses import decision, dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.web import exchange_log
@@ -94,7 +95,7 @@ async def test_a_bug_in_the_inspector_summary_costs_nothing_else(
     def fails(*_: object) -> None:
         raise Bug
 
-    monkeypatch.setattr(decision, "summarise", fails)
+    monkeypatch.setattr(continuation, "summarise", fails)
     async with world() as w:
         w.upstream.answers(whole(PLAIN), whole(b"{}"))
         await w.turn(ASK)

@@ -67,6 +67,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         created_ms: Creation time of a turn whose capture began earlier, in ms since the epoch;
             0: the first snapshot sets it.
         seen: As in `Turn`.
+        switched_off: As in `Turn`.
     """
 
     context: Context
@@ -76,6 +77,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     stores: bool = True
     created_ms: int = 0
     seen: Seen | None = None
+    switched_off: bool = False
 
 
 class CaptureSnapshot(msgspec.Struct, frozen=True, gc=False):
@@ -276,6 +278,10 @@ class Dialect(Protocol[RequestT, RefusalT]):
     """
 
     name: str
+
+    def key_space(self, scope: bytes) -> bytes:
+        """Return the scope of this dialect's own data: no dialect reads the turns of another."""
+        ...
 
     def ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[RequestT]:
         """

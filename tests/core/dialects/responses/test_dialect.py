@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 from msgspec import structs
+from reasoning_replay.core.dialects import continuation
 from reasoning_replay.core.dialects.base import (
     AnyDialect,
     Caller,
@@ -14,7 +15,6 @@ from reasoning_replay.core.dialects.base import (
     RefusedBodies,
 )
 from reasoning_replay.core.dialects.registry import route_of
-from reasoning_replay.core.dialects.responses import decision
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -75,7 +75,7 @@ def test_a_fault_in_the_summary_does_not_affect_the_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The inspector shows no items, but the reasoning is injected."""
-    monkeypatch.setattr(decision, "summarise", None)
+    monkeypatch.setattr(continuation, "summarise", None)
     one = dialect()
     made = decided(one, body([ASK, C1, output(C1)]), found(one))
 

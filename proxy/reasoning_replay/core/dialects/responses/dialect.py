@@ -67,6 +67,10 @@ class ResponsesDialect:
 
     # Requests
 
+    def key_space(self, scope: bytes) -> bytes:
+        """See `Dialect.key_space`; the first dialect uses the scope as it is."""
+        return scope
+
     def ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[Request]:
         """See `Dialect.ask`."""
         request = read_request(body, headers, self._prefixes, scope)
