@@ -11,6 +11,7 @@ from reasoning_replay.core.dialects.continuation import (
     continuation_of,
     maybe_summary,
 )
+from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import (
     Repair,
@@ -21,7 +22,6 @@ from reasoning_replay.core.dialects.responses.heal.repair import (
 from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Profile
-from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.lookup_keys import LookupResult

@@ -12,6 +12,7 @@ from reasoning_replay.core.dialects.base import (
     Question,
     RefusedBodies,
 )
+from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.decision import RequestPlanner, ResponsesSettings
 from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
@@ -23,7 +24,6 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     is_refusal,
     is_refusing_event,
 )
-from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.request import ParsedInput, Request, read_request
 from reasoning_replay.core.dialects.responses.routes import retrieved
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
