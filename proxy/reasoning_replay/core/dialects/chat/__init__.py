@@ -1,1 +1,1 @@
-"""Dialect of OpenAI's Chat Completions API, and of the vendors that speak it."""
+"""Dialect of the Chat Completions API."""
