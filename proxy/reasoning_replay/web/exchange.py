@@ -132,6 +132,8 @@ class RequestReport:
             outcomes[Outcome.INJECTED] = cure.injected
         if refused > 0:
             outcomes[Outcome.REFUSED] = outcomes.get(Outcome.REFUSED, 0) + refused
+        if cure.degraded:
+            outcomes[Outcome.DEGRADED] = cure.degraded
         if cure.is_clients_own:
             outcomes.pop(Outcome.DEGRADED, None)
             self.repairs.clear()

@@ -255,6 +255,8 @@ class Cure:
         body: Body to send; it always differs from the refused one.
         injected: Number of its reasoning items that the client did not send.
         injected_bytes: Total size of those items.
+        degraded: Number of places where it says that there is no reasoning, so that upstream does
+            not demand it.
         is_clients_own: Whether the body equals the client's, byte for byte.
         lost: Digests of the blobs that it leaves out. If it is accepted, they caused the refusal.
         withheld: Stored turns that hold a blob that upstream named. Their runs with lost blobs
@@ -264,6 +266,7 @@ class Cure:
     body: bytes
     injected: int = 0
     injected_bytes: int = 0
+    degraded: int = 0
     is_clients_own: bool = False
     lost: frozenset[bytes] = frozenset()
     withheld: tuple[Turn, ...] = ()
@@ -278,10 +281,6 @@ class Dialect(Protocol[RequestT, RefusalT]):
     """
 
     name: str
-
-    def key_space(self, scope: bytes) -> bytes:
-        """Return the scope of this dialect's own data: no dialect reads the turns of another."""
-        ...
 
     def ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[RequestT]:
         """
@@ -328,6 +327,14 @@ class Dialect(Protocol[RequestT, RefusalT]):
 
     def is_refusal(self, status: int) -> bool:
         """Return whether a response with this status is worth diagnosing."""
+        ...
+
+    def maybe_failing(self, start: bytes) -> bool | None:
+        """
+        Return whether a JSON response with a status of success begins as an error.
+
+        None: more of it must be read, so the response is held; False for b"": it is never held.
+        """
         ...
 
     def is_failing_event(self, data: bytes) -> bool:

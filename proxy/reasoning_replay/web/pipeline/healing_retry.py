@@ -170,19 +170,28 @@ class Healer:
             read = await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
             refused = self._diagnose(exchange, response.status, encoding, read)
             return Answer(response, read, refused, has_failed=True)
-        is_stream = response.content_type == "text/event-stream" and not is_encoded(encoding)
-        if response.status not in _OK or not is_stream:
+        if response.status not in _OK or is_encoded(encoding):
             return Answer(response)
-        read = await _read(
-            response,
-            lambda got: len(got) >= FIRST_EVENT_MAX_BYTES or first_event(got) is not None,
-        )
-        event = first_event(read) or b""
-        if not dialect.is_failing_event(event):
+        if response.content_type == "text/event-stream":
+            read = await _read(response, _has_event)
+            said = first_event(read) or b""
+        else:
+            read = said = await self._start_of_error(response)
+        if not dialect.is_failing_event(said):
             return Answer(response, read)
-        refuses = dialect.is_refusing_event(event)
-        refused = self._diagnose(exchange, 400, "", event) if refuses else None
+        refuses = dialect.is_refusing_event(said)
+        refused = self._diagnose(exchange, 400, "", said) if refuses else None
         return Answer(response, read, refused, has_failed=True)
+
+    async def _start_of_error(self, response: UpstreamResponse) -> bytes:
+        """Read a JSON response as far as it may be an error, up to a limit; b"" if it never is."""
+        maybe_failing = self._replay.dialect.maybe_failing
+        if maybe_failing(b"") is False:
+            return b""
+        read = await _read(response, lambda got: maybe_failing(got) is not None)
+        if not maybe_failing(read):
+            return read
+        return read + await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
 
     def _diagnose(
         self, exchange: Exchange, status: int, encoding: str, read: bytes
@@ -210,6 +219,10 @@ def healers_of(replays: Replays, recorder: ExchangeRecorder) -> Healers:
     """Return the healers; the routes of one dialect share one."""
     of_replay = {id(one): Healer(one, recorder) for one in replays.values() if one.heals}
     return {route: of_replay[id(one)] for route, one in replays.items() if one.heals}
+
+
+def _has_event(got: bytes) -> bool:
+    return len(got) >= FIRST_EVENT_MAX_BYTES or first_event(got) is not None
 
 
 async def _read(

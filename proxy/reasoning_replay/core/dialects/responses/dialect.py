@@ -67,10 +67,6 @@ class ResponsesDialect:
 
     # Requests
 
-    def key_space(self, scope: bytes) -> bytes:
-        """See `Dialect.key_space`; the first dialect uses the scope as it is."""
-        return scope
-
     def ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[Request]:
         """See `Dialect.ask`."""
         request = read_request(body, headers, self._prefixes, scope)
@@ -121,6 +117,10 @@ class ResponsesDialect:
     def is_refusal(self, status: int) -> bool:
         """See `Dialect.is_refusal`."""
         return is_refusal(status)
+
+    def maybe_failing(self, start: bytes) -> bool | None:  # noqa: ARG002 (no start is an error)
+        """See `Dialect.maybe_failing`; this API always sends a status that tells."""
+        return False
 
     def is_failing_event(self, data: bytes) -> bool:
         """See `Dialect.is_failing_event`."""
