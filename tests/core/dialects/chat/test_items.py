@@ -236,7 +236,6 @@ def test_reasoning_that_the_client_sends_is_counted(message: Any, count: int) ->
     """Null is absent; an empty value is the client's choice."""
     message_of = read(message)[0].message
 
-    assert message_of is not None
     assert message_of.replayed == message_of.replayed == count
 
 
@@ -245,12 +244,10 @@ def test_places_in_a_message_are_byte_offsets() -> None:
     raw = b' {"role":"assistant", "tool_calls" : [ {"id":"a"} , {"id": "b"}]}'
     message = read(raw)[0].message
 
-    assert message is not None
     assert raw[slice(*message.calls[1])] == b'{"id": "b"}'
     member = message.members_of_call(1)["id"]
     assert raw[member.start : member.end] == b'"b"'
     plain = read(assistant("Hi"))[0].message
-    assert plain is not None
     assert plain.calls == []
     assert [*plain.members] == ["role", "content"]
     with pytest.raises(Unspliceable):

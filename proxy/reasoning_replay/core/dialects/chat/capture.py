@@ -22,6 +22,7 @@ from reasoning_replay.core.dialects.chat.members import (
     reasoning_of,
 )
 from reasoning_replay.core.dialects.usage import read_usage
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
 from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn
 from reasoning_replay.core.wire import json_spans
@@ -186,10 +187,11 @@ class ChatCapture:
             return
         runs = [part.raw for item in items for part in item.run]
         self.reasoning_items, self.reasoning_bytes = len(runs), sum(map(len, runs))
-        # Ids repeat at some local servers, so the content counts as well.
-        names = self._response_id.encode("utf-8", "surrogatepass"), self._created
-        this = digest(b"completion", *names, message)
         origin = self._origin
+        # Ids repeat at some local servers, so the content and the conversation count as well.
+        names = self._response_id.encode("utf-8", "surrogatepass"), self._created
+        before = origin.parent, origin.context.whole, origin.context.frame, origin.context.hint
+        this = digest(b"completion", *names, *before, message)
         self._turn = Turn(
             id=this,
             conversation=origin.conversation or this,
@@ -256,12 +258,11 @@ def _emitted(message: bytes, *, is_cut_short: bool) -> list[Emitted]:
     except Unspliceable:
         readable = json_spans.readable(message)
     items = read_message(readable)
-    holder = next((item.message for item in items if item.message is not None), None)
-    if holder is None:
+    if not items or items[0].role is not Role.MODEL:
         return []
     emitted = []
     for n, item in enumerate(items):
-        is_whole, run = _run_of(holder, item, message, is_first=not n)
+        is_whole, run = _run_of(item, message, is_first=not n)
         is_unfinished = is_cut_short and item is items[-1]
         withheld = bool(run or not is_whole) and (not is_whole or is_unfinished)
         made = Emitted(item.type, "", item.call_id, item.name, item.content)
@@ -269,10 +270,9 @@ def _emitted(message: bytes, *, is_cut_short: bool) -> list[Emitted]:
     return emitted
 
 
-def _run_of(
-    holder: ChatMessage, item: ChatItem, message: bytes, *, is_first: bool
-) -> tuple[bool, list[Reasoning]]:
+def _run_of(item: ChatItem, message: bytes, *, is_first: bool) -> tuple[bool, list[Reasoning]]:
     """Return whether all reasoning before an item can be injected, and the reasoning."""
+    holder = item.message
     found: list[tuple[str, bytes, bool]] = []
     try:
         if is_first:

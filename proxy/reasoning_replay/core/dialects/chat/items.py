@@ -166,15 +166,18 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
         return self.raw[member.start : member.end] != b"null"
 
 
+_NO_MESSAGE = ChatMessage(b"{}", 0, thinks_aloud=False)
+
+
 class ChatItem(msgspec.Struct, gc=False, eq=False):
     """
     One item of a request: the text of a message, or one tool call.
 
     Attributes:
+        message: The assistant message that holds it; an empty one for the other roles.
         call_id, name: Values as received; "" if absent or not a string.
         start, end: Byte range in the document. That of a call has its length, and begins where the
             first bytes equal to it do.
-        message: The assistant message that holds it; None for the other roles.
         number: Index in the message's `tool_calls`; negative for text and for the old form.
         words: Folded text, or refusal, of an assistant message; "" for other items.
 
@@ -186,10 +189,10 @@ class ChatItem(msgspec.Struct, gc=False, eq=False):
     role: Role
     start: int
     end: int
+    message: ChatMessage
     said_raw: Raw  # content of a message, arguments of a call
     call_id: str = ""
     name: str = ""
-    message: ChatMessage | None = None
     number: int = -1
     words: str = ""
     # Computed on first use
@@ -263,7 +266,8 @@ def read_message(raw: bytes, start: int = 0, end: int = 0) -> list[ChatItem]:
         return _of_model(fields, raw, start, end)
     is_output = word in _OF_TOOLS
     kind, name = (OUTPUT, fields.name or "") if is_output else (MESSAGE, "")
-    return [ChatItem(kind, role, start, end, fields.content, fields.tool_call_id or "", name)]
+    call_id = fields.tool_call_id or ""
+    return [ChatItem(kind, role, start, end, _NO_MESSAGE, fields.content, call_id, name)]
 
 
 def _of_model(fields: _MessageFields, raw: bytes, start: int, end: int) -> list[ChatItem]:
@@ -276,9 +280,7 @@ def _of_model(fields: _MessageFields, raw: bytes, start: int, end: int) -> list[
     text = text or folded(fields.refusal or refusal_in(content))
     items: list[ChatItem] = []
     if text:
-        items.append(
-            ChatItem(MESSAGE, Role.MODEL, start, end, content, message=message, words=text)
-        )
+        items.append(ChatItem(MESSAGE, Role.MODEL, start, end, message, content, words=text))
     at = 0
     for number, call in enumerate(fields.tool_calls or ()):
         given = bytes(call)
@@ -286,10 +288,10 @@ def _of_model(fields: _MessageFields, raw: bytes, start: int, end: int) -> list[
         at = first + len(given)
         call_id, name, said = _read_call(given)
         place = start + first, start + at
-        items.append(ChatItem(CALL, Role.MODEL, *place, said, call_id, name, message, number))
+        items.append(ChatItem(CALL, Role.MODEL, *place, message, said, call_id, name, number))
     name, said = _read_function(fields.function_call)
     if name:  # the old form, one call of a message
-        items.append(ChatItem(CALL, Role.MODEL, start, end, said, "", name, message))
+        items.append(ChatItem(CALL, Role.MODEL, start, end, message, said, "", name))
     return items
 
 
