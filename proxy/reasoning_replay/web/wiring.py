@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
@@ -17,11 +18,17 @@ from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.core.dialects.base import AnyDialect
-from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES
+from reasoning_replay.core.dialects.chat.decision import ChatSettings
+from reasoning_replay.core.dialects.chat.dialect import ChatDialect
+from reasoning_replay.core.dialects.chat.profiles import Profile as ChatProfile
+from reasoning_replay.core.dialects.chat.profiles import Rounds
+from reasoning_replay.core.dialects.chat.profiles import profile_of as chat_profile_of
+from reasoning_replay.core.dialects.registry import CHAT, DIALECTS, RESPONSES
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
-from reasoning_replay.core.dialects.responses.profiles import Profile, profile_of
+from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile, profile_of
+from reasoning_replay.core.dialects.upstreams import Upstream
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.model import Settings
@@ -39,6 +46,7 @@ __all__ = [
     "connection_limits",
     "limits",
     "profile",
+    "profiles",
     "replays",
     "safe_store",
     "scoping",
@@ -57,9 +65,23 @@ CONVERSATION_MAX_TURNS = 1024
 OTHER_FILES = 192
 
 
-def profile(settings: Settings) -> Profile:
-    """Return the profile of the upstream's API."""
-    return profile_of(settings.upstream_profile, settings.upstream_url)
+class Profiles(NamedTuple):
+    """The profiles of one upstream, by dialect; `generic` where a dialect knows nothing of it."""
+
+    responses: Profile
+    chat: ChatProfile
+
+
+def profiles(settings: Settings) -> Profiles:
+    """Return the profiles of the upstream."""
+    name, url = settings.upstream_profile, settings.upstream_url
+    return Profiles(profile_of(name, url), chat_profile_of(name, url))
+
+
+def profile(settings: Settings) -> Upstream:
+    """Return the facts about the upstream that do not depend on the dialect."""
+    found = profiles(settings)
+    return found.chat if found.responses is GENERIC else found.responses
 
 
 def upstream(settings: Settings) -> UpstreamPool:
@@ -130,9 +152,16 @@ def replays(settings: Settings, store: SafeStore) -> Replays:
     is_shadow = settings.mode == "shadow"
     responses = ResponsesSettings(
         is_shadow=is_shadow,
-        profile=profile(settings),
+        profile=profiles(settings).responses,
         include=settings.include,
         repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
+        capture_max_bytes=settings.inspect_max_bytes,
+    )
+    chat = ChatSettings(
+        is_shadow=is_shadow,
+        profile=profiles(settings).chat,
+        rounds=None if settings.chat_rounds == "profile" else Rounds(settings.chat_rounds),
+        fills=settings.chat_fill == "on",
         capture_max_bytes=settings.inspect_max_bytes,
     )
     plain = ReplaySettings(
@@ -143,17 +172,13 @@ def replays(settings: Settings, store: SafeStore) -> Replays:
     )
     dialects: Mapping[str, AnyDialect] = {
         RESPONSES: ResponsesDialect(responses, time.monotonic, threading.Lock()),
+        CHAT: ChatDialect(chat, time.monotonic, threading.Lock()),
     }
     of_dialect = {
         name: Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000)
         for name, dialect in dialects.items()
     }
-    return {
-        route: of_dialect[entry.name]
-        for entry in DIALECTS
-        if entry.name in of_dialect
-        for route in entry.routes
-    }
+    return {route: of_dialect[entry.name] for entry in DIALECTS for route in entry.routes}
 
 
 def tracer(settings: Settings, log: Log) -> Tracer:

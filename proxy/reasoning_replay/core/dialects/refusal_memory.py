@@ -51,13 +51,17 @@ class RefusalMemory:
         until = self._until.get(scope, (kind, what))
         return until is not None and until > self._clock()
 
+    def knows_tenant(self, scope: bytes) -> bool:
+        """Return whether anything is recorded for a tenant."""
+        return scope in self._until
+
     def knows(self, caller: Caller) -> bool:
         """Return whether any entry may concern this caller's requests."""
-        return caller.scope in self._until or (any(caller.account) and bool(self._issued_for))
+        return self.knows_tenant(caller.scope) or (any(caller.account) and bool(self._issued_for))
 
     def without_refused(self, scope: bytes, looked_up: LookupResult) -> LookupResult:
         """Withhold the reasoning that upstream refused within the last hour."""
-        if scope not in self._until:
+        if not self.knows_tenant(scope):
             return looked_up
 
         def is_refused(blob: bytes) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.chat import routes as chat
+from reasoning_replay.core.dialects.chat.heal.diagnosis import RefusalKind as ChatRefusalKind
 from reasoning_replay.core.dialects.responses import routes as responses
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
@@ -69,7 +70,12 @@ DIALECTS = (
         repairs=tuple(Repair),
         has_own_scope=False,
     ),
-    DialectEntry(name=CHAT, routes=(Route.CHAT,), route_of=chat.route_of, refusals=()),
+    DialectEntry(
+        name=CHAT,
+        routes=(Route.CHAT,),
+        route_of=chat.route_of,
+        refusals=tuple(kind for kind in ChatRefusalKind if kind is not ChatRefusalKind.OTHER),
+    ),
 )
 _OF_ROUTE = {route: entry.name for entry in DIALECTS for route in entry.routes}
 _DERIVED = tuple(entry.name for entry in DIALECTS if entry.has_own_scope)

@@ -25,8 +25,8 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from reasoning_replay.adapters.telemetry.tracing import Tracing
-from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.dialects.upstreams import Upstream
 from reasoning_replay.core.wire.headers import Headers
 from reasoning_replay.core.wire.trace_context import TRACEPARENT, with_parent
 from reasoning_replay.settings.urls import port_of
@@ -82,13 +82,13 @@ class _Trace:
 _current: ContextVar[_Trace | None] = ContextVar("trace", default=None)
 
 
-def otel_tracer(tracing: Tracing, upstream_url: str, profile: Profile) -> Tracer:
+def otel_tracer(tracing: Tracing, upstream_url: str, profile: Upstream) -> Tracer:
     """Return the tracer of exchanges with one upstream."""
     return _OtelTracer(tracing, upstream_url, profile)
 
 
 class _OtelTracer(Tracer):
-    def __init__(self, tracing: Tracing, upstream_url: str, profile: Profile) -> None:
+    def __init__(self, tracing: Tracing, upstream_url: str, profile: Upstream) -> None:
         self._tracing = tracing
         self._guard, self._tracer = tracing.guard, tracing.tracer
         parts = urlsplit(upstream_url)

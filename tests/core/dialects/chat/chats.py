@@ -58,7 +58,7 @@ class Chats:
 
     def __post_init__(self) -> None:
         """Make the dialect."""
-        self.dialect = ChatDialect(self.settings, nullcontext())
+        self.dialect = ChatDialect(self.settings, lambda: 0.0, nullcontext())
 
     def asked(self, body: bytes) -> tuple[Question[ChatRequest], LookupResult]:
         """Return the question about a request, and what the store has for it."""

@@ -78,13 +78,6 @@ def test_without_a_lookup_nothing_is_injected() -> None:
     assert decided.origin.seen is None
 
 
-def test_no_dialect_reads_the_turns_of_another() -> None:
-    """The key space differs from the tenant's scope, and between tenants."""
-    dialect = Chats().dialect
-    assert len({dialect.key_space(b"a"), dialect.key_space(b"b"), b"a", b"b"}) == 4
-    assert dialect.key_space(b"a") == dialect.key_space(b"a")
-
-
 def test_a_response_to_an_unknown_request_is_followed() -> None:
     """Its turn has no history."""
     captured = Chats().dialect.capture(None)
@@ -95,9 +88,9 @@ def test_a_response_to_an_unknown_request_is_followed() -> None:
     assert not turn.context.is_known
 
 
-def test_no_request_fetches_a_completion_and_no_refusal_is_cured() -> None:
-    """The interface asks; this API has no such requests, and its refusals are forwarded."""
-    dialect: AnyDialect = ChatDialect(settings_of(), nullcontext())
+def test_no_request_fetches_a_completion_and_an_unknown_refusal_is_not_cured() -> None:
+    """The interface asks; this API has no such requests, and other refusals are forwarded."""
+    dialect: AnyDialect = ChatDialect(settings_of(), lambda: 0.0, nullcontext())
     body = body_of(LATER)
     bodies = RefusedBodies(body, body)
     refusal = dialect.diagnose(400, b"{}")
@@ -105,7 +98,7 @@ def test_no_request_fetches_a_completion_and_no_refusal_is_cured() -> None:
 
     assert dialect.retrieved("/v1/chat/completions/x") == ""
     assert dialect.origin_of("chatcmpl-1", LookupResult()) is None
-    assert not dialect.is_refusal(400)
+    assert not dialect.is_refusal(500)
     assert not dialect.is_failing_event(b"{}")
     assert not dialect.is_refusing_event(b"{}")
     assert (refusal.kind, refusal.is_understood) == ("other", False)

@@ -1,9 +1,8 @@
 """Chat dialect: the Chat Completions API as an implementation of `Dialect`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from enum import StrEnum
-from typing import NamedTuple
+from dataclasses import replace
 
 from reasoning_replay.core.dialects.base import (
     Caller,
@@ -15,31 +14,29 @@ from reasoning_replay.core.dialects.base import (
 )
 from reasoning_replay.core.dialects.chat.capture import ChatCapture
 from reasoning_replay.core.dialects.chat.decision import ChatSettings, RequestPlanner
+from reasoning_replay.core.dialects.chat.heal.cure import RefusedChat, cure
+from reasoning_replay.core.dialects.chat.heal.diagnosis import (
+    Diagnosis,
+    diagnose,
+    is_failing,
+    is_refusal,
+    is_refusing,
+    maybe_failing,
+)
+from reasoning_replay.core.dialects.chat.heal.memory import ChatRefusals
+from reasoning_replay.core.dialects.chat.placement import plan_injection
 from reasoning_replay.core.dialects.chat.request import ChatRequest, ParsedMessages, read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
+from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.prefix_cache import PrefixCache
 from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.tenancy.scope import Account
-from reasoning_replay.core.wire.digest import digest
 
-__all__ = ["ChatDialect", "RefusalKind", "Unclassified"]
+__all__ = ["ChatDialect"]
 
 # Enough for the parsed messages of about twenty long conversations in flight.
 PREFIXES_MAX_BYTES = 24 << 20
 _UNKNOWN = Origin(context=Context(), model="")
-
-
-class RefusalKind(StrEnum):
-    """Classes of refusals."""
-
-    OTHER = "other"
-
-
-class Unclassified(NamedTuple):
-    """A refusal that no cure is known for."""
-
-    kind: RefusalKind = RefusalKind.OTHER
-    is_understood: bool = False
 
 
 class ChatDialect:
@@ -47,23 +44,27 @@ class ChatDialect:
 
     name = "chat"
 
-    def __init__(self, settings: ChatSettings, lock: AbstractContextManager[object]) -> None:
+    def __init__(
+        self,
+        settings: ChatSettings,
+        clock: Callable[[], float],
+        lock: AbstractContextManager[object],
+    ) -> None:
         """
         Create the state that all exchanges share.
 
         Args:
             settings: Plain values.
+            clock: Monotonic clock, in seconds.
             lock: Lock of the prefix cache, which several threads use.
         """
         self._capture_max_bytes = settings.capture_max_bytes
-        self._planner = RequestPlanner(settings)
+        self._fills = settings.fills
+        self._refusals = ChatRefusals(clock)
+        self._planner = RequestPlanner(settings, self._refusals)
         self._prefixes: PrefixCache[ParsedMessages] = PrefixCache(PREFIXES_MAX_BYTES, lock)
 
     # Requests
-
-    def key_space(self, scope: bytes) -> bytes:
-        """See `Dialect.key_space`."""
-        return digest(self.name.encode(), scope)
 
     def ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[ChatRequest]:
         """See `Dialect.ask`."""
@@ -98,43 +99,60 @@ class ChatDialect:
 
     # Refusals
 
-    def is_refusal(self, status: int) -> bool:  # noqa: ARG002
+    def is_refusal(self, status: int) -> bool:
         """See `Dialect.is_refusal`."""
-        return False
+        return is_refusal(status)
 
-    def is_failing_event(self, data: bytes) -> bool:  # noqa: ARG002
+    def maybe_failing(self, start: bytes) -> bool | None:
+        """See `Dialect.maybe_failing`."""
+        return maybe_failing(start)
+
+    def is_failing_event(self, data: bytes) -> bool:
         """See `Dialect.is_failing_event`."""
-        return False
+        return is_failing(data)
 
-    def is_refusing_event(self, data: bytes) -> bool:  # noqa: ARG002
+    def is_refusing_event(self, data: bytes) -> bool:
         """See `Dialect.is_refusing_event`."""
-        return False
+        return is_refusing(data)
 
-    def diagnose(self, status: int, body: bytes) -> Unclassified:  # noqa: ARG002
+    def diagnose(self, status: int, body: bytes) -> Diagnosis:
         """See `Dialect.diagnose`."""
-        return Unclassified()
+        return diagnose(status, body)
 
     def ask_for_cure(
         self,
         bodies: RefusedBodies,
-        refusal: Unclassified,  # noqa: ARG002
+        refusal: Diagnosis,  # noqa: ARG002 (a refusal names no id)
     ) -> Question[ChatRequest]:
         """See `Dialect.ask_for_cure`."""
-        return Question(read_request(bodies.sent, {}), ())
+        given = read_request(bodies.given, {})
+        return Question(given, keys_of_request(given))
 
     def cure(
         self,
-        scope: bytes | None,  # noqa: ARG002
-        bodies: RefusedBodies,  # noqa: ARG002
-        question: Question[ChatRequest],  # noqa: ARG002
-        refusal: Unclassified,  # noqa: ARG002
-        found: LookupResult,  # noqa: ARG002
+        scope: bytes | None,
+        bodies: RefusedBodies,
+        question: Question[ChatRequest],
+        refusal: Diagnosis,
+        found: LookupResult,
     ) -> Cure | None:
         """See `Dialect.cure`."""
-        return None
+        given = question.request
+        is_edited = bodies.sent is not bodies.given
+        if given.body is not bodies.given:  # it has a lone surrogate, so it cannot be edited
+            return Cure(bodies.given, is_clients_own=True) if is_edited else None
+        sent = read_request(bodies.sent, {}) if is_edited else given
+        held, policy = found, self._planner.policy
+        if scope is not None:
+            held = self._refusals.without_refused(scope, found)
+            policy = replace(policy, refused=self._refusals.learnt(scope, given.model).refused)
+        plan = plan_injection(given, match_items(given, held), replace(policy, demands=True))
+        planned = plan.apply(given.body)
+        return cure(RefusedChat(sent, given, refusal, planned, found.turns, self._fills))
 
-    def learn(self, scope: bytes, refusal: Unclassified, cure: Cure) -> None:
+    def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure) -> None:
         """See `Dialect.learn`."""
+        self._refusals.learn(scope, refusal, cure, read_request(cure.body, {}).model)
 
     def note_issued(self, account: Account, turn: Turn) -> None:
         """See `Dialect.note_issued`."""

@@ -165,7 +165,8 @@ class _Planner:
         due = [(first, self._chosen([p for p in turn.items[0].run if not is_of_call(p)]))]
         for index, match in zip(group.places, group.matches, strict=True):
             withheld += match.k > 0 and match.emitted.withheld
-            due.append((index, [part for part in match.emitted.run if is_of_call(part)]))
+            of_call = [part for part in match.emitted.run if is_of_call(part)]
+            due.append((index, [part for part in of_call if self._is_taken(part)]))
         self._note(first, Outcome.GUARDED_UNFINISHED, withheld)
         return due
 
@@ -174,7 +175,12 @@ class _Planner:
         profile = self._policy.profile
         if profile.takes is not None:
             parts = [part for part in parts if part.id in profile.takes]
+        parts = [part for part in parts if self._is_taken(part)]
         return [part for part in parts if part.id in profile.alone][:1] or parts
+
+    def _is_taken(self, part: Reasoning) -> bool:
+        """Return whether the model has not refused a member."""
+        return name_of(part) not in self._policy.refused
 
     def _reason_not_to(self, group: _Group, turn: Turn) -> Outcome | None:
         """Return why a turn's reasoning may not be injected in this request; None if it may."""

@@ -222,12 +222,17 @@ class Policy:
 
     Attributes:
         rounds: Set by the operator; None: as the profile says.
+        refused: Members that the model has refused.
+        demands: Whether the model has refused messages without their reasoning, so that every
+            message must have it.
     """
 
     profile: Profile = GENERIC
     rounds: Rounds | None = None
+    refused: frozenset[str] = frozenset()
+    demands: bool = False
 
     @property
     def is_current_only(self) -> bool:
         """Whether only messages after the last one of the user get reasoning."""
-        return (self.rounds or self.profile.rounds) is Rounds.CURRENT
+        return not self.demands and (self.rounds or self.profile.rounds) is Rounds.CURRENT

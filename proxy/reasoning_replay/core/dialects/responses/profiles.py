@@ -217,15 +217,12 @@ PROFILES: Mapping[str, Profile] = MappingProxyType({profile.name: profile for pr
 
 def profile_of(name: str, upstream_url: str) -> Profile:
     """
-    Return the active profile.
+    Return the active profile; `generic` if this dialect knows nothing of the upstream.
 
     Args:
-        name: A key of PROFILES, or `auto`: the profile of the host, else `generic`.
+        name: Value of the setting `upstream_profile`; `auto`: the profile of the host.
         upstream_url: A valid URL; only its host and port are used.
-
-    Raises:
-        KeyError: The profile does not exist.
     """
     if name != AUTO:
-        return PROFILES[name]
+        return PROFILES.get(name, GENERIC)
     return upstream_at(upstream_url, _ALL) or GENERIC

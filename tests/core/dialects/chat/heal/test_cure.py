@@ -169,7 +169,7 @@ def signed_turn() -> Turn:
 
 
 def test_an_injected_signature_that_is_refused_is_taken_out_and_remembered() -> None:
-    """Text stays; the turn must never be injected with this signature again."""
+    """Text stays; for an hour, the turn is not injected with this signature."""
     sent = [ASK, message(call(1, extra_content=SIGNED), reasoning_content="a"), RESULT]
     left = [ASK, message(call(1), reasoning_content="a"), RESULT]
     stored, other = signed_turn(), any_turn("u", "c")
@@ -177,8 +177,21 @@ def test_an_injected_signature_that_is_refused_is_taken_out_and_remembered() -> 
     assert found is not None
     assert found.body == body(*left)
     assert found.lost == frozenset(stored.items[0].run[0].blobs)
-    assert found.withheld == (stored,)
+    assert found.withheld == ()  # another one may be the cause
     assert found.injected == 1
+
+
+def test_an_injected_signature_that_is_quoted_is_withheld_for_good() -> None:
+    """Only the quoted one is taken out, and its turn is marked in the store."""
+    other = {"google": {"thought_signature": "EvcDCvQDAb4"}}
+    sent = [ASK, OWN_SIGNED, RESULT, message(call(2, extra_content=other))]
+    given = [ASK, message(call(1)), RESULT, message(call(2))]
+    stored, foreign = signed_turn(), any_turn("u", "c")
+    found = cured(QUOTES, sent, given, turns=[stored, foreign])
+    assert found is not None
+    assert found.body == body(*given[:3], sent[3])
+    assert found.withheld == (stored,)
+    assert found.lost == frozenset(stored.items[0].run[0].blobs)
 
 
 def test_details_with_a_signature_are_taken_out_whole() -> None:

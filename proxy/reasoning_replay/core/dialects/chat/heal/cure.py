@@ -6,8 +6,8 @@ first one:
 
 - Reasoning is missing: all that is known is injected, also what the profile leaves out.
 - A member is not accepted: it is taken out of every message.
-- A signature is not accepted: what the proxy injected with a signature is taken out. Of the
-  client's own signatures, only those that the refusal quotes.
+- A signature is not accepted: those that the refusal quotes are taken out, else all that the proxy
+  injected.
 - Anything else about messages: the client's own request is sent.
 
 If the operator allows it, places that still lack reasoning get a filler (`fillers`).
@@ -66,12 +66,7 @@ def cure(case: RefusedChat) -> Cure | None:
         case RefusalKind.FIELD:
             body, filler = _without(case, lambda _, part: part.name in diagnosis.refused), None
         case RefusalKind.BLOB:
-
-            def is_refused(index: int, part: Part) -> bool:
-                is_ours = part not in theirs.get(index, ())
-                return (is_ours and bool(_blobs(part))) or _is_quoted(part, diagnosis)
-
-            body = _without(case, is_refused)
+            body = _without_blobs(case, theirs, ours)
             filler = _filler_of(_left_out(ours, _parts_of(read_request(body, {}))))
         case _:
             body, filler = given.body, None
@@ -84,18 +79,17 @@ def cure(case: RefusedChat) -> Cure | None:
     added = _left_out(now, theirs)
     if degraded and filler is not None:
         added = [part for part in added if part.value != filler.value]
-    lost = frozenset[bytes]()
-    if diagnosis.kind is RefusalKind.BLOB:
-        lost = frozenset(blob for part in _left_out(ours, now) for blob in _blobs(part))
+    left = _left_out(ours, now) if diagnosis.kind is RefusalKind.BLOB else []
+    quoted = {blob for part in left if _is_quoted(part, diagnosis) for blob in _blobs(part)}
     return Cure(
         body,
         injected=len(added),
         injected_bytes=sum(len(part.name) + len(part.value) + 3 for part in added),
         degraded=degraded,
         is_clients_own=body == given.body,
-        lost=lost,
+        lost=frozenset(blob for part in left for blob in _blobs(part)),
         withheld=tuple(
-            turn for turn in case.turns if turn.without_reasoning(lost.__contains__) is not turn
+            turn for turn in case.turns if turn.without_reasoning(quoted.__contains__) is not turn
         ),
     )
 
@@ -123,6 +117,16 @@ def _without(case: RefusedChat, is_refused: Callable[[int, Part], bool]) -> byte
         if index in given
     }
     return edited(case.sent, new)
+
+
+def _without_blobs(case: RefusedChat, theirs: _Parts, ours: _Parts) -> bytes:
+    """Return the refused request without the signatures that are quoted, else without ours."""
+    diagnosis = case.diagnosis
+    if any(_is_quoted(part, diagnosis) for parts in ours.values() for part in parts):
+        return _without(case, lambda _, part: _is_quoted(part, diagnosis))
+    return _without(
+        case, lambda index, part: part not in theirs.get(index, ()) and bool(_blobs(part))
+    )
 
 
 def _blobs(part: Part) -> tuple[bytes, ...]:

@@ -6,6 +6,7 @@ model works without that reasoning. So they are used only if the operator allows
 refusal, and they are counted as degraded.
 """
 
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -15,9 +16,9 @@ from reasoning_replay.core.dialects.chat.heal.message_editor import (
     filled,
     messages_of,
 )
-from reasoning_replay.core.dialects.chat.request import ChatRequest
+from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
 
-__all__ = ["FILLERS", "Filler", "with_fillers"]
+__all__ = ["FILLERS", "Filler", "with_fillers", "with_known_fillers"]
 
 
 class Filler(NamedTuple):
@@ -57,6 +58,15 @@ FILLERS = MappingProxyType(
         )
     }
 )
+
+
+def with_known_fillers(body: bytes, names: Iterable[str]) -> tuple[bytes, int]:
+    """Return a body with the fillers of these names where they are lacking, and their number."""
+    total = 0
+    for name in names:
+        body, count = with_fillers(read_request(body, {}), FILLERS[name])
+        total += count
+    return body, total
 
 
 def with_fillers(request: ChatRequest, filler: Filler) -> tuple[bytes, int]:
