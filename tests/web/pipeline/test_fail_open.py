@@ -79,7 +79,9 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
     def fails(*_: object, **__: object) -> None:
         raise Bug
 
-    where = next(module for module in (replay, dialect, decision) if hasattr(module, name))
+    where = next(
+        module for module in (replay, dialect, decision, continuation) if hasattr(module, name)
+    )
     monkeypatch.setattr(where, name, fails)
     async with world() as w:
         assert_nothing_happened(w, await three_exchanges(w))

@@ -309,6 +309,11 @@ def test_events_that_end_a_response(event: Item, *, is_failing: bool, is_refusin
     assert (one.is_failing_event(data), one.is_refusing_event(data)) == (is_failing, is_refusing)
 
 
+def test_a_success_is_never_held() -> None:
+    """This API always refuses with a status, so the start of no response is looked at."""
+    assert [dialect().maybe_failing(start) for start in (b"", b'{"error":')] == [False, False]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "route"),
     [
