@@ -14,13 +14,14 @@ from msgspec import structs
 
 from reasoning_replay.core.dialects.base import CaptureSnapshot, Origin, Usage
 from reasoning_replay.core.dialects.chat.events import Chunk, MessageJoiner, read_chunk
-from reasoning_replay.core.dialects.chat.items import ChatItem, ChatMessage, read_message
+from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
 from reasoning_replay.core.dialects.chat.members import (
     CALL_MEMBERS,
     MESSAGE_MEMBERS,
     is_empty,
     reasoning_of,
 )
+from reasoning_replay.core.dialects.chat.messages import ChatMessage
 from reasoning_replay.core.dialects.usage import read_usage
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families

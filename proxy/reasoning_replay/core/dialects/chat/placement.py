@@ -15,8 +15,9 @@ from itertools import pairwise
 
 import msgspec
 
-from reasoning_replay.core.dialects.chat.items import ChatItem, ChatMessage
+from reasoning_replay.core.dialects.chat.items import ChatItem
 from reasoning_replay.core.dialects.chat.members import is_of_call, name_of, value_of
+from reasoning_replay.core.dialects.chat.messages import ChatMessage
 from reasoning_replay.core.dialects.chat.profiles import Policy
 from reasoning_replay.core.dialects.chat.request import ChatRequest
 from reasoning_replay.core.history.item_index import Match
@@ -232,7 +233,7 @@ def _edits(start: int, members: dict[str, Member], run: Iterable[Reasoning]) -> 
         else:
             edits.append(Edit(start + null.start, start + null.end, value_of(part)))
     if added:
-        end = start + max(member.end for member in members.values())
+        end = start + next(reversed(members.values())).end
         edits.append(Edit(end, end, added))
     return edits
 
