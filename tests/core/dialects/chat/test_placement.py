@@ -7,7 +7,7 @@ import pytest
 from reasoning_replay.core.dialects.chat.profiles import PROFILES, Rounds
 
 from tests.core.dialects.chat.chats import Chats, assistant, body_of, settings_of, tool, user
-from tests.core.dialects.chat.streams import answer, call, details
+from tests.core.dialects.chat.streams import answer, call, details, stream
 
 ASK = user("What is the weather in Paris, and in Tokyo?")
 ONE, TWO = "call_8hJd02kQpZ71", "call_Zz81mQpr0s3t"
@@ -189,6 +189,17 @@ def test_reasoning_goes_only_to_the_model_that_emitted_it(
     assert chats.outcomes([ASK, stripped(message), user("Go")], model=model) == outcomes
 
 
+def test_a_request_without_a_model_continues_those_without_one() -> None:
+    """Azure's path names a deployment; the request need not name a model."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, reasoning_content="Hm"), model="")
+    other = chats.learn([user("Other?")], assistant("Another long text.", reasoning_content="Hm"))
+
+    assert chats.outcomes([ASK, stripped(message), user("Go")], model="") == {"injected": 1}
+    asked = [user("Other?"), stripped(other), user("Go")]
+    assert chats.outcomes(asked, model="") == {"guarded_model": 1}
+
+
 OFF = {"thinking": {"type": "disabled"}}
 
 
@@ -221,6 +232,7 @@ def test_the_rounds_are_a_setting() -> None:
     assert current.outcomes(history[3:]) == {"injected": 1}
 
 
+EMPTY = {"reasoning_content": ""}
 BOTH = {
     "reasoning": "Hm",
     "reasoning_content": "Hm",
@@ -246,6 +258,21 @@ def test_a_profile_says_which_members_go_back(profile: str, names: list[str]) ->
     (_, got, _) = chats.send([ASK, stripped(message), user("Go")])
 
     assert sorted(got.keys() - {"role", "content"}) == names
+
+
+@pytest.mark.parametrize(("profile", "goes"), [("deepseek", True), ("generic", False)])
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_an_emitted_empty_text_goes_where_it_is_demanded(
+    profile: str, goes: bool, is_streamed: bool
+) -> None:
+    """DeepSeek and Moonshot refuse a message without the member that they emitted."""
+    chats = Chats(settings_of(PROFILES[profile]))
+    said = stream({"reasoning_content": ""}, {"content": TEXT, "reasoning_content": None})
+    chats.take(body_of([ASK]), said if is_streamed else answer(assistant(TEXT, **EMPTY)))
+
+    (_, got, _) = chats.send([ASK, assistant(TEXT), user("Go")])
+
+    assert got == (assistant(TEXT, **EMPTY) if goes else assistant(TEXT))
 
 
 def encrypted(call_id: str) -> dict[str, Any]:

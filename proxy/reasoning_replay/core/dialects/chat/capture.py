@@ -17,9 +17,12 @@ from reasoning_replay.core.dialects.chat.events import Chunk, MessageJoiner, rea
 from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
 from reasoning_replay.core.dialects.chat.members import (
     CALL_MEMBERS,
+    EMPTY_TEXT,
     MESSAGE_MEMBERS,
+    is_emitted_empty,
     is_empty,
     reasoning_of,
+    value_of,
 )
 from reasoning_replay.core.dialects.chat.messages import ChatMessage
 from reasoning_replay.core.dialects.usage import read_usage
@@ -186,7 +189,8 @@ class ChatCapture:
         items = _emitted(message, is_cut_short=reason in _CUT_SHORT)
         if not items:
             return
-        runs = [part.raw for item in items for part in item.run]
+        parts = (part for item in items for part in item.run)
+        runs = [part.raw for part in parts if value_of(part) != EMPTY_TEXT]
         self.reasoning_items, self.reasoning_bytes = len(runs), sum(map(len, runs))
         origin = self._origin
         # Ids repeat at some local servers, so the content and the conversation count as well.
@@ -197,7 +201,7 @@ class ChatCapture:
             id=this,
             conversation=origin.conversation or this,
             parent=origin.parent,
-            models=families(origin.model, self._model),
+            models=_models(origin.model, self._model),
             is_stored=False,
             created_ms=origin.created_ms,
             context=origin.context,
@@ -245,6 +249,11 @@ class ChatCapture:
     def has_failed(self) -> bool:
         """Whether upstream reports that the response failed."""
         return self._has_failed
+
+
+def _models(asked: str, answered: str) -> tuple[str, ...]:
+    """Return the families of both models; "" if the request named none (Azure's deployments)."""
+    return families(asked, answered) if asked else ("", *families("", answered))
 
 
 def _is_any(_: bytes) -> bool:
@@ -297,4 +306,8 @@ def _values(
     """Return the names and values of the members that say something."""
     found = ((name, members[name]) for name in names if name in members)
     values = ((name, holder.raw[member.start : member.end]) for name, member in found)
-    return [(name, value, is_of_call) for name, value in values if not is_empty(value)]
+    return [
+        (name, value, is_of_call)
+        for name, value in values
+        if not is_empty(value) or is_emitted_empty(name, value)
+    ]

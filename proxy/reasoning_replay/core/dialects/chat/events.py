@@ -9,7 +9,11 @@ unexpected type counts as absent.
 import msgspec
 from msgspec import Raw
 
-from reasoning_replay.core.dialects.chat.members import MESSAGE_MEMBERS, is_empty
+from reasoning_replay.core.dialects.chat.members import (
+    MESSAGE_MEMBERS,
+    is_emitted_empty,
+    is_empty,
+)
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
 
@@ -209,7 +213,7 @@ class MessageJoiner:
         """Add the members of a delta."""
         for name, raw in delta.items():
             value = bytes(raw)
-            if is_empty(value):
+            if is_empty(value) and not is_emitted_empty(name, value):
                 continue
             if name in _TEXTS:
                 self._add_text(name, value)

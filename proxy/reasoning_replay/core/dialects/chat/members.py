@@ -15,7 +15,9 @@ from reasoning_replay.core.wire.digest import digest
 
 __all__ = [
     "CALL_MEMBERS",
+    "EMPTY_TEXT",
     "MESSAGE_MEMBERS",
+    "is_emitted_empty",
     "is_empty",
     "is_of_call",
     "name_of",
@@ -40,6 +42,8 @@ _OF_CALL = "tool_calls."  # begins the id of a member of a call
 # Strings under these keys are opaque to clients: they identify reasoning, and upstream checks them.
 _OPAQUE = frozenset({"signature", "thought_signature", "data", "reasoning_opaque"})
 _EMPTY = frozenset({b"null", b'""', b"[]", b"{}"})
+EMPTY_TEXT = b'""'
+_DEMANDED = "reasoning_content"
 _SPACE = b" \t\r\n"
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError)
 
@@ -49,6 +53,15 @@ def is_empty(value: bytes) -> bool:
     if value in _EMPTY:
         return True
     return value[:1] in (b"[", b"{") and value.translate(None, _SPACE) in _EMPTY
+
+
+def is_emitted_empty(name: str, value: bytes) -> bool:
+    """
+    Return whether an empty value is kept all the same: some vendors demand the emitted key.
+
+    Source: MoonshotAI/kimi-cli#2498; DeepSeek's streams begin with it (recorded).
+    """
+    return name == _DEMANDED and value == EMPTY_TEXT
 
 
 def reasoning_of(name: str, value: bytes, *, is_of_call: bool) -> Reasoning | None:

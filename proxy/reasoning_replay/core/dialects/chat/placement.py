@@ -16,7 +16,12 @@ from itertools import pairwise
 import msgspec
 
 from reasoning_replay.core.dialects.chat.items import ChatItem
-from reasoning_replay.core.dialects.chat.members import is_of_call, name_of, value_of
+from reasoning_replay.core.dialects.chat.members import (
+    EMPTY_TEXT,
+    is_of_call,
+    name_of,
+    value_of,
+)
 from reasoning_replay.core.dialects.chat.messages import ChatMessage
 from reasoning_replay.core.dialects.chat.profiles import Policy
 from reasoning_replay.core.dialects.chat.request import ChatRequest
@@ -174,6 +179,8 @@ class _Planner:
     def _chosen(self, parts: list[Reasoning]) -> list[Reasoning]:
         """Return the members of a message that upstream takes."""
         profile = self._policy.profile
+        if not (profile.demands_empty or self._policy.demands):
+            parts = [part for part in parts if value_of(part) != EMPTY_TEXT]
         if profile.takes is not None:
             parts = [part for part in parts if part.id in profile.takes]
         parts = [part for part in parts if self._is_taken(part)]

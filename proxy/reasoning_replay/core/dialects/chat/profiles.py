@@ -33,14 +33,18 @@ class Profile(Upstream):
         alone: Members of a message that are injected without the other ones, which say the same.
         takes: Members of a message that upstream accepts; None: whatever it emitted.
         rounds: See Rounds.
+        demands_empty: Whether upstream demands an emitted member also if its text was empty.
     """
 
     alone: tuple[str, ...] = ()
     takes: tuple[str, ...] | None = None
     rounds: Rounds = Rounds.ALL
+    demands_empty: bool = False
 
 
-def _as_in_responses(name: str, source: str, alone: tuple[str, ...] = ()) -> Profile:
+def _as_in_responses(
+    name: str, source: str, alone: tuple[str, ...] = (), *, demands_empty: bool = False
+) -> Profile:
     """Return the profile of an upstream that has both APIs on the same hosts."""
     same = responses.PROFILES[name]
     return Profile(
@@ -53,6 +57,7 @@ def _as_in_responses(name: str, source: str, alone: tuple[str, ...] = ()) -> Pro
         key_header=same.key_header,
         wants_key=same.wants_key,
         alone=alone,
+        demands_empty=demands_empty,
     )
 
 
@@ -68,6 +73,7 @@ _ALL = (
         "api-docs.deepseek.com (thinking mode: with tools, every message after the last one of the "
         "user needs `reasoning_content`, and older ones may have it); DeepSeek-Reasonix#6217; "
         "rig's and chatlas' recordings",
+        demands_empty=True,
     ),
     Profile(
         name="moonshot",
@@ -76,6 +82,7 @@ _ALL = (
         hosts=("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
         base_path="/v1",
         key_names=("MOONSHOT_API_KEY",),
+        demands_empty=True,
     ),
     Profile(
         name="zai",
