@@ -71,11 +71,6 @@ def test_reasoning_that_was_captured_is_injected() -> None:
     assert made.summary is not None
 
 
-def test_the_scope_of_its_data_is_the_tenants() -> None:
-    """The turns that were stored before there was another dialect stay found."""
-    assert dialect().key_space(b"scope") == b"scope"
-
-
 def test_a_fault_in_the_summary_does_not_affect_the_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

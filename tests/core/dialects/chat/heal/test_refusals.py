@@ -102,6 +102,17 @@ def test_reasoning_that_a_setting_leaves_out_is_injected_if_it_is_demanded(
         assert cure is None
 
 
+def test_an_emitted_empty_text_is_injected_if_it_is_demanded() -> None:
+    """It is what the upstream emitted, so it is no filler."""
+    one = dialect()
+    found = captured(one, message(CALL, reasoning_content=""))
+    assert decided(one, found, *LOST).outcomes == {}
+    cure = healed(one, found, LACKS, *LOST)
+    assert cure is not None
+    assert (cure.injected, cure.degraded) == (1, 0)
+    assert decided(one, found, *LOST).outcomes == {Outcome.INJECTED: 1}
+
+
 def test_a_refused_member_is_never_injected_again() -> None:
     """The other members of the same turn are."""
     one = dialect()
